@@ -1,0 +1,83 @@
+"""The pages in docs/guide: their Python runs, block after block, on data of the kind that they speak of."""
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.preprocessing import StandardScaler
+
+from labeldp import Classes, Curator, Interval, RandomizedResponse
+
+GUIDES = Path(__file__).parents[1] / "docs/guide"
+ROWS = 1000
+_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page):
+    """The Python blocks of a page."""
+    return _BLOCK.findall((GUIDES / page).read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def names(tmp_path, monkeypatch):
+    """What the pages take for granted: public features, labels that are declared, and releases of them."""
+    monkeypatch.chdir(tmp_path)
+    chance = np.random.default_rng(0)
+    features = pd.DataFrame(
+        {
+            "age": chance.integers(18, 95, ROWS),
+            "sex": chance.integers(0, 2, ROWS),
+            "blood_pressure": chance.normal(130, 15, ROWS).round(),
+        }
+    )
+    space = Classes(["benign", "malignant"])
+    ill = features["age"] + features["blood_pressure"] / 2 + chance.normal(0, 10, ROWS) > 120
+    labels = pd.Series(np.where(ill, "malignant", "benign"), name="diagnosis")
+    amounts = (features["age"] * 100 + chance.exponential(500, ROWS)).to_numpy()
+    release = Curator(labels, space).randomize(RandomizedResponse(space, 1.0))
+    release.save("shared", features, keep="all")
+    costs = Curator(amounts, Interval(0, 20_000, 10), name="cost").randomize(epsilon=2.0)
+    costs.save("costs", features, keep="all")
+    digits = Classes(range(10))
+    answers = chance.integers(0, 10, 64)
+    return {
+        "features": features,
+        "labels": labels,
+        "space": space,
+        "release": release,
+        "amounts": amounts,
+        "images": chance.normal(size=(64, 1, 16, 16)).astype(np.float32),
+        "image_labels": Curator(answers, digits).randomize(epsilon=4.0),
+        "published": features.assign(diagnosis=labels),
+        "curator": Curator(labels, space, budget=10.0, name="diagnosis"),
+        "StandardScaler": StandardScaler,
+        "scaler": StandardScaler().fit(features),
+        "numbers": StandardScaler().fit_transform(features[["age", "blood_pressure"]]),
+        "pd": pd,
+    }
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in GUIDES.glob("*.md") if blocks(path.name)))
+def test_the_python_of_a_page_runs(names, page, tmp_path):
+    """Each block after the ones before it."""
+    if "labeldp.learning.torch" in "".join(blocks(page)):
+        pytest.importorskip("torch")
+    if page == "curator.md":  # it saves the release that other pages begin with
+        (tmp_path / "shared").rename(tmp_path / "other")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for block in blocks(page):
+            exec(compile(block, page, "exec"), names)  # noqa: S102 (the text is ours)
+
+
+def test_every_link_of_a_page_leads_somewhere():
+    """Files that pages name exist."""
+    for page in [*GUIDES.glob("*.md"), GUIDES.parents[1] / "README.md"]:
+        text = page.read_text(encoding="utf-8")
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+            assert (page.parent / link).exists(), (page.name, link)
+        for path in re.findall(r"`((?:docs|examples|experiments|benchmarks)/[\w./-]+)`", text):
+            assert (GUIDES.parents[1] / path).exists(), (page.name, path)
