@@ -9,7 +9,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, Interval, Ledger, verify
+from labeldp import Classes, Guarantee, Interval, Ledger, verify
 from labeldp.bounds import Conventions, forecast, plan
 from labeldp.report._parts import three_digits
 
@@ -427,3 +427,10 @@ def test_what_is_wrong_is_refused_before_anything_is_bought(run, costs, typed):
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("error: expected")
     assert [path.name for path in source.parent.iterdir()] == ["costs.csv"]
+
+
+@pytest.mark.parametrize("labels", [("--classes", 3), ("--interval", "0,10,1"), ("--classes", 3, "--trust", "central")])
+def test_a_plan_says_what_epsilon_means_for_a_person(run, labels):
+    """The last line says how sure of a label anyone can become, for the epsilon of the plan."""
+    ran = run("plan", *labels, "--rows", 5000, "--epsilon", 2)
+    assert ran.out.splitlines()[-1] == Guarantee(2.0).posterior_sentence()

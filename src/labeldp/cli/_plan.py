@@ -236,6 +236,7 @@ def plan(
         show(*report.plan_text(mechanisms))
     if errors is not None:
         show(*report.forecast_text(errors, shape))
+    show(*report.meaning_text(spent))
     if written is not None:
         show(f"figure: {written}")
 

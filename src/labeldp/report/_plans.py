@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from labeldp.bounds.planning import EffectiveDimension, Forecast, Plan
-from labeldp.privacy import Interval, LabelSpace, shown_above
+from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
 from labeldp.report._parts import Parts, add_row, name_value_table, sentence, three_digits, titled_table
 
 if TYPE_CHECKING:
@@ -84,6 +84,11 @@ def labels_text(shares: Sequence[float] | None, space: LabelSpace) -> Parts:
         largest = sorted(zip(shares, space.points, strict=True), reverse=True, key=lambda each: each[0])[:_MOST_NAMED]
         known = ", ".join(f"{point} {share:.1%}" for share, point in largest)
     return [sentence(f"labels, as stated or estimated with noise: {known}")]
+
+
+def meaning_text(epsilon: float | None) -> Parts:
+    """The meaning of an epsilon for a person, if it is known."""
+    return [] if epsilon is None else [Text(), sentence(Guarantee(epsilon).posterior_sentence())]
 
 
 def assumed_text(forecast: Forecast) -> Parts:

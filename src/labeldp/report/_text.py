@@ -12,7 +12,7 @@ from rich.text import Text
 
 from labeldp.mechanisms.queries import QUERIES
 from labeldp.mechanisms.randomizers import NumberExpectation, number_expectation
-from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
+from labeldp.privacy import Guarantee, Interval, LabelSpace, Trust, shown_above
 from labeldp.privacy.channels import channel_of
 from labeldp.report._parts import (
     Parts,
@@ -52,7 +52,7 @@ _ONLY_BOUNDS = (
 
 def release_text(release: TableRelease) -> Parts:
     """The result of a release, its cost and its guarantee. Nothing in it depends on a true label."""
-    return [*_release_parts(release), Text(), paragraphs(release.certificate.sentence)]
+    return [*_release_parts(release), Text(), *_guarantee_parts(release.certificate)]
 
 
 def _release_parts(release: TableRelease) -> Parts:
@@ -145,8 +145,14 @@ def verdict_text(verdict: Verdict) -> Parts:
     if verdict.signature_unchecked:
         parts += [Text(), Text("Signed, not checked: pass --public-key.", "yellow")]
     if verdict.holds and verdict.certificate is not None:
-        parts += [Text(), paragraphs(verdict.certificate.sentence)]
+        parts += [Text(), *_guarantee_parts(verdict.certificate)]
     return parts
+
+
+def _guarantee_parts(certificate: Certificate) -> Parts:
+    """The meaning of the guarantee for a person, and its formal statement."""
+    meaning = certificate.meaning
+    return [*([sentence(meaning), Text()] if meaning else []), paragraphs(certificate.sentence)]
 
 
 def _contents(certificate: Certificate) -> Table:
@@ -262,6 +268,9 @@ def _account_lines(each: CombinedGuarantee) -> list[str]:
             " If their number, rows and mechanisms were fixed before the first result was seen: by a factor of at most "
             f"exp({_exact_above(epsilon)}), plus {delta!r}."
         )
+    if whole.delta < 1:
+        trust: Trust = "peer" if any(charge.guarantee.trust == "peer" for charge in whole.charges) else "central"
+        lines.append(Guarantee(whole.epsilon, whole.delta, trust, each.unit).posterior_sentence())
     if any(not math.isfinite(epsilon) for _, epsilon in each.at_deltas):
         lines.append("none: no epsilon holds, since the failure probability of these requests exceeds that delta.")
     if each.ledger:
@@ -373,8 +382,8 @@ def staged_text(staged: Staged) -> Parts:
         f"have {three_digits(int(staged.one_release))} effective rows. To judge the model, use 'labeldp evaluate' with "
         "public labels or another release."
     )
-    guarantee = paragraphs(staged.release.certificate.sentence)
-    return [*_release_parts(staged.release), Text(), table, Text(), lines, Text(), sentence(note), Text(), guarantee]
+    guarantee = _guarantee_parts(staged.release.certificate)
+    return [*_release_parts(staged.release), Text(), table, Text(), lines, Text(), sentence(note), Text(), *guarantee]
 
 
 def scores_text(
