@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from labeldp.mechanisms.queries import QUERIES
+from labeldp.mechanisms.queries import QUERIES, cell_rows
 from labeldp.mechanisms.randomizers import NumberExpectation, number_expectation
 from labeldp.privacy import Guarantee, Interval, LabelSpace, Trust, shown_above
 from labeldp.privacy.channels import channel_of
@@ -31,12 +32,13 @@ if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
     from labeldp.learning.tables import Learned, NumberScores, Staged
     from labeldp.privacy.accounting import Budget
     from labeldp.release import CombinedGuarantee, TableRelease
-    from labeldp.release.folder import Certificate, Verdict
+    from labeldp.release.folder import Certificate, Draw, Verdict
     from labeldp.release.ledger import Entry
 
 _SHOWN_COLUMNS = 12
 _SHOWN_CLASSES = 12
 _USUAL_DELTA = 1e-6
+_CONFIDENCE = 0.95
 _PRINTED = 0.0005  # half of the last digit of a share in per cent
 
 _UNITS = (
@@ -90,7 +92,8 @@ def _utility(certificate: Certificate) -> dict[str, str]:
     """Information that released labels retain about true ones, where a channel states it."""
     expects, rows = certificate.expects, certificate.rows
     if expects is None:
-        return {}
+        noise = _noise(certificate.draws[-1], certificate) if certificate.of_answer else ""
+        return {"noise": noise} if noise else {}
     if isinstance(certificate.space, Interval) and not certificate.law["by_row"]:
         expects = number_expectation(channel_of(certificate.law))  # of classes, too, as a plan states it
     if isinstance(expects, NumberExpectation):
@@ -123,13 +126,29 @@ def _effective(rows: int, share: float) -> str:
 
 
 def _noise_of_answers(certificate: Certificate) -> dict[str, str]:
-    """The standard deviation of the noise on each number of the answers that the channel was computed from."""
-    known = {draw.mechanism: QUERIES.of_law(draw.law).noise_deviation(draw.law) for draw in certificate.answers}
-    return {
-        name: f"released too, with noise of {three_digits(noise)} on each number (standard deviation)"
-        for name, noise in known.items()
-        if noise is not None
-    }
+    """The size of the noise of the answers that the channel was computed from."""
+    known = {draw.mechanism: _noise(draw, certificate) for draw in certificate.answers}
+    return {name: f"released too; {noise}" for name, noise in known.items() if noise}
+
+
+def _noise(draw: Draw, certificate: Certificate) -> str:
+    """The size of the noise of an answer in words; empty where it is unknown."""
+    query, rows = QUERIES.of_law(draw.law), cell_rows(draw.law, certificate.rows)
+    error = query.standard_error(draw.law, certificate.space, rows)
+    margin = query.margin(draw.law, certificate.space, rows, _CONFIDENCE)
+    parts = [] if error is None else [f"standard error {_span(error)} from noise"]
+    if margin is not None:
+        parts.append(f"{query.margin_text.format(_span(margin))}, with a probability of {_CONFIDENCE:.0%}")
+    return "; ".join(parts)
+
+
+def _span(values: np.ndarray) -> str:
+    """A number, or the least and the largest of several."""
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return "unknown"
+    low, high = three_digits(float(known.min())), three_digits(float(known.max()))
+    return low if low == high else f"{low} to {high}"
 
 
 def verdict_text(verdict: Verdict) -> Parts:
@@ -163,6 +182,8 @@ def _contents(certificate: Certificate) -> Table:
         ("rows", f"{certificate.rows:,}"),
         ("columns", _listed([name for name, _ in certificate.columns])),
     ]
+    if certificate.of_answer and (noise := _noise(certificate.draws[-1], certificate)):
+        rows.append(("noise", noise))
     if (split := certificate.paid_split) is not None:
         cost = epsilon_above(split.guarantee.epsilon)
         rows.append(("generator", f"fitted on {split.rows:,} rows of {split.label!r}, released at epsilon {cost}"))
