@@ -238,4 +238,12 @@ def test_old_laws_list_no_rows():
     assert cell_rows({}, 7, 1).tolist() == [7]
     assert cell_rows({}, 7, 2) is None
     assert cell_rows({"rows": "all"}, 7, 3).tolist() == [7, 0, 0]
+
+
+def test_margins_of_forged_laws_are_found():
+    """Integers of a hundred digits are no reason to fail: somebody else's certificate may hold them."""
+    for digits in ("1", "9" * 100):
+        found = LabelMoments.margin({"deviation": digits, "bits": "0"}, Classes(["a", "b"]), None, 0.95)
+        assert found == pytest.approx(1.96 * float(digits), rel=0.25)
+    assert NoisyHistogram.deviation({"rate": "1" + "0" * 99, "parts": str(PARTS)}) == 0.0
     assert _noise.least_margin(lambda _: 0.0, 0.5) == 0

@@ -8,7 +8,6 @@ the stream where the last one stopped.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -67,7 +66,7 @@ def discrete_laplace(count: int, rate: int, words: Words) -> Int[np.ndarray, "co
 
 def laplace_deviation(rate: int, parts: int) -> float:
     """Standard deviation of discrete Laplace noise with ``q = exp(-rate / parts)``, of variance ``2q / (1 - q)^2``."""
-    return 1.0 / (math.sqrt(2.0) * math.sinh(rate / parts / 2.0))
+    return math.sqrt(2.0) * math.exp(-rate / parts / 2.0) / -math.expm1(-rate / parts)
 
 
 def normal_deviation(sensitivity_squared: int, epsilon: float, delta: float, labels_of_a_unit: int) -> int:
@@ -94,10 +93,15 @@ def least_margin(chance: Callable[[int], float], confidence: float) -> int:
         confidence: Above 0 and below 1.
     """
     limit = (1.0 - confidence) * (1.0 - 1e-9)
-    most = 1
+    if chance(0) <= limit:
+        return 0
+    least, most = 0, 1
     while chance(most) > limit:
-        most *= 2
-    return bisect_left(range(most), True, key=lambda m: chance(m) <= limit)
+        least, most = most, 2 * most
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (least, middle) if chance(middle) <= limit else (middle, most)
+    return most
 
 
 def laplace_margin(rate: int, parts: int, confidence: float) -> int:

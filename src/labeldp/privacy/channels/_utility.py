@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from labeldp._shapes import Float, Int
-from labeldp.privacy.channels._channel import Membership
+from labeldp.privacy.channels._channel import Membership, candidate_sizes
+
+if TYPE_CHECKING:
+    from labeldp.privacy.channels._class_channel import ClassChannel
+
+#: Variances of a number of classes below this share of its mean are those of a constant.
+_ROUNDING = 1e-9
 
 N = TypeVar("N", Fraction, np.ndarray)
 
@@ -19,10 +25,64 @@ def pair_share(chance: Membership) -> Float[np.ndarray, "*rows"]:
     For two equally likely classes a and b, the released difference ``1[a in S] - 1[b in S]`` has mean ``+-(p - q)`` and
     second moment ``P(exactly one of them in S)``: the share is ``(p - q)**2`` over that, and 0 for a row that cannot
     distinguish them.
+
+    It is an upper bound on the share for any statistic of labels, whatever their distribution: a squared maximal
+    correlation of true and released label is at most the contraction coefficient of the channel, which two classes
+    reach. ``share_at`` is what to expect.
+
+    References:
+        Ordentlich and Polyanskiy 2022, theorem 1, for the two classes; Raginsky 2016, theorem 3.3, for the coefficient.
     """
     gap, apart = np.asarray((chance.true - chance.other) ** 2), np.asarray(chance.apart)
     share: np.ndarray = np.divide(gap, apart, out=np.zeros(gap.shape), where=apart > 0)
     return share
+
+
+def share_at(channel: ClassChannel, shares: Float[np.ndarray, "k"]) -> float | None:
+    """Effective rows per released row at class shares: as many clean rows estimate these shares as well.
+
+    From n rows with true labels, class shares p are estimated with a total variance of ``sum p_j (1 - p_j) / n``. The
+    indicators M of the classes in a released set have means ``m_j = q + (t - q) p_j``, where a set contains the true
+    class with probability t and another given one with q. So ``(M - q) / (t - q)`` is unbiased for p, with a covariance V
+    whose diagonal is ``m_j (1 - m_j) / (t - q)^2``. The best unbiased linear estimator that sums to one has the
+    covariance ``V - V 1 1^T V / (1^T V 1)``, and V itself where all sets have one size. The result is the ratio of the
+    two traces. For two classes, and for even shares of channels that release single classes or sets of one size, it is
+    the ratio of the Fisher informations, the squared correlation of true and released label.
+
+    It is what a model without features gains, and about what one with features does: an observation with class
+    probabilities p(x) has this share at p(x), so that it is less where features determine the label.
+
+    Args:
+        channel: The channel. Of rows with different distributions the mean is taken.
+        shares: Probabilities of the k classes; or a single one, 1/k, for even shares.
+
+    Returns:
+        A number between 0 and 1; None for channels whose classes differ, or whose rows have candidates.
+
+    References:
+        Rao 1973, section 4a, for estimators under a linear constraint; ``experiments/effective_rows.md`` for how near it
+        is to the rows that models need.
+    """
+    if not channel.even or candidate_sizes(channel) is not None:
+        return None
+    chance, times = channel.membership, channel.classes / len(shares)
+    true, other = (np.atleast_1d(each)[..., None] for each in (chance.true, chance.other))
+    gap, clean = true - other, times * float(np.sum(shares * (1.0 - shares)))
+    mean = other + gap * shares
+    variance = times * (mean * (1.0 - mean)).sum(axis=-1)
+    both = getattr(channel, "pair_of_others", None)  # without it, the constraint on the sum is not used
+    if both is not None:
+        others = np.atleast_1d(both)[..., None]
+        pair = (true + other - np.atleast_1d(chance.apart)[..., None]) / 2.0
+        k = channel.classes
+        together = mean + (k - 2) * shares * (pair - others) + (pair - others) + (k - 1) * others
+        size = times * mean.sum(axis=-1, keepdims=True)
+        with_size = together - mean * size
+        spread = times * with_size.sum(axis=-1)
+        removed = times * (with_size**2).sum(axis=-1)
+        variance = variance - np.divide(removed, spread, out=np.zeros_like(spread), where=spread > _ROUNDING * size[..., 0])
+    found = np.divide(clean * gap[..., 0] ** 2, variance, out=np.zeros_like(variance), where=variance > 0)
+    return float(np.mean(found)) if clean else 0.0
 
 
 def total_variance(chance: Membership, classes: int) -> float:
