@@ -74,14 +74,14 @@ def main(folder: Path) -> None:
             summary = release_table(path, label, space, epsilon, output, drop=[], budget=sum(EPSILONS))
             if not verify(output).holds:
                 sys.exit(f"{output} does not verify")
-            release, expectation = Release.load(output), summary.certificate.expects
+            release = Release.load(output)
             private = accuracy(features, release, test, label)
             results.add_row(
                 name,
                 f"{len(release):,}",
                 f"{epsilon:g}",
                 summary.certificate.draws[0].mechanism,
-                f"{int(len(release) * expectation.clean_share):,}",
+                f"{int(len(release) * (summary.effective_share() or 0.0)):,}",
                 "yes",
                 f"{private:.1%}",
                 f"{accuracy(features, release, test, label, 'plain'):.1%}",

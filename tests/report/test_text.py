@@ -151,7 +151,7 @@ def test_an_option_that_is_missing_is_a_dash():
     text = printed(plan_text(plan(10, 100, 1.0, [1e-16, 1.0])))
     (line,) = [line for line in text.splitlines() if line.startswith("│ randomized-response") and line.count("│") == 4]
     options = plan(10, 100, 1.0).options
-    (share,) = [option.clean_share for option in options if option.mechanism == "randomized-response"]
+    (share,) = [option.expected_share for option in options if option.mechanism == "randomized-response"]
     assert [cell.strip() for cell in line.split("│")[2:4]] == ["-", f"{share:.2%}"]
 
 
@@ -215,11 +215,26 @@ NUMBERS = Interval(0.0, 10.0, 0.5)
 PAIR = Classes(["a", "b"])
 SAID = {
     "counts": (NoisyHistogram(PAIR, 1.0), "standard error 2.8 from noise; each count is off by at most 6, with a prob"),
-    "means": (NoisyMean(NUMBERS, 1.0, [0, 0, 0, 1]), "standard error 4.71 to 14.1 from noise; each mean is off by at most"),
-    "quantiles": (NoisyQuantile(NUMBERS, 8.0, 0.5), "noise      the released point misses the rank of its quantile by at most 1"),
-    "classes": (NoisyArgmax(PAIR, 1.0), "noise      in rows, the named class is at most 4 behind the most common one, with a"),
-    "many": (NoisyTopK(PAIR, 8.0, top=2), "noise      in rows, a named class is at most 0 behind any class that is not named be"),
-    "sums": (LabelMoments(PAIR, 1.0, 1e-6, np.ones((4, 1))), "standard error 5.97 from noise; each sum is off by at most 11.7"),
+    "means": (
+        NoisyMean(NUMBERS, 1.0, [0, 0, 0, 1]),
+        "standard error 4.71 to 14.1 from noise; each mean is off by at most",
+    ),
+    "quantiles": (
+        NoisyQuantile(NUMBERS, 8.0, 0.5),
+        "noise      the released point misses the rank of its quantile by at most 1",
+    ),
+    "classes": (
+        NoisyArgmax(PAIR, 1.0),
+        "noise      in rows, the named class is at most 4 behind the most common one, with a",
+    ),
+    "many": (
+        NoisyTopK(PAIR, 8.0, top=2),
+        "noise      in rows, a named class is at most 0 behind any class that is not named be",
+    ),
+    "sums": (
+        LabelMoments(PAIR, 1.0, 1e-6, np.ones((4, 1))),
+        "standard error 5.97 from noise; each sum is off by at most 11.7",
+    ),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING
 
@@ -60,7 +60,7 @@ def release_text(release: TableRelease) -> Parts:
 def _release_parts(release: TableRelease) -> Parts:
     """The result of a release without its guarantee."""
     certificate = release.certificate
-    rows = [("mechanism", _mechanism(certificate)), *_utility(certificate).items()]
+    rows = [("mechanism", _mechanism(certificate)), *_utility(certificate, release.effective_share).items()]
     rows += [("assumed", assumption) for assumption in certificate.guarantee.assumptions]
     if (resampled := _resampled_share(certificate)) is not None:
         rows.append(("features", f"{resampled:.1%} of rows get features from the generator (expected share)"))
@@ -88,7 +88,7 @@ def _resampled_share(certificate: Certificate) -> float | None:
     return None if law is None or law.generator is None else float(law.chance)
 
 
-def _utility(certificate: Certificate) -> dict[str, str]:
+def _utility(certificate: Certificate, effective_share: Callable[[], float | None]) -> dict[str, str]:
     """Information that released labels retain about true ones, where a channel states it."""
     expects, rows = certificate.expects, certificate.rows
     if expects is None:
@@ -99,9 +99,11 @@ def _utility(certificate: Certificate) -> dict[str, str]:
     if isinstance(expects, NumberExpectation):
         return _number_utility(certificate, expects)
     labels = "; released labels alone" if certificate.answers else ""
+    most, share = f"at most {_effective(rows, expects.clean_share)}", effective_share()
+    about = "" if share is None else f"about {_effective(rows, share)} at the released class shares; "
     return {
         "truth kept": f"{expects.truth_probability:.1%} of rows are expected to contain the true class",
-        "effective rows": f"{_effective(rows, expects.clean_share)}: as informative as this many true labels{labels}",
+        "effective rows": f"{about}{most}: as informative as this many true labels{labels}",
         **_noise_of_answers(certificate),
     }
 
@@ -386,7 +388,8 @@ def _model_rows(learned: Learned | Staged, *settings: str) -> list[tuple[str, st
 
 def staged_text(staged: Staged) -> Parts:
     """The result of a release in stages: the release, each stage, and the last model."""
-    table = titled_table("stages", ["stage", "rows", "candidates", "truth kept", "effective rows", "fitted on"])
+    columns = ["stage", "rows", "candidates", "truth kept", "effective rows, at most", "fitted on"]
+    table = titled_table("stages", columns)
     for number, stage in enumerate(staged.stages, 1):
         add_row(
             table,
@@ -399,9 +402,9 @@ def staged_text(staged: Staged) -> Parts:
         )
     lines = name_value_table([*_model_rows(staged), ("output", str(staged.model_file))])
     note = (
-        "Truth kept and effective rows are expected values if the prior of the stage is right; a single release would "
-        f"have {three_digits(int(staged.one_release))} effective rows. To judge the model, use 'labeldp evaluate' with "
-        "public labels or another release."
+        "Truth kept and effective rows, at most, are expected values if the prior of the stage is right; a single "
+        f"release would have at most {three_digits(int(staged.one_release))} effective rows. To judge the model, use "
+        "'labeldp evaluate' with public labels or another release."
     )
     guarantee = _guarantee_parts(staged.release.certificate)
     return [*_release_parts(staged.release), Text(), table, Text(), lines, Text(), sentence(note), Text(), *guarantee]

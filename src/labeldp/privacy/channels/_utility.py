@@ -43,8 +43,8 @@ def share_at(channel: ClassChannel, shares: Float[np.ndarray, "k"]) -> float | N
 
     From n rows with true labels, class shares p are estimated with a total variance of ``sum p_j (1 - p_j) / n``. The
     indicators M of the classes in a released set have means ``m_j = q + (t - q) p_j``, where a set contains the true
-    class with probability t and another given one with q. So ``(M - q) / (t - q)`` is unbiased for p, with a covariance V
-    whose diagonal is ``m_j (1 - m_j) / (t - q)^2``. The best unbiased linear estimator that sums to one has the
+    class with probability t and another given one with q. So ``(M - q) / (t - q)`` is unbiased for p, with a covariance
+    V whose diagonal is ``m_j (1 - m_j) / (t - q)^2``. The best unbiased linear estimator that sums to one has the
     covariance ``V - V 1 1^T V / (1^T V 1)``, and V itself where all sets have one size. The result is the ratio of the
     two traces. For two classes, and for even shares of channels that release single classes or sets of one size, it is
     the ratio of the Fisher informations, the squared correlation of true and released label.
@@ -60,29 +60,29 @@ def share_at(channel: ClassChannel, shares: Float[np.ndarray, "k"]) -> float | N
         A number between 0 and 1; None for channels whose classes differ, or whose rows have candidates.
 
     References:
-        Rao 1973, section 4a, for estimators under a linear constraint; ``experiments/effective_rows.md`` for how near it
-        is to the rows that models need.
+        Rao 1973, section 4a, for estimators under a linear constraint; ``experiments/effective_rows.md`` for how near
+        it is to the rows that models need.
     """
     if not channel.even or candidate_sizes(channel) is not None:
         return None
+    if groups := getattr(channel, "channels", ()):  # of units of several sizes
+        rows = np.bincount(channel.groups, minlength=len(groups))  # type: ignore[attr-defined]
+        found = np.array([share_at(each, shares) for each in groups])
+        return float(rows @ found / max(rows.sum(), 1))
     chance, times = channel.membership, channel.classes / len(shares)
-    true, other = (np.atleast_1d(each)[..., None] for each in (chance.true, chance.other))
+    true, other, apart = (float(each) for each in (chance.true, chance.other, chance.apart))
     gap, clean = true - other, times * float(np.sum(shares * (1.0 - shares)))
     mean = other + gap * shares
-    variance = times * (mean * (1.0 - mean)).sum(axis=-1)
+    variance = times * float((mean * (1.0 - mean)).sum())
     both = getattr(channel, "pair_of_others", None)  # without it, the constraint on the sum is not used
     if both is not None:
-        others = np.atleast_1d(both)[..., None]
-        pair = (true + other - np.atleast_1d(chance.apart)[..., None]) / 2.0
-        k = channel.classes
-        together = mean + (k - 2) * shares * (pair - others) + (pair - others) + (k - 1) * others
-        size = times * mean.sum(axis=-1, keepdims=True)
-        with_size = together - mean * size
-        spread = times * with_size.sum(axis=-1)
-        removed = times * (with_size**2).sum(axis=-1)
-        variance = variance - np.divide(removed, spread, out=np.zeros_like(spread), where=spread > _ROUNDING * size[..., 0])
-    found = np.divide(clean * gap[..., 0] ** 2, variance, out=np.zeros_like(variance), where=variance > 0)
-    return float(np.mean(found)) if clean else 0.0
+        pair, others, k = (true + other - apart) / 2.0, float(both), channel.classes
+        size = times * float(mean.sum())
+        with_size = mean * (1.0 - size) + ((k - 2) * shares + 1.0) * (pair - others) + (k - 1) * others
+        spread = times * float(with_size.sum())
+        if spread > _ROUNDING * size:
+            variance -= times * float((with_size**2).sum()) / spread
+    return clean * gap**2 / variance if variance > 0.0 else 0.0
 
 
 def total_variance(chance: Membership, classes: int) -> float:

@@ -179,7 +179,7 @@ def verified(folder: Path) -> tuple[Certificate, np.ndarray, Channel]:
         VerificationError: They do not agree, or the folder holds an answer.
     """
     certificate = certified_labels(folder)
-    parts = [part for _, part in _batch_fields(folder, certificate)]
+    parts = [part for _, part in batch_fields(folder, certificate)]
     fields = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return certificate, fields.pop(CODES), channel_of(certificate.law, fields)
 
@@ -238,7 +238,7 @@ def law_of_rows(folder: Path, certificate: Certificate) -> Channel:
     if candidate_sizes(channel_of(law)) is None:
         return channel_of(law)
     by_count: dict[int, np.ndarray] = {}
-    for _, part in _batch_fields(folder, certificate):
+    for _, part in batch_fields(folder, certificate):
         packed = part["candidates"]
         numbers, rows = np.unique(np.bitwise_count(packed).sum(axis=1, dtype=np.int64), return_index=True)
         by_count |= {int(m): packed[row] for m, row in zip(numbers, rows, strict=True)}
@@ -499,7 +499,7 @@ def _check_values(folder: Path, certificate: Certificate) -> str:
         query.check_plausible(value, certificate.law, certificate.rows)
         return "all of the form of such an answer"
     law, rows_of_groups = certificate.law, np.zeros(len(certificate.law.get("repeats", ())), dtype=np.int64)
-    for file, part in _batch_fields(folder, certificate):
+    for file, part in batch_fields(folder, certificate):
         codes = part.pop(CODES)
         channel = channel_of(law, part)
         if "groups" in part and len(rows_of_groups):
@@ -602,7 +602,7 @@ _CHECKS: dict[str, Callable[[Path, Certificate], str]] = {
 }
 
 
-def _batch_fields(folder: Path, certificate: Certificate) -> Iterator[tuple[File, dict[str, np.ndarray]]]:
+def batch_fields(folder: Path, certificate: Certificate) -> Iterator[tuple[File, dict[str, np.ndarray]]]:
     """Released codes and row arrays, in batches."""
     law: Any = certificate.law
     columns = released_columns(certificate)
