@@ -239,7 +239,7 @@ STUDY = Study(
     ),
     cells=cells,
     run=run,
-    spots=(Spot(Cell({"data": "cancer", "epsilon": 3.0}), "expected", draws=2),),
+    spots=(Spot(Cell({"data": "cancer", "epsilon": 3.0}), "expected", draws=2, least=5.0),),
 )
 EXPERIMENT = Experiment(
     name="effective_rows",

@@ -38,7 +38,7 @@ class Option:
         effective_rows: Effective rows (effective sample size) of the whole release, rounded down: at most so many rows
             with true labels are as informative.
         expected_share: Effective rows per released row at the class shares of the plan (``share_at``): what to expect,
-            up to a factor of about two; None if it is unknown.
+            often within a factor of two (``experiments/effective_rows.md``); None if it is unknown.
         expected_rows: The effective rows of the whole release at these class shares, rounded down.
         total_variance: Trace of the covariance of one row's unbiased vector.
         best: True for the choice of ``auto``.

@@ -26,12 +26,15 @@ def pair_share(chance: Membership) -> Float[np.ndarray, "*rows"]:
     second moment ``P(exactly one of them in S)``: the share is ``(p - q)**2`` over that, and 0 for a row that cannot
     distinguish them.
 
-    It is an upper bound on the share for any statistic of labels, whatever their distribution: a squared maximal
-    correlation of true and released label is at most the contraction coefficient of the channel, which two classes
-    reach. ``share_at`` is what to expect.
+    It is an upper bound on the ratio of Fisher informations about anything that moves class probabilities, whatever
+    these are: that ratio is at most the contraction coefficient of the channel for the chi-squared divergence, which is
+    that of its best two classes. For two classes a and b with probabilities p and 1 - p, outcomes that favour either
+    one by ``h : l`` contribute in proportion to ``x / (h l + x (h - l)^2)`` with ``x = p (1 - p)``, which is largest at
+    even p, where it is this share. ``share_at`` is what to expect.
 
     References:
-        Ordentlich and Polyanskiy 2022, theorem 1, for the two classes; Raginsky 2016, theorem 3.3, for the coefficient.
+        Ordentlich and Polyanskiy 2021, Strong data processing constant is achieved by binary inputs, for the two
+        classes and any f-divergence.
     """
     gap, apart = np.asarray((chance.true - chance.other) ** 2), np.asarray(chance.apart)
     share: np.ndarray = np.divide(gap, apart, out=np.zeros(gap.shape), where=apart > 0)
