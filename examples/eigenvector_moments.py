@@ -22,6 +22,7 @@ for epsilon in (0.5, 1.0, 3.0):
     answer = Curator(labels, space).answer(LabelMoments(space, epsilon, 1e-6, places))
     model = MomentClassifier().fit(places, answer)
     right = np.mean(model.predict(new_places) == truth)  # for this example only: true labels are private in practice
-    print(f"epsilon {epsilon:g}: noise of {answer.noise_deviation:.1f}, {right:.1%} of {len(truth)} new rows right")
+    noise = answer.standard_error.max()
+    print(f"epsilon {epsilon:g}: noise of {noise:.1f}, {right:.1%} of {len(truth)} new rows right")
 
 print(answer.guarantee.sentence())

@@ -23,8 +23,9 @@ gram = features.T @ features
 
 for epsilon in (0.5, 1.0, 3.0):
     answer = Curator(labels, space).answer(LabelMoments(space, epsilon, 1e-6, features))
-    head = np.linalg.solve(gram + answer.noise_deviation * np.eye(len(gram)), answer.value)
+    noise = answer.standard_error.max()
+    head = np.linalg.solve(gram + noise * np.eye(len(gram)), answer.value)
     right = np.mean((new_features @ head).argmax(axis=1) == truth)  # for this example only
-    print(f"epsilon {epsilon:g}: noise of {answer.noise_deviation:.1f} on each sum, {right:.1%} of {len(truth)} right")
+    print(f"epsilon {epsilon:g}: noise of {noise:.1f} on each sum, {right:.1%} of {len(truth)} right")
 
 print(answer.guarantee.sentence())

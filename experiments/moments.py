@@ -99,7 +99,7 @@ def run(given: Given, cell: Cell, _: int) -> Iterator[Row]:
             "columns": len(answer.value),
             "certified_epsilon": answer.guarantee.epsilon,
             "delta": answer.guarantee.delta,
-            "noise_deviation": round(answer.noise_deviation, 4),
+            "noise_deviation": round(float(answer.standard_error.max()), 4),
             "l2": float(f"{model.l2_:.4g}"),
             "test_right": round(float(np.mean(model.predict(others) == data.test_labels)), 5),
         }

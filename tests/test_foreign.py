@@ -57,7 +57,7 @@ def test_its_query_is_answered_saved_verified_and_accounted_for(installed, tmp_p
     curator, answer = counted(installed)
     assert (answer.value.shape, answer.guarantee.epsilon, curator.spent) == ((4,), 1.0, (1.0, 0.0))
     assert np.abs(answer.value - 25).max() < 60
-    assert answer.noise_deviation == pytest.approx(2**0.5, rel=0.1)
+    assert answer.standard_error == pytest.approx(2**0.5, rel=0.1)
     assert (answer.law["package"], answer.reading) == ("acme-labels", None)
     folder = answer.save(tmp_path / "shared")
     again = Answer.load(folder)

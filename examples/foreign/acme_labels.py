@@ -62,9 +62,9 @@ class CountOfOneClass(CountQuery):
         check_steps(value, 0)
 
     @classmethod
-    def noise_deviation(cls, law: Mapping[str, Any]) -> float:
-        """The standard deviation of the noise on a count."""
-        return laplace_deviation(int(law["rate"]), int(law["parts"]))
+    def standard_error(cls, law: Mapping[str, Any], _, __) -> np.ndarray:
+        """The standard deviation of the noise, the same on each count."""
+        return np.asarray(laplace_deviation(int(law["rate"]), int(law["parts"])))
 
 
 @dataclass(frozen=True, eq=False)

@@ -178,3 +178,25 @@ def test_bad_epsilons(epsilon):
     """An epsilon that is none, or that no mechanism can express, is refused."""
     with pytest.raises(EpsilonError):
         plan(3, 10, epsilon)
+
+
+def test_effective_rows_are_those_at_the_class_shares():
+    """For two classes the squared correlation of true and released label; never above the bound for any statistic."""
+    e = math.exp(1.0)
+    for shares in (None, (0.5, 0.5), (0.9, 0.1), (0.99, 0.01)):
+        found = plan(2, 100_000, 1.0, shares=shares)
+        (option,) = (each for each in found.options if each.mechanism == "randomized-response")
+        p = 0.5 if shares is None else shares[1]
+        q = (p * e + 1 - p) / (e + 1)
+        expected = ((e - 1) / (e + 1)) ** 2 * p * (1 - p) / (q * (1 - q))
+        assert option.expected_share == pytest.approx(expected, rel=1e-6)
+        assert option.expected_rows == math.floor(100_000 * option.expected_share)
+        assert found.shares == shares
+        assert all(each.expected_share <= each.clean_share * (1 + 1e-12) for each in found.options)
+
+
+@pytest.mark.parametrize("shares", [[1.0], [0.5, 0.4], [0.5, -0.5], [math.nan, 1.0], [0.2, 0.3, 0.5]])
+def test_shares_that_are_no_distribution_are_refused(shares):
+    """Of another number of classes, or no probabilities."""
+    with pytest.raises(InputError, match="expected"):
+        plan(2, 100, 1.0, shares=shares)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from labeldp import Budget, Classes, Curator, PeerExchange, cluster_response, combined_guarantee
+from labeldp import Budget, Classes, Curator, Guarantee, PeerExchange, cluster_response, combined_guarantee
 from labeldp.mechanisms.queries import ExchangedLabels
 
 
@@ -43,6 +43,7 @@ def test_what_is_printed_is_the_account(run, three):
     assert ran.out.startswith("y: epsilon 1.5 per row in total.\n")
     assert re.search(r"fixed before the first result was seen: .* exp\(1\.4\d+\), plus 1e-06\.", told)
     assert "All releases of 'y' are counted as releases of the same rows." in told
+    assert Guarantee(1.5, trust="central").posterior_sentence() in told
 
 
 def test_a_ledger_is_said_to_keep_no_law(run, three, table):

@@ -9,7 +9,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, Interval, Ledger, verify
+from labeldp import Classes, Guarantee, Interval, Ledger, verify
 from labeldp.bounds import Conventions, forecast, plan
 from labeldp.report._parts import three_digits
 
@@ -25,8 +25,9 @@ def test_what_is_printed_is_the_plan(run):
             option.mechanism,
             option.detail,
             f"{option.truth_probability:.1%}",
+            f"{option.expected_rows:,}",
+            f"{option.expected_share:.2%}",
             f"{option.effective_rows:,}",
-            f"{option.clean_share:.2%}",
             three_digits(option.total_variance),
             "auto" if option.best else "",
         ]
@@ -34,7 +35,8 @@ def test_what_is_printed_is_the_plan(run):
     assert len(over) == 4
     assert all(len(line) == 1 + len(found.sweep) for line in over)
     for i, row in enumerate(found.sweep):
-        assert over[0][1 + i] == f"{row[0].clean_share:.2%}"
+        assert over[0][1 + i] == f"{row[0].expected_share:.2%}"
+    assert ran.out.startswith("Effective rows assume even classes (10 % each): pass --shares, --from or --buy")
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
@@ -427,3 +429,25 @@ def test_what_is_wrong_is_refused_before_anything_is_bought(run, costs, typed):
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("error: expected")
     assert [path.name for path in source.parent.iterdir()] == ["costs.csv"]
+
+
+@pytest.mark.parametrize("labels", [("--classes", 3), ("--interval", "0,10,1"), ("--classes", 3, "--trust", "central")])
+def test_a_plan_says_what_epsilon_means_for_a_person(run, labels):
+    """The last line says how sure of a label anyone can become, for the epsilon of the plan."""
+    ran = run("plan", *labels, "--rows", 5000, "--epsilon", 2)
+    assert ran.out.splitlines()[-1] == Guarantee(2.0).posterior_sentence()
+
+
+def test_effective_rows_are_planned_for_the_shares_that_are_known(run):
+    """Stated shares give fewer effective rows than even ones, the same bound, and no sentence on even classes."""
+    given = ("plan", "--classes", 2, "--rows", 10_000, "--epsilon", 1)
+    rare = run(*given, "--shares", "0.95,0.05")
+    assert (rare.code, rare.err) == (0, "")
+    assert "even classes (" not in rare.out
+    even, stated = ({line[0]: line for line in cells(ran)[:4]} for ran in (run(*given), rare))
+    found = plan(2, 10_000, 1.0, shares=[0.95, 0.05]).options
+    for option in found:
+        assert stated[option.mechanism][3] == f"{option.expected_rows:,}"
+        assert stated[option.mechanism][5] == even[option.mechanism][5] == f"{option.effective_rows:,}"
+        assert option.expected_rows < 0.4 * option.effective_rows
+    assert run(*given, "--shares", "0.5,0.3,0.2").err.startswith("error: expected a share for each of 2 classes, found")

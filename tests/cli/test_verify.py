@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 
+from labeldp import Guarantee
+
 
 @pytest.fixture
 def released(release, table, tmp_path):
@@ -52,6 +54,7 @@ def test_what_was_released_holds(run, released):
     assert "FAILED" not in ran.out
     certificate = json.loads((released / "_certificate.json").read_text(encoding="utf-8"))
     assert certificate["guarantee"]["sentence"] in ran.out
+    assert f"\n{Guarantee(certificate['guarantee']['epsilon']).posterior_sentence()}\n" in ran.out
     for what in certificate["cannot_know"]:
         assert what in ran.out
     for what in certificate["assumptions"]:

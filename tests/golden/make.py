@@ -317,6 +317,8 @@ QUERIES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "noisy-top-k": ("level", lambda space: labeldp.NoisyTopK(space, EPSILON, cells(), top=2)),
     "noisy-mean": ("score", lambda space: labeldp.NoisyMean(space, EPSILON, cells())),
     "noisy-mean-clipped": ("score", lambda space: labeldp.NoisyMean(space, EPSILON, clip=(2.0, 8.0))),
+    "noisy-mean-uncut": ("score", lambda space: labeldp.NoisyMean(space, EPSILON, cells())),
+    "noisy-histogram-by-rows": ("level", lambda space: labeldp.NoisyHistogram(space, EPSILON, cells(), 6)),
     "noisy-quantile": ("score", lambda space: labeldp.NoisyQuantile(space, EPSILON, 0.5, cells())),
     "noisy-quantile-around": ("score", lambda space: labeldp.NoisyQuantile(space, EPSILON, 0.9, around=5.0)),
     "label-moments": ("level", lambda space: labeldp.LabelMoments(space, EPSILON, 1e-6, features())),

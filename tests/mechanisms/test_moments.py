@@ -16,7 +16,7 @@ from scipy.stats import binom, chi2, norm
 from labeldp import Classes, LabelMoments, NoisyArgmax, NoisyHistogram
 from labeldp._random_words import SecureWords, TapeWords, Words
 from labeldp.errors import EpsilonError, InputError, LabelError
-from labeldp.mechanisms.queries import DeltaWarning, _grids, _moments, _noise, noise_deviation, promise_of
+from labeldp.mechanisms.queries import DeltaWarning, _grids, _moments, _noise, promise_of
 from labeldp.mechanisms.queries._grids import FeatureGrid
 from labeldp.mechanisms.queries._noise import LARGEST_DEVIATION, rounded_normal
 from labeldp.mechanisms.queries._noise_kernels import _inside
@@ -214,7 +214,7 @@ def test_answers_are_sums_and_noise_of_the_stated_size(rows, codes):
     labels = random.integers(0, 3, len(features))
     query = moments(features, 2.0, norm=10.0)
     sums = query.grid.sums(labels, 3) * 2.0**-query.grid.bits
-    left = (query.answer(labels, 1, SecureWords()) - sums) / noise_deviation(query.law(1))
+    left = (query.answer(labels, 1, SecureWords()) - sums) / query.standard_error(query.law(1), SPACE, None)
     assert chi2.ppf(ALARM / 2, left.size) < (left**2).sum() < chi2.isf(ALARM / 2, left.size)
 
 
@@ -269,15 +269,14 @@ def test_the_deviation_is_that_of_the_law():
     query = NoisyHistogram(SPACE, 1.0)
     q = math.exp(-query.rate(1) / _noise.PARTS)
     variance = sum(2 * z * z * q**z * (1 - q) / (1 + q) for z in range(1, 400))
-    assert noise_deviation(query.law(1)) == pytest.approx(math.sqrt(variance), rel=1e-12)
+    assert query.standard_error(query.law(1), SPACE, None) == pytest.approx(math.sqrt(variance), rel=1e-12)
     for deviation in (1, 3):
         law = {"kind": "label-moments", "deviation": str(deviation), "bits": "3"}
         variance = sum(
             z * z * (norm.cdf((z + 0.5) / deviation) - norm.cdf((z - 0.5) / deviation)) for z in range(-60, 61)
         )
-        assert noise_deviation(law) == pytest.approx(math.sqrt(variance) / 8, rel=1e-6)
-    with pytest.raises(InputError, match="found that to noisy-argmax"):
-        noise_deviation(NoisyArgmax(SPACE, 1.0).law(1))
+        assert LabelMoments.standard_error(law, SPACE, None) == pytest.approx(math.sqrt(variance) / 8, rel=1e-6)
+    assert NoisyArgmax.standard_error(NoisyArgmax(SPACE, 1.0).law(1), SPACE, None) is None
 
 
 def test_a_delta_that_could_publish_a_row_is_warned_of():

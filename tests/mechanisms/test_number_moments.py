@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from labeldp import Answer, Classes, Curator, Interval, LabelMoments, NumberMoments, verify
 from labeldp.errors import BudgetError, LabelError
-from labeldp.mechanisms.queries import noise_deviation, promise_of
+from labeldp.mechanisms.queries import promise_of
 
 SPACE = Interval(0.0, 10.0, 2.5)
 FEATURES = np.array([[3.0, 4.0], [1.0, -2.0], [0.5, 0.25]])
@@ -54,7 +54,7 @@ def test_wide_ranges_leave_room_for_all_rows():
     codes = np.full(1000, space.size - 1)
     assert int(query._sums(codes)[0, 1]) == 1000 * (space.size - 1) * int(query.grid.steps[0, 0])
     assert int(query.grid.steps[0, 0]) >= 1 << 18
-    assert noise_deviation(query.law(1)) < 1000
+    assert query.standard_error(query.law(1), query.space, None) < 1000
 
 
 def test_an_answer_is_near_the_truth_and_is_kept(tmp_path):
@@ -67,7 +67,7 @@ def test_an_answer_is_near_the_truth_and_is_kept(tmp_path):
     answer = curator.answer(NumberMoments(SPACE, 1.0, 1e-6, np.tile(FEATURES, (300, 1))))
     near = np.array(labels) / 10
     truth = np.tile(FEATURES, (300, 1)).T @ np.stack([1 - near, near], axis=1)
-    assert np.abs(answer.value - truth).max() < 6 * answer.noise_deviation
+    assert np.abs(answer.value - truth).max() < 6 * answer.standard_error.max()
     assert answer.guarantee.trust == "central"
     folder = answer.save(tmp_path / "shared")
     assert verify(folder).holds
@@ -89,6 +89,7 @@ def test_noise_is_less_than_that_of_moments_of_all_points():
     """The two ends take the noise of two classes, whatever the grid; and classes are refused."""
     one = NumberMoments(SPACE, 1.0, 1e-6, FEATURES)
     two = LabelMoments(Classes(["low", "high"]), 1.0, 1e-6, FEATURES)
-    assert math.isclose(noise_deviation(one.law(1)), noise_deviation(two.law(1)), rel_tol=1e-6)
+    first, second = (each.standard_error(each.law(1), each.space, None) for each in (one, two))
+    assert math.isclose(first, second, rel_tol=1e-6)
     with pytest.raises(LabelError, match="expected a declared range with a grid"):
         NumberMoments(Classes(["a", "b"]), 1.0, 1e-6, FEATURES)

@@ -28,7 +28,7 @@ from labeldp import (
     verify,
 )
 from labeldp.bounds.planning import _noise_of_mechanisms
-from labeldp.errors import VerificationError
+from labeldp.errors import InputError, VerificationError
 from labeldp.mechanisms.queries import QUERIES, Choices, Counts, FeatureSums, FlippedLabels, Means, promise_of
 from labeldp.release.folder._answer_columns import _READ
 
@@ -75,8 +75,8 @@ every_query = pytest.mark.parametrize("query", EXAMPLES, ids=lambda query: f"{qu
 
 def answered(query):
     """The answer to a query, by a curator of labels of its space."""
-    points = query.space.points
-    labels = np.asarray(points)[np.random.default_rng(1).integers(0, len(points), ROWS)]
+    points, rows = query.space.points, ROWS if getattr(query, "cells", None) is None else len(query.cells)
+    labels = np.asarray(points)[np.random.default_rng(1).integers(0, len(points), rows)]
     return Curator(labels, query.space, name="ill").answer(query)
 
 
@@ -144,6 +144,7 @@ def test_an_answer_of_other_values_is_refused(query, tmp_path):
 
 
 NOISY = {
+    NoisyMean.name: lambda: NoisyMean(GRID, 0.5, np.arange(20_000)),
     NoisyHistogram.name: lambda: NoisyHistogram(SPACE, 0.5, np.zeros(ROWS, int), 20_000),
     LabelMoments.name: lambda: LabelMoments(SPACE, 1.0, 1e-6, np.tile(FEATURES, 1000)),
     NumberMoments.name: lambda: NumberMoments(GRID, 1.0, 1e-6, np.tile(FEATURES, 1000)),
@@ -155,13 +156,35 @@ def test_the_noise_is_as_large_as_stated(name):
     """The differences of two answers have twice the stated variance, within 5 %; without a statement, there is none."""
     if name not in NOISY:
         (query, *_) = [each for each in EXAMPLES if each.name == name]
-        assert query.noise_deviation(query.law(1)) is None
+        with pytest.raises(InputError, match="plus noise of known size"):
+            _ = answered(query).standard_error
         return
     query = NOISY[name]()
     one, two = answered(query), answered(query)
     found = np.std(one.value - two.value) / np.sqrt(2)
-    assert found == pytest.approx(one.noise_deviation, rel=0.05)
-    assert one.reading.deviation == one.noise_deviation
+    assert one.standard_error.shape == one.value.shape
+    assert found == pytest.approx(one.standard_error.max(), rel=0.05)
+    assert one.reading.deviation == pytest.approx(one.standard_error.min(), rel=1e-12)
+
+
+@every_query
+def test_an_answer_says_how_far_off_it_may_be(query):
+    """An error for each entry, which grows with the confidence; neither for vectors of clients nor flipped labels."""
+    answer = answered(query)
+    if query.name in ("noisy-gradients", "peer-exchange"):
+        assert not query.margin_text
+        with pytest.raises(InputError, match="noise of known size"):
+            answer.margin()
+        return
+    little, much = answer.margin(0.5), answer.margin(0.999)
+    assert little.shape == much.shape == answer.value.shape
+    known = np.isfinite(little)
+    assert (known == (np.isfinite(answer.value.astype(float)))).all() or query.name == "noisy-quantile"
+    assert (little[known] <= much[known]).all()
+    assert query.margin_text.count("{}") == 1
+    for wrong in (0.0, 1.0, np.nan):
+        with pytest.raises(InputError, match="confidence"):
+            answer.margin(wrong)
 
 
 READINGS = {

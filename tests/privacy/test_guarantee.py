@@ -3,10 +3,12 @@
 import math
 import re
 
+import mpmath
+import numpy as np
 import pytest
 
-from labeldp import Guarantee
-from labeldp.errors import EpsilonError
+from labeldp import Classes, Guarantee, RandomizedResponse
+from labeldp.errors import EpsilonError, InputError
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, -1e-300])
@@ -62,3 +64,58 @@ def test_the_sentence_names_trust_unit_and_failure():
     assert peers.startswith("Peers")
     assert "but for who asked whom and what peers tell, replacing" in peers
     assert "not protected" in central
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-9, 0.1, 0.3333333333333333, 1.0, 2.0, 5.4321987, 8.0, 40.0, 5000.0])
+@pytest.mark.parametrize("prior", [0.0, 1e-9, 0.01, 0.1, 0.5, 0.9, 1.0])
+def test_a_posterior_is_the_largest_possible_rounded_up(epsilon, prior):
+    """It is the posterior of odds times exp(epsilon), in 60 digits, and never less, by less than 1e-15."""
+    with mpmath.workdps(3000):
+        p, e = mpmath.mpf(repr(prior)), mpmath.exp(mpmath.mpf(repr(epsilon)))
+        exact = p * e / (p * e + 1 - p) if prior < 1 else mpmath.mpf(1)
+        found = Guarantee(epsilon).posterior(prior)
+        assert exact <= mpmath.mpf(found) <= exact * (1 + mpmath.mpf("5e-16")) + mpmath.mpf("1e-300")
+        assert 0.0 <= found <= 1.0
+
+
+def test_randomized_response_reaches_the_posterior():
+    """For two classes, the posterior after the truth is released is the bound, up to the weights' rounding."""
+    channel = RandomizedResponse(Classes(["no", "yes"]), 1.0).channel()
+    for prior in (0.01, 0.1, 0.5):
+        weights = np.array([1 - prior, prior]) * channel.likelihood(np.array([1]))[0]
+        assert weights[1] / weights.sum() == pytest.approx(Guarantee(channel.epsilon).posterior(prior), rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.01, 0.1, 0.5, 1.0, 1.0986122886681098, 2.0, 4.0, 8.0, 20.0])
+def test_the_printed_posterior_never_promises_more(epsilon):
+    """Both printed percentages are at least the exact ones, and at most one unit of the third digit above."""
+    half, tenth = map(float, re.findall(r"at most ([0-9.]+) %", Guarantee(epsilon).posterior_sentence()))
+    for printed, prior in ((half, 0.5), (tenth, 0.1)):
+        exact = 100 * mpmath.mpf(Guarantee(epsilon).posterior(prior))
+        assert exact * (1 - mpmath.mpf("1e-15")) <= printed <= exact + 0.1 + 1e-9
+
+
+def test_the_posterior_sentence_names_unit_peers_and_failure():
+    """It is about a label or all labels of a unit, and says what peers do not promise, and the failure probability."""
+    alone = Guarantee(1.0).posterior_sentence()
+    assert "50 % sure of one row's label can become at most 73.2 % sure; 10 % sure, at most 23.2 %." in alone
+    assert "failure" not in alone
+    units = Guarantee(1.0, 1e-6, "central", "patient").posterior_sentence()
+    assert "a statement about all labels of one patient" in units
+    assert units.endswith("at most 23.2 %, but for a failure of probability 0.000001.")
+    assert "not who asked whom and what peers tell" in Guarantee(1.0, trust="peer").posterior_sentence()
+    with pytest.raises(InputError, match="prior"):
+        Guarantee(1.0).posterior(1.5)
+
+
+def test_a_failure_probability_covers_what_exceeds_the_posterior():
+    """For pairs of distributions with an epsilon and a delta, the expected excess over the bound is at most delta."""
+    generator = np.random.default_rng(0)
+    for _ in range(300):
+        pair = generator.dirichlet(np.full(6, 0.3), size=2)
+        epsilon, prior = generator.uniform(0.1, 3.0), generator.uniform(0.05, 0.95)
+        delta = max(np.maximum(one - np.exp(epsilon) * other, 0).sum() for one, other in (pair, pair[::-1]))
+        joint = np.array([[prior], [1 - prior]]) * pair
+        posterior = np.divide(joint[0], joint.sum(axis=0), out=np.zeros(6), where=joint.sum(axis=0) > 0)
+        excess = joint.sum(axis=0) @ np.maximum(posterior - Guarantee(epsilon).posterior(prior), 0)
+        assert excess <= delta + 1e-12

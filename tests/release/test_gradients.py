@@ -211,7 +211,7 @@ def test_an_answer_is_kept_and_verified(form, delta, tmp_path):
     with pytest.raises(InputError, match="NoisyHistogram, found the answer to noisy-gradients"):
         answer.distributions()
     with pytest.raises(InputError, match="found that to noisy-gradients"):
-        _ = answer.noise_deviation
+        _ = answer.standard_error
 
 
 LESS = {

@@ -52,7 +52,7 @@ def test_a_unit_of_several_rows_has_the_epsilon():
     assert answer.guarantee.unit == "unit"
     assert int(answer.law["deviation"]) == pytest.approx(4 * int(alone.law["deviation"]), rel=1e-6)
     assert answer.guarantee.rho == pytest.approx(alone.guarantee.rho, rel=1e-6)
-    assert answer.noise_deviation == pytest.approx(4 * alone.noise_deviation, rel=1e-6)
+    assert answer.standard_error == pytest.approx(4 * alone.standard_error, rel=1e-6)
 
 
 def test_an_answer_is_kept_and_verified(tmp_path):
@@ -62,7 +62,7 @@ def test_an_answer_is_kept_and_verified(tmp_path):
     again = Answer.load(folder)
     assert np.array_equal(again.value, answer.value)
     assert again.guarantee == answer.guarantee
-    assert again.noise_deviation == answer.noise_deviation
+    assert (again.standard_error == answer.standard_error).all()
     assert verify(folder).holds
     file = folder / "_certificate.json"
     text = file.read_text(encoding="utf-8")
@@ -75,13 +75,13 @@ def test_an_answer_is_kept_and_verified(tmp_path):
 def test_answers_say_how_large_their_noise_is():
     """Where it is on each entry; classes have none."""
     curator = Curator(LABELS, SPACE, budget=3.0)
-    assert curator.answer(NoisyHistogram(SPACE, 1.0)).noise_deviation == pytest.approx(2.799, abs=1e-3)
+    assert curator.answer(NoisyHistogram(SPACE, 1.0)).standard_error == pytest.approx(2.799, abs=1e-3)
     with pytest.raises(InputError, match="found that to noisy-argmax"):
-        _ = curator.answer(NoisyArgmax(SPACE, 1.0)).noise_deviation
+        _ = curator.answer(NoisyArgmax(SPACE, 1.0)).standard_error
 
 
 def test_an_answer_comes_close_where_the_noise_is_small():
     """At a large epsilon the sums are those of the labels."""
     answer = Curator(LABELS, SPACE).answer(moments(epsilon=300.0))
     exact = FEATURES.T @ (np.array(LABELS)[:, None] == ["no", "yes"])
-    assert np.abs(answer.value - exact).max() < 8 * answer.noise_deviation < 3
+    assert np.abs(answer.value - exact).max() < 8 * answer.standard_error.max() < 3

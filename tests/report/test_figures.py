@@ -70,15 +70,15 @@ def test_curves_are_the_numbers_of_the_plan():
         assert [epsilon for epsilon, _ in line] == sorted([*EPSILONS, 1.5])
     points = {point for line in lines.values() for point in line}
     options = [option for row in (*found.sweep, found.options) for option in row]
-    assert points == {(option.epsilon, option.clean_share) for option in options}
+    assert points == {(option.epsilon, option.expected_share) for option in options}
     for option in found.options:
-        assert (1.5, option.clean_share) in lines[option.mechanism]
+        assert (1.5, option.expected_share) in lines[option.mechanism]
 
 
 def test_every_curve_is_drawn(tmp_path):
     """An SVG names every mechanism in its legend, as text or as its comment."""
     text = save_plan(tmp_path / "figure.svg").read_text(encoding="utf-8")
-    for name in [*curves(plan(5, 100, 1.5)), "epsilon 1.5", "Effective sample size of 5 classes"]:
+    for name in [*curves(plan(5, 100, 1.5)), "epsilon 1.5", "Effective sample size of 5 even classes"]:
         assert re.search(re.escape(name), text)
 
 

@@ -4,12 +4,28 @@ import dataclasses
 import io
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from labeldp import Budget, Classes, Ledger, release_table, verify
+from labeldp import (
+    Answer,
+    Budget,
+    Classes,
+    Curator,
+    Interval,
+    LabelMoments,
+    Ledger,
+    NoisyArgmax,
+    NoisyHistogram,
+    NoisyMean,
+    NoisyQuantile,
+    NoisyTopK,
+    release_table,
+    verify,
+)
 from labeldp.bounds import plan
 from labeldp.cli import main
 from labeldp.learning.metrics import Bounds, Estimate, Scores, mean_of_rows
@@ -135,7 +151,7 @@ def test_an_option_that_is_missing_is_a_dash():
     text = printed(plan_text(plan(10, 100, 1.0, [1e-16, 1.0])))
     (line,) = [line for line in text.splitlines() if line.startswith("│ randomized-response") and line.count("│") == 4]
     options = plan(10, 100, 1.0).options
-    (share,) = [option.clean_share for option in options if option.mechanism == "randomized-response"]
+    (share,) = [option.expected_share for option in options if option.mechanism == "randomized-response"]
     assert [cell.strip() for cell in line.split("│")[2:4]] == ["-", f"{share:.2%}"]
 
 
@@ -193,3 +209,57 @@ def test_a_delta_that_was_spent_is_said(tmp_path):
     assert "epsilon 1 of 1 for this label, over all releases" in printed(release_text(done))
     some = dataclasses.replace(done, spent=(0.5, 1e-8), budget=Budget(1.0, 1e-6))
     assert "epsilon 0.5 of 1 and delta 1e-08 of 1e-06 for this label, over all releases" in printed(release_text(some))
+
+
+NUMBERS = Interval(0.0, 10.0, 0.5)
+PAIR = Classes(["a", "b"])
+SAID = {
+    "counts": (NoisyHistogram(PAIR, 1.0), "standard error 2.8 from noise; each count is off by at most 6, with a prob"),
+    "means": (
+        NoisyMean(NUMBERS, 1.0, [0, 0, 0, 1]),
+        "standard error 4.71 to 14.1 from noise; each mean is off by at most",
+    ),
+    "quantiles": (
+        NoisyQuantile(NUMBERS, 8.0, 0.5),
+        "noise      the released point misses the rank of its quantile by at most 1",
+    ),
+    "classes": (
+        NoisyArgmax(PAIR, 1.0),
+        "noise      in rows, the named class is at most 4 behind the most common one, with a",
+    ),
+    "many": (
+        NoisyTopK(PAIR, 8.0, top=2),
+        "noise      in rows, a named class is at most 0 behind any class that is not named be",
+    ),
+    "sums": (
+        LabelMoments(PAIR, 1.0, 1e-6, np.ones((4, 1))),
+        "standard error 5.97 from noise; each sum is off by at most 11.7",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SAID)
+def test_what_is_said_of_an_answer_has_the_size_of_its_noise(tmp_path, kind):
+    """Its standard error where it is a sum of numbers and noise, and how far off it is with 95 %."""
+    query, said = SAID[kind]
+    labels = ["a", "b", "a", "a"] if isinstance(query.space, Classes) else [1.0, 2.0, 3.0, 4.0]
+    folder = Curator(labels, query.space).answer(query).save(tmp_path / "out")
+    text = printed(verdict_text(verify(folder)))
+    assert said in text
+    assert "with a probability of 95%" in text
+
+
+def test_the_size_of_unknown_noise_is_not_said(tmp_path):
+    """Old means list no rows of cells: no line is printed, and the noise on a single mean is known all the same."""
+    golden = Path(__file__).parents[1] / "golden" / "python"
+    assert "standard error" not in printed(verdict_text(verify(golden / "noisy-mean")))
+    assert "standard error" not in printed(verdict_text(verify(golden / "noisy-mean-clipped")))
+    assert np.isfinite(Answer.load(golden / "noisy-mean-clipped").standard_error).all()
+    done = release_table(write(tmp_path), "y", PAIR, 1.0, tmp_path / "out", keep=[], mechanism="noisy-histogram")
+    assert "noise       standard error 2.8 from noise; each count is off by at most 6" in printed(release_text(done))
+
+
+def write(folder):
+    """A table of labels."""
+    (folder / "t.csv").write_text("x,y\n" + "1,a\n2,b\n" * 10, encoding="utf-8")
+    return folder / "t.csv"

@@ -233,7 +233,9 @@ def plan(
             space, rows, epsilon, target=expected.target, trust=expected.trust, conventions=conventions
         )
     spent = epsilon if errors is None else errors.epsilon
-    mechanisms = planning.plan(space.size, rows, spent) if local_classes and spent is not None else None
+    mechanisms = None
+    if local_classes and spent is not None:
+        mechanisms = planning.plan(space.size, rows, spent, shares=conventions.shares)
     written = None
     if figure is not None and errors is not None:
         written = report.save_forecast_figure(errors, figure)
@@ -248,6 +250,7 @@ def plan(
         show(*report.plan_text(mechanisms))
     if errors is not None:
         show(*report.forecast_text(errors, shape))
+    show(*report.meaning_text(spent))
     if written is not None:
         show(f"figure: {written}")
 

@@ -3,6 +3,7 @@ from ._class_probabilities import columns_in_order as columns_in_order
 from ._class_probabilities import declared_columns as declared_columns
 from ._class_probabilities import predicted_columns as predicted_columns
 from ._guarantee import Guarantee as Guarantee
+from ._guarantee import Trust as Trust
 from ._kinds import Kinds as Kinds
 from ._rounding import EXACT as EXACT
 from ._rounding import UP as UP

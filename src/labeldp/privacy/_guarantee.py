@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from labeldp import _checks
-from labeldp.privacy._rounding import exp_above, shown_above
+from labeldp.privacy._rounding import UP, exp_above, float_above, posterior_above, shown_above
 
 Trust = Literal["local", "central", "peer"]
 
@@ -23,6 +23,9 @@ _KNOWN = {
     "central": "whatever else someone knows",
     "peer": "whatever else someone knows, but for who asked whom and what peers tell",
 }
+
+#: The prior probabilities that ``posterior_sentence`` takes as examples.
+_EXAMPLES = (0.5, 0.1)
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,53 @@ class Guarantee:
             f"{_TRUST[self.trust]}: {_KNOWN[self.trust]}, replacing {labels} changes the probability of "
             f"anything in this release by a factor of at most {factor}{plus} (epsilon {epsilon}, delta "
             f"{delta}); the kept columns are public and are not protected."
+        )
+
+    def posterior(self, prior: float) -> float:
+        """The largest posterior probability of a statement about the labels of one unit, rounded up.
+
+        Args:
+            prior: The probability p of the statement for someone who knows everything but this release: the features,
+                the labels of all other units, and what was released before. It is between 0 and 1.
+
+        Guarantee:
+            ``p e / (p e + 1 - p)`` for ``e = exp(epsilon)``, and e is the largest factor on the odds of a label against
+            all others together. Given everything else, let P_y be the distribution of the release if the unit's labels
+            are y. For delta 0, any two of these differ by a factor of at most e on every event, and so do any two
+            mixtures of them: that over all y for which the statement is true, and that over the rest. The ratio of the
+            two is the factor by which the odds of the statement change.
+
+            For delta above 0, the two mixtures satisfy the same epsilon and delta. So the release is a post-processing
+            of an experiment that discloses the statement with probability delta, and otherwise is randomized response
+            at epsilon: its trade-off function bounds theirs from below. The bound holds unless that failure occurs.
+
+            Someone who does not know the other labels may learn of them from a curator's answers, and through them of
+            these: p is their belief once they know them. With every label randomized alone it suffices that they know
+            what the other rows released.
+
+        References:
+            Kasiviswanathan and Smith 2014 for the reading by Bayes; Kairouz, Oh and Viswanath 2015 for delta.
+
+        Raises:
+            InputError: The prior is not between 0 and 1.
+
+        Example:
+            >>> from labeldp import Guarantee
+            >>> [round(Guarantee(1.0).posterior(prior), 3) for prior in (0.5, 0.1)]
+            [0.731, 0.232]
+        """
+        return float_above(posterior_above(_checks.share(prior, "prior"), self.epsilon))
+
+    def posterior_sentence(self) -> str:
+        """The meaning of epsilon for a person, in one sentence whose probabilities are rounded up."""
+        half, tenth = (shown_above(UP.multiply(100, posterior_above(prior, self.epsilon)), 3) for prior in _EXAMPLES)
+        unit = _checks.printable(self.unit)
+        whose = "one row's label" if self.unit == "row" else f"a statement about all labels of one {unit}"
+        peers = "; not who asked whom and what peers tell" if self.trust == "peer" else ""
+        failure = f", but for a failure of probability {shown_above(self.delta, 5)}" if self.delta else ""
+        return (
+            f"For a person: someone whom everything else (features, other labels, earlier releases{peers}) makes 50 % "
+            f"sure of {whose} can become at most {half} % sure; 10 % sure, at most {tenth} %{failure}."
         )
 
     def __str__(self) -> str:

@@ -129,6 +129,21 @@ def exp_above(epsilon: float) -> Decimal:
     return UP.next_plus(UP.exp(UP.plus(larger)))
 
 
+def posterior_above(prior: float, epsilon: float) -> Decimal:
+    """An upper bound on ``p e / (p e + 1 - p)`` for ``e = exp(epsilon)``: odds ``p / (1 - p)``, multiplied by e.
+
+    Args:
+        prior: p, which counts as the decimal that it prints as.
+        epsilon: At least 0.
+    """
+    p = Decimal(repr(prior))
+    rest = DOWN.subtract(Decimal(1), p)
+    if not rest:
+        return Decimal(1)
+    odds = UP.divide(UP.multiply(p, exp_above(epsilon)), rest)
+    return UP.subtract(Decimal(1), DOWN.divide(Decimal(1), UP.add(Decimal(1), odds)))
+
+
 def _shorter_above(value: Fraction, bits: int = 1024) -> Fraction:
     """An upper bound on ``value`` of ``bits`` binary digits."""
     shift = bits - value.numerator.bit_length() + value.denominator.bit_length()

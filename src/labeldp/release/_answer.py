@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 
+from labeldp import _checks
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, VerificationError
-from labeldp.mechanisms.queries import QUERIES, Choices, Counts, Reading, noise_deviation
+from labeldp.mechanisms.queries import QUERIES, Choices, Counts, Means, Query, Reading, cell_rows
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.channels import nearest_distributions
 from labeldp.release.folder import (
@@ -28,14 +30,29 @@ from labeldp.release.folder import (
 )
 
 
+class Shares(NamedTuple):
+    """Unbiased shares of classes in cells, each of shape (cells, k); NaN for cells without rows.
+
+    Attributes:
+        value: The shares.
+        standard_error: The standard deviation of their noise.
+    """
+
+    value: Float[np.ndarray, "cells k"]
+    standard_error: Float[np.ndarray, "cells k"]
+
+
 @dataclass(frozen=True, eq=False)
 class Answer:
     """The answer to a query.
 
     Whatever is computed from it is covered by its guarantee.
 
+    ``standard_error`` and ``margin`` say how far noise moved it; ``shares``, ``means``, ``distributions`` and
+    ``points`` put it in other forms.
+
     Attributes:
-        value: The noisy value that the query returns.
+        value: The noisy value that the query returns. Counts, sums and means are unbiased.
         certificate: The charges and the guarantee.
     """
 
@@ -73,25 +90,79 @@ class Answer:
         return self.certificate.rows
 
     @property
-    def noise_deviation(self) -> float:
-        """The standard deviation of the noise on each entry of ``value``, from the law; it is public.
+    def standard_error(self) -> Float[np.ndarray, "..."]:
+        """The standard deviation of the noise on each entry of ``value``, from public numbers; shape of ``value``.
+
+        It says how far the answer is from that for the true labels, and nothing about other rows of a population. It is
+        NaN for a cell without rows.
 
         Raises:
-            InputError: The answer has no additive noise: it consists of classes, means or exchanged labels.
+            InputError: The answer is no sum of numbers and noise: it consists of classes or quantiles (``margin`` says
+                how far off they are), of exchanged labels, or of gradients (``gradient_error``). Or it consists of
+                means of cells whose numbers of rows its certificate does not list, as those of older versions do not.
 
         Example:
             >>> from labeldp import Classes, Curator, NoisyHistogram
             >>> space = Classes(["no", "yes"])
             >>> answer = Curator(["no"] * 900, space).answer(NoisyHistogram(space, epsilon=1.0))
-            >>> round(answer.noise_deviation, 3)
-            2.799
+            >>> answer.standard_error.round(3).tolist()
+            [[2.799, 2.799]]
         """
-        return noise_deviation(self.law)
+        error = self._query.standard_error(self.law, self.space, self._cell_rows)
+        if error is None:
+            raise InputError(
+                f"expected the answer to a query of numbers plus noise of known size, found that to {self.query}; see "
+                "the documentation of standard_error"
+            )
+        return np.broadcast_to(error, self.value.shape)
+
+    def margin(self, confidence: float = 0.95) -> Float[np.ndarray, "..."]:
+        """The error that noise exceeds with a probability of at most ``1 - confidence``; shape of ``value``.
+
+        It holds whatever the labels are, for each entry, or each cell of classes and quantiles. Its unit depends on the
+        query: that of ``value``, for counts, sums and means; ranks, for a quantile: the released point lies between the
+        labels of ranks t - m and t + m, where t is that of the quantile; rows by which the named class of a cell is
+        behind the most common one, or any class that is not named before it.
+
+        Args:
+            confidence: Above 0 and below 1.
+
+        Raises:
+            InputError: No such bound is known, or the confidence is out of range.
+
+        References:
+            The proofs are in the queries (``margin``).
+
+        Example:
+            >>> from labeldp import Classes, Curator, NoisyArgmax
+            >>> space = Classes(["no", "yes"])
+            >>> answer = Curator(["no"] * 900 + ["yes"] * 100, space).answer(NoisyArgmax(space, epsilon=1.0))
+            >>> answer.margin().tolist()  # "no" is at most 4 rows behind "yes"
+            [4.0]
+        """
+        level = _checks.share(confidence, "confidence", "()")
+        found = self._query.margin(self.law, self.space, self._cell_rows, level)
+        if found is None:
+            raise InputError(
+                f"expected the answer to a query with noise of known size, found that to {self.query}; see the "
+                "documentation of standard_error"
+            )
+        return np.broadcast_to(found, self.value.shape)
+
+    @property
+    def _query(self) -> type[Query]:
+        """The kind of query."""
+        return QUERIES.of_law(self.law)
+
+    @property
+    def _cell_rows(self) -> Int[np.ndarray, "cells"] | None:
+        """The public number of rows of each cell, where it is known."""
+        return cell_rows(self.law, self.rows, len(self.value))
 
     @property
     def reading(self) -> Reading | None:
         """The statistic that learners read from the answer, with the size of its noise; None if there is none."""
-        return QUERIES.of_law(self.law).reading(self.value, self.law, self.space)
+        return self._query.reading(self.value, self.law, self.space)
 
     def points(self) -> list[Any]:
         """The classes of an answer to ``NoisyArgmax``, one for each cell; a list for each cell of ``NoisyTopK``.
@@ -103,6 +174,59 @@ class Answer:
             raise InputError(f"expected the answer to NoisyArgmax or NoisyTopK, found the answer to {self.query}")
         points = self.space.points
         return [points[each] if np.ndim(each) == 0 else [points[code] for code in each] for each in self.value]
+
+    def means(self) -> Float[np.ndarray, "cells"]:
+        """The mean of each cell, cut to the range that labels were clipped to; NaN for a cell without rows.
+
+        ``value`` is unbiased; cutting makes errors smaller, and biases a mean near an end of the range towards its
+        middle.
+
+        Raises:
+            InputError: The answer is to another query.
+
+        Example:
+            >>> from labeldp import Curator, Interval, NoisyMean
+            >>> space = Interval(0.0, 10.0, 0.5)
+            >>> answer = Curator([0.0] * 20, space).answer(NoisyMean(space, epsilon=0.1))
+            >>> bool(0.0 <= answer.means()[0] <= 10.0), round(float(answer.standard_error[0]), 1)
+            (True, 7.1)
+        """
+        reading = self.reading
+        if not isinstance(reading, Means):
+            raise InputError(f"expected the answer to NoisyMean, found the answer to {self.query}")
+        return np.asarray(np.clip(self.value, reading.low, reading.high))
+
+    def shares(self) -> Shares:
+        """The unbiased share of each class in each cell, which may be below 0 or above 1, with standard errors.
+
+        The counts of a cell sum to its public number of rows n. So the excess of the noisy counts is divided evenly
+        between the k classes, which leaves them unbiased: the variance of a count's noise falls by the factor 1 - 1/k,
+        and shares sum to one. ``distributions`` is the tidy form, which lifts rare classes.
+
+        Raises:
+            InputError: The answer is to another query, or the numbers of rows of its cells are unknown.
+
+        Example:
+            >>> from labeldp import Classes, Curator, NoisyHistogram
+            >>> space = Classes(["no", "yes"])
+            >>> answer = Curator(["no"] * 990 + ["yes"] * 10, space).answer(NoisyHistogram(space, epsilon=0.1))
+            >>> shares = answer.shares()
+            >>> shares.value.sum().round(9).tolist(), shares.standard_error.round(3).tolist()
+            (1.0, [[0.02, 0.02]])
+        """
+        reading, rows = self.reading, self._cell_rows
+        if not isinstance(reading, Counts):
+            raise InputError(f"expected the answer to NoisyHistogram, found the answer to {self.query}")
+        if rows is None:
+            raise InputError(
+                "expected a certificate that lists the rows of at most 65,536 cells, found one that does not; divide "
+                "counts by the number of rows of their cells"
+            )
+        counts, n, k = self.value.astype(np.float64), rows[:, None].astype(np.float64), self.space.size
+        even = counts - (counts.sum(axis=1, keepdims=True) - n) / k
+        error = np.full_like(counts, reading.deviation * math.sqrt(1.0 - 1.0 / k))
+        known = np.where(n > 0, n, np.nan)
+        return Shares(even / known, error / known)
 
     def distributions(self) -> Float[np.ndarray, "cells k"]:
         """The class distribution of each cell: the projection of the noisy counts onto the simplex.

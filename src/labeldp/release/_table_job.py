@@ -22,7 +22,7 @@ from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release._curator import budget_of
 from labeldp.release._sink import clashing
 from labeldp.release._source import Progress, TableSource
-from labeldp.release.folder import Certificate, check_target, finish, staged
+from labeldp.release.folder import Certificate, check_target, effective_share, finish, staged
 from labeldp.release.ledger import (
     Earlier,
     Entry,
@@ -88,6 +88,13 @@ class TableRelease:
     spent: tuple[float, float]
     budget: Budget
     remarks: tuple[str, ...] = ()
+
+    def effective_share(self) -> float | None:
+        """Effective rows per released row at the class shares of the released labels; None where unknown.
+
+        It is read from the folder. An upper bound for any statistic is ``certificate.expects.clean_share``.
+        """
+        return effective_share(self.output, self.certificate)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from ._plan_figures import save_plan_figure as save_plan_figure
 from ._plans import assumed_text as assumed_text
 from ._plans import forecast_text as forecast_text
 from ._plans import labels_text as labels_text
+from ._plans import meaning_text as meaning_text
 from ._plans import plan_text as plan_text
 from ._plans import purchase_text as purchase_text
 from ._profiles import profile_text as profile_text

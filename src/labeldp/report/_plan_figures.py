@@ -18,7 +18,7 @@ def save_plan_figure(plan: Plan, path: Path) -> Path:
     figure, axes = new_figure(path)
     draw_lines(axes, curves(plan))
     axes.axvline(plan.epsilon, color="0.6", linestyle=":", label=f"epsilon {plan.epsilon:g}")
-    title = f"Effective sample size of {plan.classes} classes"
+    title = f"Effective sample size of {plan.classes} {'even ' if plan.shares is None else ''}classes"
     axes.set(**_LOGARITHMIC, ylabel="effective rows for each released row", title=title)
     return write_figure(figure, axes, path)
 
@@ -26,7 +26,8 @@ def save_plan_figure(plan: Plan, path: Path) -> Path:
 def curves(plan: Plan) -> dict[str, list[tuple[float, float]]]:
     """Effective rows for each released row over epsilon, by mechanism."""
     options = itertools.chain(*plan.sweep, plan.options)
-    return _by_name((option.mechanism, (option.epsilon, option.clean_share)) for option in options)
+    known = ((option.mechanism, option.epsilon, option.expected_share) for option in options)
+    return _by_name((name, (epsilon, share)) for name, epsilon, share in known if share)
 
 
 def save_forecast_figure(forecast: Forecast, path: Path) -> Path:

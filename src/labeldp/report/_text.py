@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from labeldp.mechanisms.queries import QUERIES
+from labeldp.mechanisms.queries import QUERIES, cell_rows
 from labeldp.mechanisms.randomizers import NumberExpectation, number_expectation
-from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
+from labeldp.privacy import Guarantee, Interval, LabelSpace, Trust, shown_above
 from labeldp.privacy.channels import channel_of
 from labeldp.report._parts import (
     Parts,
@@ -31,12 +32,13 @@ if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
     from labeldp.learning.tables import Learned, NumberScores, Staged
     from labeldp.privacy.accounting import Budget
     from labeldp.release import CombinedGuarantee, TableRelease
-    from labeldp.release.folder import Certificate, Verdict
+    from labeldp.release.folder import Certificate, Draw, Verdict
     from labeldp.release.ledger import Entry
 
 _SHOWN_COLUMNS = 12
 _SHOWN_CLASSES = 12
 _USUAL_DELTA = 1e-6
+_CONFIDENCE = 0.95
 _PRINTED = 0.0005  # half of the last digit of a share in per cent
 
 _UNITS = (
@@ -52,13 +54,13 @@ _ONLY_BOUNDS = (
 
 def release_text(release: TableRelease) -> Parts:
     """The result of a release, its cost and its guarantee. Nothing in it depends on a true label."""
-    return [*_release_parts(release), Text(), paragraphs(release.certificate.sentence)]
+    return [*_release_parts(release), Text(), *_guarantee_parts(release.certificate)]
 
 
 def _release_parts(release: TableRelease) -> Parts:
     """The result of a release without its guarantee."""
     certificate = release.certificate
-    rows = [("mechanism", _mechanism(certificate)), *_utility(certificate).items()]
+    rows = [("mechanism", _mechanism(certificate)), *_utility(certificate, release.effective_share).items()]
     rows += [("assumed", assumption) for assumption in certificate.guarantee.assumptions]
     if (resampled := _resampled_share(certificate)) is not None:
         rows.append(("features", f"{resampled:.1%} of rows get features from the generator (expected share)"))
@@ -86,19 +88,22 @@ def _resampled_share(certificate: Certificate) -> float | None:
     return None if law is None or law.generator is None else float(law.chance)
 
 
-def _utility(certificate: Certificate) -> dict[str, str]:
+def _utility(certificate: Certificate, effective_share: Callable[[], float | None]) -> dict[str, str]:
     """Information that released labels retain about true ones, where a channel states it."""
     expects, rows = certificate.expects, certificate.rows
     if expects is None:
-        return {}
+        noise = _noise(certificate.draws[-1], certificate) if certificate.of_answer else ""
+        return {"noise": noise} if noise else {}
     if isinstance(certificate.space, Interval) and not certificate.law["by_row"]:
         expects = number_expectation(channel_of(certificate.law))  # of classes, too, as a plan states it
     if isinstance(expects, NumberExpectation):
         return _number_utility(certificate, expects)
     labels = "; released labels alone" if certificate.answers else ""
+    most, share = f"at most {_effective(rows, expects.clean_share)}", effective_share()
+    about = "" if share is None else f"about {_effective(rows, share)} at the released class shares; "
     return {
         "truth kept": f"{expects.truth_probability:.1%} of rows are expected to contain the true class",
-        "effective rows": f"{_effective(rows, expects.clean_share)}: as informative as this many true labels{labels}",
+        "effective rows": f"{about}{most}: as informative as this many true labels{labels}",
         **_noise_of_answers(certificate),
     }
 
@@ -123,13 +128,29 @@ def _effective(rows: int, share: float) -> str:
 
 
 def _noise_of_answers(certificate: Certificate) -> dict[str, str]:
-    """The standard deviation of the noise on each number of the answers that the channel was computed from."""
-    known = {draw.mechanism: QUERIES.of_law(draw.law).noise_deviation(draw.law) for draw in certificate.answers}
-    return {
-        name: f"released too, with noise of {three_digits(noise)} on each number (standard deviation)"
-        for name, noise in known.items()
-        if noise is not None
-    }
+    """The size of the noise of the answers that the channel was computed from."""
+    known = {draw.mechanism: _noise(draw, certificate) for draw in certificate.answers}
+    return {name: f"released too; {noise}" for name, noise in known.items() if noise}
+
+
+def _noise(draw: Draw, certificate: Certificate) -> str:
+    """The size of the noise of an answer in words; empty where it is unknown."""
+    query, rows = QUERIES.of_law(draw.law), cell_rows(draw.law, certificate.rows)
+    error = query.standard_error(draw.law, certificate.space, rows)
+    margin = query.margin(draw.law, certificate.space, rows, _CONFIDENCE)
+    parts = [] if error is None else [f"standard error {_span(error)} from noise"]
+    if margin is not None:
+        parts.append(f"{query.margin_text.format(_span(margin))}, with a probability of {_CONFIDENCE:.0%}")
+    return "; ".join(parts)
+
+
+def _span(values: np.ndarray) -> str:
+    """A number, or the least and the largest of several."""
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return "unknown"
+    low, high = three_digits(float(known.min())), three_digits(float(known.max()))
+    return low if low == high else f"{low} to {high}"
 
 
 def verdict_text(verdict: Verdict) -> Parts:
@@ -145,8 +166,14 @@ def verdict_text(verdict: Verdict) -> Parts:
     if verdict.signature_unchecked:
         parts += [Text(), Text("Signed, not checked: pass --public-key.", "yellow")]
     if verdict.holds and verdict.certificate is not None:
-        parts += [Text(), paragraphs(verdict.certificate.sentence)]
+        parts += [Text(), *_guarantee_parts(verdict.certificate)]
     return parts
+
+
+def _guarantee_parts(certificate: Certificate) -> Parts:
+    """The meaning of the guarantee for a person, and its formal statement."""
+    meaning = certificate.meaning
+    return [*([sentence(meaning), Text()] if meaning else []), paragraphs(certificate.sentence)]
 
 
 def _contents(certificate: Certificate) -> Table:
@@ -157,6 +184,8 @@ def _contents(certificate: Certificate) -> Table:
         ("rows", f"{certificate.rows:,}"),
         ("columns", _listed([name for name, _ in certificate.columns])),
     ]
+    if certificate.of_answer and (noise := _noise(certificate.draws[-1], certificate)):
+        rows.append(("noise", noise))
     if (split := certificate.paid_split) is not None:
         cost = epsilon_above(split.guarantee.epsilon)
         rows.append(("generator", f"fitted on {split.rows:,} rows of {split.label!r}, released at epsilon {cost}"))
@@ -262,6 +291,9 @@ def _account_lines(each: CombinedGuarantee) -> list[str]:
             " If their number, rows and mechanisms were fixed before the first result was seen: by a factor of at most "
             f"exp({_exact_above(epsilon)}), plus {delta!r}."
         )
+    if whole.delta < 1:
+        trust: Trust = "peer" if any(charge.guarantee.trust == "peer" for charge in whole.charges) else "central"
+        lines.append(Guarantee(whole.epsilon, whole.delta, trust, each.unit).posterior_sentence())
     if any(not math.isfinite(epsilon) for _, epsilon in each.at_deltas):
         lines.append("none: no epsilon holds, since the failure probability of these requests exceeds that delta.")
     if each.ledger:
@@ -356,7 +388,8 @@ def _model_rows(learned: Learned | Staged, *settings: str) -> list[tuple[str, st
 
 def staged_text(staged: Staged) -> Parts:
     """The result of a release in stages: the release, each stage, and the last model."""
-    table = titled_table("stages", ["stage", "rows", "candidates", "truth kept", "effective rows", "fitted on"])
+    columns = ["stage", "rows", "candidates", "truth kept", "effective rows, at most", "fitted on"]
+    table = titled_table("stages", columns)
     for number, stage in enumerate(staged.stages, 1):
         add_row(
             table,
@@ -369,12 +402,12 @@ def staged_text(staged: Staged) -> Parts:
         )
     lines = name_value_table([*_model_rows(staged), ("output", str(staged.model_file))])
     note = (
-        "Truth kept and effective rows are expected values if the prior of the stage is right; a single release would "
-        f"have {three_digits(int(staged.one_release))} effective rows. To judge the model, use 'labeldp evaluate' with "
-        "public labels or another release."
+        "Truth kept and effective rows, at most, are expected values if the prior of the stage is right; a single "
+        f"release would have at most {three_digits(int(staged.one_release))} effective rows. To judge the model, use "
+        "'labeldp evaluate' with public labels or another release."
     )
-    guarantee = paragraphs(staged.release.certificate.sentence)
-    return [*_release_parts(staged.release), Text(), table, Text(), lines, Text(), sentence(note), Text(), guarantee]
+    guarantee = _guarantee_parts(staged.release.certificate)
+    return [*_release_parts(staged.release), Text(), table, Text(), lines, Text(), sentence(note), Text(), *guarantee]
 
 
 def scores_text(

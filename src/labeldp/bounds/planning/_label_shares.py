@@ -132,7 +132,7 @@ def _moments_of(source: Release | Answer) -> list[Moment]:
         return [(lambda t: t, float(first.mean())), (np.square, float(second.mean()))]
     value = source.value.ravel()
     if source.query == NoisyMean.name and len(value) == 1:
-        return [(lambda t: t, (float(value[0]) - middle) / half)]
+        return [(lambda t: t, (float(source.means()[0]) - middle) / half)]
     if source.query == NoisyQuantile.name and len(value) == 1 and "around" not in source.law:
         place = (float(value[0]) - middle) / half
         return [(lambda t: (t <= place + 1e-9).astype(np.float64), float(source.law["level"]))]

@@ -9,11 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from labeldp import _checks
-from labeldp.errors import EpsilonError
-from labeldp.mechanisms.randomizers import ClassRandomizer, best_response, class_randomizers
+from labeldp._shapes import Float
+from labeldp.errors import EpsilonError, InputError
+from labeldp.mechanisms.randomizers import ClassRandomizer, best_response, checked_distribution, class_randomizers
 from labeldp.privacy import Classes, LabelSpace
-from labeldp.privacy.channels import gradient_noise
+from labeldp.privacy.channels import gradient_noise, share_at
 
 #: The epsilons of a sweep.
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -30,9 +33,13 @@ class Option:
         epsilon: The epsilon requested.
         certified: The epsilon of its integers, never larger.
         truth_probability: Probability that the released label or set contains the true class.
-        clean_share: Effective rows per released row, for distinguishing two classes.
-        effective_rows: Effective rows (effective sample size) of the whole release, rounded down: rows with true labels
-            that are as informative.
+        clean_share: Effective rows per released row for distinguishing two equally likely classes: an upper bound for
+            any statistic of labels.
+        effective_rows: Effective rows (effective sample size) of the whole release, rounded down: at most so many rows
+            with true labels are as informative.
+        expected_share: Effective rows per released row at the class shares of the plan (``share_at``): what to expect,
+            often within a factor of two (``experiments/effective_rows.md``); None if it is unknown.
+        expected_rows: The effective rows of the whole release at these class shares, rounded down.
         total_variance: Trace of the covariance of one row's unbiased vector.
         best: True for the choice of ``auto``.
     """
@@ -44,26 +51,44 @@ class Option:
     truth_probability: float
     clean_share: float
     effective_rows: int
+    expected_share: float | None
+    expected_rows: int | None
     total_variance: float
     best: bool
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Utility of each local mechanism at one epsilon, and over a sweep of epsilons; most effective rows first."""
+    """Utility of each local mechanism at one epsilon, and over a sweep of epsilons; the largest upper bound first.
+
+    Attributes:
+        classes: The number of classes.
+        rows: The number of rows.
+        epsilon: The epsilon of the options.
+        options: The mechanisms at this epsilon.
+        sweep: The mechanisms at each epsilon of the sweep.
+        shares: The class shares for ``expected_share``; None for even ones.
+    """
 
     classes: int
     rows: int
     epsilon: float
     options: tuple[Option, ...]
     sweep: tuple[tuple[Option, ...], ...]
+    shares: tuple[float, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values."""
         return dataclasses.asdict(self)
 
 
-def plan(classes: int, rows: int, epsilon: float, epsilons: Sequence[float] = EPSILONS) -> Plan:
+def plan(
+    classes: int,
+    rows: int,
+    epsilon: float,
+    epsilons: Sequence[float] = EPSILONS,
+    shares: Sequence[float] | None = None,
+) -> Plan:
     """Compare the local mechanisms for ``rows`` labels of ``classes`` classes.
 
     Args:
@@ -71,27 +96,39 @@ def plan(classes: int, rows: int, epsilon: float, epsilons: Sequence[float] = EP
         rows: Number of rows, at least 1.
         epsilon: The epsilon to spend on each label.
         epsilons: Epsilons of the sweep.
+        shares: The shares of the classes, stated or estimated (``label_shares``); even by default.
+
+    Raises:
+        InputError: The numbers are out of range, or there is no share for each class.
 
     Example:
         >>> from labeldp.bounds import plan
         >>> best = next(option for option in plan(10, 1000, 1.0).options if option.best)
-        >>> best.mechanism, best.detail, best.effective_rows
-        ('subset', '4 of 10 classes', 125)
+        >>> best.mechanism, best.detail, best.effective_rows, best.expected_rows
+        ('subset', '4 of 10 classes', 125, 27)
 
     References:
-        Zhao et al. 2025 and Chua et al. 2025 for the mechanisms; the share is derived in ``privacy.channels._utility``.
+        Zhao et al. 2025 and Chua et al. 2025 for the mechanisms; the shares are derived in
+        ``privacy.channels._utility``.
     """
     _checks.whole(classes, "classes", 2, _LARGEST)
     _checks.whole(rows, "rows", 1, 1 << 62)
     requested = _checks.epsilon(epsilon)
-    space = Classes(range(classes))
-    options = _options(space, rows, requested)
+    space, known = Classes(range(classes)), np.array([1.0 / classes])
+    if shares is not None:
+        if len(shares) != classes:
+            raise InputError(f"expected a share for each of {classes} classes, found {len(shares)}")
+        known = np.asarray(checked_distribution(shares, classes))
+    options = _options(space, rows, requested, known)
     if not options:
         raise EpsilonError(f"expected an epsilon that some mechanism can express, found {requested!r}; choose another")
-    return Plan(classes, rows, requested, options, tuple(_options(space, rows, each) for each in epsilons))
+    stated = None if shares is None else tuple(known.tolist())
+    return Plan(
+        classes, rows, requested, options, tuple(_options(space, rows, each, known) for each in epsilons), stated
+    )
 
 
-def _options(space: LabelSpace, rows: int, epsilon: float) -> tuple[Option, ...]:
+def _options(space: LabelSpace, rows: int, epsilon: float, shares: Float[np.ndarray, "k"]) -> tuple[Option, ...]:
     """The mechanisms that can express the epsilon, as options."""
     try:
         chosen = best_response(space, epsilon)
@@ -101,12 +138,13 @@ def _options(space: LabelSpace, rows: int, epsilon: float) -> tuple[Option, ...]
     for kind in class_randomizers():
         with suppress(EpsilonError):
             randomizer = kind(space, epsilon)
-            options.append(_option(randomizer, rows, chosen is not None and type(chosen) is kind))
+            options.append(_option(randomizer, rows, shares, chosen is not None and type(chosen) is kind))
     return tuple(sorted(options, key=lambda option: -option.clean_share))
 
 
-def _option(randomizer: ClassRandomizer, rows: int, best: bool) -> Option:
+def _option(randomizer: ClassRandomizer, rows: int, shares: Float[np.ndarray, "k"], best: bool) -> Option:
     channel, expectation = randomizer.channel(), randomizer.expectation
+    expected = share_at(channel, shares)
     return Option(
         mechanism=randomizer.name,
         detail=randomizer.detail,
@@ -115,6 +153,8 @@ def _option(randomizer: ClassRandomizer, rows: int, best: bool) -> Option:
         truth_probability=expectation.truth_probability,
         clean_share=expectation.clean_share,
         effective_rows=math.floor(rows * expectation.clean_share),
+        expected_share=expected,
+        expected_rows=None if expected is None else math.floor(rows * expected),
         total_variance=gradient_noise(channel, projected=False).right_angled,
         best=best,
     )

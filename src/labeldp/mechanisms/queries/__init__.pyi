@@ -12,6 +12,7 @@ from ._moments import LabelMoments as LabelMoments
 from ._moments import NumberMoments as NumberMoments
 from ._noise import discrete_laplace as discrete_laplace
 from ._noise import laplace_deviation as laplace_deviation
+from ._noise import laplace_margin as laplace_margin
 from ._peer_exchange import ExchangedLabels as ExchangedLabels
 from ._peer_exchange import PeerExchange as PeerExchange
 from ._peer_exchange import exchange as exchange
@@ -19,6 +20,7 @@ from ._quantile import NoisyQuantile as NoisyQuantile
 from ._query import CellQuery as CellQuery
 from ._query import CountQuery as CountQuery
 from ._query import Query as Query
+from ._query import cell_rows as cell_rows
 from ._query import cell_numbers as cell_numbers
 from ._readings import Choices as Choices
 from ._readings import ClassSums as ClassSums
@@ -30,7 +32,6 @@ from ._readings import Means as Means
 from ._readings import Reading as Reading
 from ._registry import QUERIES as QUERIES
 from ._registry import charged_law as charged_law
-from ._registry import noise_deviation as noise_deviation
 from ._registry import promise_of as promise_of
 from ._stored_form import StoredForm as StoredForm
 from ._stored_form import check_possible as check_possible

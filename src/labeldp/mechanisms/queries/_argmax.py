@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
@@ -9,14 +10,17 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from labeldp._random_words import Words
-from labeldp._shapes import Int
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.mechanisms.queries._law_fields import LawFields
-from labeldp.mechanisms.queries._noise import PARTS, noisy_best
-from labeldp.mechanisms.queries._query import CountQuery
+from labeldp.mechanisms.queries._noise import PARTS, least_margin, noisy_best
+from labeldp.mechanisms.queries._query import CountQuery, up_to_rows
 from labeldp.mechanisms.queries._readings import Choices
 from labeldp.mechanisms.queries._stored_form import StoredForm
 from labeldp.privacy import Interval, LabelSpace
+
+#: A probability below which a bound replaces a difference of nearly equal numbers.
+_TINY = 1e-4
 
 Method = Literal["permute-and-flip", "exponential"]
 
@@ -49,6 +53,7 @@ class NoisyArgmax(CountQuery):
     method: Method = "permute-and-flip"
 
     name: ClassVar[str] = "noisy-argmax"
+    margin_text: ClassVar[str] = "in rows, the named class is at most {} behind the most common one"
     about: ClassVar[str] = "Most common class of each cell, by permute-and-flip or the exponential mechanism"
 
     def __post_init__(self) -> None:
@@ -83,6 +88,37 @@ class NoisyArgmax(CountQuery):
     @classmethod
     def check_value(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> None:
         """Every class is possible."""
+
+    @classmethod
+    def margin(
+        cls, law: Mapping[str, Any], space: LabelSpace, rows: Int[np.ndarray, "cells"] | None, confidence: float
+    ) -> Float[np.ndarray, "..."]:
+        """The rows by which the class of a cell is behind its most common one.
+
+        Let g = m + 1 and a = exp(-rate g). The probability that the class is g or more behind is largest if all k - 1
+        other classes are exactly g behind. For the exponential mechanism it is then ``(k - 1) a / (1 + (k - 1) a)``,
+        since classes that are g or more behind have a total weight of at most (k - 1) a times that of the best class.
+        Permute-and-flip names the largest count with exponential noise; lowering the count of a class that is less than
+        g behind, other than the best one, to g, and raising those beyond g to g, only adds to the outcomes at which
+        some class that is g or more behind is the largest. The best class then wins with probability
+        ``integral_0^1 (1 - a u)^(k - 1) du = (1 - (1 - a)^k) / (k a)``, where u is the exponential of its noise.
+
+        References:
+            Ding et al. 2021, for permute-and-flip as a maximum of counts with exponential noise.
+        """
+        rate, k = int(law["rate"]) / int(law["parts"]), space.size
+
+        def exponential(m: int) -> float:
+            odds = (k - 1) * math.exp(-rate * (m + 1))
+            return odds / (1.0 + odds)
+
+        def permute_and_flip(m: int) -> float:
+            a = math.exp(-rate * (m + 1))
+            most = (k - 1) * a / 2.0  # (1 - a)^k <= 1 - k a + k (k - 1) a^2 / 2
+            return most if most < _TINY else 1.0 + math.expm1(k * math.log1p(-a)) / (k * a)
+
+        found = least_margin(exponential if law["method"] == "exponential" else permute_and_flip, confidence)
+        return up_to_rows(found, rows)
 
     @classmethod
     def reading(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> Choices:

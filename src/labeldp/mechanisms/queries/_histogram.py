@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from labeldp._random_words import Words
-from labeldp._shapes import Int
+from labeldp._shapes import Float, Int
 from labeldp.errors import VerificationError
-from labeldp.mechanisms.queries._noise import discrete_laplace, laplace_deviation
+from labeldp.mechanisms.queries._noise import discrete_laplace, laplace_deviation, laplace_margin
 from labeldp.mechanisms.queries._query import CountQuery
 from labeldp.mechanisms.queries._readings import Counts
 from labeldp.mechanisms.queries._stored_form import StoredForm, check_steps, class_columns
@@ -51,6 +51,7 @@ class NoisyHistogram(CountQuery):
 
     name: ClassVar[str] = "noisy-histogram"
     about: ClassVar[str] = "Class counts of each cell, with discrete Laplace noise"
+    margin_text: ClassVar[str] = "each count is off by at most {}"
 
     @classmethod
     def sensitivity_of(cls, _: Mapping[str, Any], __: LabelSpace) -> int:
@@ -90,23 +91,40 @@ class NoisyHistogram(CountQuery):
         ``q = exp(-r)``, and so is a sum of independent ones. So the sum is at most d in size with a probability of at
         most ``(2 d + 1) tanh(r / 2)``, whatever the labels.
         """
+        super().check_plausible(value, law, rows)
         distance = abs(sum(map(int, value.ravel().tolist())) - rows)
         chance = (2 * distance + 1) * math.tanh(int(law["rate"]) / int(law["parts"]) / 2)
         if chance < _IMPLAUSIBLE:
             raise VerificationError(
-                f"expected counts with noise of standard deviation {cls.noise_deviation(law):.3g}, found a sum of them "
+                f"expected counts with noise of standard deviation {cls.deviation(law):.3g}, found a sum of them "
                 f"that is only {distance} off the number of rows, which has a probability of at most {chance:.2g}"
             )
 
     @classmethod
-    def noise_deviation(cls, law: Mapping[str, Any]) -> float:
+    def deviation(cls, law: Mapping[str, Any]) -> float:
         """The standard deviation of the noise on each count."""
         return laplace_deviation(int(law["rate"]), int(law["parts"]))
 
     @classmethod
+    def standard_error(
+        cls, law: Mapping[str, Any], space: LabelSpace, rows: Int[np.ndarray, "cells"] | None
+    ) -> Float[np.ndarray, ""]:
+        """The standard deviation of the noise, the same on each count."""
+        del space, rows
+        return np.asarray(cls.deviation(law))
+
+    @classmethod
+    def margin(
+        cls, law: Mapping[str, Any], space: LabelSpace, rows: Int[np.ndarray, "cells"] | None, confidence: float
+    ) -> Float[np.ndarray, ""]:
+        """The quantile of the noise, the same for each count."""
+        del space, rows
+        return np.asarray(float(laplace_margin(int(law["rate"]), int(law["parts"]), confidence)))
+
+    @classmethod
     def reading(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> Counts:
         """Counts of classes."""
-        return Counts(value, cls.noise_deviation(law))
+        return Counts(value, cls.deviation(law))
 
     @classmethod
     def forecast(cls, space: LabelSpace, epsilon: float) -> tuple[float, float]:
@@ -115,4 +133,4 @@ class NoisyHistogram(CountQuery):
         if isinstance(space, Interval):
             points = np.asarray(space.points, dtype=np.float64)
             weight = float(np.sum((points - points.mean()) ** 2))
-        return query.certified(1), weight * cls.noise_deviation(query.law(1)) ** 2
+        return query.certified(1), weight * cls.deviation(query.law(1)) ** 2

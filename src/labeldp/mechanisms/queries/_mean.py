@@ -13,14 +13,16 @@ from labeldp._random_words import Words
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms.queries._law_fields import LawFields, integer
-from labeldp.mechanisms.queries._noise import discrete_laplace, laplace_deviation
-from labeldp.mechanisms.queries._query import CellQuery
+from labeldp.mechanisms.queries._noise import discrete_laplace, laplace_deviation, laplace_margin
+from labeldp.mechanisms.queries._query import CellQuery, cell_rows
 from labeldp.mechanisms.queries._readings import Means
 from labeldp.mechanisms.queries._stored_form import StoredForm, check_possible
 from labeldp.privacy import Interval, LabelSpace
 
 #: Rows that are summed at a time.
 _BLOCK = 1 << 18
+#: The probability below which an answer is refused.
+_IMPLAUSIBLE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +42,9 @@ class NoisyMean(CellQuery):
         epsilon-label-DP: with lo and hi the ends of ``clip``, a cell's sum of ``min(max(y, lo), hi) - lo`` is counted
         in steps of the grid. Every term is between 0 and hi - lo, whatever the label, so a replaced label moves the sum
         of its cell by at most the number of steps from lo to hi, and the scale of the noise is that number over
-        epsilon. The number of rows of a cell is public, so the mean has noise of scale (hi - lo) / (rows epsilon).
-        Means are clipped to the same range. Each label of a unit moves sums by at most that many steps.
+        epsilon. The number of rows of a cell is public, so the mean has noise of scale (hi - lo) / (rows epsilon). It
+        is unbiased, and may lie beyond the range; ``Answer.means`` cuts it. Each label of a unit moves sums by at most
+        that many steps.
 
     References:
         Dwork et al. 2006; Zhao et al. 2025, equation (23) with the scale that its sensitivity requires, and equation
@@ -58,6 +61,7 @@ class NoisyMean(CellQuery):
     clip: tuple[float, float] | None = None
 
     name: ClassVar[str] = "noisy-mean"
+    margin_text: ClassVar[str] = "each mean is off by at most {}"
     about: ClassVar[str] = "Mean of (clipped) numeric labels of each cell, with discrete Laplace noise"
 
     def __post_init__(self) -> None:
@@ -101,13 +105,15 @@ class NoisyMean(CellQuery):
         return high - low
 
     def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> Float[np.ndarray, "cells"]:
-        """The means of cells with rows; NaN for cells without."""
+        """The unbiased means of cells with rows, which noise can move beyond the range; NaN for cells without."""
         self.check_rows(len(codes))
         low, high = self.ends
         sums = self._sums(codes, low, high) + discrete_laplace(self.cell_count, self.rate(labels_of_a_unit), words)
         rows, points = self.rows_of_cells(len(codes)), np.asarray(self.space.points, dtype=np.float64)
-        means = np.divide(sums, rows, out=np.full(len(rows), np.nan), where=rows > 0)
-        return np.asarray(np.interp(low + np.clip(means, 0, high - low), np.arange(len(points)), points))
+        codes_of_means = low + np.divide(sums, rows, out=np.full(len(rows), np.nan), where=rows > 0)
+        inside = np.interp(codes_of_means, np.arange(len(points)), points)
+        beyond = codes_of_means - np.clip(codes_of_means, 0, len(points) - 1)
+        return np.asarray(inside + beyond * _step(self.space))
 
     def _sums(self, codes: Int[np.ndarray, "n"], low: int, high: int) -> Int[np.ndarray, "cells"]:
         """The sum, in each cell, of clipped codes above the lower end, as integers.
@@ -128,15 +134,36 @@ class NoisyMean(CellQuery):
 
     @classmethod
     def check_value(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> None:
-        """Means of cells with rows are inside the interval that labels are clipped to."""
+        """Means are no farther beyond the interval that labels are clipped to than noise is, but for 1e-9.
+
+        Cells have the listed number of rows, or one at least. Before laws listed rows, means were cut.
+        """
         low, high = (float(space.points[end]) for end in _ends(law, space))
-        check_possible(not ((value < low) | (value > high)).any())
+        doubt, rows = _IMPLAUSIBLE / max(len(value), 1), cell_rows(law, 1, len(value))
+        of_sum = laplace_margin(int(law["rate"]), int(law["parts"]), 1.0 - doubt) * _step(space) * (1.0 + 1e-9)
+        beyond = np.asarray(of_sum if "rows" in law else 0.0) / np.maximum(1 if rows is None else rows, 1)
+        check_possible(beyond.shape in ((), value.shape))
+        check_possible(not ((value < low - beyond) | (value > high + beyond) | np.isinf(value)).any())
 
     @classmethod
     def sum_deviation(cls, law: Mapping[str, Any], space: LabelSpace) -> float:
         """The standard deviation of the noise on the sum of a cell's labels, in their units."""
-        deviation = laplace_deviation(int(law["rate"]), int(law["parts"]))
-        return deviation * float(space.points[-1] - space.points[0]) / (space.size - 1)
+        return laplace_deviation(int(law["rate"]), int(law["parts"])) * _step(space)
+
+    @classmethod
+    def standard_error(
+        cls, law: Mapping[str, Any], space: LabelSpace, rows: Int[np.ndarray, "cells"] | None
+    ) -> Float[np.ndarray, "cells"] | None:
+        """The standard deviation of the noise on each mean: that on a sum over the rows; NaN for cells without."""
+        return None if rows is None else _over(cls.sum_deviation(law, space), rows)
+
+    @classmethod
+    def margin(
+        cls, law: Mapping[str, Any], space: LabelSpace, rows: Int[np.ndarray, "cells"] | None, confidence: float
+    ) -> Float[np.ndarray, "cells"] | None:
+        """The quantile of the noise on each sum, over the rows."""
+        of_sum = laplace_margin(int(law["rate"]), int(law["parts"]), confidence) * _step(space)
+        return None if rows is None else _over(of_sum, rows)
 
     @classmethod
     def reading(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> Means:
@@ -156,6 +183,16 @@ class NoisyMean(CellQuery):
 def _ends(parameters: Mapping[str, Any], space: LabelSpace) -> tuple[int, int]:
     """The codes that the labels of a mean are clipped to, by default the ends of the interval."""
     return int(parameters.get("lowest", 0)), int(parameters.get("highest", space.size - 1))
+
+
+def _step(space: LabelSpace) -> float:
+    """A step of the grid."""
+    return float(space.points[-1] - space.points[0]) / (space.size - 1)
+
+
+def _over(size: float, rows: Int[np.ndarray, "cells"]) -> Float[np.ndarray, "cells"]:
+    """The size of noise on a sum over the number of rows, NaN for cells without."""
+    return np.asarray(np.divide(size, rows, out=np.full(len(rows), np.nan), where=rows > 0))
 
 
 def _grid_range(clip: object, space: Interval) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from labeldp.errors import InputError, LabelError, VerificationError
 from labeldp.mechanisms.queries._delta import positive_delta, warn_of_large
 from labeldp.mechanisms.queries._grids import FeatureGrid
 from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer
-from labeldp.mechanisms.queries._noise import normal_deviation, rounded_normal, rounded_normal_deviation
+from labeldp.mechanisms.queries._noise import normal_deviation, normal_margin, rounded_normal, rounded_normal_deviation
 from labeldp.mechanisms.queries._query import CalibratedQuery
 from labeldp.mechanisms.queries._readings import ClassSums, EndSums, FeatureSums
 from labeldp.mechanisms.queries._stored_form import StoredForm, check_possible, check_steps, class_columns
@@ -73,7 +73,7 @@ class LabelMoments(CalibratedQuery):
         >>> features = np.ones((1000, 3))
         >>> curator = Curator(["no"] * 900 + ["yes"] * 100, space)
         >>> answer = curator.answer(LabelMoments(space, 1.0, 1e-6, features))
-        >>> answer.value.shape, round(answer.noise_deviation, 2)
+        >>> answer.value.shape, round(float(answer.standard_error[0, 0]), 2)
         ((3, 2), 10.35)
     """
 
@@ -83,6 +83,7 @@ class LabelMoments(CalibratedQuery):
     grid: FeatureGrid = field(init=False, repr=False)
 
     name: ClassVar[str] = "label-moments"
+    margin_text: ClassVar[str] = "each sum is off by at most {}"
     about: ClassVar[str] = "Sums of features by class, with Gaussian noise: sufficient for a linear classifier"
 
     def __post_init__(self, features: object) -> None:
@@ -174,16 +175,32 @@ class LabelMoments(CalibratedQuery):
         check_steps(value, int(law["bits"]))
 
     @classmethod
-    def noise_deviation(cls, law: Mapping[str, Any]) -> float:
-        """The standard deviation of the noise on each sum, in the units of the features."""
-        return math.ldexp(rounded_normal_deviation(int(law["deviation"])), -int(law["bits"]))
+    def step(cls, law: Mapping[str, Any]) -> float:
+        """A step of the noise, in the units of the features."""
+        return math.ldexp(1.0, -int(law["bits"]))
 
     @classmethod
-    def reading(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> FeatureSums:
+    def standard_error(
+        cls, law: Mapping[str, Any], space: LabelSpace, rows: Int[np.ndarray, "cells"] | None
+    ) -> Float[np.ndarray, ""]:
+        """The standard deviation of the noise, the same on each sum, in the units of the features."""
+        del space, rows
+        return np.asarray(rounded_normal_deviation(int(law["deviation"])) * cls.step(law))
+
+    @classmethod
+    def margin(
+        cls, law: Mapping[str, Any], space: LabelSpace, rows: Int[np.ndarray, "cells"] | None, confidence: float
+    ) -> Float[np.ndarray, ""]:
+        """The quantile of the noise, the same for each sum."""
+        del space, rows
+        return np.asarray(normal_margin(int(law["deviation"]), confidence) * cls.step(law))
+
+    @classmethod
+    def reading(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> FeatureSums:
         """Sums of features by class."""
         step = math.ldexp(1.0, -int(law["bits"]))
         norm = math.sqrt(int(law["sensitivity_squared"]) / 2) * step
-        return ClassSums(value, cls.noise_deviation(law), step, norm)
+        return ClassSums(value, float(cls.standard_error(law, space, None)), step, norm)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +237,7 @@ class NumberMoments(LabelMoments):
         >>> from labeldp import Curator, Interval, NumberMoments
         >>> space = Interval(0.0, 10.0, 0.5)
         >>> answer = Curator([2.0, 3.0] * 500, space).answer(NumberMoments(space, 1.0, 1e-6, np.ones((1000, 1))))
-        >>> answer.value.shape, round(answer.noise_deviation, 2)
+        >>> answer.value.shape, round(float(answer.standard_error[0, 0]), 2)
         ((1, 2), 5.97)
     """
 
@@ -284,9 +301,9 @@ class NumberMoments(LabelMoments):
             check_possible(bool((np.abs(parts - np.rint(parts)) <= _ROUNDING * np.abs(parts)).all()))
 
     @classmethod
-    def noise_deviation(cls, law: Mapping[str, Any]) -> float:
-        """The standard deviation of the noise on each sum, in the units of the features."""
-        return super().noise_deviation(law) / int(law["parts"])
+    def step(cls, law: Mapping[str, Any]) -> float:
+        """A step of the noise, in the units of the features: a step of their grid over the parts of a label."""
+        return super().step(law) / int(law["parts"])
 
     @classmethod
     def reading(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> FeatureSums:

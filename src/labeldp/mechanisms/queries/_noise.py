@@ -66,7 +66,7 @@ def discrete_laplace(count: int, rate: int, words: Words) -> Int[np.ndarray, "co
 
 def laplace_deviation(rate: int, parts: int) -> float:
     """Standard deviation of discrete Laplace noise with ``q = exp(-rate / parts)``, of variance ``2q / (1 - q)^2``."""
-    return 1.0 / (math.sqrt(2.0) * math.sinh(rate / parts / 2.0))
+    return math.sqrt(2.0) * math.exp(-rate / parts / 2.0) / -math.expm1(-rate / parts)
 
 
 def normal_deviation(sensitivity_squared: int, epsilon: float, delta: float, labels_of_a_unit: int) -> int:
@@ -82,6 +82,44 @@ def normal_deviation(sensitivity_squared: int, epsilon: float, delta: float, lab
             f"{epsilon!r} at delta {delta!r}; choose a larger one, or declare smaller units"
         )
     return deviation
+
+
+def least_margin(chance: Callable[[int], float], confidence: float) -> int:
+    """The least number m of at least 0 with ``chance(m) <= 1 - confidence``.
+
+    Args:
+        chance: A bound on the probability that an error is above m, which falls to 0 as m grows. Its relative error by
+            floating point is below 1e-9, which is taken off the other side.
+        confidence: Above 0 and below 1.
+    """
+    limit = (1.0 - confidence) * (1.0 - 1e-9)
+    if chance(0) <= limit:
+        return 0
+    least, most = 0, 1
+    while chance(most) > limit:
+        least, most = most, 2 * most
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (least, middle) if chance(middle) <= limit else (middle, most)
+    return most
+
+
+def laplace_margin(rate: int, parts: int, confidence: float) -> int:
+    """The least m that discrete Laplace noise exceeds in size with a probability of at most ``1 - confidence``.
+
+    With ``q = exp(-rate / parts)``, ``P(|z| > m)`` is ``2 (1 - q) / (1 + q)`` times the sum of ``q^z`` over z > m:
+    ``2 q^(m + 1) / (1 + q)``.
+    """
+    q = math.exp(-rate / parts)
+    return least_margin(lambda m: 2.0 * math.exp(-(m + 1) * (rate / parts)) / (1.0 + q), confidence)
+
+
+def normal_margin(deviation: int, confidence: float) -> int:
+    """The least m that rounded normal noise exceeds in size with a probability of at most ``1 - confidence``.
+
+    A normal variable rounds to more than m in size if it is at least m + 1/2 in size.
+    """
+    return least_margin(lambda m: math.erfc((m + 0.5) / (math.sqrt(2.0) * deviation)), confidence)
 
 
 def rounded_normal_deviation(deviation: int) -> float:

@@ -17,8 +17,8 @@ from labeldp._random_words import Words
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer
-from labeldp.mechanisms.queries._noise import PARTS
-from labeldp.mechanisms.queries._query import CellQuery
+from labeldp.mechanisms.queries._noise import PARTS, least_margin
+from labeldp.mechanisms.queries._query import CellQuery, up_to_rows
 from labeldp.mechanisms.queries._stored_form import StoredForm, check_possible
 from labeldp.privacy import EXACT, Interval, LabelSpace
 
@@ -77,6 +77,7 @@ class NoisyQuantile(CellQuery):
     around: float | None = None
 
     name: ClassVar[str] = "noisy-quantile"
+    margin_text: ClassVar[str] = "the released point misses the rank of its quantile by at most {}"
     about: ClassVar[str] = "Quantile of numeric labels of each cell, by the exponential mechanism"
 
     def __init__(
@@ -153,6 +154,24 @@ class NoisyQuantile(CellQuery):
     def stored(cls, _: Mapping[str, Any], __: LabelSpace) -> StoredForm:
         """A column of points."""
         return StoredForm(("quantile",), "number", by_row=False)
+
+    @classmethod
+    def margin(
+        cls, law: Mapping[str, Any], space: LabelSpace, rows: Int[np.ndarray, "cells"] | None, confidence: float
+    ) -> Float[np.ndarray, "..."]:
+        """The ranks by which the released point of a cell misses that of its quantile.
+
+        A point that misses at most m ranks lies between the labels of ranks t - m and t + m. With q = exp(-rate), the
+        points that miss more than m have a total weight A of at most ``(k - 1) q^(m + 1)``, and the label of rank t
+        itself has weight 1. So they have a probability of at most ``A / (1 + A)``, which grows with A.
+        """
+        rate, k = int(law["rate"]) / int(law["parts"]), len(quantile_points(law, space))
+
+        def chance(m: int) -> float:
+            weight = (k - 1) * math.exp(-rate * (m + 1))
+            return weight / (1.0 + weight)
+
+        return up_to_rows(least_margin(chance, confidence), rows)
 
     @classmethod
     def check_value(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 
 from labeldp import _checks
 from labeldp._random_words import Words
-from labeldp._shapes import Int
-from labeldp.errors import InputError, LabelError
+from labeldp._shapes import Float, Int
+from labeldp.errors import InputError, LabelError, VerificationError
 from labeldp.mechanisms.queries._law_fields import LawFields, integer
 from labeldp.mechanisms.queries._noise import PARTS, epsilon_of, rate_below
 from labeldp.mechanisms.queries._readings import Reading
@@ -21,6 +21,10 @@ from labeldp.privacy import Guarantee, LabelSpace
 
 #: The largest number of cells without rows.
 _MOST_EMPTY = 1 << 20
+#: The most cells whose numbers of rows are listed in a law.
+_MOST_LISTED = 1 << 16
+#: The number of rows of each cell, in place of a list: all rows are in the first one; or there are too many cells.
+_ALL, _NOT_LISTED = "all", "not listed"
 #: Rows that are counted at a time, or the number of counts if that is more.
 _BLOCK = 1 << 18
 
@@ -31,9 +35,9 @@ _NOISE_FIELDS = ("rate", "parts", "sensitivity", "labels_of_a_unit")
 class Query(ABC):
     """A query about many labels at once; ``Curator.answer`` answers it and charges for it.
 
-    The class methods are the facts about its answers that other packages need. None has a default but the last four,
-    whose default is that there is nothing to check or to read. Queries of another distribution are found by entry
-    points in the group ``labeldp.mechanisms``.
+    The class methods are the facts about its answers that other packages need. None has a default but the last five,
+    whose default is that there is nothing to check, to state or to read. Queries of another distribution are found by
+    entry points in the group ``labeldp.mechanisms``.
 
     Attributes:
         space: The declared label space.
@@ -104,10 +108,32 @@ class Query(ABC):
         """
         del value, law, rows
 
+    #: A sentence about ``margin``, with a place for the number; empty if there is none.
+    margin_text: ClassVar[str] = ""
+
     @classmethod
-    def noise_deviation(cls, law: Mapping[str, Any]) -> float | None:
-        """The standard deviation of the noise on each entry; None if the answer is not a sum of numbers and noise."""
-        del law
+    def standard_error(
+        cls, law: Mapping[str, Any], space: LabelSpace, rows: Int[np.ndarray, "cells"] | None
+    ) -> Float[np.ndarray, "..."] | None:
+        """The standard deviation of the noise on each entry; None if the answer is not a sum of numbers and noise.
+
+        Args:
+            law: The law of the answer.
+            space: The label space.
+            rows: The public number of rows of each cell (``cell_rows``); None where it is unknown.
+        """
+        del law, space, rows
+        return None
+
+    @classmethod
+    def margin(
+        cls, law: Mapping[str, Any], space: LabelSpace, rows: Int[np.ndarray, "cells"] | None, confidence: float
+    ) -> Float[np.ndarray, "..."] | None:
+        """The error that noise exceeds with a probability of at most ``1 - confidence``, whatever the labels.
+
+        It is that of each entry, and the unit is said by ``margin_text``. None if no such bound is known.
+        """
+        del law, space, rows, confidence
         return None
 
     @classmethod
@@ -217,7 +243,17 @@ class CellQuery(CalibratedQuery):
     def law(self, labels_of_a_unit: int) -> dict[str, Any]:
         """The parameters of the noise and of the query, for the certificate."""
         integers = (self.rate(labels_of_a_unit), PARTS, self.sensitivity, labels_of_a_unit)
-        return {"kind": self.name, **dict(zip(_NOISE_FIELDS, map(str, integers), strict=True)), **self.parameters}
+        noise = dict(zip(_NOISE_FIELDS, map(str, integers), strict=True))
+        return {"kind": self.name, **noise, **self.parameters, "rows": self._listed_rows}
+
+    @property
+    def _listed_rows(self) -> str | list[str]:
+        """The public number of rows of each cell, for the law."""
+        if self.cells is None:
+            return _ALL
+        if self.cell_count > _MOST_LISTED:
+            return _NOT_LISTED
+        return list(map(str, self.rows_of_cells(len(self.cells)).tolist()))
 
     def promise(self, labels_of_a_unit: int) -> Guarantee:
         """The guarantee of a trusted curator."""
@@ -228,9 +264,20 @@ class CellQuery(CalibratedQuery):
 
     @classmethod
     def fields(cls) -> LawFields:
-        """The integers of the noise, and the parameters of the query."""
+        """The integers of the noise, the parameters of the query, and the rows of cells, which old laws lack."""
         further = cls.parameter_fields()
-        return LawFields({**dict.fromkeys(_NOISE_FIELDS, integer), **further.required}, further.optional)
+        optional = {**further.optional, "rows": _are_rows}
+        return LawFields({**dict.fromkeys(_NOISE_FIELDS, integer), **further.required}, optional)
+
+    @classmethod
+    def check_plausible(cls, value: np.ndarray, law: Mapping[str, Any], rows: int) -> None:
+        """Refuse numbers of rows of cells that are not those of the answer."""
+        listed = cell_rows(law, rows, len(value))
+        if listed is not None and (len(listed), int(listed.sum())) != (len(value), rows):
+            raise VerificationError(
+                f"expected the rows of {len(value)} cells, {rows} in total, found {len(listed)} cells with "
+                f"{listed.sum()} rows"
+            )
 
     @classmethod
     def promise_of(cls, law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
@@ -256,6 +303,36 @@ class CellQuery(CalibratedQuery):
         if self.cells is None:
             return np.array([rows, *[0] * (self.cell_count - 1)], dtype=np.int64)
         return np.bincount(self.cells, minlength=self.cell_count)
+
+
+def cell_rows(law: Mapping[str, Any], rows: int, cells: int | None = None) -> Int[np.ndarray, "cells"] | None:
+    """The public number of rows of each cell of an answer, by its law; None where it is unknown.
+
+    Args:
+        law: The law.
+        rows: The number of rows of the answer.
+        cells: The number of cells, if it is known; all but the first have no rows if the law says so.
+    """
+    listed = law.get("rows")
+    if isinstance(listed, list):
+        return np.array([int(each) for each in listed], dtype=np.int64)
+    if listed == _ALL or (listed is None and cells == 1):
+        return np.array([rows, *[0] * ((cells or 1) - 1)], dtype=np.int64)
+    return None
+
+
+def up_to_rows(margin: int, rows: Int[np.ndarray, "cells"] | None) -> Float[np.ndarray, "..."]:
+    """A number of rows or ranks, which is at most the number of rows of each cell, where that is known."""
+    return np.asarray(margin if rows is None else np.minimum(margin, rows), dtype=np.float64)
+
+
+def _are_rows(value: object) -> bool:
+    """True for the rows of cells in a law in canonical notation."""
+    return value in (_ALL, _NOT_LISTED) or (
+        isinstance(value, list)
+        and 0 < len(value) <= _MOST_LISTED
+        and all(integer(each) and int(each) >= 0 for each in value)
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,7 +55,8 @@ class Means(Reading):
     """Noisy mean labels of cells.
 
     Attributes:
-        values: The means, NaN for cells without rows, shape (cells,).
+        values: The means, NaN for cells without rows, shape (cells,): unbiased, and beyond the range where noise took
+            them; those of older releases were cut to it.
         deviation: The standard deviation of the noise on the sum of a cell's labels.
         low: The lower end that labels and means are clipped to.
         high: The upper end.

@@ -27,18 +27,6 @@ def promise_of(law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
     return query.promise_of(law, space)
 
 
-def noise_deviation(law: Mapping[str, Any]) -> float:
-    """The standard deviation of the noise on each entry of an answer, in the units of the entries.
-
-    Raises:
-        InputError: The answer to this query is not a sum of numbers and noise.
-    """
-    deviation = QUERIES.of_law(law).noise_deviation(law)
-    if deviation is None:
-        raise InputError(f"expected the answer to a query of numbers plus noise, found that to {law['kind']}")
-    return deviation
-
-
 def charged_law(query: Query, labels_of_a_unit: int) -> dict[str, Any]:
     """The law of a query's answer for a certificate, after a check that others can read it; call it before charging.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -10,11 +11,11 @@ import numpy as np
 
 from labeldp import _checks
 from labeldp._random_words import Words
-from labeldp._shapes import Int
+from labeldp._shapes import Float, Int
 from labeldp.errors import VerificationError
 from labeldp.mechanisms.queries._law_fields import LawFields, integer
-from labeldp.mechanisms.queries._noise import discrete_laplace
-from labeldp.mechanisms.queries._query import CountQuery
+from labeldp.mechanisms.queries._noise import discrete_laplace, least_margin
+from labeldp.mechanisms.queries._query import CountQuery, up_to_rows
 from labeldp.mechanisms.queries._readings import Choices
 from labeldp.mechanisms.queries._stored_form import StoredForm
 from labeldp.privacy import LabelSpace
@@ -67,6 +68,7 @@ class NoisyTopK(CountQuery):
     top: int = field(kw_only=True)
 
     name: ClassVar[str] = "noisy-top-k"
+    margin_text: ClassVar[str] = "in rows, a named class is at most {} behind any class that is not named before it"
     about: ClassVar[str] = "The m most common classes of each cell in order, chosen with noise at once"
 
     def __post_init__(self) -> None:
@@ -110,6 +112,20 @@ class NoisyTopK(CountQuery):
         """The classes of a cell differ."""
         if (np.diff(np.sort(value, axis=1), axis=1) == 0).any():
             raise VerificationError("expected different classes for each cell, found one twice")
+
+    @classmethod
+    def margin(
+        cls, law: Mapping[str, Any], space: LabelSpace, rows: Int[np.ndarray, "cells"] | None, confidence: float
+    ) -> Float[np.ndarray, "..."]:
+        """The rows by which any named class of a cell is behind any class that is not named before it.
+
+        If class j is g = m + 1 or more rows behind such a class, its noise exceeds that of the other by g or more, so
+        it is at least g. Class j is not the most common one. So one of the k - 1 other classes has noise of at least g,
+        with a probability of ``1 - (1 - exp(-rate g))^(k - 1)``.
+        """
+        rate, k = int(law["rate"]) / int(law["parts"]), space.size
+        found = least_margin(lambda m: -math.expm1((k - 1) * math.log1p(-math.exp(-rate * (m + 1)))), confidence)
+        return up_to_rows(found, rows)[..., None]
 
     @classmethod
     def reading(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> Choices:

@@ -45,5 +45,6 @@ from ._subset import SubsetChannel as SubsetChannel
 from ._utility import estimation_size as estimation_size
 from ._utility import nearest_distributions as nearest_distributions
 from ._utility import pair_share as pair_share
+from ._utility import share_at as share_at
 from ._utility import total_variance as total_variance
 from ._utility import training_size as training_size

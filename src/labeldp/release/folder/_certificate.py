@@ -171,6 +171,14 @@ class Certificate:
         return f"{self.guarantee.sentence()}{_ADDS_UP if self.rests_on_another else ''}"
 
     @property
+    def meaning(self) -> str:
+        """The meaning of epsilon for a person, which is printed beside the sentence and not stored; empty without one.
+
+        If features were resampled, it is that of the guarantee with static features.
+        """
+        return self.guarantee.posterior_sentence() if self.private else ""
+
+    @property
     def conditional(self) -> tuple[RenyiGuarantee, ...]:
         """The guarantees with conditional features, one for each order; none if features are public."""
         if self.features is None:
