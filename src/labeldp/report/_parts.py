@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -62,6 +63,11 @@ def check_table(checks: Iterable[Check]) -> Table:
 def mark(holds: bool) -> Text:
     """The outcome of a check."""
     return Text("ok" if holds else "FAILED", "green" if holds else "bold red")
+
+
+def near(path: Path) -> str:
+    """A path as it is typed from here, if it is in this folder; else all of it."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def three_digits(value: float) -> str:

@@ -21,6 +21,7 @@ from labeldp.report._parts import (
     check_table,
     epsilon_above,
     name_value_table,
+    near,
     paragraphs,
     sentence,
     three_digits,
@@ -70,11 +71,11 @@ def _release_parts(release: TableRelease) -> Parts:
     spent = f"epsilon {epsilon_above(release.spent[0])} of {epsilon_above(budget.epsilon)}{delta}"
     rows += [
         ("columns", _listed([name for name, _ in certificate.columns])),
-        ("output", str(release.output)),
-        ("ledger", str(release.ledger)),
+        ("output", near(release.output)),
+        ("ledger", near(release.ledger)),
         ("spent", f"{spent} for this label, over all releases in the ledger"),
         *(("note", remark) for remark in release.remarks),
-        ("your notes", f"read {release.notes_file} before you share: it lists columns that reveal labels"),
+        ("your notes", f"read {near(release.notes_file)} before you share: it lists columns that reveal labels"),
     ]
     promise = certificate.guarantee
     cost = f"epsilon {epsilon_above(promise.epsilon)}" + (f", delta {_delta(promise.delta)}," if promise.delta else "")
