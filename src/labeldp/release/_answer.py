@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
+from labeldp._html import facts_html
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, VerificationError
 from labeldp.mechanisms.queries import QUERIES, Choices, Counts, Means, Query, Reading, cell_rows
@@ -315,6 +316,10 @@ class Answer:
                 f"expected an answer in {directory}, found released labels; open them with Release.load"
             )
         return cls(answer_in(Path(directory), certificate), certificate)
+
+    def _repr_html_(self) -> str:
+        about = {"label": self.certificate.label, "rows": f"{self.rows:,}", "shape of the value": self.value.shape}
+        return facts_html(repr(self).strip("<>"), about, [self.certificate.sentence])
 
     def __repr__(self) -> str:
         public = "" if self.certificate.private else ", NOT PRIVATE (test words)"

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
+from labeldp._html import facts_html
 from labeldp._shapes import Float
 from labeldp.errors import InputError, NotTrueLabelsError, RowsError
 from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
@@ -340,6 +341,13 @@ class Release:
             if (rows := slice(low, low + step))
         ]
         return pa.concat_tables(pieces)
+
+    def _repr_html_(self) -> str:
+        title = repr(self).strip("<>")
+        if self.certificate is None:
+            return facts_html(title, {})
+        about = {"label": self.certificate.label, "classes or range": repr(self.space), "rows": f"{len(self):,}"}
+        return facts_html(title, about, [self.certificate.sentence])
 
     def __repr__(self) -> str:
         if self.certificate is None:

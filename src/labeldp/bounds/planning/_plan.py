@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from labeldp import _checks
+from labeldp._html import table_html
 from labeldp._shapes import Float
 from labeldp.errors import EpsilonError, InputError
 from labeldp.mechanisms.randomizers import ClassRandomizer, best_response, checked_distribution, class_randomizers
@@ -80,6 +81,19 @@ class Plan:
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values."""
         return dataclasses.asdict(self)
+
+    def _repr_html_(self) -> str:
+        title = f"Effective rows of {self.rows:,} rows of {self.classes:,} classes at epsilon {self.epsilon:g}"
+        rows = [
+            (
+                f"{each.mechanism}{' (auto)' if each.best else ''}",
+                each.detail,
+                "unknown" if each.expected_rows is None else f"about {each.expected_rows:,}",
+                f"{each.effective_rows:,}",
+            )
+            for each in self.options
+        ]
+        return table_html(title, ("mechanism", "releases", "at these class shares", "at most"), rows)
 
 
 def plan(
