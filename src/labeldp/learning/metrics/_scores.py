@@ -12,6 +12,7 @@ from labeldp.learning import metrics
 from labeldp.learning.losses import require_release
 from labeldp.learning.metrics._estimates import Bounds, Estimate, Estimates
 from labeldp.learning.metrics._sums import class_weights, folds_to_choose_on, sums_of_others
+from labeldp.learning.metrics._units import Units
 from labeldp.privacy import declared_columns
 from labeldp.release import Release
 
@@ -42,7 +43,9 @@ class Scores:
     recall: Estimates | None = None
 
 
-def scores(release: Release, probabilities: object, folds: Int[np.ndarray, "n"] | None = None) -> Scores:
+def scores(
+    release: Release, probabilities: object, folds: Int[np.ndarray, "n"] | None = None, units: object = None
+) -> Scores:
     """All metrics that the channel identifies.
 
     Args:
@@ -50,7 +53,12 @@ def scores(release: Release, probabilities: object, folds: Int[np.ndarray, "n"] 
         probabilities: A model's P(true class | features): ``ClassProbabilities``; or an array of shape (n, k), if the
             classes were declared in sorted order.
         folds: The fold of each row, if its probabilities are from a model that was fitted on the other folds.
+        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+
+    Raises:
+        InputError: There is no unit for each row.
     """
+    Units.of(units, len(require_release(release)))
     points = np.asarray(require_release(release).space.points)
     columns = np.asarray(declared_columns(probabilities, release.space))
     predicted = points[np.argmax(columns, axis=1)]
