@@ -95,20 +95,22 @@ def number_scores(
     Raises:
         InputError: There is no unit for each row.
     """
-    Units.of(units, len(require_numeric_labels(release)))
-    values, place = decoded_numbers(require_numeric_labels(release)), folds_to_choose_on(release, folds)
+    sample = Units.of(units, len(require_numeric_labels(release)))
+    values, place = decoded_numbers(release), folds_to_choose_on(release, folds, sample)
     constant = (sums_of_others(values, place) / np.maximum(sums_of_others(np.ones(len(values)), place), 1.0))[place]
-    over = mean_of_rows(gains_of(release, predicted) - gains_of(release, constant), 0.95)
-    squared = metrics.mean_squared_error(release, predicted)
+    over = mean_of_rows(gains_of(release, predicted) - gains_of(release, constant), 0.95, units=sample)
+    squared = metrics.mean_squared_error(release, predicted, units=sample)
     exact = isinstance(squared, Estimate)
     return NumberScores(
         len(release),
         squared,
-        metrics.mean_squared_error(release, constant),
+        metrics.mean_squared_error(release, constant, units=sample),
         over,
-        metrics.r2(release, predicted) if exact else None,
-        metrics.mean_absolute_error(release, predicted) if isinstance(release.channel, ClassChannel) else None,
-        metrics.mean_label(release),
+        metrics.r2(release, predicted, units=sample) if exact else None,
+        metrics.mean_absolute_error(release, predicted, units=sample)
+        if isinstance(release.channel, ClassChannel)
+        else None,
+        metrics.mean_label(release, units=sample),
     )
 
 
