@@ -123,8 +123,8 @@ def _effective_rows(
 ) -> Float[np.ndarray, "g"]:
     """Number of independent rows that show a share as precisely as the rows of some units do, at most all rows.
 
-    The design effect is the variance of the share over that of as many independent rows. If the share is 0 or 1, the
-    rows of a unit are taken to be alike, since nothing shows how dependent they are.
+    The design effect is the variance of the share over that of as many independent rows. If the share is 0 or 1, or
+    there is one unit, the rows of a unit are taken to be alike, since nothing shows how dependent they are.
 
     Args:
         share: Share of rows in each group.
@@ -140,6 +140,6 @@ def _effective_rows(
     spread = rows * share * (1.0 - share)
     with np.errstate(divide="ignore", invalid="ignore"):
         effect = (squares * units / free) / (spread * rows / alone)
-        effect = np.where(spread > 0.0, effect, rows / np.maximum(units, 1))
+        effect = np.where((spread > 0.0) & (units > 1), effect, rows / np.maximum(units, 1))
         size = rows / effect * (quantile(level, alone) / quantile(level, free)) ** 2
     return np.asarray(np.minimum(size, rows))
