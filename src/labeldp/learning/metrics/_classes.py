@@ -24,12 +24,14 @@ from labeldp.learning.metrics._estimates import (
     mean_of_rows,
     positive_row_count,
     quotient_estimates,
+    score_covariance,
 )
 from labeldp.learning.metrics._sums import (
     candidates_of,
     class_weights,
     ranked_below,
     shares_of_groups,
+    weights_with_noise,
 )
 from labeldp.learning.metrics._units import Units
 from labeldp.privacy import ClassProbabilities, declared_columns
@@ -252,14 +254,15 @@ def recall(release: Release, predicted: object, *, units: object = None, level: 
     require_identified(release)
     codes, sample = _encoded(release, predicted), Units.of(units, len(release))
     k = release.space.size
-    hit, total, covariance = np.zeros(k), np.zeros(k), np.zeros((k, 2, 2))
+    hit, total, covariance, within = np.zeros(k), np.zeros(k), np.zeros((k, 2, 2)), np.zeros((k, 2, 2))
     for code in range(k):
-        weight = class_weights(release, np.full(len(release), code))
-        parts = np.stack([weight * (codes == code), weight], axis=1)
-        (hit[code], total[code]), covariance[code] = parts.sum(axis=0), sample.covariance(parts)
+        weight, noise = weights_with_noise(release, np.full(len(release), code))
+        rows = np.stack([codes == code, np.ones(len(codes))], axis=1)
+        (hit[code], total[code]), covariance[code] = weight @ rows, sample.covariance(weight[:, None] * rows)
+        known_noise = rows.T @ (noise[:, None] * rows)
+        within[code] = score_covariance(hit[code], total[code], known_noise, covariance[code], sample.size)
     known = (total > _TOLERANCE) & (sample.count > 1)
-    matrices = covariance[:, 0, 0], covariance[:, 0, 1], covariance[:, 1, 1]
-    found = quotient_estimates(hit, total, matrices, known, level, sample.free, 0.5)
+    found = quotient_estimates(hit, total, covariance, known, level, sample.free, within)
     if not release.is_public:
         return found
     exact = shares_of_groups(release, codes, release.codes, k, sample, level)
@@ -322,8 +325,8 @@ def auc(
     # in two of them (Efron and Stein 1981); with few effective rows the error is too large rather than too small.
     sample, top, bottom = Units.of(units, len(release)), np.array([ordered.sum() / 2]), np.array([pairs.sum() / 2])
     matrix = sample.covariance(np.stack([ordered, pairs], axis=1))
-    covariance, known = (matrix[:1, 0], matrix[:1, 1], matrix[1:, 1]), (bottom > _TOLERANCE) & (sample.count > 1)
-    return quotient_estimates(top, bottom, covariance, known, level, sample.free)[0]
+    known = (bottom > _TOLERANCE) & (sample.count > 1)
+    return quotient_estimates(top, bottom, matrix[None], known, level, sample.free)[0]
 
 
 def calibration(

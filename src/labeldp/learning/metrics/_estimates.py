@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -13,8 +14,11 @@ from labeldp._shapes import Bool, Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.features import freeze_arrays
 from labeldp.learning.losses import require_release
-from labeldp.learning.metrics._units import Units
+from labeldp.learning.metrics._units import Units, design_effect
 from labeldp.release import Release
+
+#: Below this skewness the correction is lost in rounding.
+_NO_SKEW = 1e-6
 
 
 @dataclass(frozen=True)
@@ -100,17 +104,38 @@ def mean_of_rows(
     most: float = np.inf,
     units: object = None,
 ) -> Estimate:
-    """Mean of rows of independent units, with Student's interval clipped to a range."""
+    """Mean of rows of independent units, with Student's interval, corrected for skewness and clipped to a range."""
     value, sample = float(np.mean(values)), Units.of(units, len(values))
-    error = float(np.sqrt(sample.covariance((values - value)[:, None])[0, 0])) / len(values)
-    return normal_estimate(value, error, level, least, most, sample.free)
+    totals = sample.totals(values - value)
+    error = float(np.sqrt((totals**2).sum() * sample.count / sample.free)) if sample.count > 1 else np.inf
+    skew = float((totals**3).sum()) / error**3 if error > 0.0 else 0.0
+    bar = quantile(level, sample.free)
+    low, high = (value - transformed(side, skew) * error / len(values) for side in (bar, -bar))
+    return Estimate(value, error / len(values), float(np.clip(low, least, most)), float(np.clip(high, least, most)))
 
 
-def normal_estimate(
-    value: float, error: float, level: float, least: float, most: float, free: float = np.inf
-) -> Estimate:
-    """One estimate with a normal interval, or Student's with ``free`` degrees, clipped to the range of the metric."""
-    half = quantile(level, free) * error
+def transformed(score: float, skew: float) -> float:
+    """The value of a Studentized mean whose transformation has a nearly symmetric distribution.
+
+    For skewed rows ``T = (mean - truth) / error`` is skewed the other way, and Student's interval misses on one side.
+    ``g(T) = T + a T^2 / 3 + a^2 T^3 / 27 + a / 6`` with ``a`` the skewness over the root of the number of rows is
+    symmetric up to terms of the order of the inverse of that number, and increases; this solves ``g(T) = score``.
+
+    Args:
+        score: A quantile of a symmetric distribution.
+        skew: ``a``: the sum of cubed residuals over the cubed root of the sum of squares.
+
+    References:
+        Hall 1992, On the removal of skewness by transformation, equation 2.2.
+    """
+    if abs(skew) < _NO_SKEW:
+        return score
+    return float(3.0 / skew * (np.cbrt(1.0 + skew * (score - skew / 6.0)) - 1.0))
+
+
+def normal_estimate(value: float, error: float, level: float, least: float, most: float) -> Estimate:
+    """One estimate with a normal interval, clipped to the range of the metric."""
+    half = quantile(level) * error
     return Estimate(value, error, float(np.clip(value - half, least, most)), float(np.clip(value + half, least, most)))
 
 
@@ -120,13 +145,13 @@ def quantile(level: float, free: Any = np.inf) -> Any:
 
 
 def quotient_estimates(
-    top: Float[np.ndarray, "*shape"],
-    bottom: Float[np.ndarray, "*shape"],
-    covariance: tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]],
-    known: Bool[np.ndarray, "*shape"],
+    top: Float[np.ndarray, "q"],
+    bottom: Float[np.ndarray, "q"],
+    covariance: Float[np.ndarray, "q 2 2"],
+    known: Bool[np.ndarray, "q"],
     level: float,
     free: Any = np.inf,
-    added: float = 0.0,
+    within: Float[np.ndarray, "q 2 2"] | None = None,
 ) -> Estimates:
     """Quotients of two sums, for quotients of means between 0 and 1; NaN if not known.
 
@@ -137,18 +162,18 @@ def quotient_estimates(
     Args:
         top: Dividends.
         bottom: Divisors.
-        covariance: Variances of the dividends, covariances with the divisors, and variances of the divisors.
+        covariance: Covariances of dividends and divisors.
         known: True for a positive divisor with a known variance.
         level: Coverage of each interval.
         free: Degrees of freedom of the variances.
-        added: Pseudo counts for the interval, in squared quantiles: as many hits as misses.
+        within: Covariances for the interval, if these are others than for the standard error.
     """
     bottom = np.where(known, bottom, 1.0)
-    tops, both, bottoms = (np.where(known, each, 0.0) for each in covariance)
+    tops, both, bottoms = _entries(covariance, known)
     value = top / bottom
     error = np.sqrt(np.maximum(tops - 2 * value * both + value**2 * bottoms, 0.0)) / bottom
     bar = quantile(level, free) ** 2
-    top, bottom = top + added * bar, bottom + 2.0 * added * bar
+    tops, both, bottoms = _entries(covariance if within is None else within, known)
     a, b, c = bottom**2 - bar * bottoms, top * bottom - bar * both, top**2 - bar * tops
     far = b + np.copysign(np.sqrt(np.maximum(b**2 - a * c, 0.0)), b)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -164,6 +189,36 @@ def quotient_estimates(
     low, high = np.minimum(low, nearest), np.maximum(high, nearest)
     value, error = np.where(known, value, np.nan), np.where(known, error, np.inf)
     return Estimates(value, error, np.where(known, low, 0.0), np.where(known, high, 1.0))
+
+
+def _entries(covariance: Float[np.ndarray, "q 2 2"], known: Bool[np.ndarray, "q"]) -> Iterator[Float[np.ndarray, "q"]]:
+    """Variances of dividends, covariances with divisors, variances of divisors; 0 if not known."""
+    return (np.where(known, covariance[:, i, j], 0.0) for i, j in ((0, 0), (0, 1), (1, 1)))
+
+
+def score_covariance(
+    top: float,
+    bottom: float,
+    noise: Float[np.ndarray, "2 2"],
+    found: Float[np.ndarray, "2 2"],
+    size: float,
+) -> Float[np.ndarray, "2 2"]:
+    """Covariance of hits and rows of which a share t hits: ``top - t bottom`` has the variance that it has if t is true.
+
+    That is ``bottom t (1 - t)`` for independent rows (Wilson 1927), times the design effect of units, plus the noise of
+    labels. No hit, or no miss, is then no proof that there are none.
+
+    Args:
+        top: Number of hits.
+        bottom: Number of rows.
+        noise: Covariance from the noise of labels.
+        found: Covariance between units.
+        size: Mean number of rows of a unit.
+    """
+    share = float(np.clip(top / bottom, 0.0, 1.0)) if bottom > 0.0 else 0.5
+    at = np.array([1.0, -share])
+    effect = design_effect(at @ (found - noise) @ at, bottom * share * (1.0 - share), size)
+    return np.asarray(noise - effect * max(bottom, 0.0) * np.array([[0.0, 0.5], [0.5, 1.0]]))
 
 
 def check_level(level: float) -> float:

@@ -172,8 +172,8 @@ def r2(release: Release, predicted: object, *, units: object = None, level: floa
     # With E the mean squared error and V the variance, s = V / (V + E) is a share, and R2 = 1 - E / V = 2 - 1 / s.
     parts = np.stack([deviations, deviations + errors], axis=1)
     matrix, sums = sample.covariance(parts), parts.sum(axis=0)
-    covariance, known = (matrix[:1, 0], matrix[:1, 1], matrix[1:, 1]), (sample.count > 1) & (sums[1:] > 0.0)
-    shares = quotient_estimates(sums[:1], sums[1:], covariance, known, level, sample.free)[0]
+    known = (sample.count > 1) & (sums[1:] > 0.0)
+    shares = quotient_estimates(sums[:1], sums[1:], matrix[None], known, level, sample.free)[0]
     low, high = (2.0 - 1.0 / share if share > 0.0 else float("-inf") for share in (shares.low, shares.high))
     if not np.isfinite(low):
         return Estimate(float("nan"), float("inf"), low, high)

@@ -6,7 +6,13 @@ import numpy as np
 
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp._shapes import Bool, Float, Int
-from labeldp.learning.metrics._estimates import Estimates, check_level, quantile, quotient_estimates
+from labeldp.learning.metrics._estimates import (
+    Estimates,
+    check_level,
+    quantile,
+    quotient_estimates,
+    score_covariance,
+)
 from labeldp.learning.metrics._units import Units
 from labeldp.privacy.channels import candidate_sizes, row_arrays
 from labeldp.release import Release
@@ -44,6 +50,16 @@ def class_weights(release: Release, codes: Int[np.ndarray, "n"]) -> Float[np.nda
     """Unbiased estimate for each row of the indicator that a class is the true one: an unbiased vector's entry."""
     true, other = holding_probabilities(release, codes)
     return np.asarray((holds_class(release, codes) - other) / (true - other))
+
+
+def weights_with_noise(
+    release: Release, codes: Int[np.ndarray, "n"]
+) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+    """``class_weights``, and unbiased estimates of the variance that the noise of each has."""
+    true, other = holding_probabilities(release, codes)
+    weight = class_weights(release, codes)
+    least, most = (each * (1.0 - each) / (true - other) ** 2 for each in (other, true))
+    return weight, np.asarray(least + weight * (most - least))
 
 
 def ranked_below(scores: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
@@ -102,9 +118,13 @@ def shares_of_groups(
     variance = squares * count / free
     error = np.where(count > 1, np.sqrt(variance) / some, np.inf)
     if true.ndim:
-        none = np.zeros(groups)
-        ends = quotient_estimates(value * some, some + none, (variance, none, none), count > 1, level, free, 0.5)
-        low, high = ends.low, ends.high
+        noise = np.bincount(place, weights=weights_with_noise(release, codes)[1], minlength=groups)
+        parts = np.zeros((2, groups, 2, 2))
+        parts[0, :, 0, 0], parts[1, :, 0, 0] = noise, variance
+        sizes = rows / np.maximum(count, 1)
+        within = np.stack([score_covariance(*each) for each in zip(value * some, some, *parts, sizes, strict=True)])
+        found = quotient_estimates(value * some, some + 0.0, parts[1], count > 1, level, free, within)
+        low, high = found.low, found.high
     else:
         held, tail = np.bincount(place, weights=holds, minlength=groups), (1 - check_level(level)) / 2
         size = _effective_rows(held / some, some, count, (true - other) ** 2 * squares, level)

@@ -7,6 +7,7 @@ of independent totals of units, and their covariance is that of the totals.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,11 @@ class Units:
     def free(self) -> int:
         """Degrees of freedom of a variance between units, at least 1."""
         return max(self.count - 1, 1)
+
+    @property
+    def size(self) -> float:
+        """Mean number of rows of a unit."""
+        return self.rows / max(self.count, 1)
 
     @classmethod
     def of(cls, units: object, rows: int) -> Units:
@@ -70,3 +76,20 @@ class Units:
         keys, inverse = np.unique(self.numbers * groups + place, return_inverse=True)
         totals, place = np.bincount(inverse, weights=values), keys % groups
         return np.bincount(place, weights=totals**2, minlength=groups), np.bincount(place, minlength=groups)
+
+
+def design_effect(found: Any, expected: Any, size: Any) -> Any:
+    """How many times the variance of independent rows units have, between 1 and their mean size.
+
+    If independent rows would have no variance, the rows of a unit are taken to be alike.
+
+    Args:
+        found: Variance between units.
+        expected: Variance of independent rows.
+        size: Mean number of rows of a unit.
+
+    References:
+        Kish 1965, section 8.2.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(expected > 0.0, np.clip(found / expected, 1.0, size), size)
