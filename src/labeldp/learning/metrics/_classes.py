@@ -16,6 +16,7 @@ from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.losses import blocks_of, gain, require_identified, require_release, unbiased_rows
 from labeldp.learning.metrics._estimates import (
+    TOLERANCE,
     Bounds,
     Calibration,
     Estimate,
@@ -26,18 +27,17 @@ from labeldp.learning.metrics._estimates import (
     quotient_estimates,
     score_covariance,
 )
+from labeldp.learning.metrics._model_variance import model_variance
 from labeldp.learning.metrics._sums import (
     candidates_of,
     class_weights,
-    ranked_below,
+    code_of,
     shares_of_groups,
     weights_with_noise,
 )
 from labeldp.learning.metrics._units import Units
 from labeldp.privacy import ClassProbabilities, declared_columns
 from labeldp.release import Release, check_same_rows
-
-_TOLERANCE = 1e-4
 
 
 def log_likelihood(release: Release, probabilities: object, *, units: object = None, level: float = 0.95) -> Estimate:
@@ -65,7 +65,14 @@ def log_likelihood(release: Release, probabilities: object, *, units: object = N
         InputError: The probabilities have another shape, or a row of them is not a distribution; or they are an array
             alone and the declared order is not sorted.
     """
-    return mean_of_rows(gain(release, _check_distributions(probabilities, release)), level, units=units)
+    checked, channel = _check_distributions(probabilities, release), release.channel
+
+    def gains(outcomes: np.ndarray) -> Float[np.ndarray, "n m"]:
+        likelihood = channel.likelihood(outcomes)
+        hit = np.maximum(checked @ likelihood.T, np.finfo(float).tiny)
+        return np.asarray(np.log(hit) - np.log(likelihood.mean(axis=1)))
+
+    return mean_of_rows(gain(release, checked), level, units=units, expected=model_variance(release, gains, checked))
 
 
 def log_loss(release: Release, probabilities: object, *, units: object = None, level: float = 0.95) -> Estimate:
@@ -98,12 +105,15 @@ def log_loss(release: Release, probabilities: object, *, units: object = None, l
     """
     require_identified(release)
     checked = _check_distributions(probabilities, release)
-    losses = np.empty(len(release))
+    by_class, losses = -np.log(np.clip(checked, np.finfo(float).eps, 1.0)), np.empty(len(release))
     for rows in blocks_of(release):
-        targets = unbiased_rows(release, rows)
-        targets += (1.0 - targets.sum(axis=1, keepdims=True)) / release.space.size
-        losses[rows] = -(targets * np.log(np.clip(checked[rows], np.finfo(float).eps, 1.0))).sum(axis=1)
-    return mean_of_rows(losses, level, 0.0, units=units)
+        losses[rows] = (_summing_to_one(unbiased_rows(release, rows)) * by_class[rows]).sum(axis=1)
+
+    def of_outcomes(outcomes: np.ndarray) -> Float[np.ndarray, "n m"]:
+        return np.asarray(by_class @ _summing_to_one(release.class_channel.unbiased(outcomes)).T)
+
+    expected = model_variance(release, of_outcomes, checked)
+    return mean_of_rows(losses, level, 0.0, units=units, expected=expected)
 
 
 def accuracy(release: Release, predicted: object, *, units: object = None, level: float = 0.95) -> Estimate:
@@ -261,72 +271,12 @@ def recall(release: Release, predicted: object, *, units: object = None, level: 
         (hit[code], total[code]), covariance[code] = weight @ rows, sample.covariance(weight[:, None] * rows)
         known_noise = rows.T @ (noise[:, None] * rows)
         within[code] = score_covariance(hit[code], total[code], known_noise, covariance[code], sample.size)
-    known = (total > _TOLERANCE) & (sample.count > 1)
+    known = (total > TOLERANCE) & (sample.count > 1)
     found = quotient_estimates(hit, total, covariance, known, level, sample.free, within)
     if not release.is_public:
         return found
     exact = shares_of_groups(release, codes, release.codes, k, sample, level)
     return Estimates(found.value, found.error, exact.low, exact.high)
-
-
-def auc(
-    release: Release,
-    scores: object,
-    positive: object,
-    *,
-    groups: object = None,
-    units: object = None,
-    level: float = 0.95,
-) -> Estimate:
-    """Estimated area under the receiver operating characteristic of one class against the rest.
-
-    With unbiased weights ``a`` of the class and ``b = 1 - a`` of the rest it is ``sum a_i b_l h(i, l)`` over
-    ``sum a_i b_l``, both over pairs of different rows, where h is 1 if i has the larger score and 1/2 if equal:
-    numerator and denominator are unbiased. It is NaN if the released labels do not show that both classes occur.
-
-    Args:
-        release: Released labels of n rows.
-        scores: A score of each row, shape (n,), larger for the positive class; of probabilities, the column of that
-            class in ``model.classes_``.
-        positive: The positive class.
-        groups: The group of each row, shape (n,), such as the fold of a row that was held out: only rows of one group
-            are compared, since scores of models that were fitted on different rows differ by the share of the class
-            there, against which the share in the fold is smaller. None for one group.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
-        level: Coverage of the confidence interval, by a normal approximation of numerator and denominator.
-
-    Guarantee:
-        Post-processing of a release: covered by the release's guarantee at no further cost.
-
-    References:
-        Menon et al. 2015, section 5, for two classes; Hoeffding 1948, for the projection; Fieller 1954, for the
-        interval of a quotient.
-
-    Example:
-        >>> from labeldp import Classes, Release
-        >>> release = Release.public(["no", "no", "yes", "yes"], Classes(["no", "yes"]))
-        >>> round(auc(release, [0.1, 0.4, 0.3, 0.9], "yes").value, 3)
-        0.75
-
-    Raises:
-        InputError: The scores are not one finite number for each row, groups not one for each row, or rows have
-            candidates.
-        LabelError: The positive class is not in the label space.
-    """
-    require_identified(release)
-    checked = finite_array(scores, "scores", (positive_row_count(release),))
-    weight = class_weights(release, np.full(len(release), _code(release, positive)))
-    rest = 1.0 - weight
-    ordered, pairs = np.zeros(len(release)), np.zeros(len(release))
-    for rows in _rows_of_groups(groups, len(release)):
-        ordered[rows], pairs[rows] = _pairs_of_rows(checked[rows], weight[rows], rest[rows])
-    # Sums over the pairs of each row, those in order and all: Hajek's projection of a sum over pairs. The variance of
-    # such sums counts the degenerate part, which the projection leaves out, twice instead of once, since each pair is
-    # in two of them (Efron and Stein 1981); with few effective rows the error is too large rather than too small.
-    sample, top, bottom = Units.of(units, len(release)), np.array([ordered.sum() / 2]), np.array([pairs.sum() / 2])
-    matrix = sample.covariance(np.stack([ordered, pairs], axis=1))
-    known = (bottom > _TOLERANCE) & (sample.count > 1)
-    return quotient_estimates(top, bottom, matrix[None], known, level, sample.free)[0]
 
 
 def calibration(
@@ -367,7 +317,7 @@ def calibration(
     require_identified(release)
     checked = _check_distributions(probabilities, release)
     bins = _checks.whole(bins, "bins", 1)
-    code = _code(release, positive)
+    code = code_of(release, positive)
     place = np.searchsorted(np.linspace(0.0, 1.0, bins + 1)[1:-1], checked[:, code])
     _, place, rows = np.unique(place, return_inverse=True, return_counts=True)
     predicted = np.bincount(place, weights=checked[:, code]) / rows
@@ -424,29 +374,16 @@ def accuracy_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa:
     return accuracy(release, estimator.predict(X)).value
 
 
-def _rows_of_groups(groups: object, rows: int) -> list[Int[np.ndarray, "_"]]:
-    """Row numbers of each group."""
-    if groups is None:
-        return [np.arange(rows)]
-    place = np.asarray(groups)
-    if place.shape != (rows,):
-        raise InputError(f"expected a group for each of {rows} rows, found shape {place.shape}")
-    return [np.flatnonzero(place == group) for group in np.unique(place)]
-
-
-def _pairs_of_rows(
-    scores: Float[np.ndarray, "n"], weight: Float[np.ndarray, "n"], rest: Float[np.ndarray, "n"]
-) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
-    """For each row the weight of its pairs with others of the other class that are in order, and of all of them."""
-    below, above = ranked_below(scores, rest), weight.sum() - weight - ranked_below(scores, weight)
-    return weight * below + rest * above, weight * (rest.sum() - rest) + rest * (weight.sum() - weight)
+def _summing_to_one(vectors: Float[np.ndarray, "m k"]) -> Float[np.ndarray, "m k"]:
+    """Unbiased vectors, shifted."""
+    return np.asarray(vectors + (1.0 - vectors.sum(axis=1, keepdims=True)) / vectors.shape[1])
 
 
 def _check_distributions(values: object, release: Release) -> Float[np.ndarray, "n k"]:
     """A distribution over classes for each row of a release, in declared order."""
     rows = positive_row_count(release)
     array = finite_array(declared_columns(values, release.space), "probabilities", (rows, release.space.size))
-    bad = (array < -_TOLERANCE).any(axis=1) | (np.abs(array.sum(axis=1) - 1) > _TOLERANCE)
+    bad = (array < -TOLERANCE).any(axis=1) | (np.abs(array.sum(axis=1) - 1) > TOLERANCE)
     if bad.any():
         raise InputError(
             "expected probabilities of at least 0 that sum to 1 in every row, found others in row "
@@ -461,8 +398,3 @@ def _encoded(release: Release, predicted: object) -> Int[np.ndarray, "n"]:
     if len(codes) != rows:
         raise InputError(f"expected a prediction for each of {rows} released labels, found {len(codes)}")
     return codes
-
-
-def _code(release: Release, positive: object) -> int:
-    """The code of one class."""
-    return int(release.space.encode([positive])[0])

@@ -17,6 +17,8 @@ from labeldp.learning.losses import require_release
 from labeldp.learning.metrics._units import Units, design_effect
 from labeldp.release import Release
 
+#: Sums of unbiased weights, and of probabilities, are right up to this.
+TOLERANCE = 1e-4
 #: Below this skewness the correction is lost in rounding.
 _NO_SKEW = 1e-6
 
@@ -103,11 +105,22 @@ def mean_of_rows(
     least: float = -np.inf,
     most: float = np.inf,
     units: object = None,
+    expected: float = 0.0,
 ) -> Estimate:
-    """Mean of rows of independent units, with Student's interval, corrected for skewness and clipped to a range."""
+    """Mean of rows of independent units, with Student's interval, corrected for skewness and clipped to a range.
+
+    Args:
+        values: What each row contributes.
+        level: Coverage of the interval.
+        least: Least possible mean.
+        most: Largest possible mean.
+        units: The unit of each row.
+        expected: Least variance of the sum of the rows.
+    """
     value, sample = float(np.mean(values)), Units.of(units, len(values))
     totals = sample.totals(values - value)
-    error = float(np.sqrt((totals**2).sum() * sample.count / sample.free)) if sample.count > 1 else np.inf
+    found = float((totals**2).sum()) * sample.count / sample.free
+    error = float(np.sqrt(max(found, expected))) if sample.count > 1 else np.inf
     skew = float((totals**3).sum()) / error**3 if error > 0.0 else 0.0
     bar = quantile(level, sample.free)
     low, high = (value - transformed(side, skew) * error / len(values) for side in (bar, -bar))
@@ -203,7 +216,7 @@ def score_covariance(
     found: Float[np.ndarray, "2 2"],
     size: float,
 ) -> Float[np.ndarray, "2 2"]:
-    """Covariance of hits and rows of which a share t hits: ``top - t bottom`` has the variance that it has if t is true.
+    """Covariance of hits and rows such that ``top - t bottom`` has the variance that it has if a share t hits.
 
     That is ``bottom t (1 - t)`` for independent rows (Wilson 1927), times the design effect of units, plus the noise of
     labels. No hit, or no miss, is then no proof that there are none.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from labeldp._shapes import Float
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.losses import (
     blocks_of,
@@ -31,7 +31,9 @@ from labeldp.learning.metrics._estimates import (
     positive_row_count,
     quotient_estimates,
 )
+from labeldp.learning.metrics._model_variance import model_variance
 from labeldp.learning.metrics._units import Units
+from labeldp.privacy import Interval
 from labeldp.privacy.channels import Bins, ClassChannel
 from labeldp.release import Release, check_same_rows
 
@@ -130,7 +132,8 @@ def mean_squared_error(
     values = unbiased_numbers(release)
     squares = _squares(release)
     if squares is not None:
-        return mean_of_rows(checked**2 - 2.0 * checked * values + squares, level, 0.0, units=units)
+        losses = checked**2 - 2.0 * checked * values + squares
+        return mean_of_rows(losses, level, 0.0, units=units, expected=_noise_of_squares(release, checked))
     low, high = ends_of(release)
     bias = mean_of_rows(checked - values, level, units=units)
     most = checked**2 - 2.0 * checked * values + (low + high) * values - low * high
@@ -213,10 +216,15 @@ def mean_absolute_error(release: Release, predicted: object, *, units: object = 
     points = np.asarray(release.space.points)
     if release.is_public:
         return mean_of_rows(np.abs(checked - points[release.codes]), level, 0.0, units=units)
-    losses = np.empty(len(release))
+    losses, channel = np.empty(len(release)), release.class_channel
     for rows in blocks_of(release):
         losses[rows] = (unbiased_rows(release, rows) * np.abs(checked[rows, None] - points)).sum(axis=1)
-    return mean_of_rows(losses, level, 0.0, units=units)
+
+    def of_outcomes(outcomes: np.ndarray) -> Float[np.ndarray, "n m"]:
+        return np.asarray(np.abs(checked[:, None] - points) @ channel.unbiased(outcomes).T)
+
+    expected = model_variance(release, of_outcomes, _nearest_points(release, checked))
+    return mean_of_rows(losses, level, 0.0, units=units, expected=expected)
 
 
 def squared_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa: N803 (scikit-learn's name)
@@ -249,6 +257,26 @@ def gains_of(release: Release, predicted: Float[np.ndarray, "n"]) -> Float[np.nd
     middle = sum(ends_of(release)) / 2.0
     values = unbiased_numbers(release) if release.channel.bins is None else decoded_numbers(release)
     return np.asarray((predicted - middle) * (2.0 * values - middle - predicted))
+
+
+def _noise_of_squares(release: Release, predicted: Float[np.ndarray, "n"]) -> float:
+    """Variance of the sum of squared errors from the noise of labels, if all labels are as predicted."""
+    space, channel = release.space, release.channel
+    assert isinstance(space, Interval)  # noqa: S101 (numbers were released)
+
+    def of_outcomes(outcomes: np.ndarray) -> Float[np.ndarray, "n m"]:
+        steps, at = channel.numbers(outcomes), (predicted[:, None] - space.low) / space.step
+        return np.asarray(space.step**2 * (at**2 - 2.0 * at * steps + channel.squares(outcomes)))
+
+    return model_variance(release, of_outcomes, _nearest_points(release, predicted))
+
+
+def _nearest_points(release: Release, predicted: Float[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
+    """Codes of the grid points nearest to predictions."""
+    low, _ = ends_of(release)
+    assert isinstance(release.space, Interval)  # noqa: S101 (labels are numbers)
+    steps = np.round((predicted - low) / release.space.step)
+    return np.clip(steps, 0, release.space.size - 1).astype(np.int64)
 
 
 def _squares(release: Release) -> Float[np.ndarray, "n"] | None:

@@ -21,6 +21,11 @@ from labeldp.release import Release
 _FOLDS = 5
 
 
+def code_of(release: Release, positive: object) -> int:
+    """The code of one class."""
+    return int(release.space.encode([positive])[0])
+
+
 def candidates_of(release: Release, codes: Int[np.ndarray, "n"]) -> tuple[Int[np.ndarray, "n"], Bool[np.ndarray, "n"]]:
     """Number of candidates of each row, and a mask of the rows where the given class is one of several."""
     channel = release.channel
