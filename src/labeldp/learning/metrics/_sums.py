@@ -17,6 +17,8 @@ from labeldp.learning.metrics._units import Units
 from labeldp.privacy.channels import candidate_sizes, row_arrays
 from labeldp.release import Release
 
+#: Fewer units do not show how dependent their rows are.
+_FEW_UNITS = 10
 #: Folds for the choice of a constant prediction.
 _FOLDS = 5
 
@@ -131,9 +133,11 @@ def shares_of_groups(
         found = quotient_estimates(value * some, some + 0.0, parts[1], count > 1, level, free, within)
         low, high = found.low, found.high
     else:
-        held, tail = np.bincount(place, weights=holds, minlength=groups), (1 - check_level(level)) / 2
-        size = _effective_rows(held / some, some, count, (true - other) ** 2 * squares, level)
-        bounds = (end(held / some * size, size, tail) for end in (clopper_pearson_lower, clopper_pearson_upper))
+        share, tail = np.bincount(place, weights=holds, minlength=groups) / some, (1 - check_level(level)) / 2
+        seen = np.minimum(*(units.present(each, place, groups) for each in (holds, ~holds)))
+        of_labels = (true - other) ** 2 * np.clip(value * (1.0 - value), 0.0, None)
+        size = _effective_rows(share, some, count, seen, (true - other) ** 2 * variance, of_labels, level)
+        bounds = (end(share * size, size, tail) for end in (clopper_pearson_lower, clopper_pearson_upper))
         low, high = (np.clip((bound - other) / (true - other), 0.0, 1.0) for bound in bounds)
     value = np.where(rows > 0, value, np.nan)
     return Estimates(value, error, np.where(rows > 0, low, 0.0), np.where(rows > 0, high, 1.0))
@@ -143,28 +147,34 @@ def _effective_rows(
     share: Float[np.ndarray, "g"],
     rows: Int[np.ndarray, "g"],
     units: Int[np.ndarray, "g"],
-    squares: Float[np.ndarray, "g"],
+    seen: Int[np.ndarray, "g"],
+    variance: Float[np.ndarray, "g"],
+    of_labels: Float[np.ndarray, "g"],
     level: float,
 ) -> Float[np.ndarray, "g"]:
     """Number of independent rows that show a share as precisely as the rows of some units do, at most all rows.
 
-    The design effect is the variance of the share over that of as many independent rows. If the share is 0 or 1, or
-    there is one unit, the rows of a unit are taken to be alike, since nothing shows how dependent they are.
+    The design effect is the variance of the share over that of as many independent rows, less the imprecision of that
+    variance. Only the labels of a unit depend on each other, not the noise of these, which limits it. Where the rarer
+    of hits and misses is in few units, nothing shows how dependent rows are: labels of a unit are taken to be alike.
 
     Args:
         share: Share of rows in each group.
         rows: Number of rows.
         units: Number of units.
-        squares: Sums over units of the squared sums of residuals.
+        seen: Number of units with the rarer of hits and misses.
+        variance: Variance of the number of hits.
+        of_labels: Part of the variance of a row that is of its label, and not of noise.
         level: Coverage of the intervals.
 
     References:
         Korn and Graubard 1998, section 2.2.
     """
-    free, alone = np.maximum(units - 1, 1), np.maximum(rows - 1, 1)
-    spread = rows * share * (1.0 - share)
+    free, alone, spread = np.maximum(units - 1, 1), np.maximum(rows - 1, 1), share * (1.0 - share)
     with np.errstate(divide="ignore", invalid="ignore"):
-        effect = (squares * units / free) / (spread * rows / alone)
-        effect = np.where((spread > 0.0) & (units > 1), effect, rows / np.maximum(units, 1))
+        part = np.where(spread > 0.0, np.minimum(of_labels / spread, 1.0), 1.0)
+        most = 1.0 + (rows / np.maximum(units, 1) - 1.0) * part
+        found = variance / (rows * spread * rows / alone)
+        effect = np.where(seen >= _FEW_UNITS, np.minimum(found, most), most)
         size = rows / effect * (quantile(level, alone) / quantile(level, free)) ** 2
     return np.asarray(np.minimum(size, rows))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from labeldp._shapes import Float, Int
+from labeldp._shapes import Bool, Float, Int
 from labeldp.release import unit_numbers
 
 
@@ -76,6 +76,12 @@ class Units:
         keys, inverse = np.unique(self.numbers * groups + place, return_inverse=True)
         totals, place = np.bincount(inverse, weights=values), keys % groups
         return np.bincount(place, weights=totals**2, minlength=groups), np.bincount(place, minlength=groups)
+
+    def present(self, marked: Bool[np.ndarray, "n"], place: Int[np.ndarray, "n"], groups: int) -> Int[np.ndarray, "g"]:
+        """For each group of rows the number of units with a marked row there."""
+        if self.numbers is None:
+            return np.bincount(place[marked], minlength=groups)
+        return np.bincount(np.unique(self.numbers[marked] * groups + place[marked]) % groups, minlength=groups)
 
 
 def design_effect(found: Any, expected: Any, size: Any) -> Any:
