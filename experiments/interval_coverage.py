@@ -375,10 +375,10 @@ def summary(found: list[Found], bounds: tuple[float, float] | None) -> Row:
 
 
 def is_printed(estimate: metrics.Estimate, bounds: tuple[float, float] | None) -> bool:
-    """True if the interval is printed."""
-    if not math.isfinite(estimate.value):
-        return False
-    return bounds is None or not (estimate.low <= bounds[0] and estimate.high >= bounds[1])
+    """True if the interval is printed, and not that there are too few rows to tell."""
+    if bounds is None or not math.isfinite(bounds[1]):
+        return math.isfinite(estimate.value)
+    return estimate.tells(*bounds)
 
 
 def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import brentq
 
@@ -116,34 +118,31 @@ def _interval(
         units: The units of rows.
         level: Coverage.
     """
-
-    def usual(area: float) -> float:
-        return float(sums[1] ** 2 * _usual_variance(area, positives, units.rows))
-
     rarer = max(min(positives, units.rows - positives) / units.size, 1.0)
     share = float(np.clip(sums[0] / sums[1], 0.25 / rarer, 1.0 - 0.25 / rarer))
     at = np.array([1.0, -share])
-    ratio = max(float(at @ (covariance - noise) @ at), 0.0) / usual(share)
-    scale = (rarer * ratio + _USUAL * units.size**0.5) / (rarer + _USUAL)
+    usual = sums[1] ** 2 * _usual_variance(share, positives, units.rows)
+    ratio = max(float(at @ (covariance - noise) @ at), 0.0) / usual
+    scale = sums[1] ** 2 * (rarer * ratio + _USUAL * units.size**0.5) / (rarer + _USUAL)
     bar = quantile(level, units.free) ** 2
 
-    def excess(area: float) -> float:
+    def excess(area: Any) -> Any:
         """The squared distance from zero, less the largest that is usual."""
-        side = np.array([1.0, -area])
-        return float((side @ sums) ** 2 - bar * (side @ noise @ side + scale * usual(area)))
+        of_noise = noise[0, 0] - 2.0 * area * noise[0, 1] + area**2 * noise[1, 1]
+        return (sums[0] - area * sums[1]) ** 2 - bar * (of_noise + scale * _usual_variance(area, positives, units.rows))
 
-    places = np.linspace(0.0, 1.0, _PLACES)
-    inside = np.flatnonzero([excess(place) <= 0.0 for place in places])
     nearest = float(np.clip(sums[0] / sums[1], 0.0, 1.0))
+    places = np.unique([*np.linspace(0.0, 1.0, _PLACES), nearest])
+    inside = np.flatnonzero(excess(places) <= 0.0)
     if len(inside) == 0:
         return nearest, nearest
     first, last = inside[0], inside[-1]
     low = brentq(excess, places[first - 1], places[first]) if first > 0 else 0.0
-    high = brentq(excess, places[last], places[last + 1]) if last < _PLACES - 1 else 1.0
+    high = brentq(excess, places[last], places[last + 1]) if last < len(places) - 1 else 1.0
     return min(low, nearest), max(high, nearest)
 
 
-def _usual_variance(area: float, positives: float, rows: int) -> float:
+def _usual_variance(area: Any, positives: float, rows: int) -> Any:
     """Variance of an area that is estimated from rows of two classes, given its true value.
 
     References:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from labeldp import _checks
 from labeldp._shapes import Bool, Float, Int
@@ -19,6 +20,8 @@ from labeldp.release import Release
 
 #: Sums of unbiased weights, and of probabilities, are right up to this.
 TOLERANCE = 1e-4
+#: Half of the last digit of a share that is printed in per cent.
+_PRINTED = 0.0005
 #: Below this skewness the correction is lost in rounding.
 _NO_SKEW = 1e-6
 
@@ -38,6 +41,35 @@ class Estimate:
     error: float
     low: float
     high: float
+
+    def tells(self, least: float, most: float) -> bool:
+        """False if the estimate could be anything in a range: its interval, or 3.92 standard errors, fill it.
+
+        It is also False if the interval is a point at an end of the range, because the estimate is beyond that end.
+        """
+        outside = max(least - self.value, self.value - most) > _PRINTED * (most - least)
+        fills = (self.low <= least and self.high >= most) or self._width >= most - least
+        return not (math.isnan(self.value) or fills or (outside and self.low == self.high))
+
+    def rows_needed(self, rows: int, width: float) -> int | None:
+        """About how many rows would give an interval that is this wide; None if the standard error does not tell.
+
+        The width falls with the root of the number of rows.
+
+        Args:
+            rows: Number of rows that the estimate is from.
+            width: The wanted width.
+        """
+        needed = rows * (self._width / width) ** 2
+        if math.isnan(self.value) or not rows < needed < math.inf:
+            return None
+        unit = 10.0 ** math.floor(math.log10(needed) - 1)
+        return int(math.ceil(needed / unit) * unit)
+
+    @property
+    def _width(self) -> float:
+        """Width of the normal interval of 95 %, before it is clipped."""
+        return 2.0 * float(ndtri(0.975)) * self.error
 
 
 @dataclass(frozen=True, eq=False)
