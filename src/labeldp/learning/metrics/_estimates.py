@@ -260,6 +260,8 @@ def score_covariance(
         found: Covariance between units.
         size: Mean number of rows of a unit.
     """
+    if not np.isfinite(found).all():  # a single unit
+        return noise
     share = float(np.clip(top / bottom, 0.0, 1.0)) if bottom > 0.0 else 0.5
     at = np.array([1.0, -share])
     effect = design_effect(at @ (found - noise) @ at, bottom * share * (1.0 - share), size)
