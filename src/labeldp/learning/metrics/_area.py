@@ -53,7 +53,7 @@ def auc(
             are compared, since scores of models that were fitted on different rows differ by the share of the class
             there, against which the share in the fold is smaller. None for one group.
         units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
-        level: Coverage of the confidence interval, by a normal approximation of numerator and denominator.
+        level: Coverage of the confidence interval, that of a score test.
 
     Guarantee:
         Post-processing of a release: covered by the release's guarantee at no further cost.

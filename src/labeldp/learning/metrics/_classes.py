@@ -1,8 +1,8 @@
 """Metrics from released labels alone, with their standard errors and confidence intervals.
 
-Each metric is estimated as it would be on true labels. Standard errors take rows as independent draws, so they cover
-both the noise of the labels and the sampling of the rows; a noisy channel gives large ones. On labels that were
-declared public, these are the ordinary metrics.
+Each metric is estimated as it would be on true labels. Standard errors take rows, or declared units of rows, as
+independent draws, so they cover both the noise of the labels and the sampling of the rows; a noisy channel gives large
+ones. On labels that were declared public, these are the ordinary metrics.
 """
 
 from __future__ import annotations
@@ -124,13 +124,14 @@ def accuracy(release: Release, predicted: object, *, units: object = None, level
         predicted: Predicted classes, in any form that the label space reads.
         units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
         level: Coverage of the confidence interval, which is exact (Clopper and Pearson) if all rows share one channel,
-            and a normal approximation otherwise.
+            and that of a score test otherwise.
 
     Guarantee:
         Post-processing of a release: covered by the release's guarantee at no further cost.
 
     References:
-        Clopper and Pearson 1934, for the share of rows whose released label holds the prediction.
+        Clopper and Pearson 1934, for the share of rows whose released label holds the prediction; Korn and Graubard
+        1998, for units.
 
     Example:
         >>> from labeldp import Classes, Release
@@ -201,7 +202,7 @@ def confusion_matrix(release: Release, predicted: object, *, units: object = Non
         predicted: Predicted classes, in any form that the label space reads.
         units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
         level: Coverage of each entry's confidence interval, given the number of rows predicted as each class: exact
-            (Clopper and Pearson) if all rows share one channel, and a normal approximation otherwise.
+            (Clopper and Pearson) if all rows share one channel, and that of a score test otherwise.
 
     Guarantee:
         Post-processing of a release: covered by the release's guarantee at no further cost.
@@ -243,13 +244,14 @@ def recall(release: Release, predicted: object, *, units: object = None, level: 
         release: Released labels of n rows.
         predicted: Predicted classes, in any form that the label space reads.
         units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
-        level: Coverage of each class's confidence interval, by a normal approximation of numerator and denominator.
+        level: Coverage of each class's confidence interval: on public labels exact (Clopper and Pearson, given the
+            number of its rows), and otherwise that of a score test.
 
     Guarantee:
         Post-processing of a release: covered by the release's guarantee at no further cost.
 
     References:
-        Fieller 1954, for the interval of a quotient.
+        Fieller 1954, for the interval of a quotient; Wilson 1927, for the variance of a share given its value.
 
     Example:
         >>> from labeldp import Classes, Release

@@ -44,7 +44,7 @@ def mean_label(release: Release, *, units: object = None, level: float = 0.95) -
     Args:
         release: Released numeric labels of n rows.
         units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
-        level: Coverage of the confidence interval, by a normal approximation.
+        level: Coverage of the confidence interval, by Student's distribution and a correction for skewness.
 
     Guarantee:
         Post-processing of a release: covered by the release's guarantee at no further cost.
@@ -79,7 +79,7 @@ def squared_gain(release: Release, predicted: object, *, units: object = None, l
         release: Released numeric labels of n rows.
         predicted: A predicted label for each row.
         units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
-        level: Coverage of the confidence interval, by a normal approximation.
+        level: Coverage of the confidence interval, by Student's distribution and a correction for skewness.
 
     Guarantee:
         Post-processing of a release: covered by the release's guarantee at no further cost.
@@ -110,7 +110,7 @@ def mean_squared_error(
         release: Released numeric labels of n rows.
         predicted: A predicted label for each row.
         units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
-        level: Coverage of the confidence interval, or of ``low`` and ``high`` of the bounds, by a normal approximation.
+        level: Coverage of the confidence interval, or of ``low`` and ``high`` of the bounds.
 
     Guarantee:
         Post-processing of a release: covered by the release's guarantee at no further cost.
@@ -191,7 +191,7 @@ def mean_absolute_error(release: Release, predicted: object, *, units: object = 
         release: Numeric labels of n rows, public or released as points of their grid or sets of these.
         predicted: A predicted label for each row.
         units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
-        level: Coverage of the confidence interval, by a normal approximation.
+        level: Coverage of the confidence interval, by Student's distribution and a correction for skewness.
 
     Guarantee:
         Post-processing of a release: covered by the release's guarantee at no further cost.

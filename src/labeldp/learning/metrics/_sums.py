@@ -129,7 +129,9 @@ def shares_of_groups(
         parts = np.zeros((2, groups, 2, 2))
         parts[0, :, 0, 0], parts[1, :, 0, 0] = noise, variance
         sizes = rows / np.maximum(count, 1)
-        within = np.stack([score_covariance(*each) for each in zip(value * some, some + 0.0, *parts, sizes, strict=True)])
+        within = np.stack(
+            [score_covariance(*each) for each in zip(value * some, some + 0.0, *parts, sizes, strict=True)]
+        )
         found = quotient_estimates(value * some, some + 0.0, parts[1], count > 1, level, free, within)
         low, high = found.low, found.high
     else:
