@@ -22,6 +22,8 @@ from labeldp.release import Release
 TOLERANCE = 1e-4
 #: Half of the last digit of a share that is printed in per cent.
 _PRINTED = 0.0005
+#: Fewer units do not show how dependent their rows are.
+FEW_UNITS = 10
 #: Below this skewness the correction is lost in rounding.
 _NO_SKEW = 1e-6
 
@@ -137,7 +139,7 @@ def mean_of_rows(
     least: float = -np.inf,
     most: float = np.inf,
     units: object = None,
-    expected: float = 0.0,
+    expected: tuple[float, float] = (0.0, 0.0),
 ) -> Estimate:
     """Mean of rows of independent units, with Student's interval, corrected for skewness and clipped to a range.
 
@@ -147,12 +149,14 @@ def mean_of_rows(
         least: Least possible mean.
         most: Largest possible mean.
         units: The unit of each row.
-        expected: Least variance of the sum of the rows.
+        expected: Least variance of the sum of independent rows, and the part of it that rows of a unit may share. Where
+            few units carry the variance, they are taken to share it.
     """
     value, sample = float(np.mean(values)), Units.of(units, len(values))
     totals = sample.totals(values - value)
     found = float((totals**2).sum()) * sample.count / sample.free
-    error = float(np.sqrt(max(found, expected))) if sample.count > 1 else np.inf
+    shared = (sample.size - 1.0) * expected[1] if (totals**2).sum() ** 2 < FEW_UNITS * (totals**4).sum() else 0.0
+    error = float(np.sqrt(max(found, expected[0] + shared))) if sample.count > 1 else np.inf
     skew = float((totals**3).sum()) / error**3 if error > 0.0 else 0.0
     bar = quantile(level, sample.free)
     low, high = (value - transformed(side, skew) * error / len(values) for side in (bar, -bar))

@@ -26,8 +26,10 @@ def model_variance(
     release: Release,
     added: Callable[[np.ndarray], Float[np.ndarray, "n m"]],
     predicted: Float[np.ndarray, "n k"] | Int[np.ndarray, "n"],
-) -> float:
-    """Variance of a sum over rows, if labels have predicted distributions and are released; 0 if that is too much work.
+) -> tuple[float, float]:
+    """Variance of a sum over rows, if labels have predicted distributions and are released, and the part of labels.
+
+    The other part is that of the noise. Both are 0 if they are too much work.
 
     Args:
         release: Released labels of n rows.
@@ -38,14 +40,20 @@ def model_variance(
     if row_arrays(channel) or channel.classes > (
         _MOST_OF_SETS if isinstance(channel, ClassSetChannel) else _MOST_CLASSES
     ):
-        return 0.0
+        return 0.0, 0.0
     try:
         table = channel.table()
     except InputError:  # a fine grid
-        return 0.0
+        return 0.0, 0.0
     if table.matrix.shape[1] * len(release) > _MOST:
-        return 0.0
+        return 0.0, 0.0
     values = added(table.outcomes)
-    chance = table.matrix[predicted] if predicted.ndim == 1 else predicted @ table.matrix
-    mean = (chance * values).sum(axis=1)
-    return float((chance * (values - mean[:, None]) ** 2).sum())
+    if predicted.ndim == 1:
+        return _variance(table.matrix[predicted], values), 0.0
+    return _variance(predicted @ table.matrix, values), _variance(predicted, values @ table.matrix.T)
+
+
+def _variance(chances: Float[np.ndarray, "n m"], values: Float[np.ndarray, "n m"]) -> float:
+    """Sum of the variances of rows."""
+    mean = (chances * values).sum(axis=1, keepdims=True)
+    return float((chances * (values - mean) ** 2).sum())

@@ -259,8 +259,8 @@ def gains_of(release: Release, predicted: Float[np.ndarray, "n"]) -> Float[np.nd
     return np.asarray((predicted - middle) * (2.0 * values - middle - predicted))
 
 
-def _noise_of_squares(release: Release, predicted: Float[np.ndarray, "n"]) -> float:
-    """Variance of the sum of squared errors from the noise of labels, if all labels are as predicted."""
+def _noise_of_squares(release: Release, predicted: Float[np.ndarray, "n"]) -> tuple[float, float]:
+    """Variance of the sum of squared errors from the noise of labels, if all labels are as predicted; no other."""
     space, channel = release.space, release.channel
     assert isinstance(space, Interval)  # noqa: S101 (numbers were released)
 

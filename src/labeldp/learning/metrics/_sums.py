@@ -7,6 +7,7 @@ import numpy as np
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp._shapes import Bool, Float, Int
 from labeldp.learning.metrics._estimates import (
+    FEW_UNITS,
     Estimates,
     check_level,
     quantile,
@@ -17,8 +18,6 @@ from labeldp.learning.metrics._units import Units
 from labeldp.privacy.channels import candidate_sizes, row_arrays
 from labeldp.release import Release
 
-#: Fewer units do not show how dependent their rows are.
-_FEW_UNITS = 10
 #: Folds for the choice of a constant prediction.
 _FOLDS = 5
 
@@ -177,6 +176,6 @@ def _effective_rows(
         part = np.where(spread > 0.0, np.minimum(of_labels / spread, 1.0), 1.0)
         most = 1.0 + (rows / np.maximum(units, 1) - 1.0) * part
         found = variance / (rows * spread * rows / alone)
-        effect = np.where(seen >= _FEW_UNITS, np.minimum(found, most), most)
+        effect = np.where(seen >= FEW_UNITS, np.minimum(found, most), most)
         size = rows / effect * (quantile(level, alone) / quantile(level, free)) ** 2
     return np.asarray(np.minimum(size, rows))
