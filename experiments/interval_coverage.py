@@ -296,7 +296,7 @@ def found_of(
     release: Release, rows: Rows, unit: int, of: Mapping[str, Metric], truths: Mapping[str, float]
 ) -> Iterator[tuple[str, Found]]:
     """The intervals of all metrics in one replicate."""
-    units = metrics.Units.of(rows.units if unit > 1 else None, len(release))
+    units = rows.units if unit > 1 else None
     for name, metric in of.items():
         with contextlib.suppress(InputError):  # some channels do not identify all metrics
             found = metric.found(release, rows, units)
