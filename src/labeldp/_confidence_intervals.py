@@ -20,7 +20,7 @@ def clopper_pearson_lower(successes: object, trials: object, level: float) -> Fl
     """Lower confidence bound of a probability, wrong with a probability of at most ``level``.
 
     Args:
-        successes: Number of successes, a number or an array.
+        successes: Number of successes, a number or an array; of effective trials a fraction.
         trials: Number of independent trials, of the same shape or one number.
         level: Probability that the bound exceeds the truth, above 0 and below one half.
 
@@ -28,7 +28,8 @@ def clopper_pearson_lower(successes: object, trials: object, level: float) -> Fl
         Clopper and Pearson 1934: the least p for which a binomial count is as large with a probability above ``level``.
     """
     count, rows = _broadcast_counts(successes, trials)
-    a, b = np.maximum(count, 1.0), rows - np.maximum(count, 1.0) + 1.0
+    a = np.where(count > 0.0, count, 1.0)
+    b = rows - a + 1.0
     inverse = betaincinv(a, b, level) * (1.0 - _ROUNDING)
     return np.asarray(
         np.where(count > 0, _corrected_inverse(inverse, lambda p: betainc(a, b, p), 0.0 * rows, a / rows, level), 0.0)
@@ -38,7 +39,7 @@ def clopper_pearson_lower(successes: object, trials: object, level: float) -> Fl
 def clopper_pearson_upper(successes: object, trials: object, level: float) -> Float[np.ndarray, "..."]:
     """Upper confidence bound of a probability, as ``clopper_pearson_lower``."""
     count, rows = _broadcast_counts(successes, trials)
-    failed = np.maximum(rows - count, 1.0)
+    failed = np.where(count < rows, rows - count, 1.0)
     a = rows - failed + 1.0
     inverse = np.minimum(betainccinv(a, failed, level) * (1.0 + _ROUNDING), 1.0)
     bound = _corrected_inverse(inverse, lambda p: betaincc(a, failed, p), 1.0 + 0.0 * rows, (a - 1.0) / rows, level)

@@ -167,10 +167,12 @@ def shares(estimate, **scores):
 @pytest.mark.parametrize(
     ("value", "error", "low", "high", "told"),
     [
-        (2.127, 0.3, 1.0, 1.0, ("unknown", "0.0% to 100.0%")),
-        (-0.5, 0.1, 0.0, 0.0, ("unknown", "0.0% to 100.0%")),
-        (2.127, 2.0, 0.0, 1.0, ("unknown", "0.0% to 100.0%")),
-        (math.nan, math.inf, 0.0, 1.0, ("unknown", "0.0% to 100.0%")),
+        (2.127, 0.3, 1.0, 1.0, ("too few rows to tell; about 50 would do", "")),
+        (-0.5, 0.1, 0.0, 0.0, ("too few rows to tell", "")),
+        (2.127, 2.0, 0.0, 1.0, ("too few rows to tell; about 2,300 would do", "")),
+        (0.6, 0.26, 0.1, 0.9, ("too few rows to tell; about 38 would do", "")),
+        (1.0, 0.0, 0.0, 1.0, ("too few rows to tell", "")),
+        (math.nan, math.inf, 0.0, 1.0, ("too few rows to tell", "")),
         (-0.014, 0.2, 0.0, 0.348, ("0.0%", "0.0% to 34.8%")),
         (1.002, 0.1, 0.8, 1.0, ("100.0%", "80.0% to 100.0%")),
         (1.0, 0.0, 1.0, 1.0, ("100.0%", "100.0% to 100.0%")),
@@ -180,10 +182,13 @@ def shares(estimate, **scores):
     ],
 )
 def test_no_share_is_shown_that_cannot_be(value, error, low, high, told):
-    """Estimates beyond 0 to 100 % are the nearest end, or unknown where no share is in their interval; no loss then."""
+    """Estimates beyond 0 to 100 % are the nearest end; where nothing can be told, the rows that would do; no loss then.
+
+    From 9 rows with a standard error of 0.3, an interval of half of the range takes 9 (3.92 0.3 / 0.5)^2 = 49.8 rows.
+    """
     found = shares(Estimate(value, error, low, high), auc=Estimate(value, error, low, high))
     assert tuple(found["accuracy"]) == tuple(found["area under the ROC"]) == told
-    assert (found["log loss (nats)"] == ["unknown", "unknown"]) == (told[0] == "unknown")
+    assert (found["log loss (nats)"] == ["too few rows to tell", ""]) == told[0].startswith("too few")
 
 
 def test_bounds_are_shares():

@@ -40,7 +40,7 @@ _SHOWN_COLUMNS = 12
 _SHOWN_CLASSES = 12
 _USUAL_DELTA = 1e-6
 _CONFIDENCE = 0.95
-_PRINTED = 0.0005  # half of the last digit of a share in per cent
+_TOO_FEW = "too few rows to tell"
 
 _UNITS = (
     "labels of units with many rows are noisier, so the model reflects units with few rows more; expect bias towards "
@@ -365,8 +365,9 @@ def _on_true_rows(learned: Learned) -> Parts:
     )
     if learned.true_accuracy is None:
         return [sentence(f"{mixed} Pass --generator to estimate how much.")]
-    share, interval = _share(learned.true_accuracy)
-    return [sentence(f"{mixed} Accuracy on original rows, estimated: {share} (95 % interval {interval}).")]
+    share, interval = _share(learned.true_accuracy, learned.scores.rows)
+    within = f" (95 % interval {interval})" if interval else ""
+    return [sentence(f"{mixed} Accuracy on original rows, estimated: {share}{within}.")]
 
 
 def _resampled(share: float, *, corrected: bool) -> str:
@@ -426,16 +427,16 @@ def scores_text(
         lower, upper = (min(max(end, 0.0), 1.0) for end in (accuracy.lower, accuracy.upper))
         add_row(table, "accuracy lies between", f"{lower:.1%} and {upper:.1%}", _range(accuracy))
     else:
-        add_row(table, "accuracy", *_share(accuracy))
+        add_row(table, "accuracy", *_share(accuracy, scores.rows))
     for name, share in (("accuracy of the most common class", scores.majority), ("area under the ROC", scores.auc)):
         if share is not None:
-            add_row(table, name, *_share(share))
+            add_row(table, name, *_share(share, scores.rows))
     if scores.log_loss is not None:
-        known = isinstance(accuracy, Bounds) or not _unknown(accuracy)
-        add_row(table, "log loss (nats)", *(_loss(scores.log_loss) if known else ("unknown", "unknown")))
+        known = isinstance(accuracy, Bounds) or accuracy.tells(0.0, 1.0)
+        add_row(table, "log loss (nats)", *(_loss(scores.log_loss, scores.rows) if known else (_TOO_FEW, "")))
     if scores.recall is not None:
         for place, point in list(enumerate(points))[:_SHOWN_CLASSES]:
-            add_row(table, f"recall of {point}", *_share(scores.recall[place]))
+            add_row(table, f"recall of {point}", *_share(scores.recall[place], scores.rows))
     of = "" if public else " of released labels"
     add_row(table, f"log likelihood{of}, gain over uniform guessing (nats)", *_estimate(scores.log_likelihood))
     return [table]
@@ -456,42 +457,38 @@ def _number_scores_text(scores: NumberScores, judged_by: str) -> Parts:
     for name, score in (*roots.items(), *numbers.items()):
         if score is not None:
             between = " lies between" if isinstance(score, Bounds) else ""
-            add_row(table, name + between, *_number(score, root=name in roots))
+            add_row(table, name + between, *_number(score, scores.rows, root=name in roots))
     return [table, *([sentence(_ONLY_BOUNDS)] if isinstance(scores.squared_error, Bounds) else [])]
 
 
-def _number(score: Estimate | Bounds, *, root: bool) -> tuple[str, str]:
+def _number(score: Estimate | Bounds, rows: int, *, root: bool) -> tuple[str, str]:
     """An estimate or a pair of bounds, and its interval; with ``root`` the square roots.
 
-    Noise can make the estimate of a mean square negative: its root is then unknown, but for the interval.
+    Noise can make the estimate of a mean square negative: its root then cannot be told, but for the interval.
     """
     from labeldp.learning.metrics import Bounds, Estimate  # noqa: PLC0415
 
     ends = [score.lower, score.upper] if isinstance(score, Bounds) else [score.value]
     if not all(map(math.isfinite, ends)):
         known = math.isinf(score.low) and math.isfinite(score.high) and score.high < 1.0
-        return "unknown", f"at most {three_digits(score.high)}" if known else "unknown"
+        return _TOO_FEW, f"at most {three_digits(score.high)}" if known else ""
     low, high, *rest = (three_digits(math.sqrt(max(x, 0.0)) if root else x) for x in (score.low, score.high, *ends))
     if root and isinstance(score, Estimate) and score.value <= 0:
-        return "unknown", f"{low} to {high}"
+        return _too_few(score, rows, score.high)[0], f"{low} to {high}"
     return " and ".join(rest), f"{low} to {high}"
 
 
-def _share(estimate: Estimate) -> tuple[str, str]:
+def _share(estimate: Estimate, rows: int) -> tuple[str, str]:
     """A share and its interval in per cent; an estimate below 0 or above 1 is clipped."""
-    if _unknown(estimate):
-        return "unknown", f"{0:.1%} to {1:.1%}"
+    if not estimate.tells(0.0, 1.0):
+        return _too_few(estimate, rows, 1.0)
     return f"{min(max(estimate.value, 0.0), 1.0):.1%}", _range(estimate)
 
 
-def _unknown(estimate: Estimate) -> bool:
-    """True if the interval of a share is all of [0, 1], or contains no share and was clipped to one end.
-
-    An estimate outside [0, 1] by less than the last printed digit was rounded, as on public labels, and is known.
-    """
-    outside = max(-estimate.value, estimate.value - 1.0) > _PRINTED
-    open_ = estimate.low <= 0.0 and estimate.high >= 1.0
-    return math.isnan(estimate.value) or open_ or (outside and estimate.low == estimate.high)
+def _too_few(estimate: Estimate, rows: int, most: float) -> tuple[str, str]:
+    """A text for an estimate that cannot be told, with the rows for an interval of half the range 0 to ``most``."""
+    needed = estimate.rows_needed(rows, most / 2.0) if most > 0.0 else None
+    return (_TOO_FEW if needed is None else f"{_TOO_FEW}; about {needed:,} would do"), ""
 
 
 def _estimate(estimate: Estimate) -> tuple[str, str]:
@@ -499,12 +496,12 @@ def _estimate(estimate: Estimate) -> tuple[str, str]:
     return f"{estimate.value:.3g}", f"{estimate.low:.3g} to {estimate.high:.3g}"
 
 
-def _loss(estimate: Estimate) -> tuple[str, str]:
-    """A number that is not negative, and its interval; an estimate below 0 is unknown, and so is such an interval."""
+def _loss(estimate: Estimate, rows: int) -> tuple[str, str]:
+    """A number that is not negative, and its interval; an estimate below 0 cannot be told."""
     value, interval = _estimate(estimate)
     if estimate.value >= 0.0:
         return value, interval
-    return "unknown", interval if estimate.high > 0.0 else "unknown"
+    return _too_few(estimate, rows, estimate.high)[0], interval if estimate.high > 0.0 else ""
 
 
 def _range(estimate: Estimate | Bounds) -> str:

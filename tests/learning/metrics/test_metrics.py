@@ -287,8 +287,7 @@ def test_the_interval_of_a_quotient_is_that_of_a_search():
     grid, factors = np.linspace(0.0, 1.0, 4001), rng.normal(size=(2000, 2, 2))
     spread = factors @ factors.transpose(0, 2, 1)
     top, bottom = rng.normal(scale=4.0, size=2000), np.abs(rng.normal(scale=3.0, size=2000))
-    parts = (spread[:, 0, 0], spread[:, 0, 1], spread[:, 1, 1])
-    found = quotient_estimates(top, bottom, parts, np.ones(2000, dtype=np.bool_), 0.95)
+    found = quotient_estimates(top, bottom, spread, np.ones(2000, dtype=np.bool_), 0.95)
     for i in range(2000):
         variance = spread[i, 0, 0] - 2 * grid * spread[i, 0, 1] + grid**2 * spread[i, 1, 1]
         within = (top[i] - grid * bottom[i]) ** 2 <= 1.959964**2 * variance
@@ -307,7 +306,7 @@ def test_the_interval_of_a_quotient_is_that_of_a_search():
         )
         forms.add((bottom[i] > 1.959964 * spread[i, 1, 1] ** 0.5, within.any(), within.all(), within[0], within[-1]))
     assert len(forms) >= 9
-    unknown = quotient_estimates(top, bottom, parts, np.zeros(2000, dtype=np.bool_), 0.95)
+    unknown = quotient_estimates(top, bottom, spread, np.zeros(2000, dtype=np.bool_), 0.95)
     assert np.isnan(unknown.value).all()
     assert (unknown.low.max(), unknown.high.min(), unknown.error.min()) == (0.0, 1.0, np.inf)
 

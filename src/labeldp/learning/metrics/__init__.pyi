@@ -1,7 +1,7 @@
+from ._area import auc as auc
 from ._classes import accuracy as accuracy
 from ._classes import accuracy_bounds as accuracy_bounds
 from ._classes import accuracy_scorer as accuracy_scorer
-from ._classes import auc as auc
 from ._classes import calibration as calibration
 from ._classes import confusion_matrix as confusion_matrix
 from ._classes import log_likelihood as log_likelihood
@@ -24,3 +24,4 @@ from ._scores import scores as scores
 from ._sums import class_weights as class_weights
 from ._sums import folds_to_choose_on as folds_to_choose_on
 from ._sums import sums_of_others as sums_of_others
+from ._units import Units as Units

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from labeldp import _checks
 from labeldp._shapes import Bool, Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.features import freeze_arrays
 from labeldp.learning.losses import require_release
+from labeldp.learning.metrics._units import Units, design_effect
 from labeldp.release import Release
+
+#: Sums of unbiased weights, and of probabilities, are right up to this.
+TOLERANCE = 1e-4
+#: Half of the last digit of a share that is printed in per cent.
+_PRINTED = 0.0005
+#: Fewer units do not show how dependent their rows are.
+FEW_UNITS = 10
+#: Below this skewness the correction is lost in rounding.
+_NO_SKEW = 1e-6
 
 
 @dataclass(frozen=True)
@@ -30,6 +43,35 @@ class Estimate:
     error: float
     low: float
     high: float
+
+    def tells(self, least: float, most: float) -> bool:
+        """False if the estimate could be anything in a range: its interval, or 3.92 standard errors, fill it.
+
+        It is also False if the interval is a point at an end of the range, because the estimate is beyond that end.
+        """
+        outside = max(least - self.value, self.value - most) > _PRINTED * (most - least)
+        fills = (self.low <= least and self.high >= most) or self._width >= most - least
+        return not (math.isnan(self.value) or fills or (outside and self.low == self.high))
+
+    def rows_needed(self, rows: int, width: float) -> int | None:
+        """About how many rows would give an interval that is this wide; None if the standard error does not tell.
+
+        The width falls with the root of the number of rows.
+
+        Args:
+            rows: Number of rows that the estimate is from.
+            width: The wanted width.
+        """
+        needed = rows * (self._width / width) ** 2
+        if math.isnan(self.value) or not rows < needed < math.inf:
+            return None
+        unit = 10.0 ** math.floor(math.log10(needed) - 1)
+        return int(math.ceil(needed / unit) * unit)
+
+    @property
+    def _width(self) -> float:
+        """Width of the normal interval of 95 %, before it is clipped."""
+        return 2.0 * float(ndtri(0.975)) * self.error
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,30 +134,73 @@ class Calibration:
 
 
 def mean_of_rows(
-    values: Float[np.ndarray, "n"], level: float, least: float = -np.inf, most: float = np.inf
+    values: Float[np.ndarray, "n"],
+    level: float,
+    least: float = -np.inf,
+    most: float = np.inf,
+    units: object = None,
+    expected: tuple[float, float] = (0.0, 0.0),
 ) -> Estimate:
-    """Mean of independent rows, with a normal interval clipped to a range."""
-    error = float(np.std(values, ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else np.inf
-    return normal_estimate(float(np.mean(values)), error, level, least, most)
+    """Mean of rows of independent units, with Student's interval, corrected for skewness and clipped to a range.
+
+    Args:
+        values: What each row contributes.
+        level: Coverage of the interval.
+        least: Least possible mean.
+        most: Largest possible mean.
+        units: The unit of each row.
+        expected: Least variance of the sum of independent rows, and the part of it that rows of a unit may share. Where
+            few units carry the variance, they are taken to share it.
+    """
+    value, sample = float(np.mean(values)), Units.of(units, len(values))
+    totals = sample.totals(values - value)
+    found = float((totals**2).sum()) * sample.count / sample.free
+    shared = (sample.size - 1.0) * expected[1] if (totals**2).sum() ** 2 < FEW_UNITS * (totals**4).sum() else 0.0
+    error = float(np.sqrt(max(found, expected[0] + shared))) if sample.count > 1 else np.inf
+    skew = float((totals**3).sum()) / error**3 if error > 0.0 else 0.0
+    bar = quantile(level, sample.free)
+    low, high = (value - transformed(side, skew) * error / len(values) for side in (bar, -bar))
+    return Estimate(value, error / len(values), float(np.clip(low, least, most)), float(np.clip(high, least, most)))
+
+
+def transformed(score: float, skew: float) -> float:
+    """The value of a Studentized mean whose transformation has a nearly symmetric distribution.
+
+    For skewed rows ``T = (mean - truth) / error`` is skewed the other way, and Student's interval misses on one side.
+    ``g(T) = T + a T^2 / 3 + a^2 T^3 / 27 + a / 6`` with ``a`` the skewness over the root of the number of rows is
+    symmetric up to terms of the order of the inverse of that number, and increases; this solves ``g(T) = score``.
+
+    Args:
+        score: A quantile of a symmetric distribution.
+        skew: ``a``: the sum of cubed residuals over the cubed root of the sum of squares.
+
+    References:
+        Hall 1992, On the removal of skewness by transformation, equation 2.2.
+    """
+    if abs(skew) < _NO_SKEW:
+        return score
+    return float(3.0 / skew * (np.cbrt(1.0 + skew * (score - skew / 6.0)) - 1.0))
 
 
 def normal_estimate(value: float, error: float, level: float, least: float, most: float) -> Estimate:
     """One estimate with a normal interval, clipped to the range of the metric."""
-    return normal_estimates(np.array([value]), np.array([error]), level, least, most)[0]
+    half = quantile(level) * error
+    return Estimate(value, error, float(np.clip(value - half, least, most)), float(np.clip(value + half, least, most)))
 
 
-def normal_estimates(value: np.ndarray, error: np.ndarray, level: float, least: float, most: float) -> Estimates:
-    """Estimates with normal intervals, clipped to the range of the metric."""
-    half = ndtri((1 + check_level(level)) / 2) * error
-    return Estimates(value, error, np.clip(value - half, least, most), np.clip(value + half, least, most))
+def quantile(level: float, free: Any = np.inf) -> Any:
+    """Quantile of a two-sided interval: the normal one, or Student's with ``free`` degrees of freedom."""
+    return stdtrit(free, (1.0 + check_level(level)) / 2.0)
 
 
 def quotient_estimates(
-    top: Float[np.ndarray, "*shape"],
-    bottom: Float[np.ndarray, "*shape"],
-    covariance: tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]],
-    known: Bool[np.ndarray, "*shape"],
+    top: Float[np.ndarray, "q"],
+    bottom: Float[np.ndarray, "q"],
+    covariance: Float[np.ndarray, "q 2 2"],
+    known: Bool[np.ndarray, "q"],
     level: float,
+    free: Any = np.inf,
+    within: Float[np.ndarray, "q 2 2"] | None = None,
 ) -> Estimates:
     """Quotients of two sums, for quotients of means between 0 and 1; NaN if not known.
 
@@ -126,15 +211,18 @@ def quotient_estimates(
     Args:
         top: Dividends.
         bottom: Divisors.
-        covariance: Variances of the dividends, covariances with the divisors, and variances of the divisors.
+        covariance: Covariances of dividends and divisors.
         known: True for a positive divisor with a known variance.
         level: Coverage of each interval.
+        free: Degrees of freedom of the variances.
+        within: Covariances for the interval, if these are others than for the standard error.
     """
     bottom = np.where(known, bottom, 1.0)
-    tops, both, bottoms = (np.where(known, each, 0.0) for each in covariance)
+    tops, both, bottoms = _entries(covariance, known)
     value = top / bottom
     error = np.sqrt(np.maximum(tops - 2 * value * both + value**2 * bottoms, 0.0)) / bottom
-    bar = ndtri((1 + check_level(level)) / 2) ** 2
+    bar = quantile(level, free) ** 2
+    tops, both, bottoms = _entries(covariance if within is None else within, known)
     a, b, c = bottom**2 - bar * bottoms, top * bottom - bar * both, top**2 - bar * tops
     far = b + np.copysign(np.sqrt(np.maximum(b**2 - a * c, 0.0)), b)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -150,6 +238,38 @@ def quotient_estimates(
     low, high = np.minimum(low, nearest), np.maximum(high, nearest)
     value, error = np.where(known, value, np.nan), np.where(known, error, np.inf)
     return Estimates(value, error, np.where(known, low, 0.0), np.where(known, high, 1.0))
+
+
+def _entries(covariance: Float[np.ndarray, "q 2 2"], known: Bool[np.ndarray, "q"]) -> Iterator[Float[np.ndarray, "q"]]:
+    """Variances of dividends, covariances with divisors, variances of divisors; 0 if not known."""
+    return (np.where(known, covariance[:, i, j], 0.0) for i, j in ((0, 0), (0, 1), (1, 1)))
+
+
+def score_covariance(
+    top: float,
+    bottom: float,
+    noise: Float[np.ndarray, "2 2"],
+    found: Float[np.ndarray, "2 2"],
+    size: float,
+) -> Float[np.ndarray, "2 2"]:
+    """Covariance of hits and rows such that ``top - t bottom`` has the variance that it has if a share t hits.
+
+    That is ``bottom t (1 - t)`` for independent rows (Wilson 1927), times the design effect of units, plus the noise of
+    labels. No hit, or no miss, is then no proof that there are none.
+
+    Args:
+        top: Number of hits.
+        bottom: Number of rows.
+        noise: Covariance from the noise of labels.
+        found: Covariance between units.
+        size: Mean number of rows of a unit.
+    """
+    if not np.isfinite(found).all():  # a single unit
+        return noise
+    share = float(np.clip(top / bottom, 0.0, 1.0)) if bottom > 0.0 else 0.5
+    at = np.array([1.0, -share])
+    effect = design_effect(at @ (found - noise) @ at, bottom * share * (1.0 - share), size)
+    return np.asarray(noise - effect * max(bottom, 0.0) * np.array([[0.0, 0.5], [0.5, 1.0]]))
 
 
 def check_level(level: float) -> float:

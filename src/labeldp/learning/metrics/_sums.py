@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp._shapes import Bool, Float, Int
-from labeldp.learning.losses import blocks_of, unbiased_rows
-from labeldp.learning.metrics._estimates import Estimates, check_level, normal_estimates
+from labeldp.learning.metrics._estimates import (
+    FEW_UNITS,
+    Estimates,
+    check_level,
+    quantile,
+    quotient_estimates,
+    score_covariance,
+)
+from labeldp.learning.metrics._units import Units
 from labeldp.privacy.channels import candidate_sizes, row_arrays
 from labeldp.release import Release
 
 #: Folds for the choice of a constant prediction.
 _FOLDS = 5
+
+
+def code_of(release: Release, positive: object) -> int:
+    """The code of one class."""
+    return int(release.space.encode([positive])[0])
 
 
 def candidates_of(release: Release, codes: Int[np.ndarray, "n"]) -> tuple[Int[np.ndarray, "n"], Bool[np.ndarray, "n"]]:
@@ -47,16 +58,14 @@ def class_weights(release: Release, codes: Int[np.ndarray, "n"]) -> Float[np.nda
     return np.asarray((holds_class(release, codes) - other) / (true - other))
 
 
-def moments_by_prediction(release: Release, predicted: Int[np.ndarray, "n"]) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of the unbiased vectors and of their squares, by entry and predicted class; shape (k, k)."""
-    k = release.space.size
-    sums, squares = np.zeros((k, k)), np.zeros((k, k))
-    for rows in blocks_of(release):
-        vectors, codes = unbiased_rows(release, rows), predicted[rows]
-        select = csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))), shape=(k, len(codes)))
-        sums += (select @ vectors).T
-        squares += (select @ vectors**2).T
-    return sums, squares
+def weights_with_noise(
+    release: Release, codes: Int[np.ndarray, "n"]
+) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+    """``class_weights``, and unbiased estimates of the variance that the noise of each has."""
+    true, other = holding_probabilities(release, codes)
+    weight = class_weights(release, codes)
+    least, most = (each * (1.0 - each) / (true - other) ** 2 for each in (other, true))
+    return weight, np.asarray(least + weight * (most - least))
 
 
 def ranked_below(scores: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
@@ -66,15 +75,21 @@ def ranked_below(scores: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"]
     return np.asarray((np.cumsum(level) - level)[place] + 0.5 * (level[place] - weights))
 
 
-def folds_to_choose_on(release: Release, folds: Int[np.ndarray, "n"] | None = None) -> Int[np.ndarray, "n"]:
+def folds_to_choose_on(
+    release: Release, folds: Int[np.ndarray, "n"] | None = None, units: object = None
+) -> Int[np.ndarray, "n"]:
     """Fold of each row, for a constant prediction that is chosen on the other folds; one fold for public labels.
 
     A constant that is chosen on noisy labels and judged by the same ones looks better than it is. On public labels the
-    difference is of no account, and the constant is the usual one.
+    difference is of no account, and the constant is the usual one. Rows of one unit are in one fold.
     """
     if release.is_public:
         return np.zeros(len(release), dtype=np.int64)
-    return np.random.default_rng(0).permutation(len(release)) % _FOLDS if folds is None else folds
+    if folds is not None:
+        return folds
+    sample = Units.of(units, len(release))
+    chosen = np.random.default_rng(0).permutation(sample.count) % _FOLDS
+    return chosen if sample.numbers is None else chosen[sample.numbers]
 
 
 def sums_of_others(values: Float[np.ndarray, "n"], folds: Int[np.ndarray, "n"]) -> Float[np.ndarray, "f"]:
@@ -84,43 +99,83 @@ def sums_of_others(values: Float[np.ndarray, "n"], folds: Int[np.ndarray, "n"]) 
 
 
 def shares_of_groups(
-    release: Release, codes: Int[np.ndarray, "n"], place: Int[np.ndarray, "n"], groups: int, level: float
+    release: Release,
+    codes: Int[np.ndarray, "n"],
+    place: Int[np.ndarray, "n"],
+    groups: int,
+    units: Units,
+    level: float,
 ) -> Estimates:
-    """Share of rows in each group whose true class is the one given by ``codes``."""
+    """Share of rows in each group whose true class is the one given by ``codes``; NaN for a group without rows.
+
+    If all rows have one channel, whether a released label holds the class is Bernoulli with probability
+    ``other + (true - other) * share``, and the interval is Clopper and Pearson's for the number that do: exact if rows
+    are independent. Units of several rows count as fewer: as the number of independent rows with the same variance,
+    less the imprecision of that variance (Korn and Graubard 1998, section 2.2).
+    """
     true, other = holding_probabilities(release, codes)
     holds = holds_class(release, codes)
     rows = np.bincount(place, minlength=groups)
+    some = np.maximum(rows, 1)
     weight = (holds - other) / (true - other)
-    value = np.bincount(place, weights=weight, minlength=groups) / rows
-    spread = np.bincount(place, weights=(weight - value[place]) ** 2, minlength=groups)
-    error = np.sqrt(spread / np.maximum(rows - 1, 1) / rows)
-    error[rows < 2] = np.inf
+    value = np.bincount(place, weights=weight, minlength=groups) / some
+    squares, count = units.squares(weight - value[place], place, groups)
+    free = np.maximum(count - 1, 1)
+    variance = squares * count / free
+    error = np.where(count > 1, np.sqrt(variance) / some, np.inf)
     if true.ndim:
-        return normal_estimates(value, error, level, 0.0, 1.0)
-    # Whether a released label holds the class is Bernoulli with probability other + (true - other) * share.
-    count, tail = np.bincount(place, weights=holds, minlength=groups), (1 - check_level(level)) / 2
-    ends = clopper_pearson_lower(count, rows, tail), clopper_pearson_upper(count, rows, tail)
-    low, high = (np.clip((end - other) / (true - other), 0.0, 1.0) for end in ends)
-    return Estimates(value, error, low, high)
-
-
-def exact_row_counts(
-    release: Release, predicted: Int[np.ndarray, "n"], level: float
-) -> tuple[Float[np.ndarray, "k k"], Float[np.ndarray, "k k"]] | None:
-    """Exact intervals for the rows of each true and predicted class, [true, predicted]; None if channels differ by row.
-
-    Among the rows predicted as one class, the number whose released label holds a class is binomial.
-    """
-    k, tail = release.space.size, (1 - check_level(level)) / 2
-    rows, low, high = np.bincount(predicted, minlength=k), np.zeros((k, k)), np.zeros((k, k))
-    for code in range(k):
-        codes = np.full(len(release), code)
-        true, other = holding_probabilities(release, codes)
-        if true.ndim:
-            return None
-        count = np.bincount(predicted, weights=holds_class(release, codes), minlength=k)
-        low[code], high[code] = (
-            rows * np.clip((end(count, np.maximum(rows, 1), tail) - other) / (true - other), 0.0, 1.0)
-            for end in (clopper_pearson_lower, clopper_pearson_upper)
+        noise = np.bincount(place, weights=weights_with_noise(release, codes)[1], minlength=groups)
+        parts = np.zeros((2, groups, 2, 2))
+        parts[0, :, 0, 0], parts[1, :, 0, 0] = noise, variance
+        sizes = rows / np.maximum(count, 1)
+        within = np.stack(
+            [score_covariance(*each) for each in zip(value * some, some + 0.0, *parts, sizes, strict=True)]
         )
-    return low, high
+        found = quotient_estimates(value * some, some + 0.0, parts[1], count > 1, level, free, within)
+        low, high = found.low, found.high
+    else:
+        share, tail = np.bincount(place, weights=holds, minlength=groups) / some, (1 - check_level(level)) / 2
+        seen = np.minimum(*(units.present(each, place, groups) for each in (holds, ~holds)))
+        of_labels = (true - other) ** 2 * np.clip(value * (1.0 - value), 0.0, None)
+        size = _effective_rows(share, some, count, seen, (true - other) ** 2 * variance, of_labels, level)
+        bounds = (end(share * size, size, tail) for end in (clopper_pearson_lower, clopper_pearson_upper))
+        low, high = (np.clip((bound - other) / (true - other), 0.0, 1.0) for bound in bounds)
+    value = np.where(rows > 0, value, np.nan)
+    return Estimates(value, error, np.where(rows > 0, low, 0.0), np.where(rows > 0, high, 1.0))
+
+
+def _effective_rows(
+    share: Float[np.ndarray, "g"],
+    rows: Int[np.ndarray, "g"],
+    units: Int[np.ndarray, "g"],
+    seen: Int[np.ndarray, "g"],
+    variance: Float[np.ndarray, "g"],
+    of_labels: Float[np.ndarray, "g"],
+    level: float,
+) -> Float[np.ndarray, "g"]:
+    """Number of independent rows that show a share as precisely as the rows of some units do, at most all rows.
+
+    The design effect is the variance of the share over that of as many independent rows, less the imprecision of that
+    variance. Only the labels of a unit depend on each other, not the noise of these, which limits it. Where the rarer
+    of hits and misses is in few units, nothing shows how dependent rows are: labels of a unit are taken to be alike.
+
+    Args:
+        share: Share of rows in each group.
+        rows: Number of rows.
+        units: Number of units.
+        seen: Number of units with the rarer of hits and misses.
+        variance: Variance of the number of hits.
+        of_labels: Part of the variance of a row that is of its label, and not of noise.
+        level: Coverage of the intervals.
+
+    References:
+        Korn and Graubard 1998, section 2.2.
+    """
+    free, alone, spread = np.maximum(units - 1, 1), np.maximum(rows - 1, 1), share * (1.0 - share)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = np.where(spread > 0.0, np.minimum(of_labels / spread, 1.0), 1.0)
+        most = 1.0 + (rows / np.maximum(units, 1) - 1.0) * part
+        found = variance / (rows * spread * rows / alone)
+        effect = np.where(seen >= FEW_UNITS, np.minimum(found, most), most)
+        size = rows / effect * (quantile(level, alone) / quantile(level, free)) ** 2
+    return np.asarray(np.minimum(size, rows))
