@@ -4,6 +4,9 @@ from ._adapter import set_stage_checkpoint as set_stage_checkpoint
 from ._adapter import warm_start as warm_start
 from ._answers import CellClassifier as CellClassifier
 from ._answers import SoftLabelClassifier as SoftLabelClassifier
+from ._calibrated import CalibratedClassifier as CalibratedClassifier
+from ._calibrated import Calibrator as Calibrator
+from ._calibrated import cross_fitted as cross_fitted
 from ._cells import CellRegressor as CellRegressor
 from ._cells import mean_in_cells as mean_in_cells
 from ._lbfgs import SoftmaxProblem as SoftmaxProblem
