@@ -15,6 +15,7 @@ from ._release import Release as Release
 from ._row_identity import check_same_rows as check_same_rows
 from ._row_identity import concatenated_identity as concatenated_identity
 from ._row_release import RowRelease as RowRelease
+from ._source import unit_numbers as unit_numbers
 from ._table_protocol import release_with as release_with
 from ._table_job import TableRelease as TableRelease
 from ._table_job import kept_columns as kept_columns

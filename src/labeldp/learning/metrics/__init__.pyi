@@ -24,3 +24,4 @@ from ._scores import scores as scores
 from ._sums import class_weights as class_weights
 from ._sums import folds_to_choose_on as folds_to_choose_on
 from ._sums import sums_of_others as sums_of_others
+from ._units import Units as Units

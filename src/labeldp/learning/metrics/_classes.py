@@ -22,25 +22,23 @@ from labeldp.learning.metrics._estimates import (
     Estimates,
     finite_array,
     mean_of_rows,
-    normal_estimates,
     positive_row_count,
     quotient_estimates,
 )
 from labeldp.learning.metrics._sums import (
     candidates_of,
     class_weights,
-    exact_row_counts,
-    moments_by_prediction,
     ranked_below,
     shares_of_groups,
 )
+from labeldp.learning.metrics._units import Units
 from labeldp.privacy import ClassProbabilities, declared_columns
 from labeldp.release import Release, check_same_rows
 
 _TOLERANCE = 1e-4
 
 
-def log_likelihood(release: Release, probabilities: object, *, level: float = 0.95) -> Estimate:
+def log_likelihood(release: Release, probabilities: object, *, units: object = None, level: float = 0.95) -> Estimate:
     """Mean log likelihood of released labels, in nats over the uniform model; more is better.
 
     It is defined for every channel, including rows with candidates, and models are selected by it.
@@ -49,6 +47,7 @@ def log_likelihood(release: Release, probabilities: object, *, level: float = 0.
         release: Released labels of n rows.
         probabilities: A model's P(true class | features): ``ClassProbabilities.of(model, X)``; or an array of shape
             (n, k), if the classes were declared in sorted order, as those of ``predict_proba`` are.
+        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
         level: Coverage of the confidence interval.
 
     Guarantee:
@@ -64,10 +63,10 @@ def log_likelihood(release: Release, probabilities: object, *, level: float = 0.
         InputError: The probabilities have another shape, or a row of them is not a distribution; or they are an array
             alone and the declared order is not sorted.
     """
-    return mean_of_rows(gain(release, _check_distributions(probabilities, release)), level)
+    return mean_of_rows(gain(release, _check_distributions(probabilities, release)), level, units=units)
 
 
-def log_loss(release: Release, probabilities: object, *, level: float = 0.95) -> Estimate:
+def log_loss(release: Release, probabilities: object, *, units: object = None, level: float = 0.95) -> Estimate:
     """Unbiased estimate of the mean cross entropy on true labels, in nats; less is better.
 
     Probabilities are clipped at the precision of a float, as in scikit-learn.
@@ -76,6 +75,7 @@ def log_loss(release: Release, probabilities: object, *, level: float = 0.95) ->
         release: Released labels of n rows.
         probabilities: A model's P(true class | features): ``ClassProbabilities.of(model, X)``; or an array of shape
             (n, k), if the classes were declared in sorted order, as those of ``predict_proba`` are.
+        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
         level: Coverage of the confidence interval.
 
     Guarantee:
@@ -101,15 +101,16 @@ def log_loss(release: Release, probabilities: object, *, level: float = 0.95) ->
         targets = unbiased_rows(release, rows)
         targets += (1.0 - targets.sum(axis=1, keepdims=True)) / release.space.size
         losses[rows] = -(targets * np.log(np.clip(checked[rows], np.finfo(float).eps, 1.0))).sum(axis=1)
-    return mean_of_rows(losses, level, 0.0)
+    return mean_of_rows(losses, level, 0.0, units=units)
 
 
-def accuracy(release: Release, predicted: object, *, level: float = 0.95) -> Estimate:
+def accuracy(release: Release, predicted: object, *, units: object = None, level: float = 0.95) -> Estimate:
     """Unbiased estimate of the share of rows whose prediction is the true class.
 
     Args:
         release: Released labels of n rows.
         predicted: Predicted classes, in any form that the label space reads.
+        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
         level: Coverage of the confidence interval, which is exact (Clopper and Pearson) if all rows share one channel,
             and a normal approximation otherwise.
 
@@ -130,11 +131,11 @@ def accuracy(release: Release, predicted: object, *, level: float = 0.95) -> Est
         LabelError: A prediction is not in the label space.
     """
     require_identified(release)
-    codes = _encoded(release, predicted)
-    return shares_of_groups(release, codes, np.zeros(len(release), dtype=np.int64), 1, level)[0]
+    codes, sample = _encoded(release, predicted), Units.of(units, len(release))
+    return shares_of_groups(release, codes, np.zeros(len(release), dtype=np.int64), 1, sample, level)[0]
 
 
-def accuracy_bounds(release: Release, predicted: object, *, level: float = 0.95) -> Bounds:
+def accuracy_bounds(release: Release, predicted: object, *, units: object = None, level: float = 0.95) -> Bounds:
     """Least and largest accuracy that are consistent with released labels, for rows with candidates.
 
     A true class outside a row's candidates is released as one of them uniformly. So for a prediction f among m
@@ -147,6 +148,7 @@ def accuracy_bounds(release: Release, predicted: object, *, level: float = 0.95)
     Args:
         release: Released labels of n rows, of any channel.
         predicted: Predicted classes, in any form that the label space reads.
+        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
         level: Probability that the accuracy lies between ``low`` and ``high``, by a normal approximation.
 
     Guarantee:
@@ -173,11 +175,11 @@ def accuracy_bounds(release: Release, predicted: object, *, level: float = 0.95)
     hit = np.where(informative, class_weights(release, codes), 1.0)
     partial = informative & (size < release.space.size)
     least = np.where(partial, (size * hit - 1.0) / np.maximum(size - 1, 1), np.where(informative, hit, 0.0))
-    below, above = mean_of_rows(least, level, 0.0, 1.0), mean_of_rows(hit, level, 0.0, 1.0)
+    below, above = (mean_of_rows(each, level, 0.0, 1.0, units) for each in (least, hit))
     return Bounds(float(np.clip(below.value, 0, 1)), float(np.clip(above.value, 0, 1)), below.low, above.high)
 
 
-def confusion_matrix(release: Release, predicted: object, *, level: float = 0.95) -> Estimates:
+def confusion_matrix(release: Release, predicted: object, *, units: object = None, level: float = 0.95) -> Estimates:
     """Unbiased estimates of the number of rows by true and predicted class; shape (k, k), [true, predicted].
 
     Classes are in declared order.
@@ -185,6 +187,7 @@ def confusion_matrix(release: Release, predicted: object, *, level: float = 0.95
     Args:
         release: Released labels of n rows.
         predicted: Predicted classes, in any form that the label space reads.
+        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
         level: Coverage of each entry's confidence interval, given the number of rows predicted as each class: exact
             (Clopper and Pearson) if all rows share one channel, and a normal approximation otherwise.
 
@@ -202,16 +205,22 @@ def confusion_matrix(release: Release, predicted: object, *, level: float = 0.95
         LabelError: A prediction is not in the label space.
     """
     require_identified(release)
-    codes, n = _encoded(release, predicted), len(release)
-    sums, squares = moments_by_prediction(release, codes)
-    if n < 2:
-        return normal_estimates(sums, np.full(sums.shape, np.inf), level, 0.0, 1.0)
-    normal = normal_estimates(sums, np.sqrt(np.maximum(n * squares - sums**2, 0.0) / (n - 1)), level, 0.0, float(n))
-    ends = exact_row_counts(release, codes, level)
-    return normal if ends is None else Estimates(sums, normal.error, *ends)
+    codes, sample = _encoded(release, predicted), Units.of(units, len(release))
+    k, rows = release.space.size, np.bincount(codes, minlength=release.space.size)
+    value, error, low, high = (np.zeros((k, k)) for _ in range(4))
+    for code in range(k):
+        every = np.full(len(release), code)
+        shares = shares_of_groups(release, every, codes, k, sample, level)
+        low[code], high[code] = rows * shares.low, rows * shares.high
+        weight = class_weights(release, every)
+        value[code] = np.bincount(codes, weights=weight, minlength=k)
+        # The error is that of the count, whose number of predicted rows varies; the interval is given that number.
+        squares = sample.count * sample.squares(weight, codes, k)[0] - value[code] ** 2
+        error[code] = np.sqrt(np.maximum(squares, 0.0) / sample.free) if sample.count > 1 else np.inf
+    return Estimates(value, error, low, high)
 
 
-def recall(release: Release, predicted: object, *, level: float = 0.95) -> Estimates:
+def recall(release: Release, predicted: object, *, units: object = None, level: float = 0.95) -> Estimates:
     """Estimated recall of each class in declared order: the share of its rows that are predicted as it, shape (k,).
 
     It is a quotient of unbiased estimates, so its bias is of the order of its squared error. It is NaN if the released
@@ -221,6 +230,7 @@ def recall(release: Release, predicted: object, *, level: float = 0.95) -> Estim
     Args:
         release: Released labels of n rows.
         predicted: Predicted classes, in any form that the label space reads.
+        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
         level: Coverage of each class's confidence interval, by a normal approximation of numerator and denominator.
 
     Guarantee:
@@ -240,19 +250,31 @@ def recall(release: Release, predicted: object, *, level: float = 0.95) -> Estim
         LabelError: A prediction is not in the label space.
     """
     require_identified(release)
-    sums, squares = moments_by_prediction(release, _encoded(release, predicted))
-    total, hit, n = sums.sum(axis=1), np.diag(sums), len(release)
-    # The covariance of the sums of w_i 1[hit] and of w_i: their product in a row is the square of the first.
-    scale, hit_squares, all_squares = n / max(n - 1, 1), np.diag(squares), squares.sum(axis=1)
-    covariance = (
-        scale * (hit_squares - hit**2 / n),
-        scale * (hit_squares - hit * total / n),
-        scale * (all_squares - total**2 / n),
-    )
-    return quotient_estimates(hit, total, covariance, (total > _TOLERANCE) & (n > 1), level)
+    codes, sample = _encoded(release, predicted), Units.of(units, len(release))
+    k = release.space.size
+    hit, total, covariance = np.zeros(k), np.zeros(k), np.zeros((k, 2, 2))
+    for code in range(k):
+        weight = class_weights(release, np.full(len(release), code))
+        parts = np.stack([weight * (codes == code), weight], axis=1)
+        (hit[code], total[code]), covariance[code] = parts.sum(axis=0), sample.covariance(parts)
+    known = (total > _TOLERANCE) & (sample.count > 1)
+    matrices = covariance[:, 0, 0], covariance[:, 0, 1], covariance[:, 1, 1]
+    found = quotient_estimates(hit, total, matrices, known, level, sample.free, 0.5)
+    if not release.is_public:
+        return found
+    exact = shares_of_groups(release, codes, release.codes, k, sample, level)
+    return Estimates(found.value, found.error, exact.low, exact.high)
 
 
-def auc(release: Release, scores: object, positive: object, *, groups: object = None, level: float = 0.95) -> Estimate:
+def auc(
+    release: Release,
+    scores: object,
+    positive: object,
+    *,
+    groups: object = None,
+    units: object = None,
+    level: float = 0.95,
+) -> Estimate:
     """Estimated area under the receiver operating characteristic of one class against the rest.
 
     With unbiased weights ``a`` of the class and ``b = 1 - a`` of the rest it is ``sum a_i b_l h(i, l)`` over
@@ -267,6 +289,7 @@ def auc(release: Release, scores: object, positive: object, *, groups: object = 
         groups: The group of each row, shape (n,), such as the fold of a row that was held out: only rows of one group
             are compared, since scores of models that were fitted on different rows differ by the share of the class
             there, against which the share in the fold is smaller. None for one group.
+        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
         level: Coverage of the confidence interval, by a normal approximation of numerator and denominator.
 
     Guarantee:
@@ -297,14 +320,20 @@ def auc(release: Release, scores: object, positive: object, *, groups: object = 
     # Sums over the pairs of each row, those in order and all: Hajek's projection of a sum over pairs. The variance of
     # such sums counts the degenerate part, which the projection leaves out, twice instead of once, since each pair is
     # in two of them (Efron and Stein 1981); with few effective rows the error is too large rather than too small.
-    n, top, bottom = len(release), np.array([ordered.sum() / 2]), np.array([pairs.sum() / 2])
-    matrix = n * np.cov(ordered, pairs) if n > 1 else np.zeros((2, 2))
-    covariance = (matrix[:1, 0], matrix[:1, 1], matrix[1:, 1])
-    return quotient_estimates(top, bottom, covariance, (bottom > _TOLERANCE) & (n > 1), level)[0]
+    sample, top, bottom = Units.of(units, len(release)), np.array([ordered.sum() / 2]), np.array([pairs.sum() / 2])
+    matrix = sample.covariance(np.stack([ordered, pairs], axis=1))
+    covariance, known = (matrix[:1, 0], matrix[:1, 1], matrix[1:, 1]), (bottom > _TOLERANCE) & (sample.count > 1)
+    return quotient_estimates(top, bottom, covariance, known, level, sample.free)[0]
 
 
 def calibration(
-    release: Release, probabilities: object, positive: object, *, bins: int = 10, level: float = 0.95
+    release: Release,
+    probabilities: object,
+    positive: object,
+    *,
+    bins: int = 10,
+    units: object = None,
+    level: float = 0.95,
 ) -> Calibration:
     """Mean predicted probability and estimated frequency of a class, in bins of equal width.
 
@@ -314,6 +343,7 @@ def calibration(
             (n, k), if the classes were declared in sorted order, as those of ``predict_proba`` are.
         positive: The class.
         bins: Number of bins between 0 and 1.
+        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
         level: Coverage of each bin's confidence interval, as for ``accuracy``.
 
     Guarantee:
@@ -338,7 +368,8 @@ def calibration(
     place = np.searchsorted(np.linspace(0.0, 1.0, bins + 1)[1:-1], checked[:, code])
     _, place, rows = np.unique(place, return_inverse=True, return_counts=True)
     predicted = np.bincount(place, weights=checked[:, code]) / rows
-    return Calibration(predicted, shares_of_groups(release, np.full(len(release), code), place, len(rows), level), rows)
+    codes, sample = np.full(len(release), code), Units.of(units, len(release))
+    return Calibration(predicted, shares_of_groups(release, codes, place, len(rows), sample, level), rows)
 
 
 def log_likelihood_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa: N803 (scikit-learn's name)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import stdtrit
 
 from labeldp import _checks
 from labeldp._shapes import Bool, Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.features import freeze_arrays
 from labeldp.learning.losses import require_release
+from labeldp.learning.metrics._units import Units
 from labeldp.release import Release
 
 
@@ -92,22 +94,29 @@ class Calibration:
 
 
 def mean_of_rows(
-    values: Float[np.ndarray, "n"], level: float, least: float = -np.inf, most: float = np.inf
+    values: Float[np.ndarray, "n"],
+    level: float,
+    least: float = -np.inf,
+    most: float = np.inf,
+    units: object = None,
 ) -> Estimate:
-    """Mean of independent rows, with a normal interval clipped to a range."""
-    error = float(np.std(values, ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else np.inf
-    return normal_estimate(float(np.mean(values)), error, level, least, most)
+    """Mean of rows of independent units, with Student's interval clipped to a range."""
+    value, sample = float(np.mean(values)), Units.of(units, len(values))
+    error = float(np.sqrt(sample.covariance((values - value)[:, None])[0, 0])) / len(values)
+    return normal_estimate(value, error, level, least, most, sample.free)
 
 
-def normal_estimate(value: float, error: float, level: float, least: float, most: float) -> Estimate:
-    """One estimate with a normal interval, clipped to the range of the metric."""
-    return normal_estimates(np.array([value]), np.array([error]), level, least, most)[0]
+def normal_estimate(
+    value: float, error: float, level: float, least: float, most: float, free: float = np.inf
+) -> Estimate:
+    """One estimate with a normal interval, or Student's with ``free`` degrees, clipped to the range of the metric."""
+    half = quantile(level, free) * error
+    return Estimate(value, error, float(np.clip(value - half, least, most)), float(np.clip(value + half, least, most)))
 
 
-def normal_estimates(value: np.ndarray, error: np.ndarray, level: float, least: float, most: float) -> Estimates:
-    """Estimates with normal intervals, clipped to the range of the metric."""
-    half = ndtri((1 + check_level(level)) / 2) * error
-    return Estimates(value, error, np.clip(value - half, least, most), np.clip(value + half, least, most))
+def quantile(level: float, free: Any = np.inf) -> Any:
+    """Quantile of a two-sided interval: the normal one, or Student's with ``free`` degrees of freedom."""
+    return stdtrit(free, (1.0 + check_level(level)) / 2.0)
 
 
 def quotient_estimates(
@@ -116,6 +125,8 @@ def quotient_estimates(
     covariance: tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]],
     known: Bool[np.ndarray, "*shape"],
     level: float,
+    free: Any = np.inf,
+    added: float = 0.0,
 ) -> Estimates:
     """Quotients of two sums, for quotients of means between 0 and 1; NaN if not known.
 
@@ -129,12 +140,15 @@ def quotient_estimates(
         covariance: Variances of the dividends, covariances with the divisors, and variances of the divisors.
         known: True for a positive divisor with a known variance.
         level: Coverage of each interval.
+        free: Degrees of freedom of the variances.
+        added: Pseudo counts for the interval, in squared quantiles: as many hits as misses.
     """
     bottom = np.where(known, bottom, 1.0)
     tops, both, bottoms = (np.where(known, each, 0.0) for each in covariance)
     value = top / bottom
     error = np.sqrt(np.maximum(tops - 2 * value * both + value**2 * bottoms, 0.0)) / bottom
-    bar = ndtri((1 + check_level(level)) / 2) ** 2
+    bar = quantile(level, free) ** 2
+    top, bottom = top + added * bar, bottom + 2.0 * added * bar
     a, b, c = bottom**2 - bar * bottoms, top * bottom - bar * both, top**2 - bar * tops
     far = b + np.copysign(np.sqrt(np.maximum(b**2 - a * c, 0.0)), b)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -31,15 +31,17 @@ from labeldp.learning.metrics._estimates import (
     positive_row_count,
     quotient_estimates,
 )
+from labeldp.learning.metrics._units import Units
 from labeldp.privacy.channels import Bins, ClassChannel
 from labeldp.release import Release, check_same_rows
 
 
-def mean_label(release: Release, *, level: float = 0.95) -> Estimate | Bounds:
+def mean_label(release: Release, *, units: object = None, level: float = 0.95) -> Estimate | Bounds:
     """Estimated mean of true labels; bounds if only bins of labels were released.
 
     Args:
         release: Released numeric labels of n rows.
+        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
         level: Coverage of the confidence interval, by a normal approximation.
 
     Guarantee:
@@ -58,11 +60,12 @@ def mean_label(release: Release, *, level: float = 0.95) -> Estimate | Bounds:
     positive_row_count(release)
     bins = release.channel.bins
     if bins is not None:
-        return _mean_bounds(*_bin_extremes(release, bins, lambda start, end: (start, end)), level, low, high)
-    return mean_of_rows(unbiased_numbers(release), level, low, high)
+        extremes = _bin_extremes(release, bins, lambda start, end: (start, end))
+        return _mean_bounds(*extremes, level, low, high, units)
+    return mean_of_rows(unbiased_numbers(release), level, low, high, units)
 
 
-def squared_gain(release: Release, predicted: object, *, level: float = 0.95) -> Estimate:
+def squared_gain(release: Release, predicted: object, *, units: object = None, level: float = 0.95) -> Estimate:
     """Reduction of the mean squared error on true labels against always predicting the middle of the range.
 
     More is better, and 0 is the trivial model. With the middle c, a row contributes
@@ -73,6 +76,7 @@ def squared_gain(release: Release, predicted: object, *, level: float = 0.95) ->
     Args:
         release: Released numeric labels of n rows.
         predicted: A predicted label for each row.
+        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
         level: Coverage of the confidence interval, by a normal approximation.
 
     Guarantee:
@@ -87,10 +91,12 @@ def squared_gain(release: Release, predicted: object, *, level: float = 0.95) ->
     Raises:
         InputError: The predictions are not one finite number for each row, or rows have candidates.
     """
-    return mean_of_rows(gains_of(release, _predictions(release, predicted)), level)
+    return mean_of_rows(gains_of(release, _predictions(release, predicted)), level, units=units)
 
 
-def mean_squared_error(release: Release, predicted: object, *, level: float = 0.95) -> Estimate | Bounds:
+def mean_squared_error(
+    release: Release, predicted: object, *, units: object = None, level: float = 0.95
+) -> Estimate | Bounds:
     """Estimated mean squared error on true labels; bounds if the channel does not identify the squares of labels.
 
     One released bit, for example, identifies the mean of labels and nothing else. Then the error is at least the square
@@ -101,6 +107,7 @@ def mean_squared_error(release: Release, predicted: object, *, level: float = 0.
     Args:
         release: Released numeric labels of n rows.
         predicted: A predicted label for each row.
+        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
         level: Coverage of the confidence interval, or of ``low`` and ``high`` of the bounds, by a normal approximation.
 
     Guarantee:
@@ -119,19 +126,20 @@ def mean_squared_error(release: Release, predicted: object, *, level: float = 0.
     bins = release.channel.bins
     if bins is not None:
         extremes = _bin_extremes(release, bins, lambda start, end: _squared_distances(checked, start, end))
-        return _mean_bounds(*extremes, level, 0.0)
+        return _mean_bounds(*extremes, level, 0.0, units=units)
     values = unbiased_numbers(release)
     squares = _squares(release)
     if squares is not None:
-        return mean_of_rows(checked**2 - 2.0 * checked * values + squares, level, 0.0)
+        return mean_of_rows(checked**2 - 2.0 * checked * values + squares, level, 0.0, units=units)
     low, high = ends_of(release)
-    bias = mean_of_rows(checked - values, level)
-    above = mean_of_rows(checked**2 - 2.0 * checked * values + (low + high) * values - low * high, level, 0.0)
+    bias = mean_of_rows(checked - values, level, units=units)
+    most = checked**2 - 2.0 * checked * values + (low + high) * values - low * high
+    above = mean_of_rows(most, level, 0.0, units=units)
     least = 0.0 if bias.low <= 0.0 <= bias.high else min(abs(bias.low), abs(bias.high)) ** 2
     return Bounds(max(bias.value**2 - bias.error**2, 0.0), above.value, least, above.high)
 
 
-def r2(release: Release, predicted: object, *, level: float = 0.95) -> Estimate:
+def r2(release: Release, predicted: object, *, units: object = None, level: float = 0.95) -> Estimate:
     """Estimated share of the variance of true labels that predictions explain, at most 1.
 
     It is a quotient of unbiased estimates, so its bias is of the order of its squared error. The interval is that of
@@ -141,6 +149,7 @@ def r2(release: Release, predicted: object, *, level: float = 0.95) -> Estimate:
     Args:
         release: Released numeric labels of n rows.
         predicted: A predicted label for each row.
+        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
         level: Coverage of the confidence interval, by a normal approximation of numerator and denominator.
 
     Guarantee:
@@ -158,17 +167,13 @@ def r2(release: Release, predicted: object, *, level: float = 0.95) -> Estimate:
     """
     checked = _predictions(release, predicted)
     values, squares = unbiased_numbers(release), release.numbers(power=2)
-    mean, n = float(values.mean()), len(release)
+    mean, sample = float(values.mean()), Units.of(units, len(release))
     errors, deviations = checked**2 - 2.0 * checked * values + squares, squares - 2.0 * mean * values + mean**2
     # With E the mean squared error and V the variance, s = V / (V + E) is a share, and R2 = 1 - E / V = 2 - 1 / s.
-    parts, matrix = np.stack([deviations, deviations + errors]), np.full((2, 2), np.inf)
-    if n > 1:
-        matrix = np.cov(parts) / n
-    (top, bottom), known = parts.mean(axis=1), n > 1
-    covariance = (matrix[:1, 0], matrix[:1, 1], matrix[1:, 1])
-    shares = quotient_estimates(
-        np.array([top]), np.array([bottom]), covariance, np.array([known and bottom > 0.0]), level
-    )[0]
+    parts = np.stack([deviations, deviations + errors], axis=1)
+    matrix, sums = sample.covariance(parts), parts.sum(axis=0)
+    covariance, known = (matrix[:1, 0], matrix[:1, 1], matrix[1:, 1]), (sample.count > 1) & (sums[1:] > 0.0)
+    shares = quotient_estimates(sums[:1], sums[1:], covariance, known, level, sample.free)[0]
     low, high = (2.0 - 1.0 / share if share > 0.0 else float("-inf") for share in (shares.low, shares.high))
     if not np.isfinite(low):
         return Estimate(float("nan"), float("inf"), low, high)
@@ -176,12 +181,13 @@ def r2(release: Release, predicted: object, *, level: float = 0.95) -> Estimate:
     return Estimate(value, shares.error / shares.value**2, low, high)
 
 
-def mean_absolute_error(release: Release, predicted: object, *, level: float = 0.95) -> Estimate:
+def mean_absolute_error(release: Release, predicted: object, *, units: object = None, level: float = 0.95) -> Estimate:
     """Estimated mean absolute error on true labels, for channels that identify every function of a label.
 
     Args:
         release: Numeric labels of n rows, public or released as points of their grid or sets of these.
         predicted: A predicted label for each row.
+        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
         level: Coverage of the confidence interval, by a normal approximation.
 
     Guarantee:
@@ -206,11 +212,11 @@ def mean_absolute_error(release: Release, predicted: object, *, level: float = 0
     require_identified(release)
     points = np.asarray(release.space.points)
     if release.is_public:
-        return mean_of_rows(np.abs(checked - points[release.codes]), level, 0.0)
+        return mean_of_rows(np.abs(checked - points[release.codes]), level, 0.0, units=units)
     losses = np.empty(len(release))
     for rows in blocks_of(release):
         losses[rows] = (unbiased_rows(release, rows) * np.abs(checked[rows, None] - points)).sum(axis=1)
-    return mean_of_rows(losses, level, 0.0)
+    return mean_of_rows(losses, level, 0.0, units=units)
 
 
 def squared_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa: N803 (scikit-learn's name)
@@ -275,8 +281,10 @@ def _squared_distances(predicted: np.ndarray, start: float, end: float) -> tuple
     return (predicted - np.clip(predicted, start, end)) ** 2, np.maximum(predicted - start, end - predicted) ** 2
 
 
-def _mean_bounds(least: np.ndarray, largest: np.ndarray, level: float, low: float, high: float = np.inf) -> Bounds:
-    below, above = mean_of_rows(least, level, low, high), mean_of_rows(largest, level, low, high)
+def _mean_bounds(
+    least: np.ndarray, largest: np.ndarray, level: float, low: float, high: float = np.inf, units: object = None
+) -> Bounds:
+    below, above = (mean_of_rows(each, level, low, high, units) for each in (least, largest))
     lower, upper = (float(np.clip(each.value, low, high)) for each in (below, above))
     return Bounds(lower, upper, below.low, above.high)
 

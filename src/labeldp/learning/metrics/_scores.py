@@ -12,6 +12,7 @@ from labeldp.learning import metrics
 from labeldp.learning.losses import require_release
 from labeldp.learning.metrics._estimates import Bounds, Estimate, Estimates
 from labeldp.learning.metrics._sums import class_weights, folds_to_choose_on, sums_of_others
+from labeldp.learning.metrics._units import Units
 from labeldp.privacy import declared_columns
 from labeldp.release import Release
 
@@ -42,7 +43,9 @@ class Scores:
     recall: Estimates | None = None
 
 
-def scores(release: Release, probabilities: object, folds: Int[np.ndarray, "n"] | None = None) -> Scores:
+def scores(
+    release: Release, probabilities: object, folds: Int[np.ndarray, "n"] | None = None, units: object = None
+) -> Scores:
     """All metrics that the channel identifies.
 
     Args:
@@ -50,34 +53,41 @@ def scores(release: Release, probabilities: object, folds: Int[np.ndarray, "n"] 
         probabilities: A model's P(true class | features): ``ClassProbabilities``; or an array of shape (n, k), if the
             classes were declared in sorted order.
         folds: The fold of each row, if its probabilities are from a model that was fitted on the other folds.
+        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+
+    Raises:
+        InputError: There is no unit for each row.
     """
-    points = np.asarray(require_release(release).space.points)
+    sample = Units.of(units, len(require_release(release)))
+    points = np.asarray(release.space.points)
     columns = np.asarray(declared_columns(probabilities, release.space))
     predicted = points[np.argmax(columns, axis=1)]
-    likelihood = metrics.log_likelihood(release, probabilities)
+    likelihood = metrics.log_likelihood(release, probabilities, units=sample)
     try:
-        accuracy = metrics.accuracy(release, predicted)
+        accuracy = metrics.accuracy(release, predicted, units=sample)
     except InputError:  # rows have candidates
-        return Scores(len(release), likelihood, metrics.accuracy_bounds(release, predicted))
+        return Scores(len(release), likelihood, metrics.accuracy_bounds(release, predicted, units=sample))
     return Scores(
         len(release),
         likelihood,
         accuracy,
-        _most_common_accuracy(release, folds),
-        metrics.log_loss(release, probabilities),
-        metrics.auc(release, columns[:, 1], points[1], groups=folds) if len(points) == 2 else None,
-        metrics.recall(release, predicted),
+        _most_common_accuracy(release, folds, sample),
+        metrics.log_loss(release, probabilities, units=sample),
+        metrics.auc(release, columns[:, 1], points[1], groups=folds, units=sample) if len(points) == 2 else None,
+        metrics.recall(release, predicted, units=sample),
     )
 
 
-def _most_common_accuracy(release: Release, folds: Int[np.ndarray, "n"] | None, level: float = 0.95) -> Estimate:
+def _most_common_accuracy(
+    release: Release, folds: Int[np.ndarray, "n"] | None, units: Units, level: float = 0.95
+) -> Estimate:
     """Accuracy of always predicting the most common class; intervals of all shares hold at once (Bonferroni)."""
-    points, place = np.asarray(release.space.points), folds_to_choose_on(release, folds)
+    points, place = np.asarray(release.space.points), folds_to_choose_on(release, folds, units)
     weights = (class_weights(release, np.full(len(release), code)) for code in range(len(points)))
     chosen = np.argmax([sums_of_others(weight, place) for weight in weights], axis=0)[place]
-    found = metrics.accuracy(release, points[chosen], level=level)
+    found = metrics.accuracy(release, points[chosen], units=units, level=level)
     each = 1.0 - (1.0 - level) / len(points)
-    shares = [metrics.accuracy(release, np.repeat(point, len(release)), level=each) for point in points]
+    shares = [metrics.accuracy(release, np.repeat(point, len(release)), units=units, level=each) for point in points]
     nearest = min(max(found.value, 0.0), 1.0)
     low, high = max(share.low for share in shares), max(share.high for share in shares)
     return Estimate(found.value, found.error, min(low, nearest), max(high, nearest))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp._shapes import Bool, Float, Int
-from labeldp.learning.losses import blocks_of, unbiased_rows
-from labeldp.learning.metrics._estimates import Estimates, check_level, normal_estimates
+from labeldp.learning.metrics._estimates import Estimates, check_level, quantile, quotient_estimates
+from labeldp.learning.metrics._units import Units
 from labeldp.privacy.channels import candidate_sizes, row_arrays
 from labeldp.release import Release
 
@@ -47,18 +46,6 @@ def class_weights(release: Release, codes: Int[np.ndarray, "n"]) -> Float[np.nda
     return np.asarray((holds_class(release, codes) - other) / (true - other))
 
 
-def moments_by_prediction(release: Release, predicted: Int[np.ndarray, "n"]) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of the unbiased vectors and of their squares, by entry and predicted class; shape (k, k)."""
-    k = release.space.size
-    sums, squares = np.zeros((k, k)), np.zeros((k, k))
-    for rows in blocks_of(release):
-        vectors, codes = unbiased_rows(release, rows), predicted[rows]
-        select = csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))), shape=(k, len(codes)))
-        sums += (select @ vectors).T
-        squares += (select @ vectors**2).T
-    return sums, squares
-
-
 def ranked_below(scores: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
     """The weight of other rows with a lower score, and half that of other rows with the same score."""
     _, place = np.unique(scores, return_inverse=True)
@@ -66,15 +53,21 @@ def ranked_below(scores: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"]
     return np.asarray((np.cumsum(level) - level)[place] + 0.5 * (level[place] - weights))
 
 
-def folds_to_choose_on(release: Release, folds: Int[np.ndarray, "n"] | None = None) -> Int[np.ndarray, "n"]:
+def folds_to_choose_on(
+    release: Release, folds: Int[np.ndarray, "n"] | None = None, units: object = None
+) -> Int[np.ndarray, "n"]:
     """Fold of each row, for a constant prediction that is chosen on the other folds; one fold for public labels.
 
     A constant that is chosen on noisy labels and judged by the same ones looks better than it is. On public labels the
-    difference is of no account, and the constant is the usual one.
+    difference is of no account, and the constant is the usual one. Rows of one unit are in one fold.
     """
     if release.is_public:
         return np.zeros(len(release), dtype=np.int64)
-    return np.random.default_rng(0).permutation(len(release)) % _FOLDS if folds is None else folds
+    if folds is not None:
+        return folds
+    sample = Units.of(units, len(release))
+    chosen = np.random.default_rng(0).permutation(sample.count) % _FOLDS
+    return chosen if sample.numbers is None else chosen[sample.numbers]
 
 
 def sums_of_others(values: Float[np.ndarray, "n"], folds: Int[np.ndarray, "n"]) -> Float[np.ndarray, "f"]:
@@ -84,43 +77,69 @@ def sums_of_others(values: Float[np.ndarray, "n"], folds: Int[np.ndarray, "n"]) 
 
 
 def shares_of_groups(
-    release: Release, codes: Int[np.ndarray, "n"], place: Int[np.ndarray, "n"], groups: int, level: float
+    release: Release,
+    codes: Int[np.ndarray, "n"],
+    place: Int[np.ndarray, "n"],
+    groups: int,
+    units: Units,
+    level: float,
 ) -> Estimates:
-    """Share of rows in each group whose true class is the one given by ``codes``."""
+    """Share of rows in each group whose true class is the one given by ``codes``; NaN for a group without rows.
+
+    If all rows have one channel, whether a released label holds the class is Bernoulli with probability
+    ``other + (true - other) * share``, and the interval is Clopper and Pearson's for the number that do: exact if rows
+    are independent. Units of several rows count as fewer: as the number of independent rows with the same variance,
+    less the imprecision of that variance (Korn and Graubard 1998, section 2.2).
+    """
     true, other = holding_probabilities(release, codes)
     holds = holds_class(release, codes)
     rows = np.bincount(place, minlength=groups)
+    some = np.maximum(rows, 1)
     weight = (holds - other) / (true - other)
-    value = np.bincount(place, weights=weight, minlength=groups) / rows
-    spread = np.bincount(place, weights=(weight - value[place]) ** 2, minlength=groups)
-    error = np.sqrt(spread / np.maximum(rows - 1, 1) / rows)
-    error[rows < 2] = np.inf
+    value = np.bincount(place, weights=weight, minlength=groups) / some
+    squares, count = units.squares(weight - value[place], place, groups)
+    free = np.maximum(count - 1, 1)
+    variance = squares * count / free
+    error = np.where(count > 1, np.sqrt(variance) / some, np.inf)
     if true.ndim:
-        return normal_estimates(value, error, level, 0.0, 1.0)
-    # Whether a released label holds the class is Bernoulli with probability other + (true - other) * share.
-    count, tail = np.bincount(place, weights=holds, minlength=groups), (1 - check_level(level)) / 2
-    ends = clopper_pearson_lower(count, rows, tail), clopper_pearson_upper(count, rows, tail)
-    low, high = (np.clip((end - other) / (true - other), 0.0, 1.0) for end in ends)
-    return Estimates(value, error, low, high)
+        none = np.zeros(groups)
+        ends = quotient_estimates(value * some, some + none, (variance, none, none), count > 1, level, free, 0.5)
+        low, high = ends.low, ends.high
+    else:
+        held, tail = np.bincount(place, weights=holds, minlength=groups), (1 - check_level(level)) / 2
+        size = _effective_rows(held / some, some, count, (true - other) ** 2 * squares, level)
+        bounds = (end(held / some * size, size, tail) for end in (clopper_pearson_lower, clopper_pearson_upper))
+        low, high = (np.clip((bound - other) / (true - other), 0.0, 1.0) for bound in bounds)
+    value = np.where(rows > 0, value, np.nan)
+    return Estimates(value, error, np.where(rows > 0, low, 0.0), np.where(rows > 0, high, 1.0))
 
 
-def exact_row_counts(
-    release: Release, predicted: Int[np.ndarray, "n"], level: float
-) -> tuple[Float[np.ndarray, "k k"], Float[np.ndarray, "k k"]] | None:
-    """Exact intervals for the rows of each true and predicted class, [true, predicted]; None if channels differ by row.
+def _effective_rows(
+    share: Float[np.ndarray, "g"],
+    rows: Int[np.ndarray, "g"],
+    units: Int[np.ndarray, "g"],
+    squares: Float[np.ndarray, "g"],
+    level: float,
+) -> Float[np.ndarray, "g"]:
+    """Number of independent rows that show a share as precisely as the rows of some units do, at most all rows.
 
-    Among the rows predicted as one class, the number whose released label holds a class is binomial.
+    The design effect is the variance of the share over that of as many independent rows. If the share is 0 or 1, the
+    rows of a unit are taken to be alike, since nothing shows how dependent they are.
+
+    Args:
+        share: Share of rows in each group.
+        rows: Number of rows.
+        units: Number of units.
+        squares: Sums over units of the squared sums of residuals.
+        level: Coverage of the intervals.
+
+    References:
+        Korn and Graubard 1998, section 2.2.
     """
-    k, tail = release.space.size, (1 - check_level(level)) / 2
-    rows, low, high = np.bincount(predicted, minlength=k), np.zeros((k, k)), np.zeros((k, k))
-    for code in range(k):
-        codes = np.full(len(release), code)
-        true, other = holding_probabilities(release, codes)
-        if true.ndim:
-            return None
-        count = np.bincount(predicted, weights=holds_class(release, codes), minlength=k)
-        low[code], high[code] = (
-            rows * np.clip((end(count, np.maximum(rows, 1), tail) - other) / (true - other), 0.0, 1.0)
-            for end in (clopper_pearson_lower, clopper_pearson_upper)
-        )
-    return low, high
+    free, alone = np.maximum(units - 1, 1), np.maximum(rows - 1, 1)
+    spread = rows * share * (1.0 - share)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        effect = (squares * units / free) / (spread * rows / alone)
+        effect = np.where(spread > 0.0, effect, rows / np.maximum(units, 1))
+        size = rows / effect * (quantile(level, alone) / quantile(level, free)) ** 2
+    return np.asarray(np.minimum(size, rows))

@@ -20,6 +20,7 @@ from labeldp.learning.losses import decoded_numbers, is_decodable, is_unbiased, 
 from labeldp.learning.metrics import (
     Bounds,
     Estimate,
+    Units,
     folds_to_choose_on,
     gains_of,
     mean_of_rows,
@@ -78,7 +79,10 @@ class NumberScores:
 
 
 def number_scores(
-    release: Release, predicted: Float[np.ndarray, "n"], folds: Int[np.ndarray, "n"] | None = None
+    release: Release,
+    predicted: Float[np.ndarray, "n"],
+    folds: Int[np.ndarray, "n"] | None = None,
+    units: object = None,
 ) -> NumberScores:
     """All metrics of numbers that the channel identifies.
 
@@ -86,20 +90,27 @@ def number_scores(
         release: Released numeric labels of n rows, or public ones.
         predicted: Predicted labels, shape (n,).
         folds: The fold of each row, if its prediction is from a model that was fitted on the other folds.
+        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+
+    Raises:
+        InputError: There is no unit for each row.
     """
-    values, place = decoded_numbers(require_numeric_labels(release)), folds_to_choose_on(release, folds)
+    sample = Units.of(units, len(require_numeric_labels(release)))
+    values, place = decoded_numbers(release), folds_to_choose_on(release, folds, sample)
     constant = (sums_of_others(values, place) / np.maximum(sums_of_others(np.ones(len(values)), place), 1.0))[place]
-    over = mean_of_rows(gains_of(release, predicted) - gains_of(release, constant), 0.95)
-    squared = metrics.mean_squared_error(release, predicted)
+    over = mean_of_rows(gains_of(release, predicted) - gains_of(release, constant), 0.95, units=sample)
+    squared = metrics.mean_squared_error(release, predicted, units=sample)
     exact = isinstance(squared, Estimate)
     return NumberScores(
         len(release),
         squared,
-        metrics.mean_squared_error(release, constant),
+        metrics.mean_squared_error(release, constant, units=sample),
         over,
-        metrics.r2(release, predicted) if exact else None,
-        metrics.mean_absolute_error(release, predicted) if isinstance(release.channel, ClassChannel) else None,
-        metrics.mean_label(release),
+        metrics.r2(release, predicted, units=sample) if exact else None,
+        metrics.mean_absolute_error(release, predicted, units=sample)
+        if isinstance(release.channel, ClassChannel)
+        else None,
+        metrics.mean_label(release, units=sample),
     )
 
 
