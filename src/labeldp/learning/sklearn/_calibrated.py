@@ -1,7 +1,8 @@
-"""Calibration of class probabilities by released labels, at no privacy cost, with class shares as what stays in doubt."""
+"""Calibration of class probabilities by released labels, at no privacy cost; class shares stay in doubt."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
@@ -31,6 +32,10 @@ _VARIANCE = 1.0
 #: Prior variance of the logarithms of class shares: next to nothing, but it keeps a class without rows above zero.
 _SHARES_VARIANCE = 100.0
 _STEEPEST = 20.0
+
+
+class UnguardedFitWarning(UserWarning):
+    """A network has more weights than its released labels have effective rows, and none were held out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,13 +179,15 @@ class CalibratedClassifier(MetaEstimator, ProbabilityClassifier):
         check_released_rows(features, release)
         parts = _folds(len(release), _checks.whole(self.folds, "folds", 2), groups)
         predicted = np.empty((len(release), release.space.size))
-        for rows, held in parts:
-            fitted = clone(learner, safe=False).fit(take_rows(features, rows), release[rows])
-            predicted[held] = predicted_columns(fitted, take_rows(features, held), release.space)
+        with warnings.catch_warnings():  # held-out rows are the guard
+            warnings.simplefilter("ignore", UnguardedFitWarning)
+            for rows, held in parts:
+                fitted = clone(learner, safe=False).fit(take_rows(features, rows), release[rows])
+                predicted[held] = predicted_columns(fitted, take_rows(features, held), release.space)
+            self.estimator_ = clone(learner, safe=False).fit(features, release)
         self._calibrator = Calibrator.fit(release, predicted)
         codes, self.space_ = self._set_classes(release.space), release.space
         self.slope_, self.shifts_ = self._calibrator.slope, self._calibrator.shifts[codes]
-        self.estimator_ = clone(learner, safe=False).fit(features, release)
         self._count_features()
         return self
 

@@ -57,6 +57,8 @@ _INTERCEPT_VARIANCE = 100.0
 
 #: Penalties relative to the default one, from the largest to the smallest.
 _PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4)
+#: Number of penalties that are tried, besides that of class shares.
+PENALTIES = len(_PENALTIES)
 _PATIENCE = 2
 
 #: Smallest probability of a class in the initial guess, relative to the average over classes.
