@@ -183,6 +183,7 @@ def test_candidates_give_bounds(run, tmp_path):
     assert done.code == 0, done.err
     assert set(rows_of(done.out)) == {
         "log likelihood of released labels, gain over uniform guessing (nats)",
+        "log likelihood of released labels, gain over class shares (nats)",
         "accuracy lies between",
     }
 

@@ -411,9 +411,7 @@ def gain_text(scores: ClassScores | NumberScores, *, public: bool = False) -> st
     return f"{_verdict(scores.log_loss_gain, scores.rows, 'class shares', labels, gain, three_digits)} But {found}"
 
 
-def _verdict(
-    gain: Estimate, rows: int, constant: str, labels: str, amount: str, number: Callable[[float], str]
-) -> str:
+def _verdict(gain: Estimate, rows: int, constant: str, labels: str, amount: str, number: Callable[[float], str]) -> str:
     """One sentence on a gain over a constant prediction, and how many rows would show it."""
     from labeldp.learning.tables import rows_to_show  # noqa: PLC0415 (slow to load)
 

@@ -28,6 +28,8 @@ from labeldp.learning.tables._network import learner_of, network_of, trained_mod
 from labeldp.learning.torch import NetworkModel  # noqa: E402
 
 torch.set_num_threads(1)
+#: Networks of few rows, to be quick.
+pytestmark = pytest.mark.filterwarnings("ignore::labeldp.learning.torch.UnguardedFitWarning")
 
 SPACE = Classes(["no", "yes"])
 ROWS = 40

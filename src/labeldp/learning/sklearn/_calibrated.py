@@ -248,5 +248,6 @@ def _folds(rows: int, folds: int, groups: Any) -> Sequence[tuple[np.ndarray, np.
             f"expected a unit for each of {rows} rows and at least {folds} units, found {len(units)} and "
             f"{len(np.unique(units))}"
         )
-    split = KFold if groups is None else GroupKFold
-    return list(split(folds, shuffle=True, random_state=0).split(np.zeros(rows), groups=units))
+    if groups is None:
+        return list(KFold(folds, shuffle=True, random_state=0).split(units))
+    return list(GroupKFold(folds, shuffle=True, random_state=0).split(units, groups=units))

@@ -222,7 +222,7 @@ class TorchClassifier(ProbabilityClassifier):
                     f"expected batches with a row for each of {machine.num_processes} processes, found fewer"
                 )
             _check_outputs(run, len(declared))
-            if judged is None:
+            if judged is None and prior is None:
                 check_guard(module, release)
             trained = train(run, checkpoint, self.report)
         self._set_classes(release.space)
