@@ -47,8 +47,8 @@ _UNITS = (
 #: Least improvement of accuracy whose rows are named.
 _LEAST_SHOWN = 0.01
 _HELD_OUT = (
-    "Choices on released labels cost no privacy, and no row is scored by a model that was fitted or chosen on it. Scores "
-    "are those of models fitted on the other rows alone."
+    "Choices on released labels cost no privacy, and no row is scored by a model that was fitted or chosen on it. "
+    "Scores are those of models fitted on the other rows alone."
 )
 
 _ONLY_BOUNDS = (
@@ -408,7 +408,7 @@ def gain_text(scores: ClassScores | NumberScores, *, public: bool = False) -> st
     if scores.better.low > 0.0 or scores.log_loss_gain.low <= 0.0:
         return found
     gain = "log loss lower by {} nats"
-    return f"{_verdict(scores.log_loss_gain, scores.rows, 'class shares', labels, gain, three_digits)} But {found}"
+    return f"{_verdict(scores.log_loss_gain, scores.rows, 'class shares', labels, gain, three_digits)} {found}"
 
 
 def _verdict(gain: Estimate, rows: int, constant: str, labels: str, amount: str, number: Callable[[float], str]) -> str:

@@ -43,7 +43,7 @@ def test_gains_are_differences_of_metrics(world):
 
 def test_a_constant_is_chosen_on_other_rows(world):
     """Labels of a fold do not change the constant that its rows are compared with."""
-    predicted, _, release = world
+    _, _, release = world
     folds = np.arange(ROWS) // (ROWS // 5)
     codes = release.codes.copy()
     codes[folds == 0] = 1 - codes[folds == 0]
@@ -150,8 +150,8 @@ def test_folds_are_compared_in_pairs():
     folds, values = np.repeat([0, 1, 2], [5, 6, 7]), random.normal(size=18)
     without = values + 0.6 * random.normal(size=(3, 18))
     between = sum(
-        (values - without[l])[folds == k].sum() * (values - without[k])[folds == l].sum()
-        for k, l in itertools.permutations(range(3), 2)
+        (values - without[other])[folds == one].sum() * (values - without[one])[folds == other].sum()
+        for one, other in itertools.permutations(range(3), 2)
     )
     wanted = 1.0 + between / (18 * values.var(ddof=1))
     assert 1.0 < wanted < 3.0
