@@ -173,3 +173,12 @@ def test_without_pairs_errors_are_multiplied(world):
     few = in_folds(metrics.scores(release[:12], predicted[:12]), {"accuracy": 5.0})
     for each in (few.accuracy, few.auc):
         assert 0.0 <= each.low <= each.high <= 1.0
+
+
+def test_in_doubt_errors_are_those_without_signal(world):
+    """Fits of pairs that changed nothing make errors usual, if the labels show that the model is better than shares."""
+    predicted, _, release = world
+    folds, plain = np.arange(ROWS) % 5, metrics.scores(release, predicted).accuracy.error
+    for sign, factor in ((1, 1.0), (-1, FACTOR)):
+        found = class_scores(release, predicted[:, ::sign], folds, without=np.tile(predicted[:, ::sign], (5, 1, 1)))
+        assert found.accuracy.error == pytest.approx(factor * plain, rel=1e-3)

@@ -358,8 +358,8 @@ def test_a_network_learns_what_a_prior_says():
     np.testing.assert_allclose(found, prior, atol=0.05)
 
 
-def test_a_network_without_a_guard_is_warned_of(randomized):
-    """Fewer effective rows than weights and no held-out rows are warned of; held-out rows, true labels, a prior are not.
+def test_a_network_without_a_guard_is_warned_of():
+    """Fewer effective rows than weights are warned of; held-out rows, true labels or a prior are a guard.
 
     What is warned of depends on the channel and the number of rows alone.
     """

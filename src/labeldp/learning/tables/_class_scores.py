@@ -20,7 +20,9 @@ give it:
   was fitted on. Cross-validation counts a term once for each of its rows in the place of the judged one, and m equal
   counts have at most m times the variance of m independent ones (Cauchy and Schwarz). Terms of one row, the score of a
   fixed model, are not enlarged; those of two, which decide without signal, by a factor of two at most. ``FACTOR`` is
-  its root: the error of a model whose folds are too slow to fit in pairs.
+  its root: for models that are too slow to fit without pairs of folds, and the least factor where the labels do not show
+  that the model is better than class shares. There the estimate of the first kind is right on average, but too small
+  where it matters: if the noise of labels happens to agree between folds, all models predict alike, and look good.
 
 References:
     Bates, Hastie and Tibshirani 2023, for the target and a factor between 1 and the root of K; Bengio and Grandvalet
@@ -124,8 +126,10 @@ def class_scores(
     factors = dict.fromkeys(values, FACTOR)
     if without is not None:
         others = [_row_scores(release, each, shares) for each in without]
+        least = 1.0 if gains["likelihood_gain"].low > 0.0 else FACTOR
         factors = {
-            name: _factor(values[name], np.stack([other[name] for other in others]), folds, sample) for name in values
+            name: max(_factor(values[name], np.stack([other[name] for other in others]), folds, sample), least)
+            for name in values
         }
     return in_folds(found, factors)
 
