@@ -4,13 +4,16 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator
 
 from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release
 from labeldp.learning import metrics
 from labeldp.learning.metrics import Units
 from labeldp.learning.tables import rows_to_show
 from labeldp.learning.tables._class_scores import FACTOR, _factor, class_scores, in_folds
+from labeldp.learning.tables._folds import _without_pairs
 
 SPACE = Classes(["no", "yes"])
 ROWS = 600
@@ -176,9 +179,39 @@ def test_without_pairs_errors_are_multiplied(world):
 
 
 def test_in_doubt_errors_are_those_without_signal(world):
-    """Fits of pairs that changed nothing make errors usual, if the labels show that the model is better than shares."""
+    """Pairs of folds, here such as change nothing, are fitted if labels show that the model is better than shares."""
     predicted, _, release = world
     folds, plain = np.arange(ROWS) % 5, metrics.scores(release, predicted).accuracy.error
     for sign, factor in ((1, 1.0), (-1, FACTOR)):
-        found = class_scores(release, predicted[:, ::sign], folds, without=np.tile(predicted[:, ::sign], (5, 1, 1)))
+        each = predicted[:, ::sign]
+        found = class_scores(release, each, folds, without=lambda each=each: np.tile(each, (5, 1, 1)))
         assert found.accuracy.error == pytest.approx(factor * plain, rel=1e-3)
+
+
+def test_models_without_pairs_of_folds_saw_neither():
+    """Each row is predicted for each fold by a model that was fitted neither on it nor on the row's own."""
+    seen = []
+
+    class Recorder(BaseEstimator):
+        def fit(self, X, y):  # noqa: N803 (scikit-learn's name)
+            self.rows_ = set(X["row"])
+            assert len(y) == len(self.rows_)
+            return self
+
+        def predict_proba(self, X):  # noqa: N803
+            seen.append((self.rows_, set(X["row"])))
+            return np.column_stack([np.full(len(X), len(seen)), X["row"]])
+
+    folds = np.arange(15) % 5
+    release, frame = Release.public(["no"] * 15, SPACE), pd.DataFrame({"row": np.arange(15.0)})
+    without = _without_pairs(Recorder(), frame, release, folds, np.zeros((15, 2)))
+    assert len(seen) == 10
+    for fold, row in itertools.product(range(5), range(15)):
+        fit = int(without[fold, row, 0])
+        if fold == folds[row]:
+            assert fit == 0
+        else:
+            fitted, held = seen[fit - 1]
+            assert without[fold, row, 1] == row
+            assert row in held
+            assert fitted == {other for other in range(15) if folds[other] not in (fold, folds[row])}

@@ -20,9 +20,9 @@ give it:
   was fitted on. Cross-validation counts a term once for each of its rows in the place of the judged one, and m equal
   counts have at most m times the variance of m independent ones (Cauchy and Schwarz). Terms of one row, the score of a
   fixed model, are not enlarged; those of two, which decide without signal, by a factor of two at most. ``FACTOR`` is
-  its root: for models that are too slow to fit without pairs of folds, and the least factor where the labels do not show
-  that the model is better than class shares. There the estimate of the first kind is right on average, but too small
-  where it matters: if the noise of labels happens to agree between folds, all models predict alike, and look good.
+  its root: for models that are too slow to fit without pairs of folds, and for all where the labels do not show that
+  the model is better than class shares. There the estimate of the first kind is right on average, but too small where
+  it matters: if the noise of labels happens to agree between folds, all models predict alike, and look good.
 
 References:
     Bates, Hastie and Tibshirani 2023, for the target and a factor between 1 and the root of K; Bengio and Grandvalet
@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -98,7 +98,7 @@ def class_scores(
     probabilities: Float[np.ndarray, "n k"],
     folds: Int[np.ndarray, "n"] | None = None,
     units: object = None,
-    without: Float[np.ndarray, "folds n k"] | None = None,
+    without: Callable[[], Float[np.ndarray, "folds n k"]] | None = None,
 ) -> ClassScores:
     """All metrics that the channel identifies, and the gains.
 
@@ -108,8 +108,9 @@ def class_scores(
         folds: The fold of each row, if its probabilities are from a model that was fitted on the other folds; errors
             are then those of cross-validation.
         units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
-        without: For each fold, the predictions of models that were fitted neither on it nor on the row's own fold; None
-            if there are none, and errors are multiplied by ``FACTOR``.
+        without: Function that returns for each fold the predictions of models that were fitted neither on it nor on the
+            row's own fold. It is called if the labels show that the model is better than class shares; otherwise, or if
+            it is None, errors are multiplied by ``FACTOR``.
     """
     sample = Units.of(units, len(release))
     place = folds_to_choose_on(release, folds, sample)
@@ -124,12 +125,10 @@ def class_scores(
     if folds is None:
         return found
     factors = dict.fromkeys(values, FACTOR)
-    if without is not None:
-        others = [_row_scores(release, each, shares) for each in without]
-        least = 1.0 if gains["likelihood_gain"].low > 0.0 else FACTOR
+    if without is not None and gains["likelihood_gain"].low > 0.0:
+        others = [_row_scores(release, each, shares) for each in without()]
         factors = {
-            name: max(_factor(values[name], np.stack([other[name] for other in others]), folds, sample), least)
-            for name in values
+            name: _factor(values[name], np.stack([other[name] for other in others]), folds, sample) for name in values
         }
     return in_folds(found, factors)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -82,15 +83,15 @@ class CrossValidation:
         folds: The fold of each row.
         best: Index of the best estimator on all rows.
         calibrator: Calibration of the best estimator, by all rows; None without one.
-        without: For each fold, predictions by models that were fitted neither on it nor on the row's own fold, for
-            ``class_scores``; None if no models were fitted in pairs of folds.
+        without: Function that fits models without each pair of folds, and returns for each fold the predictions by
+            models that were fitted neither on it nor on the row's own fold, for ``class_scores``; None if that is slow.
     """
 
     predicted: Float[np.ndarray, "n ..."]
     folds: Int[np.ndarray, "n"]
     best: int
     calibrator: Calibrator | None = None
-    without: Float[np.ndarray, "folds n k"] | None = None
+    without: Callable[[], Float[np.ndarray, "folds n k"]] | None = None
 
 
 def cross_validated(
@@ -115,14 +116,13 @@ def cross_validated(
         report: Called with the name of the work, the number of fits done, and the number of all fits.
         numbers: True for regressors.
         calibrate: True to calibrate probabilities, or to replace them by class shares, which stay in doubt.
-        pairs: True to fit a single estimator without each pair of folds too, so that ``class_scores`` can estimate the
-            error of cross-validation.
+        pairs: True for a single estimator that is quickly fitted without each pair of folds too, so that
+            ``class_scores`` can estimate the error of cross-validation.
     """
     shape = (len(release),) if numbers else (len(release), release.space.size)
     predicted = np.empty((len(estimators), *shape))
     folds = fold_numbers(parts, len(release))
-    of_pairs = list(combinations(range(len(parts)), 2)) if pairs else []
-    fits, total = 0, len(estimators) * len(parts) + len(of_pairs) + 1
+    fits, total = 0, len(estimators) * len(parts) + 1
     for place, estimator in enumerate(estimators):
         for fit, held in parts:
             report("learn", fits, total)
@@ -137,17 +137,24 @@ def cross_validated(
     for fit, held in parts:
         best = predicted[choose(gains[:, fit])]
         chosen[held] = Calibrator.fit(release[fit], best[fit])(best[held]) if calibrate else best[held]
-    without = np.repeat(chosen[None], len(parts), axis=0) if pairs else None
-    for first, second in of_pairs:
-        report("learn", fits, total)
-        fit, held = (np.flatnonzero(np.isin(folds, (first, second), invert=apart)) for apart in (True, False))
-        found, own = _predictions(estimators[0], frame, release, fit, held), folds[held] == first
-        without[second, held[own]], without[first, held[~own]] = found[own], found[~own]  # type: ignore[index]
-        fits += 1
     report("learn", fits, fits + 1)
     best = choose(gains)
     calibrator = Calibrator.fit(release, predicted[best]) if calibrate else None
+    without = partial(_without_pairs, estimators[0], frame, release, folds, chosen) if pairs else None
     return CrossValidation(chosen, folds, best, calibrator, without)
+
+
+def _without_pairs(
+    estimator: Any, frame: Any, release: Release, folds: Int[np.ndarray, "n"], predicted: Float[np.ndarray, "n k"]
+) -> Float[np.ndarray, "folds n k"]:
+    """For each fold, predictions of rows by copies fitted neither on it nor on the row's own fold."""
+    count = int(folds.max()) + 1
+    without = np.repeat(predicted[None], count, axis=0)
+    for first, second in combinations(range(count), 2):
+        fit, held = (np.flatnonzero(np.isin(folds, (first, second), invert=apart)) for apart in (True, False))
+        found, own = _predictions(estimator, frame, release, fit, held), folds[held] == first
+        without[second, held[own]], without[first, held[~own]] = found[own], found[~own]
+    return without
 
 
 def _predictions(
