@@ -42,7 +42,8 @@ def cells(given: Given) -> Iterator[Cell]:
 def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     """A row for the learner by expectation maximisation alone, and one with calibration."""
     data = adult(data_folder(given))
-    train, test = data.columns
+    trees = cell["learner"] != "logistic regression"
+    train, test = data.columns if trees else (data.features, data.test_features)
     rows = np.random.default_rng(draw).permutation(len(train))[:ROWS]
     curator = Curator(data.labels[rows], data.space, budget=cell["epsilon"])
     release = curator.randomize(RandomizedResponse(data.space, cell["epsilon"]))

@@ -447,7 +447,7 @@ def _score_tables(
         add_row(table, "accuracy above the most common class (points)", value, f"{low} to {high}")
     if scores.log_loss_gain is not None:
         add_row(table, "log loss below that of class shares (nats)", *_estimate(scores.log_loss_gain))
-    elif scores.likelihood_gain is not None:
+    else:
         add_row(table, f"log likelihood{of}, gain over class shares (nats)", *_estimate(scores.likelihood_gain))
     accuracy = scores.accuracy
     if isinstance(accuracy, Bounds):

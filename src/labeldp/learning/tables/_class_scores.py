@@ -36,7 +36,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -58,6 +58,8 @@ from labeldp.learning.sklearn import Calibrator
 from labeldp.privacy import ClassProbabilities
 from labeldp.release import Release
 
+#: Scores of classes or of numbers.
+S = TypeVar("S", bound=Any)
 #: Factor of the errors of cross-validation, where it is not estimated.
 FACTOR = math.sqrt(2.0)
 _LEVEL = 0.95
@@ -77,7 +79,7 @@ _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
 _REACH = 1.96 + 0.84
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ClassScores(Scores):
     """Metrics of a table's classifier, those that the channel identifies, and its gains over constant predictions.
 
@@ -88,7 +90,7 @@ class ClassScores(Scores):
         log_loss_gain: Log loss of the class shares of other rows, less that of the model, paired by row, in nats.
     """
 
-    likelihood_gain: Estimate | None = None
+    likelihood_gain: Estimate
     better: Estimate | None = None
     log_loss_gain: Estimate | None = None
 
@@ -121,7 +123,7 @@ def class_scores(
         value, error = gains["better"].value, math.hypot(gains["better"].error, 1.0 / len(release))
         gains["better"] = normal_estimate(value, error, _LEVEL, -1.0, 1.0, sample.free)
     named = ClassProbabilities(probabilities, release.space.points)
-    found = ClassScores(**vars(scores(release, named, folds, sample)), **gains)
+    found = ClassScores(**{**vars(scores(release, named, folds, sample)), **gains})
     if folds is None:
         return found
     factors = dict.fromkeys(values, FACTOR)
@@ -133,7 +135,7 @@ def class_scores(
     return in_folds(found, factors)
 
 
-def in_folds(found: Any, factors: Mapping[str, float]) -> Any:
+def in_folds(found: S, factors: Mapping[str, float]) -> S:
     """Scores with errors multiplied by factors; those that are no means of rows by the largest of these."""
     factors = dict.fromkeys(_NO_MEANS, max(factors.values())) | dict(factors)
     known = {name: getattr(found, name, None) for name in factors}

@@ -23,7 +23,7 @@ from labeldp._threads import blocks
 from labeldp.errors import InputError, VerificationError
 from labeldp.learning.features import row_count
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, gain
-from labeldp.learning.sklearn import UnguardedFitWarning
+from labeldp.learning.sklearn import UnguardedFitWarning as UnguardedFitWarning  # noqa: PLC0414 (an export)
 from labeldp.learning.torch._losses import BatchLoss, rows_of
 from labeldp.learning.torch._rows import PREDICTED, ReleasedRows, outputs, probabilities, tensor_rows, to_device
 from labeldp.learning.torch._settings import Checkpoint, Machine, TrainingSettings
