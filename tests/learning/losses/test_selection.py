@@ -57,6 +57,15 @@ def test_noise_is_not_fitted(make_channel, randomized):
             assert np.ptp(fit.predict_proba(np.eye(6)), axis=0).max() == 0.0
 
 
+def test_softmax_has_class_shares_to_fall_back_on(make_channel, randomized, monkeypatch):
+    """They are the candidate that stays in doubt, judged with the others."""
+    asked = {}
+    monkeypatch.setattr(_softmax, "best_penalty", lambda *given, **more: asked.update(given=given, **more) or given[1])
+    release = randomized(np.arange(60) % 2, make_channel("response", 2, 60, 1.0), 1)
+    SoftmaxRegression().fit(np.ones((60, 1)), release)
+    assert asked["fallback"] == asked["given"][0][0] == np.inf
+
+
 @pytest.mark.parametrize("wrap", [np.asarray, csr_array])
 @pytest.mark.parametrize("method", ["likelihood", "unbiased", "plain"])
 def test_class_shares_can_be_asked_for(wrap, method, make_channel, randomized):
