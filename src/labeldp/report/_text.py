@@ -441,14 +441,7 @@ def _score_tables(
     if isinstance(scores, NumberScores):
         return _number_scores_text(scores, judged_by)
     table = titled_table(f"{scores.rows:,} rows, by {judged_by}", ["", "estimate", "95 % interval"])
-    of = "" if public else " of released labels"
-    if scores.better is not None:
-        low, value, high = map(_points, (scores.better.low, scores.better.value, scores.better.high))
-        add_row(table, "accuracy above the most common class (points)", value, f"{low} to {high}")
-    if scores.log_loss_gain is not None:
-        add_row(table, "log loss below that of class shares (nats)", *_estimate(scores.log_loss_gain))
-    else:
-        add_row(table, f"log likelihood{of}, gain over class shares (nats)", *_estimate(scores.likelihood_gain))
+    _add_gains(table, scores)
     accuracy = scores.accuracy
     if isinstance(accuracy, Bounds):
         lower, upper = (min(max(end, 0.0), 1.0) for end in (accuracy.lower, accuracy.upper))
@@ -464,8 +457,21 @@ def _score_tables(
     if scores.recall is not None:
         for place, point in list(enumerate(points))[:_SHOWN_CLASSES]:
             add_row(table, f"recall of {point}", *_share(scores.recall[place]))
+    of = "" if public else " of released labels"
     add_row(table, f"log likelihood{of}, gain over uniform guessing (nats)", *_estimate(scores.log_likelihood))
     return [table]
+
+
+def _add_gains(table: Table, scores: ClassScores) -> None:
+    """Rows for the gains over constant predictions."""
+    if scores.better is not None:
+        low, value, high = map(_points, (scores.better.low, scores.better.value, scores.better.high))
+        add_row(table, "accuracy above the most common class (points)", value, f"{low} to {high}")
+    if scores.log_loss_gain is not None:
+        add_row(table, "log loss below that of class shares (nats)", *_estimate(scores.log_loss_gain))
+    else:  # rows have candidates, so labels were released
+        name = "log likelihood of released labels, gain over class shares (nats)"
+        add_row(table, name, *_estimate(scores.likelihood_gain))
 
 
 def _number_scores_text(scores: NumberScores, judged_by: str) -> Parts:
