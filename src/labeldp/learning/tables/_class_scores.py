@@ -51,7 +51,6 @@ from labeldp.learning.metrics import (
     class_weights,
     folds_to_choose_on,
     mean_of_rows,
-    normal_estimate,
     scores,
 )
 from labeldp.learning.sklearn import Calibrator
@@ -119,9 +118,8 @@ def class_scores(
     shares = _shares_of_others(release, place)
     values = _row_scores(release, probabilities, shares)
     gains = {name: mean_of_rows(values[name], _LEVEL, units=sample) for name in values if name in _GAINS}
-    if "better" in gains:  # one more row that the model alone gets right, with chance 1/2, and one that it gets wrong
-        value, error = gains["better"].value, math.hypot(gains["better"].error, 1.0 / len(release))
-        gains["better"] = normal_estimate(value, error, _LEVEL, -1.0, 1.0, sample.free)
+    if "better" in gains:
+        gains["better"] = _one_row_more(gains["better"], len(release))
     named = ClassProbabilities(probabilities, release.space.points)
     found = ClassScores(**{**vars(scores(release, named, folds, sample)), **gains})
     if folds is None:
@@ -133,6 +131,19 @@ def class_scores(
             name: _factor(values[name], np.stack([other[name] for other in others]), folds, sample) for name in values
         }
     return in_folds(found, factors)
+
+
+def _one_row_more(better: Estimate, rows: int) -> Estimate:
+    """A difference of shares with two more half rows: one that the model alone gets right, one that the constant does.
+
+    Where both agree in every row, no difference was seen, but none is not known either (Agresti and Min 2005).
+    """
+    low, high = (
+        math.copysign(math.hypot(end - better.value, 1.96 / rows), side)
+        for end, side in ((better.low, -1.0), (better.high, 1.0))
+    )
+    ends = (min(max(better.value + each, -1.0), 1.0) for each in (low, high))
+    return Estimate(better.value, math.hypot(better.error, 1.0 / rows), *ends)
 
 
 def in_folds(found: S, factors: Mapping[str, float]) -> S:
