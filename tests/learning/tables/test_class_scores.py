@@ -12,7 +12,7 @@ from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release
 from labeldp.learning import metrics
 from labeldp.learning.metrics import Units
 from labeldp.learning.tables import rows_to_show
-from labeldp.learning.tables._class_scores import FACTOR, _factor, class_scores, in_folds
+from labeldp.learning.tables._class_scores import FACTOR, _factor, _shares_of_others, class_scores, in_folds
 from labeldp.learning.tables._folds import _without_pairs
 
 SPACE = Classes(["no", "yes"])
@@ -51,8 +51,6 @@ def test_a_constant_is_chosen_on_other_rows(world):
     codes = release.codes.copy()
     codes[folds == 0] = 1 - codes[folds == 0]
     other = Release(codes, release.channel, SPACE, release.certificate)
-    from labeldp.learning.tables._class_scores import _shares_of_others  # noqa: PLC0415 (here alone)
-
     found, changed = _shares_of_others(release, folds), _shares_of_others(other, folds)
     np.testing.assert_array_equal(found[folds == 0], changed[folds == 0])
     assert np.abs(found - changed)[folds != 0].min() > 0.01
@@ -181,11 +179,14 @@ def test_without_pairs_errors_are_multiplied(world):
 def test_in_doubt_errors_are_those_without_signal(world):
     """Pairs of folds, here such as change nothing, are fitted if labels show that the model is better than shares."""
     predicted, _, release = world
-    folds, plain = np.arange(ROWS) % 5, metrics.scores(release, predicted).accuracy.error
-    for sign, factor in ((1, 1.0), (-1, FACTOR)):
-        each = predicted[:, ::sign]
+    folds = np.arange(ROWS) % 5
+    shares = _shares_of_others(release, folds)
+    nearly = shares + 1e-7 * (predicted - shares)  # constants but for rounding, of which each is a little better
+    for each, factor in ((predicted, 1.0), (predicted[:, ::-1], FACTOR), (nearly, FACTOR)):
         found = class_scores(release, each, folds, without=lambda each=each: np.tile(each, (5, 1, 1)))
+        plain = metrics.scores(release, each).accuracy.error
         assert found.accuracy.error == pytest.approx(factor * plain, rel=1e-3)
+    assert class_scores(release, nearly, folds).likelihood_gain.low > 0.0
 
 
 def test_models_without_pairs_of_folds_saw_neither():

@@ -62,6 +62,7 @@ S = TypeVar("S", bound=Any)
 #: Factor of the errors of cross-validation, where it is not estimated.
 FACTOR = math.sqrt(2.0)
 _LEVEL = 0.95
+_LEAST_LIKELIER = 1.92
 _GAINS = ("likelihood_gain", "better", "log_loss_gain")
 #: Scores that are no means of rows, or bounds of means.
 _NO_MEANS = ("accuracy", "auc", "recall")
@@ -125,12 +126,20 @@ def class_scores(
     if folds is None:
         return found
     factors = dict.fromkeys(values, FACTOR)
-    if without is not None and gains["likelihood_gain"].low > 0.0:
+    if without is not None and _is_clear(gains["likelihood_gain"], len(release)):
         others = [_row_scores(release, each, shares) for each in without()]
         factors = {
             name: _factor(values[name], np.stack([other[name] for other in others]), folds, sample) for name in values
         }
     return in_folds(found, factors)
+
+
+def _is_clear(gain: Estimate, rows: int) -> bool:
+    """True for a gain in likelihood with an interval above zero that is no rounding of two equal constants.
+
+    The labels of all rows together must be likelier by half the 95 % quantile of a chi-squared variable (Wilks 1938).
+    """
+    return gain.low > 0.0 and rows * gain.value > _LEAST_LIKELIER
 
 
 def _one_row_more(better: Estimate, rows: int) -> Estimate:
