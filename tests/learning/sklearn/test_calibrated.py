@@ -91,7 +91,7 @@ def test_few_effective_rows_change_little(logits, randomized):
     release = drawn(softmax(3.0 * logits), randomized, epsilon=0.05)[:50]
     from labeldp.learning.sklearn._calibrated import _fit  # noqa: PLC0415 (without the choice of class shares)
 
-    found = _fit(release, softmax(logits)[:50], 1.0, 1.0)
+    found = _fit(release, softmax(logits)[:50])
     assert abs(found.slope - 1.0) < 0.5
     assert np.abs(found.shifts).max() < 0.5
 

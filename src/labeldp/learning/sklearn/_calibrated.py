@@ -20,7 +20,7 @@ from labeldp.errors import InputError
 from labeldp.learning.features import freeze_arrays, indexable_rows, take_rows
 from labeldp.learning.losses import gain, is_clearly_better, require_release, row_loss
 from labeldp.learning.sklearn._adapter import for_released_labels
-from labeldp.learning.sklearn._lbfgs import softmax
+from labeldp.learning.sklearn._lbfgs import SoftmaxProblem, softmax
 from labeldp.learning.sklearn._soft_labels import MetaEstimator, ProbabilityClassifier, check_released_rows
 from labeldp.privacy import columns_in_order, predicted_columns
 from labeldp.release import Release
@@ -31,7 +31,7 @@ _LEAST = 1e-6
 _VARIANCE = 1.0
 #: Prior variance of the logarithms of class shares: next to nothing, but it keeps a class without rows above zero.
 _SHARES_VARIANCE = 100.0
-_STEEPEST = 20.0
+_STEEPEST, _TOLERANCE = 20.0, 1e-7
 
 
 class UnguardedFitWarning(UserWarning):
@@ -75,14 +75,17 @@ class Calibrator:
             release: Released labels of n rows.
             probabilities: Predictions for these rows in declared order, shape (n, k), by models fitted on others.
         """
-        shares, calibrated = cls.of_shares(release), _fit(release, probabilities, 1.0, _VARIANCE)
+        shares, calibrated = cls.of_shares(release), _fit(release, probabilities)
         better = is_clearly_better(gain(release, calibrated(probabilities)), gain(release, shares(probabilities)))
         return calibrated if better else shares
 
     @classmethod
     def of_shares(cls, release: Release) -> Calibrator:
         """The likeliest class shares of a release, for every row, whatever its prediction."""
-        return _fit(release, np.ones((len(release), release.space.size)), 0.0, _SHARES_VARIANCE)
+        rows, penalty = len(release), 1.0 / (_SHARES_VARIANCE * len(release))
+        nothing, loss = np.empty((rows, 0)), row_loss(release, "likelihood")
+        problem = SoftmaxProblem(nothing, loss, np.ones(rows), release.space.size, 0.0, intercept_l2=penalty)
+        return cls(0.0, problem.fit(tolerance=_TOLERANCE).intercepts)
 
     @property
     def is_constant(self) -> bool:
@@ -219,20 +222,20 @@ def cross_fitted(
     return calibrated
 
 
-def _fit(release: Release, probabilities: Float[np.ndarray, "n k"], slope: float, variance: float) -> Calibrator:
-    """Maximum likelihood with a normal prior around a slope and no shifts; a slope of 0 stays."""
+def _fit(release: Release, probabilities: Float[np.ndarray, "n k"]) -> Calibrator:
+    """Maximum likelihood of slope and shifts, with a normal prior around a slope of 1 and no shifts."""
     logarithms, loss, weights = _logarithms(probabilities), row_loss(release, "likelihood"), np.ones(len(release))
 
     def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
         gradient = point[0] * logarithms + point[1:]
         offsets = point - start
-        value = loss(gradient, weights) + 0.5 * float(offsets @ offsets) / variance
-        slopes = np.array([float(np.vdot(gradient, logarithms)), *gradient.sum(axis=0)]) + offsets / variance
+        value = loss(gradient, weights) + 0.5 * float(offsets @ offsets) / _VARIANCE
+        slopes = np.array([float(np.vdot(gradient, logarithms)), *gradient.sum(axis=0)]) + offsets / _VARIANCE
         return value / len(weights), slopes / len(weights)
 
-    start = np.array([slope, *np.zeros(release.space.size)])
-    bounds = [(0.0, _STEEPEST if slope else 0.0), *[(None, None)] * release.space.size]
-    found = minimize(objective, start, method="L-BFGS-B", jac=True, bounds=bounds, options={"gtol": 1e-7})
+    start = np.array([1.0, *np.zeros(release.space.size)])
+    bounds = [(0.0, _STEEPEST), *[(None, None)] * release.space.size]
+    found = minimize(objective, start, method="L-BFGS-B", jac=True, bounds=bounds, options={"gtol": _TOLERANCE})
     return Calibrator(float(found.x[0]), found.x[1:])
 
 
