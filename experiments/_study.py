@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
@@ -119,6 +120,8 @@ def parser_of(experiment: Experiment) -> argparse.ArgumentParser:
 def main(experiment: Experiment, words: Sequence[str] | None = None) -> None:
     """Read the options, measure what is missing and report; or do the spot check."""
     given = parser_of(experiment).parse_args(words)
+    # Networks are trained as their papers say, without held-out rows, and judged on true labels.
+    warnings.filterwarnings("ignore", "expected as many effective rows as weights")
     given.folder = os.environ.get("LABELDP_DATA")
     if given.draws < 1:
         sys.exit("expected at least one draw")

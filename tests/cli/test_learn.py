@@ -1,5 +1,6 @@
 """Learning from a release on the command line, and judging what came of it."""
 
+import inspect
 import json
 import re
 import shutil
@@ -154,14 +155,24 @@ def test_unknown_and_missing_values_are_predicted(learned):
 
 @pytest.mark.parametrize("model", ["softmax", "boosting"])
 def test_a_unit_is_on_one_side_of_every_split(model, folder, run, tmp_path, monkeypatch):
-    """Rows of one unit do not judge a model that was fitted on others of it, and its column is no feature."""
+    """Rows of one unit do not judge a model that was fitted on others of it, and its column is no feature.
+
+    Scores take them for dependent, on folds and on another release.
+    """
     output = tmp_path / "shared"
     given = {"drop": [], "unit": "family", "ledger": tmp_path / "ledger", "budget": 20.0}
     release_table(folder / "train.parquet", "ill", Classes(["no", "yes"]), 6.0, output, **given)
+    from labeldp.learning.tables import _evaluate as others  # noqa: PLC0415 (and its units)
     from labeldp.learning.tables import _learn as tables  # noqa: PLC0415 (its division of rows is watched)
 
-    seen = []
+    seen, units = [], []
     real = tables.folds_of
+    for module in (tables, others):
+        form = inspect.signature(module.class_scores)
+        noted = lambda *a, judge=module.class_scores, form=form, **more: (  # noqa: E731
+            units.append(form.bind(*a, **more).arguments["units"]) or judge(*a, **more)
+        )
+        monkeypatch.setattr(module, "class_scores", noted)
     monkeypatch.setattr(tables, "folds_of", lambda *given: seen.extend(real(*given)) or iter(seen))
     done = run("learn", output, "--model", model, "--output", tmp_path / "m")
     assert done.code == 0, done.err
@@ -169,6 +180,11 @@ def test_a_unit_is_on_one_side_of_every_split(model, folder, run, tmp_path, monk
     family = patients(ROWS, 1)["family"].to_numpy()
     assert sorted(np.concatenate([held for _, held in seen])) == list(range(ROWS))
     assert all(not set(family[fit]) & set(family[held]) for fit, held in seen)
+    again = {**given, "ledger": tmp_path / "ledger-2"}
+    release_table(folder / "test.parquet", "ill", Classes(["no", "yes"]), 6.0, tmp_path / "shared-2", **again)
+    judged = run("evaluate", tmp_path / "m", tmp_path / "shared-2", "--label", "ill", "--released")
+    assert judged.code == 0, judged.err
+    assert [each.to_pylist() for each in units] == [list(patients(ROWS, seed)["family"]) for seed in (1, 2)]
 
 
 def test_candidates_give_bounds(run, tmp_path):
@@ -183,6 +199,7 @@ def test_candidates_give_bounds(run, tmp_path):
     assert done.code == 0, done.err
     assert set(rows_of(done.out)) == {
         "log likelihood of released labels, gain over uniform guessing (nats)",
+        "log likelihood of released labels, gain over class shares (nats)",
         "accuracy lies between",
     }
 
@@ -380,7 +397,7 @@ def test_a_model_by_descent_is_kept_whole(folder, tmp_path):
     frame = patients(ROWS, 2)
     assert np.array_equal(kept.predict_proba(frame), found.model.predict_proba(frame))
     assert (kept.model, kept.method) == ("convex", "unbiased")
-    assert re.fullmatch(r"coefficients within [0-9.]+ of zero, chosen on released labels", found.setting)
+    assert re.match(r"coefficients within [0-9.]+ of zero, chosen among 6 on released labels; calib", found.setting)
     release = Release.load(folder / "test-shared")
     features = np.arange(2.0 * ROWS).reshape(ROWS, 2) / ROWS
     models = [each.estimator.named_steps["model"] for each in (found.model, kept)]

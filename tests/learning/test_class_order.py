@@ -36,6 +36,7 @@ from labeldp.learning.cells import cluster, cluster_tree
 from labeldp.learning.convex import Ball, ConvexClassifier, fit_interactively
 from labeldp.learning.metrics import scores
 from labeldp.learning.sklearn import (
+    CalibratedClassifier,
     CellClassifier,
     MomentClassifier,
     NeighborsClassifier,
@@ -199,6 +200,11 @@ LEARNERS = {
     "soft labels of releases": (
         ReleasedLabelClassifier,
         by_release(lambda: ReleasedLabelClassifier(LogisticRegression())),
+        1e-2,
+    ),
+    "calibrated": (
+        CalibratedClassifier,
+        by_release(lambda: CalibratedClassifier(SoftmaxRegression(l2=0.01))),
         1e-2,
     ),
     "neighbours": (NeighborsClassifier, by_release(lambda: NeighborsClassifier(k=60)), 1e-6),

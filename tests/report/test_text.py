@@ -28,7 +28,8 @@ from labeldp import (
 )
 from labeldp.bounds import plan
 from labeldp.cli import main
-from labeldp.learning.metrics import Bounds, Estimate, Scores, mean_of_rows
+from labeldp.learning.metrics import Bounds, Estimate, mean_of_rows
+from labeldp.learning.tables import ClassScores
 from labeldp.release.ledger import spent_by_data
 from labeldp.report import ledger_text, plan_text, release_text, scores_text, verdict_text
 
@@ -158,7 +159,8 @@ def test_an_option_that_is_missing_is_a_dash():
 def shares(estimate, **scores):
     """The figures of a printed table by their names, of predictions with this accuracy."""
     loss = mean_of_rows(np.array([0.5, 0.7]), 0.95)
-    text = printed(scores_text(Scores(9, loss, estimate, log_loss=loss, **scores), ["a", "b"], "labels"))
+    found = ClassScores(9, loss, estimate, log_loss=loss, likelihood_gain=loss, **scores)
+    text = printed(scores_text(found, ["a", "b"], "labels"))
     return {
         line[0]: line[1:] for row in text.splitlines() if len(line := [c.strip() for c in row.split("│")[1:-1]]) > 2
     }
@@ -200,7 +202,8 @@ def test_bounds_are_shares():
 
 def test_the_likelihood_says_whose_it_is():
     """It is that of released labels, where they are released; public labels have no other."""
-    each = Scores(9, Estimate(0.1, 0.1, 0.0, 0.2), Estimate(0.5, 0.1, 0.3, 0.7))
+    gain = Estimate(0.1, 0.1, 0.0, 0.2)
+    each = ClassScores(9, gain, Estimate(0.5, 0.1, 0.3, 0.7), likelihood_gain=gain)
     name = "log likelihood of released labels, gain over uniform guessing (nats)"
     assert name in printed(scores_text(each, ["a", "b"], "labels"))
     public = printed(scores_text(each, ["a", "b"], "labels", public=True))

@@ -16,7 +16,7 @@ from labeldp.cli._options import (
     check_no_network_options,
     class_texts,
 )
-from labeldp.cli._terminal import names, notes_on_terminal, progress, show
+from labeldp.cli._terminal import names, notes_on_terminal, printed_warnings, progress, show
 from labeldp.release import tables
 
 
@@ -114,14 +114,15 @@ def stages(
         spending: The ledger and its budget.
         file: How CSV files are written.
     """
-    from labeldp.learning.tables import StagePlan, learn_in_stages  # noqa: PLC0415 (the learners are an extra)
+    from labeldp.learning.tables import StagePlan, learn_in_stages  # noqa: PLC0415, I001 (first, as its extra has all of them)
+    from labeldp.learning.sklearn import UnguardedFitWarning  # noqa: PLC0415
 
     choice = model.choice()
     given = file.of(source)
     table = tables.open_table(given, label.label)
     space = tables.declared_classes(table, class_texts(label.classes), label.missing)
     keep, drop = columns.of(table)
-    with progress() as bar:
+    with printed_warnings(UnguardedFitWarning), progress() as bar:
         staged = learn_in_stages(
             given,
             label.label,

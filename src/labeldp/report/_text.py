@@ -29,8 +29,8 @@ from labeldp.report._parts import (
 )
 
 if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
-    from labeldp.learning.metrics import Bounds, Estimate, Scores
-    from labeldp.learning.tables import Learned, NumberScores, Staged
+    from labeldp.learning.metrics import Bounds, Estimate
+    from labeldp.learning.tables import ClassScores, Learned, NumberScores, Staged
     from labeldp.privacy.accounting import Budget
     from labeldp.release import CombinedGuarantee, TableRelease
     from labeldp.release.folder import Certificate, Draw, Verdict
@@ -45,6 +45,13 @@ _TOO_FEW = "too few rows to tell"
 _UNITS = (
     "labels of units with many rows are noisier, so the model reflects units with few rows more; expect bias towards "
     "these if the labels of the two differ"
+)
+
+#: Least improvement of accuracy whose rows are named.
+_LEAST_SHOWN = 0.01
+_HELD_OUT = (
+    "Choices on released labels cost no privacy, and no row is scored by a model that was fitted or chosen on it. "
+    "Scores are those of models fitted on the other rows alone."
 )
 
 _ONLY_BOUNDS = (
@@ -346,12 +353,14 @@ def learned_text(learned: Learned, output: str) -> Parts:
     lines = name_value_table([*rows, ("output", output)])
     result = sentence(f"Learned {model.model} from {certificate.rows:,} released rows, at no further privacy cost.")
     if learned.scores is None:
-        scores: Parts = [
-            sentence("Exchanged labels cannot show how good the model is: use 'labeldp evaluate' with public labels.")
-        ]
+        gain = "Exchanged labels cannot show how good the model is: use 'labeldp evaluate' with public labels."
+        scores: Parts = []
     else:
-        scores = scores_text(learned.scores, certificate.space.points, learned.judged_by)
-    return [result, Text(), lines, Text(), *scores, *_on_true_rows(learned), Text(), paragraphs(certificate.sentence)]
+        gain = gain_text(learned.scores)
+        scores = [Text(), *_score_tables(learned.scores, certificate.space.points, learned.judged_by, public=False)]
+        scores.append(sentence(_HELD_OUT))
+    end = [*_on_true_rows(learned), Text(), paragraphs(certificate.sentence)]
+    return [sentence(gain), result, Text(), lines, *scores, *end]
 
 
 def _on_true_rows(learned: Learned) -> Parts:
@@ -413,7 +422,52 @@ def staged_text(staged: Staged) -> Parts:
 
 
 def scores_text(
-    scores: Scores | NumberScores, points: Sequence[object], judged_by: str, *, public: bool = False
+    scores: ClassScores | NumberScores, points: Sequence[object], judged_by: str, *, public: bool = False
+) -> Parts:
+    """The gain over a constant prediction, then all scores, each with its 95 % interval."""
+    tables = _score_tables(scores, points, judged_by, public=public)
+    return [sentence(gain_text(scores, public=public)), Text(), *tables]
+
+
+def gain_text(scores: ClassScores | NumberScores, *, public: bool = False) -> str:
+    """The gain of a model over a constant prediction; or that labels do not show one, with the rows that would."""
+    from labeldp.learning.tables import NumberScores  # noqa: PLC0415 (slow to load)
+
+    labels = "these labels" if public else "the released labels"
+    if isinstance(scores, NumberScores):
+        return _verdict(scores.gain, scores.rows, "the mean", labels, "MSE lower by {}", three_digits)
+    if scores.better is None or scores.log_loss_gain is None:
+        gain = f"log likelihood of {labels} higher by {{}} nats"
+        return _verdict(scores.likelihood_gain, scores.rows, "class shares", labels, gain, three_digits)
+    found = _verdict(scores.better, scores.rows, "the most common class", labels, "accuracy {} points", _points)
+    if scores.better.low > 0.0 or scores.log_loss_gain.low <= 0.0:
+        return found
+    gain = "log loss lower by {} nats"
+    return f"{_verdict(scores.log_loss_gain, scores.rows, 'class shares', labels, gain, three_digits)} {found}"
+
+
+def _verdict(gain: Estimate, rows: int, constant: str, labels: str, amount: str, number: Callable[[float], str]) -> str:
+    """One sentence on a gain over a constant prediction, and how many rows would show it."""
+    from labeldp.learning.tables import rows_to_show  # noqa: PLC0415 (slow to load)
+
+    found = f"{amount.format(number(gain.value))} (95 % interval {number(gain.low)} to {number(gain.high)})"
+    if gain.low > 0.0 or gain.high < 0.0:
+        return f"{'Better' if gain.low > 0.0 else 'Worse'} than always predicting {constant}: {found}."
+    shown = f"{labels} do not show that the model is better than always predicting {constant}: {found}."
+    wanted = max(gain.value, _LEAST_SHOWN if number is _points else 0.0)
+    if wanted <= 0.0 or not math.isfinite(gain.error):
+        return shown[:1].upper() + shown[1:]
+    enough = three_digits(max(rows_to_show(rows, gain, wanted), rows))
+    return f"{shown[:1].upper()}{shown[1:]} About {enough} rows would show an improvement of {number(wanted)}."
+
+
+def _points(share: float) -> str:
+    """A difference of shares in percentage points."""
+    return f"{100.0 * share:+.1f}"
+
+
+def _score_tables(
+    scores: ClassScores | NumberScores, points: Sequence[object], judged_by: str, *, public: bool
 ) -> Parts:
     """Scores of predictions on released or public labels, each with its 95 % interval."""
     from labeldp.learning.metrics import Bounds  # noqa: PLC0415 (most commands have no scores to show)
@@ -422,6 +476,7 @@ def scores_text(
     if isinstance(scores, NumberScores):
         return _number_scores_text(scores, judged_by)
     table = titled_table(f"{scores.rows:,} rows, by {judged_by}", ["", "estimate", "95 % interval"])
+    _add_gains(table, scores)
     accuracy = scores.accuracy
     if isinstance(accuracy, Bounds):
         lower, upper = (min(max(end, 0.0), 1.0) for end in (accuracy.lower, accuracy.upper))
@@ -442,6 +497,18 @@ def scores_text(
     return [table]
 
 
+def _add_gains(table: Table, scores: ClassScores) -> None:
+    """Rows for the gains over constant predictions."""
+    if scores.better is not None:
+        low, value, high = map(_points, (scores.better.low, scores.better.value, scores.better.high))
+        add_row(table, "accuracy above the most common class (points)", value, f"{low} to {high}")
+    if scores.log_loss_gain is not None:
+        add_row(table, "log loss below that of class shares (nats)", *_estimate(scores.log_loss_gain))
+    else:  # rows have candidates, so labels were released
+        name = "log likelihood of released labels, gain over class shares (nats)"
+        add_row(table, name, *_estimate(scores.likelihood_gain))
+
+
 def _number_scores_text(scores: NumberScores, judged_by: str) -> Parts:
     """Scores of predicted numbers, in the unit of the label."""
     from labeldp.learning.metrics import Bounds  # noqa: PLC0415
@@ -449,12 +516,12 @@ def _number_scores_text(scores: NumberScores, judged_by: str) -> Parts:
     table = titled_table(f"{scores.rows:,} rows, by {judged_by}", ["", "estimate", "95 % interval"])
     roots = {"root mean squared error (RMSE)": scores.squared_error, "RMSE of predicting the mean": scores.baseline}
     numbers = {
-        "MSE improvement over predicting the mean": scores.gain,
         "share of variance explained (R2)": scores.r2,
         "mean absolute error": scores.absolute_error,
         "mean label": scores.mean,
     }
-    for name, score in (*roots.items(), *numbers.items()):
+    first = {"MSE improvement over predicting the mean": scores.gain}
+    for name, score in (*first.items(), *roots.items(), *numbers.items()):
         if score is not None:
             between = " lies between" if isinstance(score, Bounds) else ""
             add_row(table, name + between, *_number(score, scores.rows, root=name in roots))

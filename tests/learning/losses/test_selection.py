@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 
 from labeldp.learning.losses import best_penalty, splits
-from labeldp.learning.sklearn import SoftmaxRegression
+from labeldp.learning.sklearn import SoftmaxRegression, _softmax
 
 PENALTIES = (10.0, 1.0, 0.1)
 
@@ -28,6 +28,53 @@ def test_in_doubt_the_usual_penalty_stays():
     noise = np.random.default_rng(0).normal(size=(3, 100))
     noise -= noise.mean(axis=1, keepdims=True)
     assert choose(noise + np.array([[-1.0], [0.0], [0.05]])) == 1.0
+
+
+@pytest.mark.parametrize(("mean", "chosen"), [(0.5, 1.0), (0.05, np.inf), (-0.5, np.inf)])
+def test_class_shares_stay_unless_features_clearly_help(mean, chosen):
+    """The usual penalty, or a better one, must exceed class shares by more than the error of the difference."""
+    noise = np.random.default_rng(1).normal(size=100)
+    noise -= noise.mean()
+    gains = np.stack([np.zeros(100), noise + mean - 1.0, noise + mean, noise + mean - 1.0])
+    found = best_penalty((np.inf, *PENALTIES), 1.0, 100, 5, lambda _, held: gains[:, held], fallback=np.inf)
+    assert found == chosen
+
+
+def test_noise_is_not_fitted(make_channel, randomized):
+    """Without signal, class shares are predicted in most of 12 releases; a fit of noise in 16 % at most by design.
+
+    More than 6 have a chance below 1e-3 at 16 %. The words have seeds, so it passes always or never.
+    """
+    random, fits = np.random.default_rng(6), []
+    for seed in range(12):
+        features, codes = random.normal(size=(300, 6)), random.integers(0, 2, 300)
+        release = randomized(codes, make_channel("response", 2, 300, 1.0), seed)
+        fits.append(SoftmaxRegression().fit(features, release))
+    assert sum(np.isfinite(fit.l2_) for fit in fits) <= 6
+    for fit in fits:
+        if np.isinf(fit.l2_):
+            assert not fit.coef_.any()
+            assert np.ptp(fit.predict_proba(np.eye(6)), axis=0).max() == 0.0
+
+
+def test_softmax_has_class_shares_to_fall_back_on(make_channel, randomized, monkeypatch):
+    """They are the candidate that stays in doubt, judged with the others."""
+    asked = {}
+    monkeypatch.setattr(_softmax, "best_penalty", lambda *given, **more: asked.update(given=given, **more) or given[1])
+    release = randomized(np.arange(60) % 2, make_channel("response", 2, 60, 1.0), 1)
+    SoftmaxRegression().fit(np.ones((60, 1)), release)
+    assert asked["fallback"] == asked["given"][0][0] == np.inf
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, csr_array])
+@pytest.mark.parametrize("method", ["likelihood", "unbiased", "plain"])
+def test_class_shares_can_be_asked_for(wrap, method, make_channel, randomized):
+    """An infinite penalty leaves intercepts alone, whatever the form of features and the loss."""
+    features, codes = np.random.default_rng(7).normal(size=(400, 3)), np.repeat([0, 1], [300, 100])
+    release = randomized(codes, make_channel("response", 2, 400, 4.0), 1)
+    found = SoftmaxRegression(method=method, l2=np.inf).fit(wrap(features), release)
+    assert found.coef_.shape == (2, 3)
+    np.testing.assert_allclose(found.predict_proba(features[:1]), [[0.75, 0.25]], atol=0.03)
 
 
 def test_a_penalty_that_was_given_up_is_not_taken():
@@ -66,10 +113,12 @@ def test_the_scale_of_features_does_not_change_what_is_learned(method, make_chan
 
 def test_few_clean_rows_are_penalised_more_by_methods_with_more_noise(make_channel, randomized):
     """The usual penalty of the unbiased loss is that of the likelihood over what a row is worth."""
-    features = np.zeros((50, 2))  # nothing can be learned, so the usual penalty stays
-    channel = make_channel("subset", 8, 50, 0.5)
+    channel, found = make_channel("subset", 8, 50, 0.5), {}
     release = randomized(np.arange(50) % 8, channel, seed=1)
-    found = {m: SoftmaxRegression(method=m).fit(features, release).l2_ for m in ("likelihood", "unbiased", "plain")}
+    for method in ("likelihood", "unbiased", "plain"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_softmax, "best_penalty", lambda _, usual, *__, **___: usual)
+            found[method] = SoftmaxRegression(method=method).fit(np.zeros((50, 2)), release).l2_
     assert found["likelihood"] == pytest.approx(1 / (4 * 50))
     assert found["unbiased"] == found["plain"] > 5 * found["likelihood"]
 

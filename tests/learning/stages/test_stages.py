@@ -248,6 +248,7 @@ def test_a_learner_goes_on_where_it_can():
         assert last.l2 == (learner[-1].l2 if isinstance(learner, list) else 0.01)
 
 
+@pytest.mark.filterwarnings("ignore::labeldp.learning.sklearn.UnguardedFitWarning")
 def test_states_of_networks_are_kept_for_each_stage(tmp_path):
     """A network that keeps its state has a folder for each stage, and a run that is fitted again goes on from these."""
     networks = pytest.importorskip("labeldp.learning.torch")
@@ -261,6 +262,7 @@ def test_states_of_networks_are_kept_for_each_stage(tmp_path):
     assert curator.spent[0] <= 2.0
 
 
+@pytest.mark.filterwarnings("ignore::labeldp.learning.sklearn.UnguardedFitWarning")
 def test_a_network_goes_on_with_the_settings_of_its_stage():
     """Of two networks the second goes on from the weights of the first with its own mixup; after another, anew."""
     networks = pytest.importorskip("labeldp.learning.torch")

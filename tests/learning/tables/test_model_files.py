@@ -1,16 +1,24 @@
 """Files of models: the types they may hold, and what is loaded to save and to open them."""
 
+import dataclasses
 import importlib
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import skops.io
 
-from labeldp.learning.tables import learn, open_model
+from labeldp import Classes, Curator, RandomizedResponse
+from labeldp.errors import InputError
+from labeldp.learning.sklearn import Calibrator, cross_fitted
+from labeldp.learning.tables import _files, learn, open_model
 from labeldp.learning.tables._files import _TRUSTED
-from labeldp.release import public_columns
+from labeldp.learning.tables._folds import folds_of
+from labeldp.release import Release, public_columns
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "command"
 
@@ -50,3 +58,59 @@ def test_a_search_tree_in_a_file_is_not_used(tmp_path):
     assert not np.allclose(model.predict(public_columns(folder)), expected)
     opened = open_model(model.save(tmp_path / "forged.skops"))
     np.testing.assert_array_equal(opened.predict(public_columns(folder)), expected)
+
+
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory):
+    """A release of three classes, not declared in sorted order, and a calibrated model of it."""
+    random = np.random.default_rng(0)
+    codes = random.integers(0, 3, 600)
+    table = pd.DataFrame(np.eye(3)[codes] + random.normal(size=(600, 3)), columns=["x", "y", "z"])
+    labels, space = np.array(["c", "a", "b"])[codes], Classes(["c", "a", "b"])
+    folder = tmp_path_factory.mktemp("calibrated") / "shared"
+    Curator(labels, space).randomize(RandomizedResponse(space, 4.0)).save(folder, table, keep="all", label="kind")
+    return folder, learn(folder, model="convex")
+
+
+def test_a_calibration_is_part_of_a_model(calibrated, tmp_path):
+    """The file keeps it, predictions have it, and a file of an earlier version, which has none, is uncalibrated."""
+    folder, learned = calibrated
+    model, rows = learned.model, public_columns(folder)
+    assert not model.calibrator.is_constant
+    opened = open_model(model.save(tmp_path / "model.skops"))
+    np.testing.assert_array_equal(opened.predict_proba(rows), model.predict_proba(rows))
+    assert "calibrated on released labels (slope " in learned.setting
+    plain = dataclasses.replace(model, calibrator=None)
+    scaled = model.calibrator(plain.predict_proba(rows)[:, [2, 0, 1]])  # in declared order
+    np.testing.assert_allclose(model.predict_proba(rows)[:, [2, 0, 1]], scaled)
+    assert not np.allclose(scaled, plain.predict_proba(rows)[:, [2, 0, 1]])
+    held = skops.io.load(tmp_path / "model.skops", trusted=_TRUSTED)
+    about = json.loads(held["about"])
+    del about["calibrator"]
+    skops.io.dump(held | {"about": json.dumps(about)}, tmp_path / "earlier.skops")
+    np.testing.assert_array_equal(open_model(tmp_path / "earlier.skops").predict_proba(rows), plain.predict_proba(rows))
+
+
+@pytest.mark.parametrize("body", [{"slope": 1.0, "shifts": [0.0]}, {"slope": -1.0, "shifts": [0.0] * 3}, {}, [], "x"])
+def test_a_forged_calibration_is_refused(body, calibrated, tmp_path):
+    """One of other classes, or of other numbers."""
+    path = calibrated[1].model.save(tmp_path / "model.skops")
+    held = skops.io.load(path, trusted=_TRUSTED)
+    forged = json.loads(held["about"]) | {"calibrator": body}
+    skops.io.dump(held | {"about": json.dumps(forged)}, tmp_path / "forged.skops")
+    with pytest.raises(InputError, match="expected a model made by 'labeldp learn'"):
+        open_model(tmp_path / "forged.skops")
+
+
+def test_held_out_predictions_are_calibrated_on_other_folds(calibrated, monkeypatch):
+    """They are what scores are computed from: no row is calibrated by its own label."""
+    folder, learned = calibrated
+    release, seen = Release.load(folder), []
+    real = _files.cross_validated
+    monkeypatch.setattr(_files, "cross_validated", lambda *a, **more: seen.append(more) or real(*a, **more))
+    found = learned.model.held_out_proba(release, public_columns(folder))
+    assert seen == [{"calibrate": True}]
+    plain = dataclasses.replace(learned.model, calibrator=None).held_out_proba(release, public_columns(folder))
+    parts = list(folds_of(len(release), None))
+    np.testing.assert_allclose(found, cross_fitted(release, plain, parts))
+    assert not np.allclose(found, Calibrator.fit(release, plain)(plain))

@@ -16,7 +16,7 @@ from torch import nn
 from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning import metrics
-from labeldp.learning.torch import TorchClassifier, augmentation
+from labeldp.learning.torch import TorchClassifier, UnguardedFitWarning, augmentation
 from labeldp.learning.torch._training import split
 from labeldp.privacy.channels import CandidateChannel, pack
 
@@ -356,3 +356,19 @@ def test_a_network_learns_what_a_prior_says():
     learner = TorchClassifier(lambda: nn.Linear(1, 2), epochs=20, batch_size=20, learning_rate=0.5)
     found = learner.fit(features, release, prior=prior).predict_proba(features)
     np.testing.assert_allclose(found, prior, atol=0.05)
+
+
+def test_a_network_without_a_guard_is_warned_of():
+    """Fewer effective rows than weights are warned of; held-out rows, true labels or a prior are a guard.
+
+    What is warned of depends on the channel and the number of rows alone.
+    """
+    features, space = np.eye(2, dtype=np.float32)[np.arange(200) % 2], Classes(["no", "yes"])
+    release = Curator(np.array(["no", "yes"])[np.arange(200) % 2], space).randomize(RandomizedResponse(space, 0.3))
+    wide = {"module": lambda: nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2)), "epochs": 1}
+    with pytest.warns(UnguardedFitWarning, match="found 4 effective rows for 42 weights and none held out"):
+        TorchClassifier(**wide).fit(features, release)
+    TorchClassifier(**wide, held_out=0.2).fit(features, release)
+    TorchClassifier(**wide).fit(features, release, prior=np.full((200, 2), 0.5))
+    TorchClassifier(**wide).fit(features, Release.public(["no", "yes"] * 100, space))
+    TorchClassifier(lambda: nn.Linear(2, 2, bias=False), epochs=1).fit(features, release)

@@ -28,6 +28,8 @@ from labeldp.learning.tables._network import learner_of, network_of, trained_mod
 from labeldp.learning.torch import NetworkModel  # noqa: E402
 
 torch.set_num_threads(1)
+#: Networks of few rows, to be quick.
+pytestmark = pytest.mark.filterwarnings("ignore::labeldp.learning.torch.UnguardedFitWarning")
 
 SPACE = Classes(["no", "yes"])
 ROWS = 40
@@ -324,3 +326,27 @@ def test_the_rows_that_judge_are_not_fitted_on(shared, monkeypatch):
     whole = Release.load(shared)
     assert set(release.codes) <= set(whole.codes)
     assert rows.dtype == np.int64
+
+
+def test_a_network_of_noise_predicts_class_shares(tmp_path):
+    """Where held-out released labels do not show that a network helps, its file predicts the same for every row.
+
+    They show it by chance in one of forty releases; three in a row have a chance below 2e-5.
+    """
+    random, space = np.random.default_rng(0), Classes(["no", "yes"])
+    table = pa.table({"x": random.normal(size=600), "y": random.normal(size=600)})
+    for attempt in range(3):
+        labels = np.where(random.random(600) < 0.25, "yes", "no")
+        release = Curator(labels, space).randomize(RandomizedResponse(space, 2.0))
+        folder = release.save(tmp_path / f"shared-{attempt}", table.to_pandas(), keep="all", label="ill")
+        learned = learn_network(folder, ModelChoice("torch:mlp", training={"epochs": 2}))
+        if learned.model.calibrator.is_constant:
+            break
+    else:
+        pytest.fail("expected class shares, found a network")
+    assert "replaced by class shares" in learned.setting
+    opened = NetworkModel.load(learned.model.save(tmp_path / "m"))
+    found = opened.predict_proba(table)
+    assert np.ptp(found, axis=0).max() == 0.0
+    assert found[0, 1] < 0.6
+    np.testing.assert_array_equal(found, learned.model.predict_proba(table))

@@ -19,6 +19,8 @@ from labeldp.learning.torch._losses import LabelLoss
 SPACE = Classes(["ham", "jam", "spam"])
 ROWS = 120
 torch.set_num_threads(1)
+#: Networks of few rows, to be quick.
+pytestmark = pytest.mark.filterwarnings("ignore::labeldp.learning.torch.UnguardedFitWarning")
 
 
 def linear(classes):

@@ -1,3 +1,4 @@
+from ._convex_learner import BALLS as BALLS
 from ._descent import Descent as Descent
 from ._descent import FewRowsWarning as FewRowsWarning
 from ._descent import Steps as Steps

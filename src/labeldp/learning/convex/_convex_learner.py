@@ -37,6 +37,8 @@ from labeldp.release import Release, check_same_rows
 
 #: Radii that ``"auto"`` chooses among, relative to the default one, ascending.
 _SHARES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+#: Number of balls that are tried.
+BALLS = len(_SHARES)
 _FOLDS = 5
 
 #: Lower bound on second moments, to avoid division by zero.

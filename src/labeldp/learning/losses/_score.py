@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -63,22 +64,32 @@ def splits(rows: int, folds: int) -> Iterator[tuple[Int[np.ndarray, "a"], Int[np
         yield np.flatnonzero(rest), np.sort(held)
 
 
-def best_penalty(penalties: Sequence[float], usual: float, rows: int, folds: int, judge: Judge) -> float:
+def best_penalty(
+    penalties: Sequence[float], usual: float, rows: int, folds: int, judge: Judge, fallback: float | None = None
+) -> float:
     """The penalty with the best mean gain on held-out rows, if it is clearly better than the default.
 
     With few effective rows the best of many noisy means is often a bad choice. So the default stays unless the gain
-    over it exceeds its standard error.
+    over it exceeds its standard error, and the fallback, a model that fits no noise, unless the result of that does.
 
     Args:
-        penalties: Penalties from the largest to the smallest, the default among them.
+        penalties: Penalties from the largest to the smallest, the default and the fallback among them.
         usual: The default penalty.
         rows: Number of rows.
         folds: Number of folds.
         judge: Function of the rows to fit on and the rows to hold out; it returns the gain of each held-out row under
             each penalty, shape (penalties, held-out rows), and minus infinity under penalties that were given up.
+        fallback: The penalty of class shares, which predicts from no feature; None for no such candidate.
     """
     gains = np.concatenate([judge(fit, held) for fit, held in splits(rows, folds)], axis=1)
-    best = int(np.argmax(gains.mean(axis=1)))
-    over = gains[best] - gains[penalties.index(usual)]
-    error = float(np.std(over)) / np.sqrt(len(over))
-    return penalties[best] if float(np.mean(over)) > error else usual
+    first, best = penalties.index(usual), int(np.argmax(gains.mean(axis=1)))
+    chosen = best if is_clearly_better(gains[best], gains[first]) else first
+    if fallback is None or is_clearly_better(gains[chosen], gains[penalties.index(fallback)]):
+        return penalties[chosen]
+    return fallback
+
+
+def is_clearly_better(gains: Float[np.ndarray, "n"], others: Float[np.ndarray, "n"]) -> bool:
+    """True if the mean gain of rows exceeds that of another model on them by more than the standard error."""
+    over = gains - others
+    return float(np.mean(over)) > float(np.std(over)) / math.sqrt(len(over))

@@ -8,6 +8,7 @@ require_extra("sklearn", "sklearn", "threadpoolctl")
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
+    "CalibratedClassifier",
     "CellClassifier",
     "CellRegressor",
     "MomentClassifier",

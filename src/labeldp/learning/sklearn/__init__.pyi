@@ -4,6 +4,10 @@ from ._adapter import set_stage_checkpoint as set_stage_checkpoint
 from ._adapter import warm_start as warm_start
 from ._answers import CellClassifier as CellClassifier
 from ._answers import SoftLabelClassifier as SoftLabelClassifier
+from ._calibrated import CalibratedClassifier as CalibratedClassifier
+from ._calibrated import Calibrator as Calibrator
+from ._calibrated import UnguardedFitWarning as UnguardedFitWarning
+from ._calibrated import cross_fitted as cross_fitted
 from ._cells import CellRegressor as CellRegressor
 from ._cells import mean_in_cells as mean_in_cells
 from ._lbfgs import SoftmaxProblem as SoftmaxProblem
@@ -29,6 +33,7 @@ from ._soft_labels import ProbabilityClassifier as ProbabilityClassifier
 from ._soft_labels import ScoreClassifier as ScoreClassifier
 from ._soft_labels import SparseInput as SparseInput
 from ._soft_labels import check_released_rows as check_released_rows
+from ._softmax import PENALTIES as PENALTIES
 from ._softmax import ReleasedLabelClassifier as ReleasedLabelClassifier
 from ._softmax import SoftmaxRegression as SoftmaxRegression
 from ._tree import TreeClassifier as TreeClassifier

@@ -26,6 +26,7 @@ from labeldp.learning.losses import (
     clipped_mean,
     decoded_numbers,
     ends_of,
+    is_clearly_better,
     is_decodable,
     is_unbiased,
     label_variance,
@@ -335,8 +336,7 @@ def is_behind(
 def clearly_best(gains: Float[np.ndarray, "m n"]) -> int:
     """The model with the largest mean gain, if the gain over the first exceeds its standard error; else the first."""
     best = int(np.argmax(gains.mean(axis=1)))
-    difference = gains[best] - gains[0]
-    return best if float(difference.mean()) > float(np.std(difference)) / np.sqrt(len(difference)) else 0
+    return best if is_clearly_better(gains[best], gains[0]) else 0
 
 
 def _best_factor(offsets: np.ndarray, numbers: np.ndarray, weights: np.ndarray) -> float:

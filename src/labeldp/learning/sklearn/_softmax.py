@@ -57,6 +57,8 @@ _INTERCEPT_VARIANCE = 100.0
 
 #: Penalties relative to the default one, from the largest to the smallest.
 _PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4)
+#: Number of penalties that are tried, besides that of class shares.
+PENALTIES = len(_PENALTIES)
 _PATIENCE = 2
 
 #: Smallest probability of a class in the initial guess, relative to the average over classes.
@@ -100,9 +102,10 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
         correction: With ``"unbiased"``: the share of the correction, from 0 to 1; less has less variance and more bias.
             If labels are resampled with probability lambda (cluster response), the paper's beta is
             ``beta / (1 - beta) = correction * lambda / (1 - lambda)``; 0 is no correction.
-        l2: Weight of half the squared coefficients beside the mean loss of a row, or ``"auto"``: chosen by the log
-            likelihood of held-out released labels (with ``"plain"`` as if they were true), over a range scaled to
-            the features, the rows and the channel.
+        l2: Weight of half the squared coefficients beside the mean loss of a row; ``inf`` predicts class shares alone;
+            or ``"auto"``: chosen by the log likelihood of held-out released labels (with ``"plain"`` as if they were
+            true), over a range scaled to the features, the rows and the channel. Class shares stay unless these labels
+            clearly show that features help: without signal a fit of noise is worse than they are.
         fit_intercept: True to fit intercepts. They are not penalised, except very slightly with ``"unbiased"``, a loss
             without a minimum if the estimated share of a class is negative.
         tol: Largest entry of the gradient at convergence, for labels without noise. The likelihood of released labels
@@ -115,7 +118,7 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
         classes_: The declared classes.
         coef_: Coefficients, shape (k, d).
         intercept_: Intercepts, shape (k,).
-        l2_: The penalty used.
+        l2_: The penalty used; infinite where class shares are predicted.
         n_iter_: Iterations of the last fit.
 
     Guarantee:
@@ -203,7 +206,7 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
         usual = total_variance(rows.features) / (_LOGIT_VARIANCE * len(release))
         if self.method != "likelihood":  # its curvature is the effective rows per row; that of the others is one
             usual /= float(np.mean(pair_share(release.class_channel.membership)))
-        penalties = [usual * share for share in _PENALTIES]
+        penalties = [math.inf, *(usual * share for share in _PENALTIES)]
 
         def judge(fit_on: np.ndarray, held: np.ndarray) -> np.ndarray:
             part, rest = rows.take(fit_on), rows.take(held)
@@ -218,7 +221,7 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
                     break  # no improvement by the last penalties
             return gains
 
-        return best_penalty(penalties, usual, len(release), min(self.folds, len(release)), judge)
+        return best_penalty(penalties, usual, len(release), min(self.folds, len(release)), judge, fallback=math.inf)
 
     def _gain(self, rows: _TrainingRows, probabilities: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n"]:
         """Log likelihood of held-out released labels; with ``"plain"`` as if they were true."""
@@ -239,9 +242,14 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
 
     def _fit(self, rows: _TrainingRows, l2: float, start: SoftmaxFit | None) -> SoftmaxFit:
         features, loss, weights = rows.losses(self.method, self.correction)
-        penalty = self._intercept_penalty(rows.release)
+        penalty, (_, columns) = self._intercept_penalty(rows.release), features.shape
+        if math.isinf(l2):
+            features, l2 = np.empty((len(weights), 0)), 0.0
         problem = SoftmaxProblem(features, loss, weights, len(self.classes_), l2, self.fit_intercept, penalty)
-        return problem.fit(start, self._tolerance(rows.release), self.max_iter)
+        fit = problem.fit(start, self._tolerance(rows.release), self.max_iter)
+        if len(fit.coefficients) == columns:
+            return fit
+        return SoftmaxFit(np.zeros((columns, len(self.classes_))), fit.intercepts, fit.iterations)
 
 
 @documented_in("labeldp.learning.sklearn")

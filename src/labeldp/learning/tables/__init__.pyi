@@ -1,3 +1,5 @@
+from ._class_scores import ClassScores as ClassScores
+from ._class_scores import rows_to_show as rows_to_show
 from ._clusters import cluster_table as cluster_table
 from ._evaluate import evaluate as evaluate
 from ._files import TableModel as TableModel

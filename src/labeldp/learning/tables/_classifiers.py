@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -12,9 +13,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 
 from labeldp import _checks
-from labeldp.learning.convex import ConvexClassifier
+from labeldp.learning.convex import BALLS, ConvexClassifier
 from labeldp.learning.features import scaling_transformer, tree_transformer
-from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftLabelClassifier, SoftmaxRegression
+from labeldp.learning.sklearn import (
+    PENALTIES,
+    Calibrator,
+    ReleasedLabelClassifier,
+    SoftLabelClassifier,
+    SoftmaxRegression,
+)
 from labeldp.privacy.channels import ClusterChannel
 from labeldp.release import Release
 
@@ -34,6 +41,13 @@ CLUSTERS = "clusters"
 
 #: The default model of classes.
 OF_CLASSES = "softmax"
+
+#: Methods of softmax that maximise a likelihood with class shares as a candidate, quickly; ``plain`` is a baseline.
+_QUICK = ("likelihood", "unbiased", "plain")
+
+#: A prediction without features, and why it was chosen.
+SHARES = "class shares"
+_NO_HELP = "as held-out released labels do not show that features help"
 
 _TREES = 50
 _LEAVES = (8, 31)
@@ -94,13 +108,37 @@ def check_class_model(model: str, method: str | None) -> tuple[str, str | None]:
     return model, method
 
 
-def class_setting(fitted: Pipeline, model: str, best: int) -> str:
-    """Description of the chosen hyperparameters."""
-    exchanged = isinstance(fitted.steps[-1][1], SoftLabelClassifier)
-    chosen = ", chosen on released labels"
-    if model == "boosting":
-        return f"{_TREES} trees of {_LEAVES[best]} leaves" + ("" if exchanged else chosen)
+def is_quick(model: str, method: str) -> bool:
+    """True for a model that is fitted quickly enough to be fitted without each pair of folds too."""
+    return model == OF_CLASSES and method in _QUICK
+
+
+def needs_calibration(model: str, method: str) -> bool:
+    """True for a model without intercepts that maximise a likelihood, unless it is a baseline that ignores noise."""
+    return method != "plain" and not is_quick(model, method)
+
+
+def class_setting(fitted: Pipeline, model: str, best: int, calibrator: Calibrator | None) -> str:
+    """Description of what was chosen, and among how many."""
     last = fitted.steps[-1][1]
+    calibrated = calibration_setting(calibrator)
+    if model == "boosting":
+        chosen = "" if isinstance(last, SoftLabelClassifier) else f", chosen among {len(_LEAVES)} on released labels"
+        return f"{_TREES} trees of {_LEAVES[best]} leaves{chosen}{calibrated}"
     if isinstance(last, ConvexClassifier):
-        return f"coefficients within {last.region_.radius:.3g} of zero{chosen}"
-    return f"l2 {last.l2_:.3g}{chosen}" if hasattr(last, "l2_") else "scikit-learn's usual penalty"
+        radius = f"coefficients within {last.region_.radius:.3g} of zero, chosen among {BALLS} on released labels"
+        return f"{radius}{calibrated}"
+    if not hasattr(last, "l2_"):
+        return f"scikit-learn's usual penalty{calibrated}"
+    if math.isinf(last.l2_):
+        return f"{SHARES}, {_NO_HELP}"
+    return f"l2 {last.l2_:.3g}, chosen among {PENALTIES} and {SHARES} on released labels"
+
+
+def calibration_setting(calibrator: Calibrator | None) -> str:
+    """Description of a calibration, or of the class shares in the place of a model; empty without one."""
+    if calibrator is None:
+        return ""
+    if calibrator.is_constant:
+        return f"; replaced by {SHARES}, {_NO_HELP}"
+    return f"; calibrated on released labels (slope {calibrator.slope:.2g}), {SHARES} being the alternative"

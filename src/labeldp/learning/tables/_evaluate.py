@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from labeldp.errors import InputError, LabelError
 from labeldp.learning.features import KINDS
-from labeldp.learning.metrics import Scores, scores
+from labeldp.learning.tables._class_scores import ClassScores, class_scores
 from labeldp.learning.tables._files import TableModel
 from labeldp.learning.tables._folds import unit_of, units_in
 from labeldp.learning.tables._regressors import NumberScores, number_scores
@@ -32,7 +32,7 @@ def evaluate(
     public: bool,
     images: Images | None = None,
     image_column: str | None = None,
-) -> Scores | NumberScores:
+) -> ClassScores | NumberScores:
     """Evaluate a model on a table.
 
     Intervals take rows of one privacy unit as dependent, if the release kept the column of its unit.
@@ -78,11 +78,13 @@ def evaluate(
             raise InputError(f"expected images that the column {image_column!r} names, found none (--images)")
         if isinstance(model, TableModel) and model.of_numbers:
             return number_scores(labels, model.predict(table), units=units)
-        return scores(labels, ClassProbabilities.of(model, table), units=units)
-    if isinstance(model, TableModel):
+        probabilities = ClassProbabilities.of(model, table)
+    elif isinstance(model, TableModel):
         raise InputError("expected no images for a model of columns, found some; leave them out")
-    pixels = images.of_rows(len(labels), image_names(table, image_column))
-    return scores(labels, ClassProbabilities(model.predict_proba(table, pixels), model.classes_), units=units)
+    else:
+        pixels = images.of_rows(len(labels), image_names(table, image_column))
+        probabilities = ClassProbabilities(model.predict_proba(table, pixels), model.classes_)
+    return class_scores(labels, probabilities.in_order(model.space.points), units=units)
 
 
 def image_names(table: pa.Table, column: str | None) -> list[object] | None:

@@ -27,7 +27,7 @@ from labeldp.learning.features import (
     is_network,
     write_new_file,
 )
-from labeldp.learning.sklearn import NeighborsRegressor
+from labeldp.learning.sklearn import Calibrator, NeighborsRegressor
 from labeldp.learning.tables._classifiers import OF_CLASSES, estimators_of
 from labeldp.learning.tables._folds import cross_validated, enough_rows, folds_of, unit_of, units_in
 from labeldp.learning.tables._regressors import number_estimators
@@ -87,6 +87,7 @@ class TableModel:
         certificate: Certificate of the release that it was learned from, whose guarantee covers the model.
         corrected: Whether it was corrected, by means of the generator, to predict from true features although those of
             the release were resampled; else it predicts from features as they were released.
+        calibrator: Calibration of its probabilities by held-out released labels; None where it needs none.
     """
 
     estimator: Any
@@ -95,6 +96,7 @@ class TableModel:
     method: str
     certificate: Certificate
     corrected: bool = False
+    calibrator: Calibrator | None = None
 
     @property
     def space(self) -> LabelSpace:
@@ -127,6 +129,8 @@ class TableModel:
         if self.of_numbers:
             raise InputError("expected a model of classes for probabilities, found one of numbers; use predict")
         declared = predicted_columns(self.estimator, frame_of(pa.table(table), self.columns), self.space)
+        if self.calibrator is not None:
+            declared = self.calibrator(declared)
         return columns_in_order(declared, self.space.points, self.classes_)
 
     def predict(self, table: object) -> np.ndarray:
@@ -169,7 +173,8 @@ class TableModel:
             estimators = [corrected(each, self.method, generator, self.columns) for each in estimators]
         parts = list(folds_of(len(release), units_in(columns, unit)))
         frame = frame_of(columns, self.columns)
-        return cross_validated(estimators, frame, release, parts, lambda *_: None)[0]
+        calibrate = self.calibrator is not None
+        return cross_validated(estimators, frame, release, parts, lambda *_: None, calibrate=calibrate).predicted
 
     def save(self, path: str | Path) -> Path:
         """Write the model to a file that does not exist yet, with skops: opening it loads only the types it needs.
@@ -183,6 +188,7 @@ class TableModel:
             "columns": [{"name": name, "kind": kind} for name, kind in self.columns.items()],
             "certificate": json.loads(self.certificate.to_json()),
             "corrected": self.corrected,
+            "calibrator": None if self.calibrator is None else self.calibrator.plain(),
         }
         held = {"about": _FORMAT.description(about), "estimator": self.estimator}
         return write_new_file(Path(path), lambda file: _skops_io().dump(held, file))
@@ -211,7 +217,8 @@ class TableModel:
             columns = {column["name"]: column["kind"] for column in about["columns"]}
             certificate = Certificate.from_json(json.dumps(about["certificate"]))
             parts = (about["model"], about["method"], certificate, about.get("corrected", False) is True)
-            model = cls(held["estimator"], MappingProxyType(columns), *parts)
+            calibrator = Calibrator.from_plain(about.get("calibrator"), certificate.space.size)
+            model = cls(held["estimator"], MappingProxyType(columns), *parts, calibrator)
             make = _number_candidates if model.of_numbers else estimators_of
             if _types(model.estimator) != _types(make(columns, model.model, model.method)[0]):
                 raise KeyError("estimator")  # learn makes no such pipeline

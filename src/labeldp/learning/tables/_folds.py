@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,7 @@ from labeldp.errors import InputError
 from labeldp.learning.convex import FewRowsWarning
 from labeldp.learning.losses import gain
 from labeldp.learning.metrics import gains_of
-from labeldp.learning.sklearn import clearly_best
+from labeldp.learning.sklearn import Calibrator, clearly_best
 from labeldp.learning.tables._regressors import is_behind_first
 from labeldp.privacy import predicted_columns
 from labeldp.release import Release
@@ -70,43 +73,105 @@ def one_part(rows: int, units: pa.ChunkedArray | None) -> tuple[np.ndarray, np.n
     return next(folds_of(rows, units, _TENTH))
 
 
+@dataclass(frozen=True, eq=False)
+class CrossValidation:
+    """Predictions of rows by models that were fitted on other folds, and the choices made on them.
+
+    Attributes:
+        predicted: Predicted numbers of n rows, or probabilities in declared order, shape (n, k). The model of a fold,
+            and its calibration, are chosen on the other folds, so that the choice hardly depends on the row.
+        folds: The fold of each row.
+        best: Index of the best estimator on all rows.
+        calibrator: Calibration of the best estimator, by all rows; None without one.
+        without: Function that fits models without each pair of folds, and returns for each fold the predictions by
+            models that were fitted neither on it nor on the row's own fold, for ``class_scores``; None if that is slow.
+    """
+
+    predicted: Float[np.ndarray, "n ..."]
+    folds: Int[np.ndarray, "n"]
+    best: int
+    calibrator: Calibrator | None = None
+    without: Callable[[], Float[np.ndarray, "folds n k"]] | None = None
+
+
 def cross_validated(
     estimators: Sequence[Any],
     frame: Any,
     release: Release,
     parts: Sequence[tuple[np.ndarray, np.ndarray]],
     report: Progress,
+    *,
     numbers: bool = False,
-) -> tuple[Float[np.ndarray, "n ..."], int]:
-    """Out-of-fold predictions of each row by the best estimator, and the index of the best one on all rows.
+    calibrate: bool = False,
+    pairs: bool = False,
+) -> CrossValidation:
+    """Predict each row by models that were fitted on other folds.
 
-    Probabilities are in declared order.
-
-    In each fold the estimator is the one that is best on the other folds, so that the choice hardly depends on the
-    held-out rows. A regressor that is behind the first one on the first fold is not fitted on the others.
+    Args:
+        estimators: The candidates. A regressor that is behind the first one on the first fold is not fitted on the
+            others.
+        frame: Features of the n rows.
+        release: Their released labels.
+        parts: Rows to fit on and held-out rows of each fold.
+        report: Called with the name of the work, the number of fits done, and the number of all fits.
+        numbers: True for regressors.
+        calibrate: True to calibrate probabilities, or to replace them by class shares, which stay in doubt.
+        pairs: True for a single estimator that is quickly fitted without each pair of folds too, so that
+            ``class_scores`` can estimate the error of cross-validation.
     """
     shape = (len(release),) if numbers else (len(release), release.space.size)
     predicted = np.empty((len(estimators), *shape))
-    fits = 0
+    folds = fold_numbers(parts, len(release))
+    fits, total = 0, len(estimators) * len(parts) + 1
     for place, estimator in enumerate(estimators):
         for fit, held in parts:
-            report("learn", fits, len(estimators) * len(parts) + 1)
-            with warnings.catch_warnings():  # the fit on all rows warns again
-                warnings.simplefilter("ignore", FewRowsWarning)
-                fitted = clone(estimator).fit(frame.iloc[fit], release[fit])
-            rows = frame.iloc[held]
-            predicted[place, held] = fitted.predict(rows) if numbers else predicted_columns(fitted, rows, release.space)
+            report("learn", fits, total)
+            predicted[place, held] = _predictions(estimator, frame, release, fit, held, numbers=numbers)
             fits += 1
             if numbers and place > 0 and fit is parts[0][0] and is_behind_first(release, predicted, place, held):
                 predicted[place] = predicted[0]
                 break
-    report("learn", fits, fits + 1)
     gain_of, choose = (gains_of, clearly_best) if numbers else (gain, _best)
     gains = np.stack([gain_of(release, each) for each in predicted])
     chosen = np.empty(predicted.shape[1:])
     for fit, held in parts:
-        chosen[held] = predicted[choose(gains[:, fit]), held]
-    return chosen, choose(gains)
+        best = predicted[choose(gains[:, fit])]
+        chosen[held] = Calibrator.fit(release[fit], best[fit])(best[held]) if calibrate else best[held]
+    report("learn", fits, fits + 1)
+    best = choose(gains)
+    calibrator = Calibrator.fit(release, predicted[best]) if calibrate else None
+    without = partial(_without_pairs, estimators[0], frame, release, folds, chosen) if pairs else None
+    return CrossValidation(chosen, folds, best, calibrator, without)
+
+
+def _without_pairs(
+    estimator: Any, frame: Any, release: Release, folds: Int[np.ndarray, "n"], predicted: Float[np.ndarray, "n k"]
+) -> Float[np.ndarray, "folds n k"]:
+    """For each fold, predictions of rows by copies fitted neither on it nor on the row's own fold."""
+    count = int(folds.max()) + 1
+    without = np.repeat(predicted[None], count, axis=0)
+    for first, second in combinations(range(count), 2):
+        fit, held = (np.flatnonzero(np.isin(folds, (first, second), invert=apart)) for apart in (True, False))
+        found, own = _predictions(estimator, frame, release, fit, held), folds[held] == first
+        without[second, held[own]], without[first, held[~own]] = found[own], found[~own]
+    return without
+
+
+def _predictions(
+    estimator: Any,
+    frame: Any,
+    release: Release,
+    fit: Int[np.ndarray, "_"],
+    held: Int[np.ndarray, "_"],
+    *,
+    numbers: bool = False,
+) -> Float[np.ndarray, "m ..."]:
+    """Predictions of held-out rows by a copy that was fitted on others."""
+    with warnings.catch_warnings():  # the fit on all rows warns again
+        warnings.simplefilter("ignore", FewRowsWarning)
+        fitted = clone(estimator).fit(frame.iloc[fit], release[fit])
+    rows = frame.iloc[held]
+    return np.asarray(fitted.predict(rows)) if numbers else predicted_columns(fitted, rows, release.space)
 
 
 def _best(gains: Float[np.ndarray, "m n"]) -> int:

@@ -17,8 +17,9 @@ from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.learning.features import Images, columns_of, frame_of, points_of, read_images
 from labeldp.learning.losses import decoded_numbers, is_decodable
-from labeldp.learning.metrics import Estimate, Scores, scores
+from labeldp.learning.metrics import Estimate, Scores
 from labeldp.learning.sklearn import noise_ratio
+from labeldp.learning.tables._class_scores import FACTOR, ClassScores, class_scores, in_folds
 from labeldp.learning.tables._classifiers import (
     CLUSTERS,
     EXCHANGED,
@@ -28,13 +29,14 @@ from labeldp.learning.tables._classifiers import (
     class_method,
     class_setting,
     estimators_of,
+    is_quick,
+    needs_calibration,
 )
 from labeldp.learning.tables._files import TableModel
 from labeldp.learning.tables._folds import (
     Progress,
     cross_validated,
     enough_rows,
-    fold_numbers,
     folds_of,
     unit_of,
     units_in,
@@ -50,7 +52,7 @@ from labeldp.learning.tables._regressors import (
 from labeldp.learning.tables._resampled import accuracy_of_true_rows, check_generator, corrected
 from labeldp.mechanisms.queries import FlippedLabels
 from labeldp.mechanisms.resampling import Generator
-from labeldp.privacy import ClassProbabilities, Interval
+from labeldp.privacy import Interval
 from labeldp.release import Answer, Release, clusters_in, is_answer, public_columns
 
 __all__ = ["Images", "Scores", "points_of", "read_images"]  # documented here, defined elsewhere
@@ -60,6 +62,9 @@ if TYPE_CHECKING:  # PyTorch is an extra of its own
 
 #: The default model of numeric labels, which chooses among others.
 _AUTO = "auto"
+#: Factors of the errors of numbers over folds: of those scores in which the noise of fits is not small beside that of
+#: labels, as it is in squared errors.
+_OF_NUMBERS = MappingProxyType({"gain": FACTOR, "r2": FACTOR})
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +94,10 @@ class Learned:
 
     Attributes:
         model: The model, fitted on all rows.
-        scores: Scores of such a model by cross-validation on released labels; None after peer exchange, where labels
-            are not those of their rows.
+        scores: Scores of such a model by cross-validation on released labels: estimates of the mean expected score of
+            the models of the folds, which are fitted on four fifths of the rows, with errors for that (see
+            ``class_scores``); the model itself, of all rows, is as good or slightly better. None after peer exchange,
+            where labels are not those of their rows.
         left_out: Public columns that were not used, with reasons.
         setting: Hyperparameters chosen on released labels.
         judged_by: Origin of the scores.
@@ -100,7 +107,7 @@ class Learned:
     """
 
     model: TableModel | NetworkModel
-    scores: Scores | NumberScores | None
+    scores: ClassScores | NumberScores | None
     left_out: Mapping[str, str]
     setting: str
     judged_by: str = "five-fold cross-validation on released labels"
@@ -134,8 +141,10 @@ def learn(
         progress: Called with the name of the work, the number of fits done, and the number of all fits.
 
     Returns:
-        The model fitted on all rows, and its cross-validated scores. Hyperparameters are chosen on released labels; no
-        row is scored by a model that was fitted on it, nor, if the unit's column was kept, on its unit.
+        The model fitted on all rows, and its cross-validated scores. Hyperparameters are chosen, and probabilities
+        calibrated, on released labels, and where these do not show that features help the model predicts class shares;
+        ``"plain"``, a baseline, is neither calibrated nor, but for softmax, replaced. No row is scored by a model that
+        was fitted, chosen or calibrated on it, nor, if the unit's column was kept, on its unit.
 
     Guarantee:
         Whatever is learned from a release is covered by the release's guarantee, at no further cost.
@@ -178,19 +187,39 @@ def learn(
         names = [model] * len(estimators)
         if generator is not None:
             estimators = [corrected(each, method, generator, columns) for each in estimators]
-    parts = list(folds_of(len(release), units_in(table, unit)))
-    predicted, best = cross_validated(estimators, frame, release, parts, report, numbers=of_numbers)
-    folds = fold_numbers(parts, len(release))
+    units = units_in(table, unit)
+    parts = list(folds_of(len(release), units))
+    of_classes = not of_numbers and generator is None
+    found = cross_validated(
+        estimators,
+        frame,
+        release,
+        parts,
+        report,
+        numbers=of_numbers,
+        calibrate=of_classes and needs_calibration(model, method),
+        pairs=of_classes and is_quick(model, method),
+    )
+    best = found.best
     fitted = estimators[best].fit(frame, release)
-    on_true = None if generator is None else accuracy_of_true_rows(fitted, release, predicted)
+    on_true = None if generator is None else accuracy_of_true_rows(fitted, release, found.predicted)
     fitted = fitted if generator is None else fitted.estimator_
+    learned = TableModel(
+        fitted,
+        MappingProxyType(columns),
+        names[best],
+        method,
+        certificate,
+        corrected=generator is not None,
+        calibrator=found.calibrator,
+    )
     return Learned(
-        TableModel(fitted, MappingProxyType(columns), names[best], method, certificate, generator is not None),
-        number_scores(release, predicted, folds)
+        learned,
+        in_folds(number_scores(release, found.predicted, found.folds, units), _OF_NUMBERS)
         if of_numbers
-        else scores(release, ClassProbabilities(predicted, release.space.points), folds),
+        else class_scores(release, found.predicted, found.folds, units, found.without),
         MappingProxyType(left_out),
-        number_setting(fitted) if of_numbers else class_setting(fitted, model, best),
+        number_setting(fitted, names) if of_numbers else class_setting(fitted, model, best, found.calibrator),
         corrected=generator is not None,
         true_accuracy=on_true,
     )
@@ -216,4 +245,4 @@ def _learn_from_peers(
     (estimator, *_) = estimators_of(columns, model, EXCHANGED)
     fitted = estimator.fit(frame_of(table, columns), answer, model__cells=cells)
     learned = TableModel(fitted, MappingProxyType(columns), model, EXCHANGED, answer.certificate)
-    return Learned(learned, None, MappingProxyType(left_out), class_setting(fitted, model, 0))
+    return Learned(learned, None, MappingProxyType(left_out), class_setting(fitted, model, 0, None))

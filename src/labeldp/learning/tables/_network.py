@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -13,11 +14,21 @@ import pyarrow as pa
 from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, columns_of, frame_of
-from labeldp.learning.metrics import scores
+from labeldp.learning.sklearn import Calibrator, cross_fitted
+from labeldp.learning.tables._class_scores import class_scores
+from labeldp.learning.tables._classifiers import calibration_setting
 from labeldp.learning.tables._evaluate import image_names
-from labeldp.learning.tables._folds import Progress, enough_rows, one_part, unit_of, units_in
+from labeldp.learning.tables._folds import FOLDS, Progress, enough_rows, folds_of, one_part, unit_of, units_in
 from labeldp.learning.tables._learn import Learned, ModelChoice
-from labeldp.learning.torch import ENCODERS, NETWORK_METHODS, PREFIX, Network, NetworkModel, TorchClassifier
+from labeldp.learning.torch import (
+    ENCODERS,
+    NETWORK_METHODS,
+    PREFIX,
+    Network,
+    NetworkModel,
+    TorchClassifier,
+    UnguardedFitWarning,
+)
 from labeldp.privacy import ClassProbabilities
 from labeldp.release import Release, is_answer, public_columns
 from labeldp.release.folder import Certificate
@@ -104,9 +115,11 @@ def learner_of(network: Network, choice: ModelChoice, report: Progress | None = 
     )
 
 
-def trained_model(network: Network, learner: TorchClassifier, certificate: Certificate) -> NetworkModel:
+def trained_model(
+    network: Network, learner: TorchClassifier, certificate: Certificate, calibrator: Calibrator | None = None
+) -> NetworkModel:
     """The trained network of a learner, with the certificate of its release."""
-    return NetworkModel(network, learner.module_.cpu(), learner.method, certificate)
+    return NetworkModel(network, learner.module_.cpu(), learner.method, certificate, calibrator)
 
 
 def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress | None = None) -> Learned:
@@ -118,7 +131,8 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
         progress: Called with the name of the work, the number of epochs done, and the number of all epochs.
 
     Returns:
-        The model, and its scores on released labels of held-out rows.
+        The model, calibrated on released labels of held-out rows, and its scores on them; where these labels do not
+        show that it helps it predicts class shares. No row is scored by a calibration that was fitted on it.
 
     Guarantee:
         Whatever is learned from a release is covered by the release's guarantee, at no further cost.
@@ -134,13 +148,20 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
     unit = unit_of(certificate)
     table = table if table.column_names else pa.table({"": pa.nulls(len(release))})  # so that it has rows
     network, inputs, left_out = network_of(choice, release.space.size, table, unit)
-    fit, held = one_part(len(release), units_in(table, unit))
-    learner = learner_of(network, choice, progress).fit(inputs[fit], release[fit])
-    held_out_scores = scores(release[held], ClassProbabilities.of(learner, inputs[held]))
+    units = units_in(table, unit)
+    fit, held = one_part(len(release), units)
+    with warnings.catch_warnings():  # the held-out tenth guards against noise
+        warnings.simplefilter("ignore", UnguardedFitWarning)
+        learner = learner_of(network, choice, progress).fit(inputs[fit], release[fit])
+    judged, others = release[held], None if units is None else units.take(held)
+    predicted, calibrator = ClassProbabilities.of(learner, inputs[held]).in_order(release.space.points), None
+    if learner.method != "plain" and (len(held) if others is None else len(others.unique())) >= FOLDS:
+        calibrator = Calibrator.fit(judged, predicted)
+        predicted = cross_fitted(judged, predicted, folds_of(len(held), others))
     return Learned(
-        trained_model(network, learner, certificate),
-        held_out_scores,
+        trained_model(network, learner, certificate, calibrator),
+        class_scores(judged, predicted, units=others),
         MappingProxyType(left_out),
-        f"{learner.n_iter_} epochs",
+        f"{learner.n_iter_} epochs{calibration_setting(calibrator)}",
         _JUDGED_BY,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +14,7 @@ from labeldp import _checks
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning import metrics
-from labeldp.learning.convex import ConvexRegressor
+from labeldp.learning.convex import BALLS, ConvexRegressor
 from labeldp.learning.features import scaling_transformer, tree_transformer
 from labeldp.learning.losses import decoded_numbers, is_decodable, is_unbiased, require_numeric_labels
 from labeldp.learning.metrics import (
@@ -155,16 +155,17 @@ def check_number_model(model: str, method: str | None, release: Release) -> str:
     return method
 
 
-def number_setting(fitted: Pipeline) -> str:
-    """Description of the hyperparameters chosen on released labels."""
-    last = fitted.steps[-1][1]
+def number_setting(fitted: Pipeline, names: Sequence[str]) -> str:
+    """Description of what was chosen, among models of some names."""
+    last, chosen = fitted.steps[-1][1], "chosen on released labels"
     if isinstance(last, NeighborsRegressor):
-        return f"{last.k_:,} neighbours, chosen on released labels"
+        return f"{last.k_:,} neighbours, {chosen}"
     if isinstance(last, ConvexRegressor):
-        return f"coefficients within {last.region_.radius:.3g} of zero, chosen on released labels"
+        return f"coefficients within {last.region_.radius:.3g} of zero, chosen among {BALLS} on released labels"
     shrinkage = f"{1.0 - last.share_:.0%}"
     amount = "no shrinkage" if shrinkage == "0%" else f"{shrinkage} shrinkage"
-    return f"{amount} towards the mean, chosen on released labels"
+    among = f"the model among {len(names)} ({', '.join(names)}) and " if len(names) > 1 else ""
+    return f"{amount} towards the mean; {among}the shrinkage {chosen}"
 
 
 def is_behind_first(release: Release, predicted: Float[np.ndarray, "m n"], place: int, held: np.ndarray) -> bool:

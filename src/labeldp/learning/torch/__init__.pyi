@@ -16,3 +16,4 @@ from ._rows import ReleasedRows as ReleasedRows
 from ._settings import TrainingSettings as TrainingSettings
 from ._settings import SCHEDULES as SCHEDULES
 from ._training import Run as Run
+from ._training import UnguardedFitWarning as UnguardedFitWarning

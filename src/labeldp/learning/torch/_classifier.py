@@ -37,7 +37,15 @@ from labeldp.learning.torch._rows import (
     weight_dtype,
 )
 from labeldp.learning.torch._settings import SCHEDULES, Checkpoint, Machine, Schedule, SingleDevice, TrainingSettings
-from labeldp.learning.torch._training import HeldOut, Progress, Run, seeded_random_state, split, train
+from labeldp.learning.torch._training import (
+    HeldOut,
+    Progress,
+    Run,
+    check_guard,
+    seeded_random_state,
+    split,
+    train,
+)
 from labeldp.privacy import columns_in_order
 from labeldp.release import Release, check_same_rows
 
@@ -76,7 +84,8 @@ class TorchClassifier(ProbabilityClassifier):
         augment: A function that changes a batch of images in training, such as ``augmentation()``.
         averaging: Decay of averaged weights, which then replace the last ones, such as 0.999; 0 for no averaging.
         held_out: Share of rows that are not fitted on; the result has the weights of the epoch in which their released
-            labels are likeliest.
+            labels are likeliest. Without such rows nothing keeps a network with more weights than the release has
+            effective rows from fitting noise, which is an ``UnguardedFitWarning``; ``CalibratedClassifier`` guards too.
         patience: Number of epochs without improvement after which training stops; None for no early stopping.
         warm_start: Whether ``fit`` continues from the weights of the last fit.
         checkpoint: A folder in which the state is saved after each epoch, and from which an interrupted training is
@@ -213,6 +222,8 @@ class TorchClassifier(ProbabilityClassifier):
                     f"expected batches with a row for each of {machine.num_processes} processes, found fewer"
                 )
             _check_outputs(run, len(declared))
+            if judged is None and prior is None:
+                check_guard(module, release)
             trained = train(run, checkpoint, self.report)
         self._set_classes(release.space)
         self.outputs_, self.module_, self.history_ = declared, trained, run.history

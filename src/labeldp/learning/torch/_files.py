@@ -32,6 +32,7 @@ from labeldp.learning.features import (
     frame_of,
     write_new_file,
 )
+from labeldp.learning.sklearn import Calibrator
 from labeldp.learning.torch._losses import NETWORK_METHODS
 from labeldp.learning.torch._networks import NETWORKS
 from labeldp.learning.torch._rows import predicted_rows
@@ -124,12 +125,14 @@ class NetworkModel:
         module: The trained network, in evaluation mode; its outputs are in declared order.
         method: Training method.
         certificate: Certificate of the release that it was learned from, whose guarantee covers the model.
+        calibrator: Calibration of its probabilities by held-out released labels; None without one.
     """
 
     network: Network
     module: nn.Module
     method: str
     certificate: Certificate
+    calibrator: Calibrator | None = None
 
     @property
     def space(self) -> LabelSpace:
@@ -169,7 +172,10 @@ class NetworkModel:
         frame = frame_of(pa.table(table), self.columns) if self.columns else pd.DataFrame()
         features = self.network.encoder.features(frame, images)
         device = next(self.module.parameters()).device
-        return predicted_rows(self.module, features, self.space.size, device)[:, self.space.sorted_codes]
+        declared = predicted_rows(self.module, features, self.space.size, device)
+        if self.calibrator is not None:
+            declared = self.calibrator(declared)
+        return declared[:, self.space.sorted_codes]
 
     def predict(self, table: object, images: np.ndarray | None = None) -> np.ndarray:
         """The most likely true class of each row."""
@@ -185,6 +191,7 @@ class NetworkModel:
             "network": self.network.plain(),
             "method": self.method,
             "certificate": json.loads(self.certificate.to_json()),
+            "calibrator": None if self.calibrator is None else self.calibrator.plain(),
         }
         weights = {name: value.detach().cpu().contiguous() for name, value in self.module.state_dict().items()}
         return write_new_file(Path(path), lambda file: save_file(weights, file, {_HEADER: _FORMAT.description(about)}))
@@ -209,7 +216,8 @@ class NetworkModel:
                 raise ValueError("the parts of the file contradict each other")
             module = network.module("meta")
             module.load_state_dict(_weights_of(opened, module), assign=True)
-        return cls(network, module.requires_grad_(requires_grad=False).eval(), about["method"], certificate)
+            calibrator = Calibrator.from_plain(about.get("calibrator"), network.classes)
+        return cls(network, module.requires_grad_(requires_grad=False).eval(), about["method"], certificate, calibrator)
 
 
 class _ScaledImages(nn.Module):

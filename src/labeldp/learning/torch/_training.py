@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,9 +23,11 @@ from labeldp._threads import blocks
 from labeldp.errors import InputError, VerificationError
 from labeldp.learning.features import row_count
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, gain
+from labeldp.learning.sklearn import UnguardedFitWarning as UnguardedFitWarning  # noqa: PLC0414 (an export)
 from labeldp.learning.torch._losses import BatchLoss, rows_of
 from labeldp.learning.torch._rows import PREDICTED, ReleasedRows, outputs, probabilities, tensor_rows, to_device
 from labeldp.learning.torch._settings import Checkpoint, Machine, TrainingSettings
+from labeldp.privacy.channels import pair_share
 from labeldp.release import Release
 
 Progress = Callable[[str, int, int], None]
@@ -280,6 +283,25 @@ def train(run: Run, checkpoint: Checkpoint | None, report: Progress | None) -> n
     if report is not None:
         report("epoch", epochs, epochs)
     return run.result()
+
+
+def check_guard(module: nn.Module, release: Release) -> None:
+    """Warn if labels are so few and noisy that a network without held-out rows can fit their noise.
+
+    The rule of thumb: fewer effective rows than trained weights. It reads the channel and the number of rows alone.
+    """
+    if release.is_public:
+        return
+    rows = len(release) * float(np.mean(pair_share(release.class_channel.membership)))
+    weights = sum(each.numel() for each in module.parameters() if each.requires_grad)
+    if rows < weights:
+        warnings.warn(
+            f"expected as many effective rows as weights, or held-out rows, found {rows:,.0f} effective rows for "
+            f"{weights:,} weights and none held out: nothing keeps the network from fitting the noise of labels, by "
+            "which it may predict worse than class shares; set held_out=0.1, or use CalibratedClassifier",
+            UnguardedFitWarning,
+            stacklevel=3,
+        )
 
 
 def seed_of(*numbers: int) -> int:

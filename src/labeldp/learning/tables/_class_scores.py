@@ -1,0 +1,241 @@
+"""Scores of classifiers of a table: metrics, gains over constant predictions, and errors of cross-validation.
+
+**Gains.** What a model gains over the most common class, or over class shares, is a mean of paired differences: each
+row contributes what the model's prediction scores less what the constant scores on the same released label, so noise
+that both share cancels. The constant is chosen on other rows.
+
+**Errors of cross-validation.** The target is the expected score of a model that is fitted on as many rows as those of
+the folds: the mean over the K fold models of what each would score on fresh rows. Let A_k be the part of the mean score
+from the rows of fold k, less its expectation given the model. The A_k are each a sum over independent rows, but
+dependent on each other: fold l changes the model that fold k judges, and fold k the one that fold l judges. So the
+usual error, of rows as if their predictions had been fixed beforehand, leaves out ``sum_{k != l} E[A_k A_l]``. Two ways
+give it:
+
+* With A_k^l from a model that was fitted on neither k nor l: given all rows but those of fold l, ``A_k^l`` is fixed and
+  A_l^k and A_l have mean zero if fold l is redrawn, with A_k^l not changing, so ``E[A_k^l A_l] = E[A_k^l A_l^k] = 0``,
+  and by symmetry ``E[A_k A_l^k] = 0``. Hence ``E[A_k A_l] = E[(A_k - A_k^l)(A_l - A_l^k)]``. A difference of two
+  models' scores on the same rows estimates each factor, up to the difference of their expectations, by which the
+  product is too large rather than too small, as both differences have the sign of what a fifth of the rows improves.
+* A score is a sum of terms in which m rows take part (Hoeffding 1948): the row that is judged and m - 1 that the model
+  was fitted on. Cross-validation counts a term once for each of its rows in the place of the judged one, and m equal
+  counts have at most m times the variance of m independent ones (Cauchy and Schwarz). Terms of one row, the score of a
+  fixed model, are not enlarged; those of two, which decide without signal, by a factor of two at most. ``FACTOR`` is
+  its root: for models that are too slow to fit without pairs of folds, and for all where the labels do not show that
+  the model is better than class shares. There the estimate of the first kind is right on average, but too small where
+  it matters: if the noise of labels happens to agree between folds, all models predict alike, and look good.
+
+References:
+    Bates, Hastie and Tibshirani 2023, for the target and a factor between 1 and the root of K; Bengio and Grandvalet
+    2004, for the covariance of folds; Agresti and Min 2005, for the paired difference of shares on public labels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from labeldp._shapes import Float, Int
+from labeldp.errors import InputError
+from labeldp.learning.losses import blocks_of, gain, require_identified, unbiased_rows
+from labeldp.learning.metrics import (
+    Bounds,
+    Estimate,
+    Scores,
+    Units,
+    class_weights,
+    folds_to_choose_on,
+    mean_of_rows,
+    scores,
+)
+from labeldp.learning.sklearn import Calibrator
+from labeldp.privacy import ClassProbabilities
+from labeldp.release import Release
+
+#: Scores of classes or of numbers.
+S = TypeVar("S", bound=Any)
+#: Factor of the errors of cross-validation, where it is not estimated.
+FACTOR = math.sqrt(2.0)
+_LEVEL = 0.95
+_LEAST_LIKELIER = 1.92
+_GAINS = ("likelihood_gain", "better", "log_loss_gain")
+#: Scores that are no means of rows, or bounds of means.
+_NO_MEANS = ("accuracy", "auc", "recall")
+#: Ranges of scores, which intervals are clipped to.
+_RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        **dict.fromkeys(("accuracy", "auc", "recall"), (0.0, 1.0)),
+        **dict.fromkeys(("log_loss", "squared_error", "absolute_error"), (0.0, math.inf)),
+        "better": (-1.0, 1.0),
+        "r2": (-math.inf, 1.0),
+    }
+)
+#: The sum of the normal quantiles of a level of 95 % and of a chance of 80 % to exceed it.
+_REACH = 1.96 + 0.84
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassScores(Scores):
+    """Metrics of a table's classifier, those that the channel identifies, and its gains over constant predictions.
+
+    Attributes:
+        likelihood_gain: Log likelihood of the labels less that of the class shares of other rows, in nats.
+        better: Accuracy less that of always predicting the most common class of other rows, paired by row. None if rows
+            have candidates, as the next.
+        log_loss_gain: Log loss of the class shares of other rows, less that of the model, paired by row, in nats.
+    """
+
+    likelihood_gain: Estimate
+    better: Estimate | None = None
+    log_loss_gain: Estimate | None = None
+
+
+def class_scores(
+    release: Release,
+    probabilities: Float[np.ndarray, "n k"],
+    folds: Int[np.ndarray, "n"] | None = None,
+    units: object = None,
+    without: Callable[[], Float[np.ndarray, "folds n k"]] | None = None,
+) -> ClassScores:
+    """All metrics that the channel identifies, and the gains.
+
+    Args:
+        release: Released labels of n rows, or public ones.
+        probabilities: P(true class | features) in declared order, shape (n, k).
+        folds: The fold of each row, if its probabilities are from a model that was fitted on the other folds; errors
+            are then those of cross-validation.
+        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        without: Function that returns for each fold the predictions of models that were fitted neither on it nor on the
+            row's own fold. It is called if the labels show that the model is better than class shares; otherwise, or if
+            it is None, errors are multiplied by ``FACTOR``.
+    """
+    sample = Units.of(units, len(release))
+    place = folds_to_choose_on(release, folds, sample)
+    shares = _shares_of_others(release, place)
+    values = _row_scores(release, probabilities, shares)
+    gains = {name: mean_of_rows(values[name], _LEVEL, units=sample) for name in values if name in _GAINS}
+    if "better" in gains:
+        gains["better"] = _one_row_more(gains["better"], len(release))
+    named = ClassProbabilities(probabilities, release.space.points)
+    found = ClassScores(**{**vars(scores(release, named, folds, sample)), **gains})
+    if folds is None:
+        return found
+    factors = dict.fromkeys(values, FACTOR)
+    if without is not None and _is_clear(gains["likelihood_gain"], len(release)):
+        others = [_row_scores(release, each, shares) for each in without()]
+        factors = {
+            name: _factor(values[name], np.stack([other[name] for other in others]), folds, sample) for name in values
+        }
+    return in_folds(found, factors)
+
+
+def _is_clear(gain: Estimate, rows: int) -> bool:
+    """True for a gain in likelihood with an interval above zero that is no rounding of two equal constants.
+
+    The labels of all rows together must be likelier by half the 95 % quantile of a chi-squared variable (Wilks 1938).
+    """
+    return gain.low > 0.0 and rows * gain.value > _LEAST_LIKELIER
+
+
+def _one_row_more(better: Estimate, rows: int) -> Estimate:
+    """A difference of shares with two more half rows: one that the model alone gets right, one that the constant does.
+
+    Where both agree in every row, no difference was seen, but none is not known either (Agresti and Min 2005).
+    """
+    low, high = (
+        math.copysign(math.hypot(end - better.value, 1.96 / rows), side)
+        for end, side in ((better.low, -1.0), (better.high, 1.0))
+    )
+    ends = (min(max(better.value + each, -1.0), 1.0) for each in (low, high))
+    return Estimate(better.value, math.hypot(better.error, 1.0 / rows), *ends)
+
+
+def in_folds(found: S, factors: Mapping[str, float]) -> S:
+    """Scores with errors multiplied by factors; those that are no means of rows by the largest of these."""
+    factors = dict.fromkeys(_NO_MEANS, max(factors.values())) | dict(factors)
+    known = {name: getattr(found, name, None) for name in factors}
+    return dataclasses.replace(
+        found,
+        **{
+            name: _widened(score, factors[name], *_RANGES.get(name, (-math.inf, math.inf)))
+            for name, score in known.items()
+            if score is not None
+        },
+    )
+
+
+def rows_to_show(rows: int, estimate: Estimate, improvement: float) -> float:
+    """Number of rows that would show an improvement: its interval is above zero with a probability of 80 %."""
+    return rows * (_REACH * estimate.error / improvement) ** 2
+
+
+def _row_scores(
+    release: Release, probabilities: Float[np.ndarray, "n k"], shares: Float[np.ndarray, "n k"]
+) -> dict[str, Float[np.ndarray, "n"]]:
+    """What each row contributes to the scores that are means, for predictions and for constant ones."""
+    likelihood = gain(release, probabilities)
+    found = {"log_likelihood": likelihood, "likelihood_gain": likelihood - gain(release, shares)}
+    try:
+        require_identified(release)
+    except InputError:  # rows have candidates
+        return found
+    hits, common = (class_weights(release, np.argmax(each, axis=1)) for each in (probabilities, shares))
+    loss, constant = _losses(release, [probabilities, shares])
+    return found | {
+        "accuracy": hits,
+        "better": hits - common,
+        "log_loss": loss,
+        "log_loss_gain": constant - loss,
+    }
+
+
+def _losses(release: Release, predictions: Sequence[Float[np.ndarray, "n k"]]) -> Float[np.ndarray, "p n"]:
+    """Unbiased estimates of the cross entropy of each row, as ``log_loss`` has them."""
+    losses = np.empty((len(predictions), len(release)))
+    for rows in blocks_of(release):
+        targets = unbiased_rows(release, rows)
+        targets += (1.0 - targets.sum(axis=1, keepdims=True)) / release.space.size
+        for place, each in enumerate(predictions):
+            losses[place, rows] = -(targets * np.log(np.clip(each[rows], np.finfo(float).eps, 1.0))).sum(axis=1)
+    return losses
+
+
+def _shares_of_others(release: Release, folds: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n k"]:
+    """The likeliest class shares of the rows of other folds; of all rows if there is one fold."""
+    shares = np.empty((len(release), release.space.size))
+    for fold in np.unique(folds):
+        held = folds == fold
+        others = np.flatnonzero(~held) if not held.all() else np.arange(len(held))
+        shares[held] = Calibrator.of_shares(release[others])(shares[:1])
+    return shares
+
+
+def _factor(
+    values: Float[np.ndarray, "n"], without: Float[np.ndarray, "folds n"], folds: Int[np.ndarray, "n"], units: Units
+) -> float:
+    """The error of a mean over folds, relative to that of rows whose predictions were fixed beforehand."""
+    count = len(without)
+    changes = np.stack([np.bincount(folds, weights=values - other, minlength=count) for other in without], axis=1)
+    np.fill_diagonal(changes, 0.0)
+    usual = float(units.covariance((values - values.mean())[:, None])[0, 0])
+    between = float((changes * changes.T).sum())
+    return math.sqrt(np.clip(1.0 + between / usual, 1.0, count)) if 0.0 < usual < math.inf else 1.0
+
+
+def _widened(score: Any, factor: float, least: float, most: float) -> Any:
+    """An estimate, estimates or bounds with error and interval multiplied by a factor, within a range."""
+    bounds = isinstance(score, Bounds)
+    ends = (score.lower, score.upper) if bounds else (score.value, score.value)
+    lower, upper = (np.clip(end, least, most) for end in ends)
+    with np.errstate(invalid="ignore"):  # an open interval stays open
+        low, high = lower - factor * (lower - score.low), upper + factor * (score.high - upper)
+    low, high = np.where(np.isfinite(low), low, score.low), np.where(np.isfinite(high), high, score.high)
+    error = {} if bounds else {"error": factor * score.error}
+    low, high = np.clip(low, least, most), np.clip(high, least, most)
+    plain: Any = float if isinstance(score, Estimate | Bounds) else np.asarray
+    return dataclasses.replace(score, low=plain(low), high=plain(high), **error)
