@@ -151,7 +151,8 @@ def released(rows: Rows, setting: Mapping[str, Any], space: Any) -> Release:
         return Release.public(labels, space)
     mechanism = MECHANISMS[setting["mechanism"]](space, epsilon)
     units = rows.units if unit > 1 else None
-    return Curator(labels, space, budget=epsilon, units=units).randomize(mechanism)[:]  # slices know their parent
+    release: Release = Curator(labels, space, budget=epsilon, units=units).randomize(mechanism)[:]
+    return release  # a slice, whose slices know their parent
 
 
 MECHANISMS: Mapping[str, Callable[[Any, float], Any]] = {
@@ -278,7 +279,7 @@ def of_metrics(
     """Replicates of metrics: rows are drawn and released many replicates at once."""
 
     def replicates(setting: Mapping[str, Any], count: int, rng: np.random.Generator) -> Iterator[Mapping[str, Found]]:
-        known, truths = rows_of_truth(make, setting["mechanism"], setting["share"]), {}
+        known, truths = rows_of_truth(make, setting["mechanism"], setting["share"]), dict[str, float]()
         n, space = setting["rows"], space_of(setting)
         for start in range(0, count, max(1, AT_ONCE // n)):
             some = min(max(1, AT_ONCE // n), count - start)
@@ -352,8 +353,8 @@ def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     for replicate in family.replicates(cell.values, given.replicates, rng):
         for name, each in replicate.items():
             found.setdefault(name, []).append(each)
-    for name, each in found.items():
-        yield {"statistic": name, "replicates": given.replicates, **summary(each, family.ranges.get(name))}
+    for name, intervals in found.items():
+        yield {"statistic": name, "replicates": given.replicates, **summary(intervals, family.ranges.get(name))}
 
 
 def summary(found: list[Found], bounds: tuple[float, float] | None) -> Row:
@@ -402,9 +403,9 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
     return [
         *lines,
         "",
-        f"Of {len(often)} cells that print an interval in at least half of the replicates, {len(worst)} hold the truth in "
-        f"fewer than {GOAL:.2f} of those printed, {(worst['chance'] < RARE).sum()} of them so rarely that chance is no "
-        f"reason (below {RARE:g} if {GOAL:.2f} were right):",
+        f"Of {len(often)} cells that print an interval in at least half of the replicates, {len(worst)} hold the truth "
+        f"in fewer than {GOAL:.2f} of those printed, {(worst['chance'] < RARE).sum()} of them so rarely that chance is "
+        f"no reason (below {RARE:g} if {GOAL:.2f} were right):",
         "",
         *table(head, worst[head].map(lambda x: f"{x:.3g}" if isinstance(x, float) else x).to_numpy().tolist()),
     ]
@@ -417,13 +418,14 @@ def by(rows: pd.DataFrame, names: list[str]) -> list[str]:
         total = part[list(COUNTS)].sum()
         printed = max(total["printed"], 1)
         often = part[part["printed"] >= part["given"] / 2]
+        missed = often["printed_low"].sum() + often["printed_high"].sum()
         sides = [f"{total[name] / printed:.3f}" for name in ("printed_low", "printed_high")]
         lines.append(
             [
                 *(f"{each:g}" if isinstance(each, float) else each for each in key),
                 len(part),
                 f"{1 - (total['low'] + total['high']) / total['given']:.3f}",
-                f"{1 - (often['printed_low'].sum() + often['printed_high'].sum()) / max(often['printed'].sum(), 1):.3f}",
+                f"{1 - missed / max(often['printed'].sum(), 1):.3f}",
                 *sides,
                 f"{total['printed'] / total['given']:.0%}",
                 f"{(often['width'] / often['reference']).median():.2f}",
