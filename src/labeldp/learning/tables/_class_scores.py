@@ -62,7 +62,7 @@ S = TypeVar("S", bound=Any)
 #: Factor of the errors of cross-validation, where it is not estimated.
 FACTOR = math.sqrt(2.0)
 _LEVEL = 0.95
-_LEAST_LIKELIER = 1.92
+_OPEN = (-math.inf, math.inf)
 _GAINS = ("likelihood_gain", "better", "log_loss_gain")
 #: Scores that are no means of rows, or bounds of means.
 _NO_MEANS = ("accuracy", "auc", "recall")
@@ -118,15 +118,17 @@ def class_scores(
     place = folds_to_choose_on(release, folds, sample)
     shares = _shares_of_others(release, place)
     values = _row_scores(release, probabilities, shares)
-    gains = {name: mean_of_rows(values[name], _LEVEL, units=sample) for name in values if name in _GAINS}
-    if "better" in gains:
-        gains["better"] = _one_row_more(gains["better"], len(release))
+    gains = {
+        name: _one_row_more(mean_of_rows(values[name], _LEVEL, units=sample), len(release), *_RANGES.get(name, _OPEN))
+        for name in values
+        if name in _GAINS
+    }
     named = ClassProbabilities(probabilities, release.space.points)
     found = ClassScores(**{**vars(scores(release, named, folds, sample)), **gains})
     if folds is None:
         return found
     factors = dict.fromkeys(values, FACTOR)
-    if without is not None and _is_clear(gains["likelihood_gain"], len(release)):
+    if without is not None and gains["likelihood_gain"].low > 0.0:
         others = [_row_scores(release, each, shares) for each in without()]
         factors = {
             name: _factor(values[name], np.stack([other[name] for other in others]), folds, sample) for name in values
@@ -134,25 +136,16 @@ def class_scores(
     return in_folds(found, factors)
 
 
-def _is_clear(gain: Estimate, rows: int) -> bool:
-    """True for a gain in likelihood with an interval above zero that is no rounding of two equal constants.
+def _one_row_more(gain: Estimate, rows: int, least: float, most: float) -> Estimate:
+    """A gain with one more row in its error, in which the model is better or worse by 1, a prediction or a nat.
 
-    The labels of all rows together must be likelier by half the 95 % quantile of a chi-squared variable (Wilks 1938).
+    Where model and constant agree in every row, or but for rounding, no gain was seen, but none is not known either
+    (Agresti and Min 2005, for shares). A gain in likelihood that this leaves is about half the 95 % quantile of a
+    chi-squared variable for all rows together, or more.
     """
-    return gain.low > 0.0 and rows * gain.value > _LEAST_LIKELIER
-
-
-def _one_row_more(better: Estimate, rows: int) -> Estimate:
-    """A difference of shares with two more half rows: one that the model alone gets right, one that the constant does.
-
-    Where both agree in every row, no difference was seen, but none is not known either (Agresti and Min 2005).
-    """
-    low, high = (
-        math.copysign(math.hypot(end - better.value, 1.96 / rows), side)
-        for end, side in ((better.low, -1.0), (better.high, 1.0))
-    )
-    ends = (min(max(better.value + each, -1.0), 1.0) for each in (low, high))
-    return Estimate(better.value, math.hypot(better.error, 1.0 / rows), *ends)
+    below, above = (math.hypot(end - gain.value, 1.96 / rows) for end in (gain.low, gain.high))
+    ends = max(gain.value - below, least), min(gain.value + above, most)
+    return Estimate(gain.value, math.hypot(gain.error, 1.0 / rows), *ends)
 
 
 def in_folds(found: S, factors: Mapping[str, float]) -> S:
@@ -162,7 +155,7 @@ def in_folds(found: S, factors: Mapping[str, float]) -> S:
     return dataclasses.replace(
         found,
         **{
-            name: _widened(score, factors[name], *_RANGES.get(name, (-math.inf, math.inf)))
+            name: _widened(score, factors[name], *_RANGES.get(name, _OPEN))
             for name, score in known.items()
             if score is not None
         },
