@@ -48,7 +48,7 @@ def demo(folder: Path = Path()) -> None:
             f"expected to write {path}, found that it exists; name another folder, or remove it"
         ) from None
     show(
-        f"Wrote {path}: {len(rows):,} visits of {_PATIENTS} invented patients.",
+        f"Wrote {path}: {len(rows):,} visits of {_PATIENTS:,} invented patients.",
         "",
         "Next: look at it, before anything is spent:",
         f"  labeldp check {path} --label diagnosis",

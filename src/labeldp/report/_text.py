@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING
@@ -62,7 +63,11 @@ _ONLY_BOUNDS = (
 
 def release_text(release: TableRelease) -> Parts:
     """The result of a release, its cost and its guarantee. Nothing in it depends on a true label."""
-    return [*_release_parts(release), Text(), *_guarantee_parts(release.certificate)]
+    folder = shlex.quote(near(release.output))
+    shared = _next(f"labeldp verify {folder}", f"labeldp learn {folder} --output model.skops")
+    answer = _next(f"labeldp verify {folder}")
+    end = [Text(), answer if release.certificate.of_answer else shared]
+    return [*_release_parts(release), Text(), *_guarantee_parts(release.certificate), *end]
 
 
 def _release_parts(release: TableRelease) -> Parts:
@@ -342,6 +347,11 @@ def _delta(value: float) -> str:
     return f"{float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(Decimal(repr(float(value)))))!r}"
 
 
+def _next(*commands: str) -> Text:
+    """The commands that usually come next."""
+    return sentence(f"Next: {', or '.join(commands)}")
+
+
 def learned_text(learned: Learned, output: str) -> Parts:
     """A learned model, its accuracy on held-out rows, its file, and the guarantee that covers it."""
     model, certificate = learned.model, learned.model.certificate
@@ -359,7 +369,8 @@ def learned_text(learned: Learned, output: str) -> Parts:
         gain = gain_text(learned.scores)
         scores = [Text(), *_score_tables(learned.scores, certificate.space.points, learned.judged_by, public=False)]
         scores.append(sentence(_HELD_OUT))
-    end = [*_on_true_rows(learned), Text(), paragraphs(certificate.sentence)]
+    end = [*_on_true_rows(learned), Text(), paragraphs(certificate.sentence), Text()]
+    end.append(_next(f"labeldp evaluate {shlex.quote(output)} OTHERS.csv --labels-are-public"))
     return [sentence(gain), result, Text(), lines, *scores, *end]
 
 
@@ -450,7 +461,8 @@ def _verdict(gain: Estimate, rows: int, constant: str, labels: str, amount: str,
     """One sentence on a gain over a constant prediction, and how many rows would show it."""
     from labeldp.learning.tables import rows_to_show  # noqa: PLC0415 (slow to load)
 
-    found = f"{amount.format(number(gain.value))} (95 % interval {number(gain.low)} to {number(gain.high)})"
+    value = min(max(gain.value, gain.low), gain.high)
+    found = f"{amount.format(number(value))} (95 % interval {number(gain.low)} to {number(gain.high)})"
     if gain.low > 0.0 or gain.high < 0.0:
         return f"{'Better' if gain.low > 0.0 else 'Worse'} than always predicting {constant}: {found}."
     shown = f"{labels} do not show that the model is better than always predicting {constant}: {found}."
@@ -500,7 +512,9 @@ def _score_tables(
 def _add_gains(table: Table, scores: ClassScores) -> None:
     """Rows for the gains over constant predictions."""
     if scores.better is not None:
-        low, value, high = map(_points, (scores.better.low, scores.better.value, scores.better.high))
+        better = scores.better
+        value = _points(min(max(better.value, better.low), better.high))
+        low, high = _points(better.low), _points(better.high)
         add_row(table, "accuracy above the most common class (points)", value, f"{low} to {high}")
     if scores.log_loss_gain is not None:
         add_row(table, "log loss below that of class shares (nats)", *_estimate(scores.log_loss_gain))

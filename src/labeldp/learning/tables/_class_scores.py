@@ -126,14 +126,22 @@ def class_scores(
     named = ClassProbabilities(probabilities, release.space.points)
     found = ClassScores(**{**vars(scores(release, named, folds, sample)), **gains})
     if folds is None:
-        return found
+        return _within_reach(found, release.space.size)
     factors = dict.fromkeys(values, FACTOR)
     if without is not None and gains["likelihood_gain"].low > 0.0:
         others = [_row_scores(release, each, shares) for each in without()]
         factors = {
             name: _factor(values[name], np.stack([other[name] for other in others]), folds, sample) for name in values
         }
-    return in_folds(found, factors)
+    return _within_reach(in_folds(found, factors), release.space.size)
+
+
+def _within_reach(found: ClassScores, classes: int) -> ClassScores:
+    """Scores whose gain in accuracy is possible: the most common of k classes has at least 1 / k of the rows."""
+    if found.better is None:
+        return found
+    low, high = (min(end, 1.0 - 1.0 / classes) for end in (found.better.low, found.better.high))
+    return dataclasses.replace(found, better=dataclasses.replace(found.better, low=low, high=high))
 
 
 def _one_row_more(gain: Estimate, rows: int, least: float, most: float) -> Estimate:
