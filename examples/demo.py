@@ -1,6 +1,6 @@
 """The main workflow on real tables: release a CSV with a sensitive label, verify it, and learn from it.
 
-Run it with a folder to work in: ``python examples/demo.py demo``.
+Run it with a folder to work in, and the number of releases: ``python examples/demo.py demo 5``.
 """
 
 import sys
@@ -19,7 +19,7 @@ from labeldp import Classes, Release, release_table, verify
 from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.report import save_lines
 
-EPSILONS = (0.5, 1.0, 2.0, 4.0)
+EPSILONS = (0.5, 1.0, 2.0)
 DRAWS = 5
 
 
@@ -53,10 +53,10 @@ def spread(draws: list[float]) -> str:
     return f"{np.mean(draws):.1%} ({np.std(draws, ddof=1):.1%})"
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, releases: int = DRAWS) -> None:
     """Release each table at each epsilon, verify each release, learn from it, and print the results."""
     folder.mkdir(parents=True, exist_ok=True)
-    title = f"accuracy on held-out rows, mean (standard deviation) of {DRAWS} releases"
+    title = f"accuracy on held-out rows, mean (standard deviation) of {releases} releases"
     results = Table(title=title, title_justify="left")
     for column in ("table", "rows", "epsilon", "mechanism", "verified", "private", "ignoring the noise", "most common"):
         results.add_column(column)
@@ -69,10 +69,10 @@ def main(folder: Path) -> None:
         most_common = float(np.mean(test[label] == train[label].mode()[0]))
         for epsilon in EPSILONS:
             private, ignoring = [], []
-            for draw in range(DRAWS):
+            for draw in range(releases):
                 output = folder / f"{path.stem}-epsilon-{epsilon:g}-draw-{draw}"
                 # Releases of the same labels cost the sum of their epsilons. In practice, release once.
-                summary = release_table(path, label, space, epsilon, output, drop=[], budget=DRAWS * sum(EPSILONS))
+                summary = release_table(path, label, space, epsilon, output, drop=[], budget=releases * sum(EPSILONS))
                 if not verify(output).holds:
                     sys.exit(f"{output} does not verify")
                 release = Release.load(output)
@@ -97,7 +97,7 @@ def main(folder: Path) -> None:
     console = Console(width=140)
     console.print(results)
     console.print(summary.certificate.guarantee.sentence(), soft_wrap=True)
-    total = DRAWS * sum(EPSILONS)
+    total = releases * sum(EPSILONS)
     console.print(
         f"This holds for each release alone. All releases of each table together cost epsilon {total:g}, as its ledger "
         "records: in practice, release once.",
@@ -107,4 +107,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp()))
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp()), *map(int, sys.argv[2:]))

@@ -60,7 +60,7 @@ def check_printed(ran, output, rows, truth, share, epsilon, whose="one row's lab
     sentence = body(output)["guarantee"]["sentence"]
     assert sentence.startswith(f"Each label was randomized alone: whatever else someone knows, replacing {whose} ")
     assert ran.out.startswith(f"Released {rows:,} rows at epsilon ")
-    assert ran.out.endswith(f"\n{sentence}\n")
+    assert f"\n{sentence}\n\nNext: labeldp verify " in ran.out
     half = re.search(rf"50 % sure of .*{re.escape(whose)} can become at most (\S+) % sure", ran.out)[1]
     assert 0 <= mpmath.mpf(half) - 100 / (1 + mpmath.exp(-epsilon)) <= 0.1
     assert epsilon <= mpmath.mpf(shown) <= epsilon * (1 + 1e-6) + 1e-6

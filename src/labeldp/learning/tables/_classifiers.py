@@ -114,8 +114,12 @@ def is_quick(model: str, method: str) -> bool:
 
 
 def needs_calibration(model: str, method: str) -> bool:
-    """True for a model without intercepts that maximise a likelihood, unless it is a baseline that ignores noise."""
-    return method != "plain" and not is_quick(model, method)
+    """True for a model without intercepts that maximise a likelihood.
+
+    A baseline that ignores noise is left as it is, and so is a model that learns from the class distributions of
+    clusters: at most epsilons they say what labels alone do not show.
+    """
+    return method not in ("plain", CLUSTERS) and not is_quick(model, method)
 
 
 def class_setting(fitted: Pipeline, model: str, best: int, calibrator: Calibrator | None) -> str:

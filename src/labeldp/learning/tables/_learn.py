@@ -143,8 +143,8 @@ def learn(
     Returns:
         The model fitted on all rows, and its cross-validated scores. Hyperparameters are chosen, and probabilities
         calibrated, on released labels, and where these do not show that features help the model predicts class shares;
-        ``"plain"``, a baseline, is neither calibrated nor, but for softmax, replaced. No row is scored by a model that
-        was fitted, chosen or calibrated on it, nor, if the unit's column was kept, on its unit.
+        ``"plain"``, a baseline, is neither calibrated nor, but for softmax, replaced, nor is ``"clusters"``. No row is
+        scored by a model that was fitted, chosen or calibrated on it, nor, if the unit's column was kept, on its unit.
 
     Guarantee:
         Whatever is learned from a release is covered by the release's guarantee, at no further cost.
