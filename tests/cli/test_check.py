@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labeldp import Classes, check_table, release_table
+from labeldp import Classes, Interval, check_table, release_table
 from labeldp.errors import TableError
 
 LABEL, CLASSES = "diagnosis", Classes(["none", "heart disease"])
@@ -118,6 +118,41 @@ def test_earlier_releases_are_found(run, patients):
     out = run("check", changed(patients, lambda t: t.iloc[::-1]), "--label", "costs").out
     assert "'diagnosis' of what may be these rows was released on" in out
     assert "at epsilon 0.5" in out
+
+
+def test_the_order_of_classes_says_nothing_of_labels(run, patients):
+    """The certificate publishes it, so one label more or less must not change it."""
+    frame = pd.read_csv(patients, dtype=str)
+    orders = set()
+    for share in (10, len(frame) - 10):
+        frame["diagnosis"] = np.where(np.arange(len(frame)) < share, "none", "heart disease")
+        frame.to_csv(patients, index=False)
+        words = command_in(run("check", patients, "--label", LABEL).out)
+        orders.add(words[words.index("--classes") + 1])
+    assert orders == {"heart disease,none"}
+
+
+def test_a_label_that_was_released_is_not_kept(run, patients):
+    """Its true values would leave beside the next label; a release that keeps it says so."""
+    release_table(patients, LABEL, CLASSES, 0.5, patients.parent / "first", keep=["age"], unit="patient_id")
+    words = command_in(run("check", patients, "--label", "costs").out)
+    assert "diagnosis" in words[words.index("--drop") + 1].split(",")
+    done = release_table(
+        *(patients, "costs", Interval(0, 10_000, 10), 0.5, patients.parent / "second"),
+        keep=["age", "diagnosis"],
+        unit="patient_id",
+    )
+    assert any("'diagnosis' was released as a label before" in remark for remark in done.remarks)
+
+
+def test_names_and_classes_with_commas_are_quoted(run, tmp_path):
+    """The command can be run as it is printed."""
+    frame = pd.DataFrame({"last, first": [f"n{row}" for row in range(40)], "x": range(40), "y": ["a, b", " c"] * 20})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    words = command_in(run("check", tmp_path / "t.csv", "--label", "y").out)
+    done = run(*words[1:-1], tmp_path / "shared")
+    assert done.code == 0, done.err
+    assert set(pd.read_parquet(tmp_path / "shared/data.parquet")["y_released"]) <= {"a, b", " c"}
 
 
 def test_a_numeric_label_asks_for_a_public_range(run, patients):

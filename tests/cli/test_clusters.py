@@ -42,7 +42,7 @@ def test_a_curator_releases_in_clusters(released, run, tmp_path, clusters):
     assert "\nA trusted curator answered from all labels together: " in ran.out
     assert "cluster: one of 2 classes, by the shares of 3 clusters" in ran.out
     assert (
-        "noisy-histogram released too; standard error 2.8 from noise; each count is off by at most 6, with"
+        "noisy-histogram released too; standard error 2.8 from noise; any one count is off by at most 6, with"
         in " ".join(ran.out.split())
     )
     assert "which row is in which cell is public" in " ".join(ran.out.split())

@@ -97,14 +97,17 @@ def test_files_that_are_no_tables_say_how_to_save_them(run, tmp_path, name, want
 
 
 def test_classes_come_from_a_code_book(run, tmp_path):
-    """From a public column of another file, each once."""
+    """From a public column of another file, each once; a table, whose labels repeat, is no code book."""
     (tmp_path / "t.csv").write_bytes(table(";", "utf-8"))
-    codes = 'code,text\n1,nein\n2,"ja, sehr"\n3,nein\n'
+    codes = 'code,text\n1,nein\n2,"ja, sehr"\n'
     (tmp_path / "codes.csv").write_text(codes, encoding="utf-8")
     _, found = released(run, tmp_path / "t.csv", classes=f"@{tmp_path}/codes.csv:text")
     assert set(found["krank_released"].to_pylist()) <= set(CLASSES)
     done, _ = released(run, tmp_path / "t.csv", classes=f"@{tmp_path}/codes.csv:texts")
     assert "expected a column 'texts'" in done.err
+    (tmp_path / "copy.csv").write_bytes(table(",", "utf-8"))
+    done, _ = released(run, tmp_path / "t.csv", classes=f"@{tmp_path}/copy.csv:krank")
+    assert "each class once" in done.err
 
 
 def test_a_table_leads_to_its_ledger(run, tmp_path):

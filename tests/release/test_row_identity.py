@@ -2,6 +2,8 @@
 
 import io
 import pickle
+from copy import copy as shallow
+from copy import deepcopy
 
 import joblib
 import numpy as np
@@ -146,6 +148,13 @@ def test_rows_without_an_index_go_by_position(name):
         assert learned(given, release)
     for labels in (frame["sick"].tolist(), frame["sick"].to_numpy(), frame["sick"].set_axis([0] * ROWS)):
         assert learned(shuffled, Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, 1.0)))
+
+
+def test_copies_in_this_process_keep_the_index(frame):
+    """A shuffled frame is refused for a copy as for the release itself."""
+    release = released(frame)
+    for copied in (shallow(release), deepcopy(release)):
+        assert not learned(frame[["age"]].iloc[SHUFFLE], copied)
 
 
 def test_a_pickle_holds_no_index():

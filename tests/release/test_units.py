@@ -100,7 +100,7 @@ def test_curators_of_different_units_cannot_be_added_up(tmp_path):
     assert again.spent == (2.0, 0.0)
 
 
-@pytest.mark.parametrize("spelled", ["07", "7.0", " 7", "+7"])
+@pytest.mark.parametrize("spelled", ["07", "7.0", " 7", "+7", "7.", "00007 "])
 def test_numbers_of_units_are_one_in_any_spelling(tmp_path, spelled):
     """A person whose number is written in two ways has the rows of both: doubt gives each label less epsilon."""
     who = ["1", "2", spelled, "3", "7", "4"]
@@ -108,6 +108,12 @@ def test_numbers_of_units_are_one_in_any_spelling(tmp_path, spelled):
     (tmp_path / "t.csv").write_text(f"who,x,d\n{lines}", encoding="utf-8")
     done = release_table(tmp_path / "t.csv", "d", Classes(["no", "yes"]), 1.0, tmp_path / "o", keep=["x"], unit="who")
     assert done.certificate.law["repeats"] == ["1", "2"]
+
+
+def test_a_hostile_unit_takes_no_time():
+    """A hundred thousand zeros and a letter are read in one go."""
+    keys = unit_keys(pa.array(["0" * 100_000 + "x", "0" * 100_000, "0", "-0"]))
+    assert keys[0] != keys[1] == keys[2] == keys[3]
 
 
 def test_a_unit_named_like_a_row_is_no_row(tmp_path):

@@ -222,10 +222,13 @@ def test_a_delta_that_was_spent_is_said(tmp_path):
 NUMBERS = Interval(0.0, 10.0, 0.5)
 PAIR = Classes(["a", "b"])
 SAID = {
-    "counts": (NoisyHistogram(PAIR, 1.0), "standard error 2.8 from noise; each count is off by at most 6, with a prob"),
+    "counts": (
+        NoisyHistogram(PAIR, 1.0),
+        "standard error 2.8 from noise; any one count is off by at most 6, with a prob",
+    ),
     "means": (
         NoisyMean(NUMBERS, 1.0, [0, 0, 0, 1]),
-        "standard error 4.71 to 14.1 from noise; each mean is off by at most",
+        "standard error 4.71 to 14.1 from noise; any one mean of clipped labels is off by at most",
     ),
     "quantiles": (
         NoisyQuantile(NUMBERS, 8.0, 0.5),
@@ -264,7 +267,7 @@ def test_the_size_of_unknown_noise_is_not_said(tmp_path):
     assert "standard error" not in printed(verdict_text(verify(golden / "noisy-mean-clipped")))
     assert np.isfinite(Answer.load(golden / "noisy-mean-clipped").standard_error).all()
     done = release_table(write(tmp_path), "y", PAIR, 1.0, tmp_path / "out", keep=[], mechanism="noisy-histogram")
-    assert "noise       standard error 2.8 from noise; each count is off by at most 6" in printed(release_text(done))
+    assert "noise       standard error 2.8 from noise; any one count is off by at most 6" in printed(release_text(done))
 
 
 def write(folder):

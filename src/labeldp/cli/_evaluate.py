@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from labeldp import report
-from labeldp.cli._options import ImageOptions, check_one_of
+from labeldp.cli._options import FileOptions, ImageOptions, check_one_of
 from labeldp.cli._terminal import result
 
 
@@ -17,6 +17,7 @@ def evaluate(
     labels_are_public: bool = False,
     released: bool = False,
     images: ImageOptions,
+    file: FileOptions,
     json_: bool = False,
 ) -> None:
     """Score a model on public labels, or on released ones.
@@ -28,6 +29,7 @@ def evaluate(
         labels_are_public: Declare that the labels of TABLE are public.
         released: TABLE is the folder of a release.
         images: The images of the rows.
+        file: How CSV files are written.
         json_: Print JSON; docs/guide/json.md lists the keys.
     """
     from labeldp.learning import tables  # noqa: PLC0415 (the learners are an extra)
@@ -39,9 +41,8 @@ def evaluate(
         "; labels that are not public must be released first",
     )
     loaded = tables.open_model(model)
-    scores = tables.evaluate(
-        loaded, table, label or loaded.certificate.label, public=labels_are_public, **images.read()
-    )
+    label, source = label or loaded.certificate.label, file.of(table) if labels_are_public else table
+    scores = tables.evaluate(loaded, source, label, public=labels_are_public, **images.read())
     by = "labels that you declared public" if labels_are_public else "released labels"
     result(
         json_,

@@ -178,12 +178,18 @@ def class_texts(classes: str) -> list[str]:
 
 
 def _column_of(path: Path, column: str) -> list[str]:
-    """The different values of a column of a CSV file, in their order."""
+    """The values of a column of a code book, in their order; a table has values that repeat, and is none."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.DictReader(file)
         if column not in (rows.fieldnames or ()):
             raise InputError(f"expected a column {column!r} in {path}, found {', '.join(rows.fieldnames or ())}")
-        return list(dict.fromkeys(row[column] for row in rows if row[column]))
+        values = [row[column] for row in rows if row[column]]
+    if len(set(values)) < len(values):
+        raise InputError(
+            f"expected each class once in the column {column!r} of a code book, found one again in {path}: classes "
+            "must not be read from the labels of a table"
+        )
+    return values
 
 
 def divergences_of(texts: Sequence[str] | None) -> dict[float, float] | None:

@@ -113,7 +113,8 @@ class MechanismOptions:
     """Options that choose a mechanism.
 
     Args:
-        mechanism: auto, which chooses the best for the label space and epsilon, or another mechanism.
+        mechanism: auto (default): for classes the most effective rows in the worst case, for numeric labels the least
+            variance for the worst label; or another mechanism.
         prior: For prior and prior-subset: prefix of the prior's columns, each named PREFIX and a class.
         clusters: For cluster and peer: a public column, or the number of clusters to find in the kept columns, or
             'auto'. The clusters are released too.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 import time
@@ -71,8 +72,11 @@ def printed_warnings(category: type[Warning]) -> Iterator[None]:
 
 
 def names(texts: Sequence[str] | None) -> list[str] | None:
-    """Split comma-separated names; an option may be repeated."""
-    return None if texts is None else [name.strip() for text in texts for name in text.split(",") if name.strip()]
+    """Split comma-separated names, quoted as in CSV where they hold a comma; an option may be repeated."""
+    if texts is None:
+        return None
+    split = (next(csv.reader([text], skipinitialspace=True), []) if '"' in text else text.split(",") for text in texts)
+    return [name.strip() for parts in split for name in parts if name.strip()]
 
 
 def _lines() -> Callable[[str, int, int], None]:

@@ -133,10 +133,10 @@ def posterior_above(prior: float, epsilon: float) -> Decimal:
     """An upper bound on ``p e / (p e + 1 - p)`` for ``e = exp(epsilon)``: odds ``p / (1 - p)``, multiplied by e.
 
     Args:
-        prior: p, which counts as the decimal that it prints as.
+        prior: p, which counts as the larger of its value and the decimal that it prints as.
         epsilon: At least 0.
     """
-    p = Decimal(repr(prior))
+    p = max(Decimal(repr(prior)), Decimal(prior))
     rest = DOWN.subtract(Decimal(1), p)
     if not rest:
         return Decimal(1)

@@ -17,7 +17,7 @@ from ._row_identity import concatenated_identity as concatenated_identity
 from ._row_release import RowRelease as RowRelease
 from ._source import unit_numbers as unit_numbers
 from ._table_protocol import release_with as release_with
-from ._table_check import MOST_ROWS as MOST_ROWS
+from ._table_check import MOST_LABELS as MOST_LABELS
 from ._table_check import TableCheck as TableCheck
 from ._table_check import check_table as check_table
 from ._table_job import TableRelease as TableRelease

@@ -285,7 +285,7 @@ class Curator:
     def remaining(self) -> float:
         """The epsilon of the largest request for all rows that the budget still allows; infinite before a budget.
 
-        Of a concentrated budget that is the difference of epsilons, and more may be allowed: ``check`` tells.
+        Of a concentrated budget that is the difference of epsilons, and more or less may be allowed: ``check`` tells.
         """
         budget = self.budget
         if budget is None:

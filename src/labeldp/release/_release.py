@@ -325,10 +325,18 @@ class Release:
         certificate, codes, channel = verified(Path(directory))
         return cls(codes, channel, certificate.space, certificate)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copy by construction, so that the arrays of a copy are read-only too.
+    def __copy__(self) -> Release:
+        """The release itself, which nothing changes."""
+        return self
 
-        A copy is known by position: what is stored or sent holds no digests of an index, which may be private.
+    def __deepcopy__(self, _: object) -> Release:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by construction, so that the arrays of a copy are read-only too.
+
+        Such a copy, as in another process (``n_jobs=2``), is known by position: what is stored or sent holds no digests
+        of an index, which may be private.
         """
         return Release, (self.codes, self.channel, self.space, self.certificate)
 

@@ -30,7 +30,7 @@ from labeldp.release.tables import (
 #: Rows in which the values of columns are looked at.
 MOST_ROWS = 1 << 18
 #: Different labels that are counted.
-_MOST_LABELS = 1 << 12
+MOST_LABELS = 1 << 12
 #: A label of more different values than this is no class, if its values are numbers.
 _MOST_CLASSES = 50
 #: Points of an interval in which the order of numbers is looked at.
@@ -152,14 +152,14 @@ def _labels_of(table: Table) -> LabelFacts:
         for value, count in zip(values.field("values").to_pylist(), values.field("counts").to_pylist(), strict=True):
             if value is None or (value == "" and table.kind == "csv"):
                 missing += count
-            elif value in counts or len(counts) < _MOST_LABELS:
+            elif value in counts or len(counts) < MOST_LABELS:
                 counts[value] += count
     if not counts:
         raise TableError(f"expected labels in {table.label!r}, found none; check the table")
     stored = table.schema.field(table.label).type
     numbers = all(map(_is_number, counts))
     is_number = numbers and len(counts) > (_MOST_CLASSES if all(map(_is_whole, counts)) else 2)
-    if len(counts) == _MOST_LABELS and not is_number:
+    if len(counts) == MOST_LABELS and not is_number:
         raise TableError(
             f"expected classes or numbers in {table.label!r}, found thousands of different texts; name another column"
         )
@@ -226,7 +226,7 @@ def _column_remarks(
     table: Table, name: str, kind: pa.DataType, different: int, missing: int, identifies: bool
 ) -> Iterator[str]:
     if identifies:
-        yield "names rows: another value in each"
+        yield "names rows: different in each"
     elif different == 1 and not missing:
         yield "the same in every row"
     if name in table.respelled:
@@ -239,7 +239,7 @@ def _column_remarks(
 
 def _is_number(text: str) -> bool:
     try:
-        return bool(float(text) == float(text))
+        return math.isfinite(float(text))
     except ValueError:
         return False
 

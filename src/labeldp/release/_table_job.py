@@ -55,8 +55,6 @@ _LOCK = ".labeldp-ledger.lock"
 #: Seconds to wait for another release of a table in the same folder.
 _PATIENCE = 60.0
 _MOST_REASON = 200
-#: Endings of files that are not opened to see whether they are ledgers: a folder may have many parts.
-_TABLES = (".csv", ".tsv", ".gz", ".parquet")
 #: Columns to list in a remark.
 _SHOWN = 20
 #: The name that declares each row to be a privacy unit of its own.
@@ -260,7 +258,7 @@ class TableJob:
     def earlier(self, data: PublicData) -> list[Earlier]:
         """Earlier charges of what may be rows of the table, in all ledgers beside it; nothing is settled or charged."""
         known: dict[Entry, Match | None] = {}
-        for path in _ledgers_near(self.table.path.resolve()):
+        for path in filter(is_ledger, _ledgers_near(self.table.path.resolve())):
             known |= Ledger(path).matches(data)
         return with_the_same_data(known)
 
@@ -367,7 +365,8 @@ class TableJob:
         path, found = ledger_path(self.table.path, record.path), (*checked.notes, *notes())
         notes_file, account = _write_notes(path, found), admitted.account
         spent, budget = account.spent, account.budget
-        return TableRelease(certificate, self.target, path, found, notes_file, spent, budget, checked.remarks)
+        remarks = (*checked.remarks, *_labels_kept(self.kept, admitted.earlier))
+        return TableRelease(certificate, self.target, path, found, notes_file, spent, budget, remarks)
 
     def _ledgers(self, data: PublicData) -> tuple[Ledger, dict[Entry, Match | None]]:
         """The ledger to charge, and the charges in all others beside the table, with what may be these rows.
@@ -465,7 +464,7 @@ def _ledgers_near(table: Path) -> list[Path]:
     near = {*table.parent.iterdir(), *(ledger_path(folder) for folder in table.parents if folder.name)}
     if table.is_dir():
         near |= set(table.rglob(f"*{_ENDING}"))
-    files = (path for path in near if path.suffix not in _TABLES and path.is_file())
+    files = (path for path in near if path.is_file())
     return sorted(path for path in files if path.name.endswith(_ENDING) or is_ledger(path))
 
 
@@ -490,6 +489,12 @@ def _remarks(data: PublicData) -> tuple[str, ...]:
         f"{count:,} rows are copies of others in every column but the label, up to {most:,} alike: if they are one "
         "person's, declare a --unit",
     )
+
+
+def _labels_kept(kept: Sequence[str], earlier: Sequence[Earlier]) -> Iterator[str]:
+    """Remarks on kept columns that were released as labels before, and so were private then."""
+    for name in sorted({each.entry.label for each in earlier}.intersection(kept)):
+        yield f"the kept column {name!r} was released as a label before: its true values are in this release"
 
 
 def _kept_as_text(table: Table, kept: Sequence[str]) -> tuple[str, ...]:

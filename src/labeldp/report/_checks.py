@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
 from labeldp.privacy import shown_above
+from labeldp.release import MOST_LABELS
 from labeldp.report._parts import Parts, add_row, name_value_table, sentence, titled_table
 
 if TYPE_CHECKING:
@@ -24,12 +25,16 @@ _PRIVATE = (
     "For the holder alone: this reads the labels. Nothing was spent, and nothing was written. Do not share this page."
 )
 _EPSILON = "1"
+#: Separators that the first line of a table shows.
+_FOUND = (",", ";", "\t", "|")
 
 
 def check_text(found: TableCheck) -> Parts:
     """The findings of ``check_table``, what to decide, and the command that releases the table."""
     table, label = found.table, found.label
-    result = sentence(f"{table.path}: {found.rows:,} rows, {len(found.columns)} columns beside the label.")
+    count = len(found.columns)
+    columns = f"{count} column{'' if count == 1 else 's'} beside the label"
+    result = sentence(f"{table.path}: {found.rows:,} rows, {columns}.")
     parts: Parts = [Text(_PRIVATE, "bold yellow"), Text(), result, Text(), _columns(found), Text()]
     rows = [("stored as", _stored(found)), *_labels(found)]
     rows += [("note", remark) for remark in label.remarks]
@@ -63,8 +68,9 @@ def _labels(found: TableCheck) -> Iterator[tuple[str, str]]:
     """The values of the labels."""
     label = found.label
     if label.is_number:
-        numbers = sorted(map(float, label.counts))
-        yield "values", f"numbers from {numbers[0]:g} to {numbers[-1]:g}"
+        numbers, many = sorted(map(float, label.counts)), len(label.counts) >= MOST_LABELS
+        among = f", among the first {MOST_LABELS:,} different ones" if many else ""
+        yield "values", f"numbers from {numbers[0]:g} to {numbers[-1]:g}{among}"
     else:
         known = sum(label.counts.values())
         shown = [f"{value!r} {count:,} ({count / known:.1%})" for value, count in list(label.counts.items())[:_SHOWN]]
@@ -72,7 +78,7 @@ def _labels(found: TableCheck) -> Iterator[tuple[str, str]]:
         yield "classes", ", ".join([*shown, *([f"... and {more} more"] if more > 0 else [])])
         rare = [value for value, count in label.counts.items() if count < _RARE]
         if rare:
-            yield "rare", f"{', '.join(map(repr, rare[:_SHOWN]))}: fewer than {_RARE} rows; consider joining classes"
+            yield "rare", f"{', '.join(map(repr, rare[:_SHOWN]))}: fewer than {_RARE} rows; consider combining classes"
     if label.missing:
         yield "missing", f"{label.missing:,} rows: --missing names the class or number that they get"
 
@@ -81,8 +87,8 @@ def _decisions(found: TableCheck) -> Iterator[str]:
     """What the holder has to decide before the release."""
     for repeat in found.repeats:
         yield (
-            f"{repeat.name!r} repeats, in up to {repeat.most:,} rows. If it is a person: --unit {repeat.name}; "
-            f"per row that person's epsilon would be {repeat.most:,} times as large. If not: --unit row"
+            f"{repeat.name!r} repeats, in up to {repeat.most:,} rows. If it identifies people: --unit {repeat.name} "
+            f"(without it, that person's epsilon is {repeat.most:,} times as large). If not: --unit row"
         )
     yield from found.remarks
     yield from found.notes
@@ -96,33 +102,51 @@ def _decisions(found: TableCheck) -> Iterator[str]:
             "the classes of --classes are published. Above are those that occur: where that alone is secret, take "
             "them from a code book"
         )
+    if found.label.missing or found.notes:
+        yield "--missing, and the columns that are dropped below since they disclose labels, follow from the labels too"
     for each in found.earlier:
         entry = each.entry
         spent = shown_above(entry.guarantee.epsilon, 3)
+        again = "another release of it adds up, and needs --budget"
+        if entry.label != found.label.name:
+            again = "the epsilons of both labels add up if one reveals the other, and its column must not be kept"
         yield (
             f"{entry.label!r} of what may be these rows was released on {entry.time[:10]} at epsilon {spent}"
-            f"{f' into {entry.output}' if entry.output else ''}: another release adds up, and needs --budget"
+            f"{f' into {entry.output}' if entry.output else ''}: {again}"
         )
 
 
 def release_command(found: TableCheck) -> str:
-    """The command that releases the table, with columns left out that name rows or disclose the label."""
+    """The command that releases the table, without columns that name rows or people, or disclose a label."""
     label, table = found.label, found.table
     unit = found.repeats[0].name if found.repeats else None
     disclosing = [column.name for column in found.columns if any(repr(column.name) in note for note in found.notes)]
-    left_out = [column.name for column in found.columns if column.identifies or column.name in (unit, *disclosing)]
+    private = {*disclosing, *(each.name for each in found.repeats), *(each.entry.label for each in found.earlier)}
+    left_out = [column.name for column in found.columns if column.identifies or column.name in private]
     words = ["labeldp", "release", str(table.path), "--label", label.name]
-    words += ["--interval", "LOW,HIGH,STEP"] if label.is_number else ["--classes", _listed(list(label.counts))]
+    words += ["--interval", "LOW,HIGH,STEP"] if label.is_number else ["--classes", _listed(_in_order(label.counts))]
     words += ["--missing", "CLASS"] if label.missing else []
     words += ["--epsilon", _EPSILON, *(["--unit", unit] if unit else [])]
+    words += ["--budget", "TOTAL"] if any(each.entry.label == label.name for each in found.earlier) else []
     words += ["--drop", _listed(left_out)] if left_out else ["--keep", "all"]
     if table.kind == "csv" and table.file.encoding != "utf-8":
         words += ["--encoding", table.file.encoding]
+    if table.kind == "csv" and table.file.separator not in _FOUND:
+        words += ["--separator", str(table.file.separator)]
     return shlex.join([*words, "--output", "shared"])
+
+
+def _in_order(values: Iterable[str]) -> list[str]:
+    """Classes in an order that says nothing of how frequent they are: the certificate publishes it."""
+    try:
+        return sorted(values, key=int)
+    except ValueError:
+        return sorted(values)
 
 
 def _listed(values: list[str]) -> str:
     """Values separated by commas, quoted where they hold one."""
+    quoted = any(value != value.strip() or "," in value or '"' in value for value in values)
     line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(values)
+    csv.writer(line, lineterminator="", quoting=csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL).writerow(values)
     return line.getvalue()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # the learners are an extra
     from labeldp.learning.tables import Learned, NumberScores
     from labeldp.privacy.accounting import Budget
     from labeldp.release import CombinedGuarantee, TableCheck, TableRelease
-    from labeldp.release.folder import Verdict
+    from labeldp.release.folder import Certificate, Verdict
     from labeldp.release.ledger import Entry
 
 
@@ -44,7 +44,7 @@ def release_json(release: TableRelease) -> dict[str, Any]:
         "rows": certificate.rows,
         "label": certificate.label,
         "mechanism": certificate.draws[-1].mechanism,
-        **_guarantee(certificate.guarantee),
+        **_guarantee(certificate),
         "columns": [name for name, _ in certificate.columns],
         "spent": {"epsilon": release.spent[0], "delta": release.spent[1]},
         "budget": plain(release.budget),
@@ -65,7 +65,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
     if certificate is None:
         return found
     about = {"label": certificate.label, "rows": certificate.rows, "mechanism": certificate.draws[-1].mechanism}
-    return {**found, **about, **_guarantee(certificate.guarantee), "cannot_show": list(verdict.unknown)}
+    return {**found, **about, **_guarantee(certificate), "cannot_show": list(verdict.unknown)}
 
 
 def learned_json(learned: Learned, output: str) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def learned_json(learned: Learned, output: str) -> dict[str, Any]:
         "left_out": dict(learned.left_out),
         "judged_by": learned.judged_by,
         "scores": plain(learned.scores),
-        **_guarantee(model.certificate.guarantee),
+        **_guarantee(model.certificate),
     }
 
 
@@ -118,7 +118,7 @@ def ledger_json(entries: Sequence[Entry], totals: Iterable[tuple[str, float, flo
                 "state": entry.state,
                 "label": entry.label,
                 "mechanism": entry.mechanism,
-                **_guarantee(entry.guarantee),
+                **_numbers(entry.guarantee),
                 "table": entry.table,
                 "output": entry.output,
             }
@@ -149,11 +149,22 @@ def check_json(found: TableCheck, command: str) -> dict[str, Any]:
     }
 
 
-def _guarantee(guarantee: Guarantee) -> dict[str, Any]:
+def _guarantee(certificate: Certificate) -> dict[str, Any]:
+    """What a certificate promises, who is trusted, and all that was declared and not checked."""
+    return {
+        **_numbers(certificate.guarantee),
+        "assumptions": list(certificate.assumptions),
+        "private": certificate.private,
+        "sentence": certificate.sentence,
+    }
+
+
+def _numbers(guarantee: Guarantee) -> dict[str, Any]:
     """The numbers of a guarantee, and what it assumes."""
     return {
         "epsilon": guarantee.epsilon,
         "delta": guarantee.delta,
         "unit": guarantee.unit,
+        "trust": guarantee.trust,
         "assumptions": list(guarantee.assumptions),
     }

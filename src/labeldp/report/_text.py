@@ -370,7 +370,7 @@ def learned_text(learned: Learned, output: str) -> Parts:
         scores = [Text(), *_score_tables(learned.scores, certificate.space.points, learned.judged_by, public=False)]
         scores.append(sentence(_HELD_OUT))
     end = [*_on_true_rows(learned), Text(), paragraphs(certificate.sentence), Text()]
-    end.append(_next(f"labeldp evaluate {shlex.quote(output)} OTHERS.csv --labels-are-public"))
+    end.append(_next(f"labeldp evaluate {shlex.quote(output)} ANOTHER_RELEASE --released"))
     return [sentence(gain), result, Text(), lines, *scores, *end]
 
 

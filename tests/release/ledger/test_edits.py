@@ -319,6 +319,25 @@ def test_columns_that_any_table_may_have_connect_none(tmp_path, values):
         assert release(write(table, tmp_path / f"{name}.csv"), tmp_path / name).spent == (1.0, 0.0)
 
 
+@pytest.mark.parametrize("name", ["one.csv", "own.db", "two.gz", "three.parquet"])
+def test_a_ledger_of_any_name_beside_the_table_is_read(tmp_path, name):
+    """A ledger that was named like a table is one too."""
+    path = write(TABLE, tmp_path / "first.csv")
+    release(path, tmp_path / "out", ledger=tmp_path / name)
+    with pytest.raises(BudgetError):
+        release(path, tmp_path / "again")
+
+
+def test_other_people_are_not_these_after_another_label(tmp_path):
+    """A file whose rows were all released is refused whatever is declared, also if another label came in between."""
+    table = TABLE.append_column("costs", pa.array(np.arange(ROWS) % 2))
+    path = write(table, tmp_path / "first.csv")
+    release(path, tmp_path / "o1", drop=["costs"])
+    release_table(path, "costs", Classes([0, 1]), 2.0, tmp_path / "o2", keep=["age"], unit="row")
+    with pytest.raises(BudgetError):
+        release(path, tmp_path / "o3", drop=["costs"], other_people="another hospital")
+
+
 def test_tables_that_were_the_same_in_one_ledger_are_so_in_all(tmp_path):
     """The third table is like the second alone, which was charged to a ledger of its own, and is charged with both."""
     path = write(TABLE, tmp_path / "first.csv")

@@ -16,6 +16,7 @@ from labeldp.learning.tables._regressors import NumberScores, number_scores
 from labeldp.privacy import ClassProbabilities, Interval
 from labeldp.release import Release, public_columns, public_table
 from labeldp.release.folder import Certificate, is_release
+from labeldp.release.tables import TableFile
 
 if TYPE_CHECKING:  # PyTorch is an extra of its own
     from labeldp.learning.features import Images
@@ -26,7 +27,7 @@ _SHOWN_CLASSES = 12
 
 def evaluate(
     model: TableModel | NetworkModel,
-    source: str | Path,
+    source: str | Path | TableFile,
     label: str,
     *,
     public: bool,
@@ -54,10 +55,11 @@ def evaluate(
     """
     if label in model.columns:
         raise InputError(f"expected a label column, found {label!r}, which the model predicts from")
+    path = Path(source.path if isinstance(source, TableFile) else source)
     if public:
-        if is_release(Path(source)):
+        if is_release(path):
             raise InputError(
-                f"expected a table with public labels in {source}, found the folder of a release; use --released"
+                f"expected a table with public labels in {path}, found the folder of a release; use --released"
             )
         names = {image_column: pa.string()} if image_column else {}
         types = names | {name: KINDS[kind] for name, kind in model.columns.items()}
@@ -70,7 +72,7 @@ def evaluate(
                 f"expected {wanted} in every row of {label!r}, found another value or none; leave such rows out"
             ) from None
     else:
-        labels, table = Release.load(source), public_columns(source)
+        labels, table = Release.load(path), public_columns(path)
         _check_other(model.certificate, labels.certificate, label)
     units = None if labels.certificate is None else units_in(table, unit_of(labels.certificate))
     if images is None:

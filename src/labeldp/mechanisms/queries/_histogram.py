@@ -51,7 +51,7 @@ class NoisyHistogram(CountQuery):
 
     name: ClassVar[str] = "noisy-histogram"
     about: ClassVar[str] = "Class counts of each cell, with discrete Laplace noise"
-    margin_text: ClassVar[str] = "each count is off by at most {}"
+    margin_text: ClassVar[str] = "any one count is off by at most {}"
 
     @classmethod
     def sensitivity_of(cls, _: Mapping[str, Any], __: LabelSpace) -> int:

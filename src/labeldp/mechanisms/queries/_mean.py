@@ -61,7 +61,7 @@ class NoisyMean(CellQuery):
     clip: tuple[float, float] | None = None
 
     name: ClassVar[str] = "noisy-mean"
-    margin_text: ClassVar[str] = "each mean is off by at most {}"
+    margin_text: ClassVar[str] = "any one mean of clipped labels is off by at most {}"
     about: ClassVar[str] = "Mean of (clipped) numeric labels of each cell, with discrete Laplace noise"
 
     def __post_init__(self) -> None:

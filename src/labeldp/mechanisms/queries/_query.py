@@ -187,7 +187,8 @@ class CellQuery(CalibratedQuery):
     ``sensitivity_of`` and ``rho_of``.
 
     Attributes:
-        cells: The number of each row's cell, from 0, computed without these labels; by default all rows are in one.
+        cells: The number of each row's cell, from 0, computed without these labels; by default all rows are in one. The
+            number of rows of each cell is public: the certificate lists it.
         cell_count: The number of cells, those without rows included; by default one more than the largest.
     """
 

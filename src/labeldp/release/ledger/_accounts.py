@@ -12,6 +12,15 @@ from labeldp.release.ledger._entry import Earlier, Entry
 from labeldp.release.ledger._same_data import ANY_ROWS, Match
 
 
+def matched(found: Mapping[Entry, Match | None]) -> list[Earlier]:
+    """Charges of what may be rows of a table by their own marks and hashes, whatever else was taken to be the same."""
+    return [
+        Earlier(each, match.rows, match.certain, match.labels_of_a_unit)
+        for each, match in found.items()
+        if match is not None
+    ]
+
+
 def with_the_same_data(found: Mapping[Entry, Match | None]) -> list[Earlier]:
     """Charges of rows of a table and of data that was taken to be the same; copies of a charge count once."""
     known = list({each.identifier: each for each in sorted(found, key=lambda each: each.time)}.values())
@@ -30,11 +39,7 @@ def with_the_same_data(found: Mapping[Entry, Match | None]) -> list[Earlier]:
                 rows = one.rows if other is None or one.rows == ANY_ROWS else ANY_ROWS
                 matches[pair[1]] = Match(rows, certain=False, labels_of_a_unit=None)
                 changed = True
-    return [
-        Earlier(each, match.rows, match.certain, match.labels_of_a_unit)
-        for each in known
-        if (match := matches.get(each.identifier)) is not None
-    ]
+    return matched({each: matches.get(each.identifier) for each in known})
 
 
 def check_features(entries: Sequence[Entry], entry: Entry, earlier: Sequence[Earlier]) -> None:

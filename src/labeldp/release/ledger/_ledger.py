@@ -32,6 +32,7 @@ from labeldp.release.ledger._accounts import (
     check_features,
     latest_budget,
     listed,
+    matched,
     refuse_another_kind,
     with_the_same_data,
 )
@@ -247,9 +248,10 @@ class Ledger:
         self, entry: Entry, budget: Budget | None, data: PublicData | None, elsewhere: Mapping[Entry, Match | None]
     ) -> Admitted:
         """Compare the rows with earlier ones, check the account, and record the charge."""
-        earlier = self.of_session(entry) if data is None else with_the_same_data({**elsewhere, **self.matches(data)})
+        found = {} if data is None else {**elsewhere, **self.matches(data)}
+        earlier = self.of_session(entry) if data is None else with_the_same_data(found)
         if entry.other_people:  # a file whose rows were all released is no other people's, whatever is declared
-            earlier = [each for each in earlier if each.is_all_of(entry)]
+            earlier = [each for each in matched(found) if each.is_all_of(entry)]
         check_features(self.entries(), entry, earlier)
         account = self.allows([entry], budget, earlier)
         same = tuple(each.entry.identifier for each in earlier if not each.certain) if data else None

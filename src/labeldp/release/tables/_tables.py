@@ -80,10 +80,12 @@ class TableFile:
     encoding: str = "utf-8"
 
     def __post_init__(self) -> None:
-        if self.separator is not None and (len(self.separator) != 1 or not self.separator.isascii()):
+        known = self.separator is None or (len(self.separator) == 1 and "\t" <= self.separator <= "~")
+        if not known or self.separator in ("\n", "\r"):
             raise TableError(f"expected one character that separates columns, found {self.separator!r}")
         try:
             "".encode(self.encoding)  # other codecs than those of text are refused too
+            codecs.getincrementaldecoder(self.encoding)
         except (LookupError, ValueError):
             raise TableError(
                 f"expected an encoding such as utf-8, latin-1 or utf-16, found {self.encoding!r}"
@@ -311,7 +313,8 @@ def _separators(path: Path, given: TableFile, label: str) -> Iterator[str]:
 def _first_line(text: str, separator: str) -> list[str]:
     """The fields of the first line of a CSV file."""
     try:
-        return next(csv.reader(io.StringIO(text.removeprefix("\ufeff")), delimiter=separator), [])
+        rows = csv.reader(io.StringIO(text.removeprefix("\ufeff")), delimiter=separator)
+        return next((row for row in rows if row), [])
     except csv.Error:
         return []
 

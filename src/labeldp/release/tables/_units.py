@@ -14,7 +14,7 @@ from labeldp.errors import TableError
 
 _FEWEST_TO_SORT = 1 << 21
 #: A whole number in any spelling: one person's rows may come from two sources.
-_WHOLE = re.compile(rb"\s*\+?(-?)0*([0-9]+)(?:\.0*)?\s*")
+_WHOLE = re.compile(rb"\+?(-?)(?=[0-9])0*+([0-9]*+)(?:\.0*+)?")
 
 
 @dataclass
@@ -93,5 +93,6 @@ def _is_bytes(kind: pa.DataType) -> bool:
 def _bytes(value: object) -> bytes:
     """The bytes of a value; 0.0 and -0.0 are equal, and so are texts of one whole number, such as ``7`` and ``007``."""
     text = value if isinstance(value, bytes) else repr(value + 0.0 if isinstance(value, float) else value).encode()
+    text = text.strip()
     number = _WHOLE.fullmatch(text)
-    return text if number is None else number[1] + number[2]
+    return text if number is None else (number[1] + number[2] if number[2] else b"0")
