@@ -28,7 +28,7 @@ from labeldp import (
     SubsetResponse,
 )
 from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
-from labeldp.mechanisms.randomizers import best_unit_response
+from labeldp.mechanisms.randomizers import best_randomizer
 from labeldp.privacy.channels import pair_share
 
 FIRST_STAGE = 0.2
@@ -82,7 +82,7 @@ def cell_of(data: str, epsilon: float, randomizer: str, *methods: str, draws: ra
 def best(data: Data, epsilon: float) -> tuple[str, Randomizer]:
     """The randomizer of sets at its best size, by its name: with sets of one class it is randomized response."""
     most = 1 if data.units is None else int(np.unique(data.units, return_counts=True)[1].max())
-    found = best_unit_response(SubsetResponse(data.space, epsilon), most)
+    found = best_randomizer(data.space, epsilon, most)
     return ("response" if isinstance(found, RandomizedResponse) else "subset"), found
 
 

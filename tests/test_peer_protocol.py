@@ -128,9 +128,9 @@ def test_a_peer_says_the_same_bit_to_whoever_asks():
 
     async def asked_often():
         peers = [peer_of(0, 0, FLIPS), peer_of(1, 0, KEEPS)]
-        ports, closes = [await peer.listen() for peer in peers], time.time() + 0.3
+        ports, closes = [await peer.listen() for peer in peers], time.time() + 2.0
         for peer in peers:
-            asyncio.get_running_loop().call_later(0.3, peer._closed.set)
+            asyncio.get_running_loop().call_later(2.0, peer._closed.set)
         heard = await asyncio.gather(*(protocol.ask(port, closes) for port in ports for _ in range(20)))
         await asyncio.gather(*(peer.close() for peer in peers))
         return heard

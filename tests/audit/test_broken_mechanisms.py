@@ -13,6 +13,7 @@ from labeldp import (
     ClusterResponse,
     Interval,
     LaplaceResponse,
+    MinimaxResponse,
     OneBitResponse,
     OptimalResponse,
     PiecewiseResponse,
@@ -255,6 +256,7 @@ RANDOMIZED = {
     LaplaceResponse: lambda _: LaplaceResponse(GRID, CLAIM),
     OneBitResponse: lambda _: OneBitResponse(GRID, CLAIM),
     OptimalResponse: lambda _: OptimalResponse(GRID, CLAIM),
+    MinimaxResponse: lambda _: MinimaxResponse(GRID, CLAIM),
     PiecewiseResponse: lambda _: PiecewiseResponse(GRID, CLAIM),
     BinResponse: lambda _: BinResponse(GRID, CLAIM, PRIOR),
 }
