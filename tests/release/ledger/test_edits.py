@@ -133,6 +133,9 @@ EDITS = {
     "all of it, a few corrected, among others": lambda t: shuffled(
         pa.concat_tables([people(8, 2000), t.slice(5), column(t, "age", pc.add(t["age"], 1)).slice(0, 5)])
     ),
+    "five rows, corrected, among others": lambda t: shuffled(
+        pa.concat_tables([people(8, 2000), column(t, "age", pc.add(t["age"], 1)).slice(0, 5)])
+    ),
     "a tenth of ages corrected": lambda t: column(
         t, "age", pc.add(t["age"], pa.array(np.arange(len(t)) % 10 == 0).cast(pa.int64()))
     ),
