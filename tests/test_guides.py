@@ -71,6 +71,7 @@ def test_the_python_of_a_page_runs(names, page, tmp_path):
         warnings.simplefilter("ignore")
         for block in blocks(page):
             exec(compile(block, page, "exec"), names)  # noqa: S102 (the text is ours)
+    assert len(blocks(page)) == (GUIDES / page).read_text(encoding="utf-8").count("```python")
 
 
 def test_every_link_of_a_page_leads_somewhere():

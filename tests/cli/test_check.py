@@ -65,7 +65,9 @@ def test_nothing_is_spent_or_written(run, patients):
 
 def test_it_says_that_it_is_private(run, patients):
     """Counts of labels are for the holder alone, and the first line says so."""
-    assert run("check", patients, "--label", LABEL).out.startswith("For the holder alone: this reads the labels.")
+    assert run("check", patients, "--label", LABEL).out.startswith(
+        "For the holder alone: this page depends on the labels"
+    )
 
 
 @pytest.mark.parametrize(

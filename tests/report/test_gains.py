@@ -61,8 +61,8 @@ NONE = gain(-0.001, 0.01)
         (
             gain(0.0, 0.01),
             gain(0.05, 0.01),
-            "Better than always predicting class shares: log loss lower by 0.05 nats (95 % interval 0.0304 to 0.0696). "
-            "The released labels do not show that the model is better than always predicting the most common "
+            "Better than always predicting class shares: log loss improvement 0.05 nats (95 % interval 0.0304 to "
+            "0.0696). The released labels do not show that the model is better than always predicting the most common "
             "class: accuracy +0.0 points (95 % interval -2.0 to +2.0). About 784 rows would show an improvement of "
             "+1.0.",
         ),

@@ -42,14 +42,14 @@ _FEWEST = 2
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """What the first ``MOST_ROWS`` rows show of a public column.
+    """Facts about a public column, from the first ``MOST_ROWS`` rows.
 
     Attributes:
         name: Its name.
         kind: Its type, as a release stores it.
         different: The number of different values.
         missing: The number of rows without a value.
-        remarks: What to know before it is published.
+        remarks: Remarks for the decision to publish it.
         identifies: True if every row has another value, so that it names rows and says nothing about others.
     """
 
@@ -63,7 +63,7 @@ class ColumnFacts:
 
 @dataclass(frozen=True)
 class LabelFacts:
-    """What the labels are like. This is private.
+    """Facts about the labels. They are private.
 
     Attributes:
         name: Name of the column.
@@ -71,7 +71,7 @@ class LabelFacts:
         counts: The number of rows of each value, most frequent first; a few thousand different ones at most.
         missing: The number of rows without a label.
         is_number: True if values are numbers, and too many to be classes.
-        remarks: What to know before it is released.
+        remarks: Remarks on the spelling of classes.
     """
 
     name: str
@@ -84,7 +84,7 @@ class LabelFacts:
 
 @dataclass(frozen=True)
 class TableCheck:
-    """What was found in a table. It depends on labels, and is for the holder alone.
+    """Findings in a table. They depend on labels, and are for the holder alone.
 
     Attributes:
         table: The table, with inferred types.
@@ -168,7 +168,7 @@ def _labels_of(table: Table) -> LabelFacts:
 
 
 def _label_remarks(counts: Mapping[str, int], is_number: bool) -> Iterator[str]:
-    """What to know of labels."""
+    """Remarks on the spelling of labels."""
     if is_number:
         return
     alike: dict[str, list[str]] = {}
@@ -194,7 +194,7 @@ def _space_of(table: Table, labels: LabelFacts) -> LabelSpace:
 
 
 def _columns_of(table: Table, names: Sequence[str]) -> Iterator[ColumnFacts]:
-    """What the first rows show of each column."""
+    """Facts about each column, from the first rows."""
     batches, rows = [], 0
     for batch in table.batches(names, _ROWS_PER_BATCH) if names else ():
         batches.append(batch)

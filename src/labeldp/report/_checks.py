@@ -1,4 +1,4 @@
-"""What was found in a table before its release, for the holder alone, and the command that releases it."""
+"""The findings in a table before its release, for the holder alone, and the command that releases it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 _SHOWN = 30
 #: A class of fewer rows is hardly learned, and one of a single row may name a person.
 _RARE = 20
-_PRIVATE = (
-    "For the holder alone: this reads the labels. Nothing was spent, and nothing was written. Do not share this page."
-)
+_PRIVATE = "For the holder alone: this page depends on the labels, so do not share it. Nothing was spent or written."
 _EPSILON = "1"
 #: Separators that the first line of a table shows.
 _FOUND = (",", ";", "\t", "|")
@@ -84,7 +82,7 @@ def _labels(found: TableCheck) -> Iterator[tuple[str, str]]:
 
 
 def _decisions(found: TableCheck) -> Iterator[str]:
-    """What the holder has to decide before the release."""
+    """The decisions of the holder before the release."""
     for repeat in found.repeats:
         yield (
             f"{repeat.name!r} repeats, in up to {repeat.most:,} rows. If it identifies people: --unit {repeat.name} "

@@ -55,7 +55,7 @@ def release_json(release: TableRelease) -> dict[str, Any]:
 
 
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """What verification found; without a certificate that can be read, the checks alone."""
+    """The findings of verification; without a certificate that can be read, the checks alone."""
     certificate = verdict.certificate
     found = {
         "holds": verdict.holds,
@@ -132,7 +132,7 @@ def ledger_json(entries: Sequence[Entry], totals: Iterable[tuple[str, float, flo
 
 
 def check_json(found: TableCheck, command: str) -> dict[str, Any]:
-    """What was found in a table; it depends on labels."""
+    """The findings in a table, which depend on labels."""
     return {
         "private": True,
         "rows": found.rows,
@@ -150,7 +150,7 @@ def check_json(found: TableCheck, command: str) -> dict[str, Any]:
 
 
 def _guarantee(certificate: Certificate) -> dict[str, Any]:
-    """What a certificate promises, who is trusted, and all that was declared and not checked."""
+    """The guarantee of a certificate, and all assumptions that were declared and not checked."""
     return {
         **_numbers(certificate.guarantee),
         "assumptions": list(certificate.assumptions),

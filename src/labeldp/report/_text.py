@@ -87,7 +87,7 @@ def _release_parts(release: TableRelease) -> Parts:
         ("ledger", near(release.ledger)),
         ("spent", f"{spent} for this label, over all releases in the ledger"),
         *(("note", remark) for remark in release.remarks),
-        ("your notes", f"read {near(release.notes_file)} before you share: it lists columns that reveal labels"),
+        ("your notes", f"read {near(release.notes_file)} before you share: it says whether kept columns reveal labels"),
     ]
     promise = certificate.guarantee
     cost = f"epsilon {epsilon_above(promise.epsilon)}" + (f", delta {_delta(promise.delta)}," if promise.delta else "")
@@ -446,14 +446,14 @@ def gain_text(scores: ClassScores | NumberScores, *, public: bool = False) -> st
 
     labels = "these labels" if public else "the released labels"
     if isinstance(scores, NumberScores):
-        return _verdict(scores.gain, scores.rows, "the mean", labels, "MSE lower by {}", three_digits)
+        return _verdict(scores.gain, scores.rows, "the mean", labels, "MSE improvement {}", three_digits)
     if scores.better is None or scores.log_loss_gain is None:
         gain = f"log likelihood of {labels} higher by {{}} nats"
         return _verdict(scores.likelihood_gain, scores.rows, "class shares", labels, gain, three_digits)
     found = _verdict(scores.better, scores.rows, "the most common class", labels, "accuracy {} points", _points)
     if scores.better.low > 0.0 or scores.log_loss_gain.low <= 0.0:
         return found
-    gain = "log loss lower by {} nats"
+    gain = "log loss improvement {} nats"
     return f"{_verdict(scores.log_loss_gain, scores.rows, 'class shares', labels, gain, three_digits)} {found}"
 
 
@@ -469,8 +469,10 @@ def _verdict(gain: Estimate, rows: int, constant: str, labels: str, amount: str,
     wanted = max(gain.value, _LEAST_SHOWN if number is _points else 0.0)
     if wanted <= 0.0 or not math.isfinite(gain.error):
         return shown[:1].upper() + shown[1:]
-    enough = three_digits(max(rows_to_show(rows, gain, wanted), rows))
-    return f"{shown[:1].upper()}{shown[1:]} About {enough} rows would show an improvement of {number(wanted)}."
+    shown, enough = f"{shown[:1].upper()}{shown[1:]}", rows_to_show(rows, gain, wanted)
+    if enough <= rows:
+        return f"{shown} An improvement of {number(wanted)} would probably have shown."
+    return f"{shown} About {three_digits(enough)} rows would show an improvement of {number(wanted)}."
 
 
 def _points(share: float) -> str:

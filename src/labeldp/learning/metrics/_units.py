@@ -85,7 +85,7 @@ class Units:
 
 
 def design_effect(found: Any, expected: Any, size: Any) -> Any:
-    """How many times the variance of independent rows units have, between 1 and their mean size.
+    """The design effect: the variance from units over that from independent rows, between 1 and their mean size.
 
     If independent rows would have no variance, the rows of a unit are taken to be alike.
 

@@ -178,7 +178,7 @@ def rows_to_show(rows: int, estimate: Estimate, improvement: float) -> float:
 def _row_scores(
     release: Release, probabilities: Float[np.ndarray, "n k"], shares: Float[np.ndarray, "n k"]
 ) -> dict[str, Float[np.ndarray, "n"]]:
-    """What each row contributes to the scores that are means, for predictions and for constant ones."""
+    """The contribution of each row to scores that are means, for predictions and for constant ones."""
     likelihood = gain(release, probabilities)
     found = {"log_likelihood": likelihood, "likelihood_gain": likelihood - gain(release, shares)}
     try:

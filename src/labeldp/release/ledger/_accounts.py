@@ -1,4 +1,4 @@
-"""What the charges in a ledger add up to, what they exclude, and how they are told; functions of its entries."""
+"""Totals of the charges in a ledger, refusals that follow from them, and their texts; functions of its entries."""
 
 from __future__ import annotations
 
