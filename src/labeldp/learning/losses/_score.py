@@ -70,7 +70,8 @@ def best_penalty(
     """The penalty with the best mean gain on held-out rows, if it is clearly better than the default.
 
     With few effective rows the best of many noisy means is often a bad choice. So the default stays unless the gain
-    over it exceeds its standard error, and the fallback, a model that fits no noise, unless the result of that does.
+    over it exceeds its standard error. The fallback, a model that fits no noise, replaces the result if that has no
+    larger mean gain. To ask for a clearly larger one costs more where features help than it saves where they do not.
 
     Args:
         penalties: Penalties from the largest to the smallest, the default and the fallback among them.
@@ -84,7 +85,7 @@ def best_penalty(
     gains = np.concatenate([judge(fit, held) for fit, held in splits(rows, folds)], axis=1)
     first, best = penalties.index(usual), int(np.argmax(gains.mean(axis=1)))
     chosen = best if is_clearly_better(gains[best], gains[first]) else first
-    if fallback is None or is_clearly_better(gains[chosen], gains[penalties.index(fallback)]):
+    if fallback is None or gains[chosen].mean() > gains[penalties.index(fallback)].mean():
         return penalties[chosen]
     return fallback
 

@@ -104,8 +104,8 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
             ``beta / (1 - beta) = correction * lambda / (1 - lambda)``; 0 is no correction.
         l2: Weight of half the squared coefficients beside the mean loss of a row; ``inf`` predicts class shares alone;
             or ``"auto"``: chosen by the log likelihood of held-out released labels (with ``"plain"`` as if they were
-            true), over a range scaled to the features, the rows and the channel. Class shares stay unless these labels
-            clearly show that features help: without signal a fit of noise is worse than they are.
+            true), over a range scaled to the features, the rows and the channel. Class shares stay unless the
+            gain of features is above zero there: without signal a fit of noise is worse than they are.
         fit_intercept: True to fit intercepts. They are not penalised, except very slightly with ``"unbiased"``, a loss
             without a minimum if the estimated share of a class is negative.
         tol: Largest entry of the gradient at convergence, for labels without noise. The likelihood of released labels
