@@ -21,7 +21,7 @@ from labeldp.release.folder._columns import CODES
 from labeldp.release.folder._read import batch_fields
 
 #: About how many entries of masks of classes are summed: of more rows, every second, third, ... is.
-_MOST_ENTRIES = 1 << 28
+_MOST_ENTRIES = 1 << 22
 
 
 def effective_share(folder: Path, certificate: Certificate) -> float | None:
