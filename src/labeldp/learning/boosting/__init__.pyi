@@ -1,0 +1,4 @@
+from ._objectives import lightgbm_metric as lightgbm_metric
+from ._objectives import lightgbm_objective as lightgbm_objective
+from ._objectives import xgboost_metric as xgboost_metric
+from ._objectives import xgboost_objective as xgboost_objective

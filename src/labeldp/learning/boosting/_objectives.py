@@ -1,0 +1,194 @@
+"""Gradient, information and loss of scores under the channel, for LightGBM and XGBoost.
+
+**Gradient.** The loss of a row is ``-log sum_j v_j p_j`` with the likelihood v of its released label and the softmax p
+of its scores; its gradient is ``p - r`` with the posterior ``r_j = v_j p_j / sum_i v_i p_i``.
+
+**Information.** Boosting divides the gradient of a leaf by its curvature. That of this loss is negative in places, and
+its mean over released labels is the Fisher information ``E[(p_j - r_j)**2]``, which is small where noise is large. What
+is returned is the information in one event alone, whether the released class or set contains class j: it has
+probability ``P = q + (p* - q) p_j`` (``Membership``), and so the information ``((p* - q) p_j (1 - p_j))**2 / (P (1 -
+P))`` about the score of class j. A function of the released label holds no more information than the label, so steps
+are at most too long, never too short; with one released class of two the event is the label, and the information is
+exact. With public labels it is ``p_j (1 - p_j)``, the usual curvature.
+
+References:
+    Patrini et al. 2017, for the loss (forward correction); Friedman 2001, for boosting; Lehmann and Casella 1998,
+    theorem 2.5.10, for information in functions of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from labeldp._shapes import Float
+from labeldp.errors import InputError, RowsError
+from labeldp.learning.losses import RowLoss, TargetLoss, gain, require_release, row_loss
+from labeldp.release import Release
+
+#: Name of the metric.
+METRIC = "channel_log_loss"
+#: Information of a row is at least this, so that a leaf of rows that say nothing has a curvature.
+_LEAST = 1e-12
+
+Objective = Callable[[Any, Any], tuple[np.ndarray, np.ndarray]]
+
+
+def lightgbm_objective(release: Release) -> Objective:
+    """Objective of LightGBM that fits the true classes: the negative log likelihood of a release.
+
+    Pass it as ``objective`` in the parameters of ``lightgbm.train`` (version 4 or later), with ``num_class`` of 1 for
+    two classes, where the score is that of the second declared class over the first, else the number of classes. The
+    labels of the data set are ignored; its weights count. Scores become probabilities by a sigmoid or a softmax, and
+    are zero at the start unless the data set has an ``init_score``.
+
+    Args:
+        release: The released classes of the rows that are fitted, in their order.
+
+    Returns:
+        Function of scores and data set: gradient and information of each, of the shape of the scores, (n,) or (n, k).
+
+    Guarantee:
+        Post-processing of a release: covered by the release's guarantee at no further cost.
+
+    Example:
+        >>> import lightgbm, numpy as np
+        >>> from labeldp import Classes, Curator
+        >>> from labeldp.learning.boosting import lightgbm_objective
+        >>> features, space = np.repeat([[0.0], [1.0]], 500, axis=0), Classes(["no", "yes"])
+        >>> release = Curator(["no"] * 500 + ["yes"] * 500, space).randomize(epsilon=2.0)
+        >>> settings = {"objective": lightgbm_objective(release), "verbose": -1}
+        >>> model = lightgbm.train(settings, lightgbm.Dataset(features, np.zeros(1000)), num_boost_round=20)
+        >>> (model.predict([[0.0], [1.0]], raw_score=True) > 0).tolist()
+        [False, True]
+
+    Raises:
+        NotTrueLabelsError: The labels are no release.
+    """
+    return _Likelihood.of(release).slopes
+
+
+def lightgbm_metric(release: Release) -> Callable[[Any, Any], tuple[str, float, bool]]:
+    """Metric of LightGBM for early stopping: the mean loss of released labels, less is better.
+
+    Pass it as ``feval``, made from the released labels of the validation rows.
+
+    Args:
+        release: The released classes of the rows that are judged, in their order.
+
+    Returns:
+        Function of scores and data set: name, mean negative log likelihood over that of the uniform model in nats,
+        False.
+
+    Guarantee:
+        Post-processing of a release: covered by the release's guarantee at no further cost.
+    """
+    likelihood = _Likelihood.of(release)
+    return lambda scores, _: (METRIC, likelihood.mean_loss(scores), False)
+
+
+def xgboost_objective(release: Release) -> Objective:
+    """Objective of XGBoost that fits the true classes: the negative log likelihood of a release.
+
+    Pass it as ``obj`` to ``xgboost.train`` (version 2.1 or later), with ``num_class`` in the parameters for more than
+    two classes, and ``base_score`` 0. All else is as for ``lightgbm_objective``.
+
+    Args:
+        release: The released classes of the rows that are fitted, in their order.
+
+    Returns:
+        Function of scores and data: gradient and information of each, of the shape of the scores, (n,) or (n, k).
+
+    Guarantee:
+        Post-processing of a release: covered by the release's guarantee at no further cost.
+
+    Raises:
+        NotTrueLabelsError: The labels are no release.
+    """
+    return _Likelihood.of(release).slopes
+
+
+def xgboost_metric(release: Release) -> Callable[[Any, Any], tuple[str, float]]:
+    """Metric of XGBoost for early stopping: the mean loss of released labels, less is better.
+
+    Pass it as ``custom_metric``, made from the released labels of the validation rows.
+
+    Args:
+        release: The released classes of the rows that are judged, in their order.
+
+    Returns:
+        Function of scores and data: name, mean negative log likelihood over that of the uniform model in nats.
+
+    Guarantee:
+        Post-processing of a release: covered by the release's guarantee at no further cost.
+    """
+    likelihood = _Likelihood.of(release)
+    return lambda scores, _: (METRIC, likelihood.mean_loss(scores))
+
+
+@dataclass(frozen=True, eq=False)
+class _Likelihood:
+    """The likelihood of released classes as a function of scores.
+
+    Attributes:
+        release: Released classes of n rows.
+        loss: Their loss of logits.
+    """
+
+    release: Release
+    loss: RowLoss | TargetLoss
+
+    @classmethod
+    def of(cls, release: Release) -> _Likelihood:
+        """The likelihood of a release."""
+        return cls(release, row_loss(require_release(release), "likelihood"))
+
+    def slopes(self, scores: Any, data: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and information of each score, times the weights of rows if the data has any."""
+        logits = self._logits(scores)
+        chances, weights = softmax(logits, axis=1), _weights(data, len(logits))
+        self.loss(logits, weights)  # logits become the gradient
+        information = self._information(chances) * weights[:, None]
+        shape = np.shape(scores)
+        if len(shape) == 1:
+            return logits[:, 1].copy(), information[:, 1].copy()
+        return logits, information
+
+    def mean_loss(self, scores: Any) -> float:
+        """Mean negative log likelihood over that of the uniform model, in nats."""
+        return -float(gain(self.release, softmax(self._logits(scores), axis=1)).mean())
+
+    def _information(self, chances: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+        """Information in whether each class is in the released set."""
+        event = self.release.class_channel.membership
+        true, other = (np.reshape(each, (-1, 1)) for each in (event.true, event.other))
+        inside = other + (true - other) * chances
+        slope, spread = (true - other) * chances * (1.0 - chances), inside * (1.0 - inside)
+        ratio = np.divide(slope**2, spread, out=np.zeros_like(slope), where=spread > 0.0)
+        return np.asarray(np.maximum(ratio, _LEAST))
+
+    def _logits(self, scores: Any) -> Float[np.ndarray, "n k"]:
+        """Logits of all classes as a new array; one score is that of the second class of two."""
+        given, rows, classes = np.asarray(scores, dtype=np.float64), len(self.release), self.release.space.size
+        if given.shape == (rows,) and classes == 2:
+            return np.stack([np.zeros(rows), given], axis=1)
+        if given.shape != (rows, classes):
+            raise RowsError(
+                f"expected scores of the {rows} rows of the release for {classes} classes, found shape {given.shape}; "
+                "fit the rows of the release in their order, with num_class the number of classes (1 for two)"
+            )
+        return np.ascontiguousarray(given.copy())
+
+
+def _weights(data: Any, rows: int) -> Float[np.ndarray, "n"]:
+    """The weights of rows in a data set of either library; 1 without any."""
+    given = data.get_weight() if hasattr(data, "get_weight") else None
+    if given is None or len(given) == 0:
+        return np.ones(rows)
+    if len(given) != rows:
+        raise InputError(f"expected a weight for each of {rows} rows, found {len(given)}")
+    return np.asarray(given, dtype=np.float64)

@@ -1,0 +1,175 @@
+"""Objectives of boosting libraries: gradients, information and losses of released labels, against brute force."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from labeldp import BitResponse, Classes, Curator, ProjectiveResponse, RandomizedResponse, SubsetResponse
+from labeldp.errors import NotTrueLabelsError, RowsError
+from labeldp.learning.boosting import lightgbm_metric, lightgbm_objective, xgboost_metric, xgboost_objective
+from labeldp.release import Release
+
+OBJECTIVES = (lightgbm_objective, xgboost_objective)
+CHANNELS = [
+    pytest.param(lambda space: RandomizedResponse(space, 0.5), 2, id="randomized response, two classes"),
+    pytest.param(lambda space: RandomizedResponse(space, 2.0), 5, id="randomized response, five classes"),
+    pytest.param(lambda space: SubsetResponse(space, 1.0), 7, id="subsets"),
+    pytest.param(lambda space: BitResponse(space, 1.0), 4, id="bits"),
+    pytest.param(lambda space: ProjectiveResponse(space, 1.0), 7, id="projective geometry"),
+]
+
+
+def names(classes):
+    """Names of classes."""
+    return [f"class {code}" for code in range(classes)]
+
+
+def released(make, classes, rows=60):
+    """A release of evenly spread classes."""
+    space = Classes(names(classes))
+    return Curator([space.points[row % classes] for row in range(rows)], space).randomize(make(space))
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize(("make", "classes"), CHANNELS)
+def test_gradients_are_those_of_the_likelihood(objective, make, classes):
+    """Each entry of the gradient is the finite difference of the negative log likelihood."""
+    release = released(make, classes)
+    scores = np.random.default_rng(0).normal(size=(len(release), classes))
+    likelihood = release.likelihood()
+
+    def losses(logits):
+        return -np.log((likelihood * softmax(logits, axis=1)).sum(axis=1))
+
+    gradient, _ = objective(release)(scores, None)
+    for place in range(classes):
+        step = np.zeros(classes)
+        step[place] = 1e-5
+        slope = (losses(scores + step) - losses(scores - step)) / 2e-5
+        np.testing.assert_allclose(gradient[:, place], slope, atol=1e-8)
+
+
+@pytest.mark.parametrize(("make", "classes"), CHANNELS)
+def test_information_is_at_most_that_of_the_released_label(make, classes):
+    """Summed over all released labels: no more than the mean squared gradient, and equal to it for two classes."""
+    space = Classes(names(classes))
+    chances = softmax(np.random.default_rng(1).normal(size=classes))
+    table = make(space).channel().table()
+    release = released(make, classes, 1)
+    _, information = lightgbm_objective(release)(np.log(chances)[None], None)
+    outcomes = np.asarray(table.matrix)  # shape (classes, outcomes)
+    posterior = outcomes * chances[:, None] / (chances @ outcomes)
+    exact = ((posterior - chances[:, None]) ** 2) @ (chances @ outcomes)
+    assert (information[0] <= exact * (1 + 1e-9)).all()
+    assert (information[0] >= 0.5 * exact).all()
+    if classes == 2:
+        np.testing.assert_allclose(information[0], exact, rtol=1e-6)
+
+
+def test_public_labels_have_the_usual_curvature():
+    """With public labels gradient and information are those of logistic regression."""
+    space = Classes(["no", "yes"])
+    release, scores = Release.public(["no", "yes", "yes"], space), np.array([0.3, -1.0, 2.0])
+    gradient, information = lightgbm_objective(release)(scores, None)
+    chance = 1 / (1 + np.exp(-scores))
+    np.testing.assert_allclose(gradient, chance - [0, 1, 1], atol=1e-12)
+    np.testing.assert_allclose(information, chance * (1 - chance), atol=1e-12)
+
+
+def test_one_score_of_two_classes_is_that_of_the_second():
+    """A vector of scores has the gradient and the information of the second of two columns, the first being zero."""
+    release = released(CHANNELS[0].values[0], 2)
+    scores = np.random.default_rng(2).normal(size=len(release))
+    both = np.stack([np.zeros_like(scores), scores], axis=1)
+    for one, two in zip(
+        lightgbm_objective(release)(scores, None), lightgbm_objective(release)(both, None), strict=True
+    ):
+        np.testing.assert_array_equal(one, two[:, 1])
+    assert lightgbm_metric(release)(scores, None)[1] == lightgbm_metric(release)(both, None)[1]
+
+
+def test_weights_of_the_data_count():
+    """The weights of a data set multiply gradient and information; scores are left as they were."""
+
+    class Data:
+        def get_weight(self):
+            return np.arange(60.0)
+
+    release = released(CHANNELS[1].values[0], 5)
+    scores = np.zeros((60, 5))
+    for plain, weighted in zip(
+        xgboost_objective(release)(scores, None), xgboost_objective(release)(scores, Data()), strict=True
+    ):
+        np.testing.assert_allclose(weighted, plain * np.arange(60.0)[:, None])
+    assert not scores.any()
+
+
+def test_metrics_are_the_mean_loss():
+    """Both metrics are the mean negative log likelihood over the uniform model, and less is better."""
+    release = released(CHANNELS[2].values[0], 7)
+    scores = np.random.default_rng(3).normal(size=(60, 7))
+    likelihood = release.likelihood()
+    chances = softmax(scores, axis=1)
+    expected = -np.log((likelihood * chances).sum(axis=1) / likelihood.mean(axis=1)).mean()
+    name, value, more = lightgbm_metric(release)(scores, None)
+    assert (name, more) == ("channel_log_loss", False)
+    assert math.isclose(value, expected)
+    assert xgboost_metric(release)(scores, None) == (name, value)
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize("make", [*OBJECTIVES, lightgbm_metric, xgboost_metric])
+def test_true_labels_are_refused(make):
+    """An array of labels is no release."""
+    with pytest.raises(NotTrueLabelsError, match="expected a Release"):
+        make(np.zeros(3))
+
+
+@pytest.mark.parametrize("shape", [(59, 7), (60, 6), (60,), (60, 7, 1)])
+def test_scores_of_other_rows_or_classes_are_refused(shape):
+    """Scores must have a row for each released label and a column for each class."""
+    release = released(CHANNELS[2].values[0], 7)
+    with pytest.raises(RowsError, match="60 rows of the release for 7 classes"):
+        lightgbm_objective(release)(np.zeros(shape), None)
+
+
+@pytest.mark.parametrize(("classes", "epsilon"), list(itertools.product((2, 4), (1.0, 3.0))))
+def test_lightgbm_learns_from_a_release(classes, epsilon):
+    """Trees fitted to a release by LightGBM itself find the class that a feature determines."""
+    lightgbm = pytest.importorskip("lightgbm")
+    codes = np.arange(4000) % classes
+    space = Classes(names(classes))
+    release = Curator(np.array(space.points)[codes], space).randomize(epsilon=epsilon)
+    settings = {"objective": lightgbm_objective(release), "verbose": -1, "num_class": 1 if classes == 2 else classes}
+    model = lightgbm.train(settings, lightgbm.Dataset(codes[:, None].astype(float), np.zeros(4000)), 30)
+    scores = model.predict(np.arange(float(classes))[:, None], raw_score=True)
+    found = (scores > 0).astype(int) if classes == 2 else scores.argmax(axis=1)
+    assert found.tolist() == list(range(classes))
+
+
+def test_xgboost_learns_from_a_release():
+    """Trees fitted to a release by XGBoost itself find the class that a feature determines."""
+    xgboost = pytest.importorskip("xgboost")
+    codes = np.arange(4000) % 4
+    space = Classes(names(4))
+    release = Curator(np.array(space.points)[codes], space).randomize(epsilon=2.0)
+    data = xgboost.DMatrix(codes[:, None].astype(float), label=np.zeros(4000))
+    settings = {"num_class": 4, "base_score": 0.0, "disable_default_eval_metric": 1}
+    seen = {}
+    model = xgboost.train(
+        settings,
+        data,
+        20,
+        obj=xgboost_objective(release),
+        custom_metric=xgboost_metric(release),
+        evals=[(data, "train")],
+        evals_result=seen,
+        verbose_eval=False,
+    )
+    losses = seen["train"]["channel_log_loss"]
+    assert losses[-1] < losses[0]
+    fresh = xgboost.DMatrix(np.arange(4.0)[:, None])
+    assert model.predict(fresh, output_margin=True).argmax(axis=1).tolist() == [0, 1, 2, 3]
