@@ -20,7 +20,7 @@ from labeldp.errors import InputError
 from labeldp.learning.features import freeze_arrays, indexable_rows, take_rows
 from labeldp.learning.losses import gain, is_clearly_better, require_release, row_loss
 from labeldp.learning.sklearn._adapter import for_released_labels
-from labeldp.learning.sklearn._lbfgs import SoftmaxProblem, softmax
+from labeldp.learning.sklearn._lbfgs import INTERCEPT_VARIANCE, SoftmaxProblem, softmax
 from labeldp.learning.sklearn._soft_labels import MetaEstimator, ProbabilityClassifier, check_released_rows
 from labeldp.privacy import columns_in_order, predicted_columns
 from labeldp.release import Release
@@ -29,8 +29,6 @@ from labeldp.release import Release
 _LEAST = 1e-6
 #: Prior variance of the slope around 1 and of each shift around 0, in nats: little beside a hundred effective rows.
 _VARIANCE = 1.0
-#: Prior variance of the logarithms of class shares: next to nothing, but it keeps a class without rows above zero.
-_SHARES_VARIANCE = 100.0
 _STEEPEST, _TOLERANCE = 20.0, 1e-7
 
 
@@ -82,7 +80,7 @@ class Calibrator:
     @classmethod
     def of_shares(cls, release: Release) -> Calibrator:
         """The likeliest class shares of a release, for every row, whatever its prediction."""
-        rows, penalty = len(release), 1.0 / (_SHARES_VARIANCE * len(release))
+        rows, penalty = len(release), 1.0 / (INTERCEPT_VARIANCE * len(release))
         nothing, loss = np.empty((rows, 0)), row_loss(release, "likelihood")
         problem = SoftmaxProblem(nothing, loss, np.ones(rows), release.space.size, 0.0, intercept_l2=penalty)
         return cls(0.0, problem.fit(tolerance=_TOLERANCE).intercepts)
@@ -180,7 +178,7 @@ class CalibratedClassifier(MetaEstimator, ProbabilityClassifier):
         release, learner = require_release(y), self._inner()
         features = indexable_rows(X)
         check_released_rows(features, release)
-        parts = _folds(len(release), _checks.whole(self.folds, "folds", 2), groups)
+        parts = group_folds(len(release), _checks.whole(self.folds, "folds", 2), groups)
         predicted = np.empty((len(release), release.space.size))
         with warnings.catch_warnings():  # held-out rows are the guard
             warnings.simplefilter("ignore", UnguardedFitWarning)
@@ -243,7 +241,7 @@ def _logarithms(probabilities: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n
     return np.asarray(np.log(np.maximum(probabilities, _LEAST)))
 
 
-def _folds(rows: int, folds: int, groups: Any) -> Sequence[tuple[np.ndarray, np.ndarray]]:
+def group_folds(rows: int, folds: int, groups: Any) -> Sequence[tuple[np.ndarray, np.ndarray]]:
     """Rows to fit on and held-out rows, with each group on one side."""
     units = np.arange(rows) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
     if len(units) != rows or len(np.unique(units)) < folds:

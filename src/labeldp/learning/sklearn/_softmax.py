@@ -35,7 +35,7 @@ from labeldp.learning.losses import (
     require_release,
     row_loss,
 )
-from labeldp.learning.sklearn._lbfgs import SoftmaxFit, SoftmaxProblem, softmax
+from labeldp.learning.sklearn._lbfgs import INTERCEPT_VARIANCE, SoftmaxFit, SoftmaxProblem, softmax
 from labeldp.learning.sklearn._soft_labels import (
     MetaEstimator,
     ProbabilityClassifier,
@@ -52,8 +52,8 @@ from labeldp.release import Release
 #: digits, breast cancer, Adult and MNIST at epsilons from 0.25 to 4.
 _LOGIT_VARIANCE = 4.0
 
-#: Prior variance of intercepts with the unbiased loss: far more than class shares require.
-_INTERCEPT_VARIANCE = 100.0
+#: Prior variance of intercepts with the unbiased loss, in which it counts for more.
+_UNBIASED_INTERCEPT_VARIANCE = 100.0
 
 #: Penalties relative to the default one, from the largest to the smallest.
 _PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4)
@@ -106,8 +106,8 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
             or ``"auto"``: chosen by the log likelihood of held-out released labels (with ``"plain"`` as if they were
             true), over a range scaled to the features, the rows and the channel. Class shares stay unless the
             gain of features is above zero there: without signal a fit of noise is worse than they are.
-        fit_intercept: True to fit intercepts. They are not penalised, except very slightly with ``"unbiased"``, a loss
-            without a minimum if the estimated share of a class is negative.
+        fit_intercept: True to fit intercepts. Unless labels are public they have a normal prior with variance
+            2 (100 effective with ``"unbiased"``), which few effective rows need and more do not feel.
         tol: Largest entry of the gradient at convergence, for labels without noise. The likelihood of released labels
             is flatter, so its tolerance is multiplied by the root of the effective rows per row, as the sampling error
             of the gradient is.
@@ -234,15 +234,17 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
         flat = self.method == "likelihood" and not release.is_public
         return self.tol * math.sqrt(float(np.mean(pair_share(release.class_channel.membership)))) if flat else self.tol
 
-    def _intercept_penalty(self, release: Release) -> float:
-        """Penalty of intercepts: zero, except for the unbiased loss, which may have no minimum otherwise."""
-        if self.method != "unbiased" or release.is_public:
+    def _intercept_penalty(self, rows: _TrainingRows) -> float:
+        """Penalty of intercepts: that of their prior, and none for public labels."""
+        if rows.release.is_public:
             return 0.0
-        return 1.0 / (_INTERCEPT_VARIANCE * len(release) * float(np.mean(pair_share(release.class_channel.membership))))
+        share = float(np.mean(pair_share(rows.release.class_channel.membership)))
+        variance = _UNBIASED_INTERCEPT_VARIANCE * share if self.method == "unbiased" else INTERCEPT_VARIANCE
+        return 1.0 / (variance * float(rows.weights.sum()))
 
     def _fit(self, rows: _TrainingRows, l2: float, start: SoftmaxFit | None) -> SoftmaxFit:
         features, loss, weights = rows.losses(self.method, self.correction)
-        penalty, (_, columns) = self._intercept_penalty(rows.release), features.shape
+        penalty, (_, columns) = self._intercept_penalty(rows), features.shape
         if math.isinf(l2):
             features, l2 = np.empty((len(weights), 0)), 0.0
         problem = SoftmaxProblem(features, loss, weights, len(self.classes_), l2, self.fit_intercept, penalty)
