@@ -36,6 +36,8 @@ from labeldp.learning.cells import cluster, cluster_tree
 from labeldp.learning.convex import Ball, ConvexClassifier, fit_interactively
 from labeldp.learning.metrics import scores
 from labeldp.learning.sklearn import (
+    AutoClassifier,
+    BoostingClassifier,
     CalibratedClassifier,
     CellClassifier,
     MomentClassifier,
@@ -207,6 +209,8 @@ LEARNERS = {
         by_release(lambda: CalibratedClassifier(SoftmaxRegression(l2=0.01))),
         1e-2,
     ),
+    "boosting": (BoostingClassifier, by_release(BoostingClassifier), 1e-2),
+    "auto": (AutoClassifier, by_release(AutoClassifier), 1e-2),
     "neighbours": (NeighborsClassifier, by_release(lambda: NeighborsClassifier(k=60)), 1e-6),
     "tree": (TreeClassifier, by_tree, 1e-6),
     "cells": (CellClassifier, by_cells(CellClassifier), 0.1),

@@ -5,8 +5,10 @@ from ._boxes import clip_for as clip_for
 from ._boxes import grid_cells as grid_cells
 from ._boxes import mean_cells as mean_cells
 from ._boxes import tree_cells as tree_cells
+from ._clusters import Centres as Centres
 from ._clusters import Clusters as Clusters
 from ._clusters import Embedding as Embedding
+from ._clusters import NearestLeaf as NearestLeaf
 from ._clusters import cluster as cluster
 from ._clusters import cluster_tree as cluster_tree
 from ._clusters import embed as embed

@@ -11,7 +11,6 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -27,6 +26,7 @@ from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from labeldp import _checks
+from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
 from labeldp.errors import InputError
@@ -78,6 +78,7 @@ class Clusters:
         return f"<{self.count} clusters of {len(self.numbers)} rows by {self.method}>"
 
 
+@documented_in("labeldp.learning.cells")
 @dataclass(frozen=True, eq=False)
 class Embedding:
     """Spectral embedding of the nearest-neighbour graph of rows, in which connected rows are close.
@@ -143,11 +144,7 @@ class Embedding:
         """
         most = self.places.shape[1]
         columns = self.order[: _checks.whole(most if eigenvectors is None else eigenvectors, "eigenvectors", 1, most)]
-
-        def place(features: Any) -> np.ndarray:
-            return _unit_rows(self.transform(features)[:, columns])
-
-        return _build_tree(_unit_rows(self.places[:, columns]), leaves, place)
+        return _build_tree(_unit_rows(self.places[:, columns]), leaves, self, columns)
 
     def __repr__(self) -> str:
         return f"<{len(self.places)} rows on {self.places.shape[1]} eigenvectors of the graph of their neighbours>"
@@ -197,7 +194,7 @@ def cluster(features: Any, count: int, method: ClusterMethod = "auto", *, restar
         method = "kmeans" if len(points) <= _FEW_ROWS else "minibatch"
     kind = KMeans if method == "kmeans" else MiniBatchKMeans
     finder = _fit_kmeans(kind(count, n_init=restarts, random_state=0), points)
-    return Clusters(finder.labels_, count, method, _Centres(finder))
+    return Clusters(finder.labels_, count, method, Centres(finder))
 
 
 def embed(
@@ -275,8 +272,7 @@ def cluster_tree(features: Any, leaves: int = _LEAVES) -> ClusterTree:
     Raises:
         InputError: Features that are not a matrix of finite numbers, or more leaves than rows.
     """
-    points = finite_points(features)
-    return _build_tree(points, leaves, lambda new: finite_points(new, points.shape[1]))
+    return _build_tree(finite_points(features), leaves)
 
 
 def suggested_count(rows: int, classes: int, epsilon: float) -> int:
@@ -307,8 +303,9 @@ def suggested_count(rows: int, classes: int, epsilon: float) -> int:
     return min(rows, max(classes, min(int(rows / least), math.isqrt(rows))))
 
 
+@documented_in("labeldp.learning.cells")
 @dataclass(frozen=True, eq=False)
-class _Centres:
+class Centres:
     """Nearest centres of k-means, for new rows of any float precision."""
 
     model: Any
@@ -348,18 +345,43 @@ class _Votes:
         return most
 
 
-def _build_tree(points: np.ndarray, leaves: int, place: Callable[[Any], np.ndarray]) -> ClusterTree:
-    """A tree of clusters of points; ``place`` maps new rows to points, which belong to the nearest leaf."""
+@documented_in("labeldp.learning.cells")
+@dataclass(frozen=True, eq=False)
+class NearestLeaf:
+    """The leaf of the nearest centre, for new rows.
+
+    Attributes:
+        centres: Centres of the leaves.
+        width: Number of features.
+        embedding: Embedding in whose places the centres are; None if they are in the space of the features.
+        columns: Columns of the places.
+    """
+
+    centres: Centres
+    width: int
+    embedding: Embedding | None = None
+    columns: Int[np.ndarray, "e"] | None = None
+
+    def __call__(self, features: Any) -> Int[np.ndarray, "m"]:
+        """The leaves of new rows."""
+        with threadpool_limits(1):
+            if self.embedding is None:
+                return self.centres.predict(finite_points(features, self.width))
+            return self.centres.predict(_unit_rows(self.embedding.transform(features)[:, self.columns]))
+
+
+def _build_tree(
+    points: np.ndarray,
+    leaves: int,
+    embedding: Embedding | None = None,
+    columns: Int[np.ndarray, "e"] | None = None,
+) -> ClusterTree:
+    """A tree of clusters of points, which are features or columns of an embedding's places."""
     count = _check_count(leaves, len(points))
     kind = KMeans if len(points) <= _FEW_ROWS else MiniBatchKMeans
     finder = _fit_kmeans(kind(count, n_init=1, random_state=0), points)
     merges = ward(finder.cluster_centers_, np.bincount(finder.labels_, minlength=count))
-
-    def nearest_leaf(features: Any) -> np.ndarray:
-        with threadpool_limits(1):
-            return _Centres(finder).predict(place(features))
-
-    return ClusterTree(finder.labels_, merges, nearest_leaf)
+    return ClusterTree(finder.labels_, merges, NearestLeaf(Centres(finder), points.shape[1], embedding, columns))
 
 
 def _fit_kmeans(model: Any, points: np.ndarray) -> Any:

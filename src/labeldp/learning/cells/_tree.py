@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int, Shaped
 from labeldp.learning.features import freeze_arrays
 
 
+@documented_in("labeldp.learning.cells")
 @dataclass(frozen=True, eq=False)
 class ClusterTree:
     """Small clusters of rows by public features alone, and the larger ones that they merge to.

@@ -1,4 +1,5 @@
 from ._columns import KINDS as KINDS
+from ._columns import UnitScaler as UnitScaler
 from ._columns import columns_of as columns_of
 from ._columns import tree_transformer as tree_transformer
 from ._columns import frame_of as frame_of

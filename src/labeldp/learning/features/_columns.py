@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
+from labeldp._documented import documented_in
 from labeldp._shapes import Float
 from labeldp.errors import InputError, TableError
 from labeldp.release.tables import read_as, tells_people_apart
@@ -47,6 +49,8 @@ _FEW_VALUES = 20
 #: A number in any spelling, as in a column of ``1.50``, ``2`` and ``1e3``. With leading zeros it is a code.
 _NUMBER = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _WHOLE = r"^[+-]?[0-9]+$"
+#: Largest ratio of a deviation to the median one, of columns that seem to share a unit.
+_ONE_UNIT = 3.0
 #: Categories kept of a text column; the rarer ones share one.
 MOST_CATEGORIES = 200
 
@@ -116,14 +120,34 @@ def frame_of(table: pa.Table, columns: Mapping[str, str]) -> pd.DataFrame:
     return pd.DataFrame({name: _column_values(table[name], name, kind) for name, kind in columns.items()})
 
 
-def scaling_transformer(columns: Mapping[str, str], *, dense: bool = False) -> ColumnTransformer:
+@documented_in("labeldp.learning.features")
+class UnitScaler(StandardScaler):  # type: ignore[misc]  # scikit-learn has no types
+    """Standardisation of numbers, by one common deviation if they seem to share a unit, as pixels do.
+
+    Differences between columns of one unit say which ones vary, and are kept. They seem to share one if the deviation
+    of no column exceeds three times the median deviation, over columns that are not constant.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
+        """Compute means and deviations from numbers of shape (n, d)."""
+        super().fit(X, y)
+        vary = self.var_[self.var_ > 0.0]
+        if len(vary) and vary.max() <= _ONE_UNIT**2 * np.median(vary):
+            self.scale_ = np.full(len(self.var_), np.sqrt(vary.mean()))
+        return self
+
+
+def scaling_transformer(
+    columns: Mapping[str, str], *, dense: bool = False, scaler: StandardScaler | None = None
+) -> ColumnTransformer:
     """Transformer that standardises the number columns of a frame and one-hot encodes its categories.
 
     With many categories its output is sparse, unless ``dense`` is set.
     """
     numbers = [name for name, kind in columns.items() if kind != "category"]
     categories = [name for name, kind in columns.items() if kind == "category"]
-    complete = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
+    scaler = StandardScaler() if scaler is None else scaler
+    complete = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), scaler)
     encoder = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES)
     parts = [("numbers", complete, numbers), ("categories", encoder, categories)]
     return ColumnTransformer(parts, sparse_threshold=0.0) if dense else ColumnTransformer(parts)

@@ -8,6 +8,8 @@ require_extra("sklearn", "sklearn", "threadpoolctl")
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
+    "AutoClassifier",
+    "BoostingClassifier",
     "CalibratedClassifier",
     "CellClassifier",
     "CellRegressor",

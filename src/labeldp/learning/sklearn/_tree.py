@@ -8,10 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
+from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
 from labeldp.errors import InputError
@@ -30,6 +31,7 @@ _UNIFORM_PRIOR = 0.1
 _FEW_CLASSES = 16
 
 
+@documented_in("labeldp.learning.sklearn")
 class TreeClassifier(ProbabilityClassifier):
     """Classifier by class distributions of clusters, whose size adapts locally to the released labels.
 
@@ -43,19 +45,23 @@ class TreeClassifier(ProbabilityClassifier):
     Args:
         trees: Trees of clusters of the same rows, such as those of ``Embedding.tree`` on 15, 30 and 60 eigenvectors.
             Their predictions are averaged.
+        power: Trees weigh in proportion to their likelihood raised to this: 0 for even weights, 1 for Bayesian
+            averaging. Trees of the same rows err alike, so a power below 1 is better than 1.
 
     Attributes:
         classes_: The declared classes.
         distributions_: Class distribution of each leaf, a matrix for each tree.
         evidence_: Log likelihood of the released labels for each tree, in nats over the uniform model. The tree, or the
             number of eigenvectors, with the largest is best.
+        weights_: Weight of each tree.
 
     Guarantee:
         Post-processing of a release: covered by the release's guarantee at no further cost. Trees depend on features
         alone.
 
     References:
-        Willems, Shtarkov and Tjalkens 1995 (context-tree weighting), whose recursion sums over all prunings.
+        Willems, Shtarkov and Tjalkens 1995 (context-tree weighting), whose recursion sums over all prunings; Grünwald
+        and van Ommen 2017, for powers of the likelihood.
 
     Example:
         >>> import numpy as np
@@ -71,8 +77,9 @@ class TreeClassifier(ProbabilityClassifier):
         ['no', 'yes']
     """
 
-    def __init__(self, trees: Sequence[ClusterTree]) -> None:
+    def __init__(self, trees: Sequence[ClusterTree], *, power: float = 0.0) -> None:
         self.trees = trees
+        self.power = power
 
     def fit(self, X: Any, y: Release, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
         """Weight all prunings by their likelihood.
@@ -98,15 +105,15 @@ class TreeClassifier(ProbabilityClassifier):
         codes = self._set_classes(release.space)
         self.distributions_ = [distributions[:, codes] for distributions, _ in results]
         self.evidence_ = np.array([evidence for _, evidence in results])
+        self.weights_ = softmax(_checks.not_negative(self.power, "power") * self.evidence_)
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k), for leaves as in ``fit``."""
         check_is_fitted(self)
         leaves = self._leaves(X)
-        return np.asarray(
-            np.mean([each[leaf] for each, leaf in zip(self.distributions_, leaves.T, strict=True)], axis=0)
-        )
+        parts = zip(self.weights_, self.distributions_, leaves.T, strict=True)
+        return np.asarray(sum(weight * each[leaf] for weight, each, leaf in parts))
 
     def _leaves(self, numbers: Any) -> Int[np.ndarray, "n t"]:
         """The leaf of each row in each tree, checked."""

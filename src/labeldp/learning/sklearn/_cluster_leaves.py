@@ -1,0 +1,78 @@
+"""Transformer of features to leaves of trees of clusters, found without labels."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.decomposition import TruncatedSVD
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from labeldp._documented import documented_in
+from labeldp._shapes import Float, Int
+from labeldp._threads import blocks
+from labeldp.learning.cells import cluster_tree, embed
+
+#: Most columns of features that are clustered as they are; of more, leading singular vectors.
+_COLUMNS, _VECTORS = 64, 50
+#: Rows that trees are built from; of more, evenly spaced ones. The search for neighbours takes quadratic time.
+_ROWS = 20_000
+#: Rows in a leaf on average, and bounds on the number of leaves.
+_ROWS_PER_LEAF, _FEWEST, _MOST = 5, 20, 1000
+_NEIGHBOURS, _EIGENVECTORS = 5, (8, 15, 30)
+
+
+@documented_in("labeldp.learning.sklearn")
+class ClusterLeaves(TransformerMixin, BaseEstimator):
+    """Leaf of each row in several trees of clusters of public features.
+
+    One tree is of clusters of the features themselves (``cluster_tree``), the others of clusters in the graph of
+    nearest neighbours (``embed``), which follow curved groups, by 8, 15 and 30 eigenvectors.
+
+    Attributes:
+        trees_: The trees.
+
+    Guarantee:
+        That of ``labeldp.learning.cells.cluster``: no label is seen.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002, N803 (scikit-learn's names)
+        """Build the trees from features of shape (n, d), dense or sparse."""
+        self._leaves_of(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **_: Any) -> Int[np.ndarray, "n t"]:  # noqa: ARG002, N803
+        """Build the trees, and return the leaf of each row in each, shape (n, 4)."""
+        return self._leaves_of(X)
+
+    def transform(self, X: Any) -> Int[np.ndarray, "m t"]:  # noqa: N803
+        """The leaf of each new row in each tree, shape (m, 4)."""
+        check_is_fitted(self)
+        parts = [self._points(X[rows]) for rows in blocks(X.shape[0], X.shape[1])]
+        leaves = [np.stack([tree.predict(part) for tree in self.trees_], axis=1) for part in parts]
+        return np.concatenate([np.empty((0, len(self.trees_)), dtype=np.int64), *leaves])
+
+    def _leaves_of(self, features: Any) -> Int[np.ndarray, "n t"]:
+        """Build the trees; the leaf of each row."""
+        rows, columns = features.shape
+        self.components_ = None
+        if columns > _COLUMNS:
+            with threadpool_limits(1):  # so that sums are added in one order
+                self.components_ = TruncatedSVD(_VECTORS, random_state=0).fit(features)
+        step = -(-rows // _ROWS)
+        points = self._points(features[::step])
+        leaves = min(_MOST, max(_FEWEST, len(points) // _ROWS_PER_LEAF), len(points))
+        self.trees_ = [cluster_tree(points, leaves)]
+        if len(points) > max(_EIGENVECTORS):
+            graph = embed(points, neighbours=_NEIGHBOURS, eigenvectors=max(_EIGENVECTORS), components=None)
+            self.trees_ += [graph.tree(leaves, eigenvectors=count) for count in _EIGENVECTORS]
+        return np.stack([tree.leaves for tree in self.trees_], axis=1) if step == 1 else self.transform(features)
+
+    def _points(self, features: Any) -> Float[np.ndarray, "m d"]:
+        """Features as they are clustered."""
+        if self.components_ is not None:
+            return np.asarray(self.components_.transform(features))
+        return np.asarray(features.toarray() if issparse(features) else features)

@@ -1,0 +1,129 @@
+"""Mixture of models' class probabilities, with weights of largest likelihood of released labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from labeldp._documented import documented_in
+from labeldp._shapes import Float, Int
+from labeldp.learning.features import freeze_arrays
+from labeldp.learning.sklearn._calibrated import Calibrator
+from labeldp.learning.sklearn._lbfgs import softmax
+from labeldp.release import Release
+
+#: Probabilities below this are raised to it, so that a few certain mistakes do not decide a slope.
+_LEAST = 1e-6
+_STEEPEST, _TOLERANCE = 20.0, 1e-3
+#: Rounds of expectation maximisation: the likelihood is concave in the weights, and changes little after fewer.
+_ROUNDS = 500
+
+
+@documented_in("labeldp.learning.sklearn")
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Weighted mean of models' class probabilities, each moved towards or away from the class shares.
+
+    Attributes:
+        slopes: Factor of the log probabilities of each of m models over the class shares: 0 gives the shares, 1 leaves
+            them as they are.
+        weights: Weight of each model; they sum to one.
+        slope: The same factor of their mean.
+        shares: Class shares, shape (k,), in the order of predictions.
+    """
+
+    slopes: Float[np.ndarray, "m"]
+    weights: Float[np.ndarray, "m"]
+    slope: float
+    shares: Float[np.ndarray, "k"]
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self, slopes=np.float64, weights=np.float64, shares=np.float64)
+
+    @classmethod
+    def fit(cls, release: Release, predictions: Float[np.ndarray, "m n k"]) -> Mixture:
+        """The mixture of largest likelihood for rows that the models were not fitted on.
+
+        Released labels decide in three steps: the slope of each model, the weights, and the slope of the mean. Slopes
+        have a normal prior around 1, with a standard deviation of 1, so that few effective rows change little. The
+        likelihood is that of the released labels under the channel, so this is exact for every channel.
+
+        Args:
+            release: Released labels of n rows.
+            predictions: Predictions of m models for these rows in declared order, each by a model fitted on other rows.
+
+        References:
+            Wolpert 1992 (stacking); Breiman 1996 and van der Laan, Polley and Hubbard 2007, for weights on the simplex
+            and why they do nearly as well as the best model in hindsight; Guo et al. 2017 (slopes).
+        """
+        likelihood = release.likelihood()
+        likelihood = likelihood / likelihood.max(axis=1, keepdims=True)
+        shares = Calibrator.of_shares(release)(np.ones((1, release.space.size)))[0]
+        slopes = np.array([_likeliest_slope(likelihood, each, shares) for each in predictions])
+        moved = [_moved(each, slope, shares) for each, slope in zip(predictions, slopes, strict=True)]
+        if not moved:
+            return cls(slopes, slopes, 1.0, shares)
+        weights = _likeliest_weights(np.stack([(likelihood * each).sum(axis=1) for each in moved]))
+        return cls(slopes, weights, _likeliest_slope(likelihood, _mean(weights, moved), shares), shares)
+
+    def __call__(self, predictions: Float[np.ndarray, "m n k"]) -> Float[np.ndarray, "n k"]:
+        """The mixture of predictions; without models, the class shares."""
+        if not len(self.weights):
+            return np.tile(self.shares, (np.shape(predictions)[1], 1))
+        moved = [_moved(each, slope, self.shares) for each, slope in zip(predictions, self.slopes, strict=True)]
+        return _moved(_mean(self.weights, moved), self.slope, self.shares)
+
+
+def cross_fitted_mixture(
+    release: Release, predictions: Float[np.ndarray, "m n k"], parts: Sequence[tuple[np.ndarray, Int[np.ndarray, "_"]]]
+) -> Float[np.ndarray, "n k"]:
+    """The mixture's predictions for rows that neither the models nor the weights were fitted on.
+
+    Args:
+        release: Released labels of n rows.
+        predictions: Predictions of m models in declared order, for each row by models fitted on other rows.
+        parts: Rows to fit on and held-out rows of each fold.
+    """
+    mixed = np.empty(predictions.shape[1:])
+    for fit, held in parts:
+        mixed[held] = Mixture.fit(release[fit], predictions[:, fit])(predictions[:, held])
+    return mixed
+
+
+def _mean(weights: Float[np.ndarray, "m"], parts: Sequence[Float[np.ndarray, "n k"]]) -> Float[np.ndarray, "n k"]:
+    return np.asarray(sum(weight * part for weight, part in zip(weights, parts, strict=True)))
+
+
+def _moved(
+    probabilities: Float[np.ndarray, "n k"], slope: float, shares: Float[np.ndarray, "k"]
+) -> Float[np.ndarray, "n k"]:
+    """Probabilities whose logarithms over the class shares are multiplied by a slope."""
+    start = np.log(shares)
+    return softmax(start + slope * (np.log(np.maximum(probabilities, _LEAST)) - start))
+
+
+def _likeliest_slope(
+    likelihood: Float[np.ndarray, "n k"], probabilities: Float[np.ndarray, "n k"], shares: Float[np.ndarray, "k"]
+) -> float:
+    """The slope of largest likelihood times its prior."""
+
+    def loss(slope: float) -> float:
+        hit = (likelihood * _moved(probabilities, slope, shares)).sum(axis=1)
+        return 0.5 * (slope - 1.0) ** 2 - float(np.log(hit).sum())
+
+    return float(minimize_scalar(loss, bounds=(0.0, _STEEPEST), method="bounded", options={"xatol": _TOLERANCE}).x)
+
+
+def _likeliest_weights(chances: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "m"]:
+    """Weights of largest likelihood, by expectation maximisation from even ones.
+
+    Args:
+        chances: P(released label) of each row by each model, up to a factor for each row.
+    """
+    weights = np.full(len(chances), 1.0 / len(chances))
+    for _ in range(_ROUNDS):
+        weights = weights * (chances / (weights @ chances)).mean(axis=1)
+    return np.asarray(weights / weights.sum())

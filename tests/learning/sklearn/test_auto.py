@@ -1,0 +1,355 @@
+"""The default classifier and its parts: boosting, clusters, and the mixture of models."""
+
+import functools
+import pickle
+import time
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from scipy.optimize import minimize
+from scipy.sparse import csr_matrix
+
+from labeldp import Classes, Curator, RandomizedResponse
+from labeldp.errors import InputError, RowsError
+from labeldp.learning.features import UnitScaler
+from labeldp.learning.losses import gain
+from labeldp.learning.sklearn import AutoClassifier, BoostingClassifier
+from labeldp.learning.sklearn import _auto as auto
+from labeldp.learning.sklearn._cluster_leaves import ClusterLeaves
+from labeldp.learning.sklearn._mixture import Mixture, cross_fitted_mixture
+from labeldp.release import Release
+
+SPACE = Classes(["none", "mild", "grave"])
+#: Thousands of rounds of boosting, each checked at every call, would take minutes.
+pytestmark = pytest.mark.usefixtures("as_users_call")
+
+
+def table(rows=400, seed=0):
+    """Features that decide the class, one with gaps and one of text, and the class of each row."""
+    random = np.random.default_rng(seed)
+    codes = random.integers(0, 3, rows)
+    age = 30.0 + 15.0 * codes + random.normal(0, 3.0, rows)
+    age[::20] = np.nan
+    city = np.array(["Oslo", "Rome", "Bonn"], dtype=object)[codes]
+    city[::7] = None
+    return pd.DataFrame({"age": age, "city": city}), np.array(SPACE.points)[codes]
+
+
+def released(labels, epsilon=3.0, space=SPACE):
+    """A release of labels."""
+    return Curator(labels, space).randomize(RandomizedResponse(space, epsilon))
+
+
+@functools.cache
+def fitted_once():
+    """A classifier, its rows, their true labels and their release."""
+    features, labels = table()
+    release = released(labels)
+    return AutoClassifier().fit(features, release), features, labels, release
+
+
+@pytest.fixture
+def fitted(as_users_call):  # noqa: ARG001
+    """What is fitted once."""
+    return fitted_once()
+
+
+def test_all_families_are_fitted_and_the_mean_predicts_new_rows(fitted):
+    """Every member is fitted, weights sum to one, and predictions of new rows are right for nearly all."""
+    model = fitted[0]
+    assert list(model.members_) == ["linear", "boosting", "clusters"]
+    assert not model.left_out_
+    assert sum(model.weights_.values()) == pytest.approx(1.0)
+    assert model.classes_.tolist() == sorted(SPACE.points)
+    features, labels = table(seed=1)
+    probabilities = model.predict_proba(features)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert (model.predict(features) == labels).mean() > 0.9
+
+
+def test_the_same_release_gives_the_same_classifier(fitted):
+    """Without a time limit nothing is left to chance."""
+    model, features, _, release = fitted
+    again = AutoClassifier().fit(features, release)
+    np.testing.assert_array_equal(model.predict_proba(features), again.predict_proba(features))
+    np.testing.assert_array_equal(model.held_out_, again.held_out_)
+
+
+def test_other_tables_and_arrays_are_taken(fitted):
+    """An Arrow table gives what the frame of its values gives; arrays and sparse rows of numbers are taken."""
+    model, features, labels, release = fitted
+    arrow = pa.Table.from_pandas(features)
+    np.testing.assert_allclose(model.predict_proba(arrow), model.predict_proba(features))
+    numbers = np.nan_to_num(features[["age"]].to_numpy(), nan=-1.0)
+    for form in (numbers, csr_matrix(numbers)):
+        found = AutoClassifier().fit(form, release)
+        assert (found.predict(form) == labels).mean() > 0.8
+
+
+def test_a_pickle_keeps_the_model_without_predictions_of_released_rows(fitted):
+    """Predictions survive a pickle; what was predicted for held-out rows does not travel."""
+    model, features, *_ = fitted
+    copy = pickle.loads(pickle.dumps(model))  # noqa: S301 (its own)
+    np.testing.assert_array_equal(copy.predict_proba(features), model.predict_proba(features))
+    assert hasattr(model, "held_out_")
+    assert not hasattr(copy, "held_out_")
+
+
+def test_held_out_predictions_score_nothing_on_noise():
+    """Where features say nothing, the gain of held-out predictions over class shares is at most chance.
+
+    The gain of all rows over 12 draws is below twice its standard error, but for one case in forty.
+    """
+    random, gains = np.random.default_rng(0), []
+    for _ in range(12):
+        features = random.normal(size=(150, 2))
+        release = released(random.choice(SPACE.points, 150), 2.0)
+        model = AutoClassifier().fit(features, release)
+        declared = model.held_out_[:, [model.classes_.tolist().index(point) for point in SPACE.points]]
+        gains.append(gain(release, declared).mean() - gain(release, np.full((150, 3), 1 / 3)).mean())
+    assert np.mean(gains) < 2.0 * np.std(gains) / np.sqrt(12)
+
+
+def test_units_are_on_one_side_of_every_fold(monkeypatch):
+    """No member predicts a held-out row after it was fitted on another row of its unit."""
+    seen = []
+
+    class Spy(BoostingClassifier):
+        def fit(self, X, y):  # noqa: N803 (scikit-learn's name)
+            self.units = set(np.asarray(X)[:, 0])
+            return super().fit(X, y)
+
+        def predict_proba(self, X):  # noqa: N803
+            seen.append((self.units, set(np.asarray(X)[:, 0])))
+            return super().predict_proba(X)
+
+    monkeypatch.setattr(auto, "BoostingClassifier", Spy)
+    units = np.repeat(np.arange(60), 5)
+    features = pd.DataFrame({"unit": units.astype(float)})
+    release = released(np.array(SPACE.points)[units % 3])
+    AutoClassifier().fit(features, release, groups=units)
+    folds = [(fit, held) for fit, held in seen if len(fit) < 60]
+    assert len(folds) == 5
+    assert all(not fit & held for fit, held in folds)
+    AutoClassifier().fit(features, release)
+    assert any(fit & held for fit, held in seen)
+
+
+@pytest.mark.parametrize("how", ["raises", "not finite"])
+def test_a_member_that_fails_is_left_out_and_named(monkeypatch, how):
+    """Others go on without a member that raises or returns NaN, and the reason is kept."""
+
+    class Broken(BoostingClassifier):
+        def fit(self, X, y):  # noqa: N803 (scikit-learn's name)
+            if how == "raises":
+                raise ValueError("out of order")
+            return super().fit(X, y)
+
+        def predict_proba(self, X):  # noqa: N803
+            return np.full((len(X), 3), np.nan)
+
+    monkeypatch.setattr(auto, "BoostingClassifier", Broken)
+    features, labels = table(300)
+    model = AutoClassifier().fit(features, released(labels))
+    assert list(model.members_) == ["linear", "clusters"]
+    assert ("out of order" if how == "raises" else "not finite") in model.left_out_["boosting"]
+    assert (model.predict(features) == labels).mean() > 0.8
+
+
+def test_without_time_class_shares_are_predicted():
+    """With no time at all every member is left out, and says why."""
+    features, labels = table(300)
+    model = AutoClassifier(minutes=0).fit(features, released(np.where(labels == "mild", "mild", "none")))
+    assert set(model.left_out_) == {"linear", "boosting", "clusters"}
+    assert all("no time left" in why for why in model.left_out_.values())
+    assert (model.predict_proba(features) == model.predict_proba(features)[0]).all()
+
+
+def test_many_rows_are_judged_on_one_fold(monkeypatch):
+    """From a number of rows on, one fold alone is held out, unless every row is asked for."""
+    monkeypatch.setattr(auto, "_MANY_ROWS", 200)
+    features, labels = table(300)
+    release = released(labels)
+    model = AutoClassifier().fit(features, release)
+    assert len(model.held_out_rows_) == len(model.held_out_) == 60
+    assert set(model.held_out_folds_) == set(range(5))
+    assert len(AutoClassifier(every_row=True).fit(features, release).held_out_) == 300
+
+
+def test_rows_without_labels_find_clusters():
+    """Further rows take part in encoders alone: trees of clusters have them, and the rows that are fitted do not."""
+    features, labels = table(300)
+    model = AutoClassifier().fit(features, released(labels), unlabelled=table(300, seed=2)[0])
+    assert len(model.members_["clusters"][0][-1].trees_[0].leaves) == 600
+    assert len(model.held_out_) == 300
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda frame: frame.drop(columns="city"), "expected the columns age, city, found no city"),
+        (lambda frame: frame.assign(city=1.0), "expected the column 'city' to be a category"),
+    ],
+)
+def test_other_columns_are_refused(fitted, change, message):
+    """Rows to predict, or without labels, have the columns of the fit and their kinds."""
+    model, features, _, release = fitted
+    with pytest.raises(InputError, match=message):
+        model.predict(change(features))
+    with pytest.raises(InputError, match=message):
+        AutoClassifier().fit(features, release, unlabelled=change(features))
+
+
+def test_few_rows_and_other_rows_are_refused(fitted):
+    """There must be as many labels as rows, and a row for each fold."""
+    _, features, _, release = fitted
+    with pytest.raises(RowsError, match="expected a released label for each of 399 rows"):
+        AutoClassifier().fit(features[:-1], release)
+    with pytest.raises(InputError, match="at least 5 units"):
+        AutoClassifier().fit(features[:4], release[:4])
+
+
+def test_one_released_class_is_learned():
+    """A release in which one class alone occurs is no error, and that class is predicted."""
+    features, _ = table(60)
+    release = Release.public(["mild"] * 60, SPACE)
+    assert set(AutoClassifier().fit(features, release).predict(features)) == {"mild"}
+
+
+def mixture_problem(models=3, rows=400):
+    """Predictions of models of different quality, and a release of what they predict."""
+    random = np.random.default_rng(3)
+    codes = random.integers(0, 3, rows)
+    scores = np.eye(3)[codes] + random.normal(0, [[[0.6]], [[1.0]], [[3.0]]][:models], size=(models, rows, 3))
+    predictions = np.exp(2.0 * scores) / np.exp(2.0 * scores).sum(axis=2, keepdims=True)
+    return released(np.array(SPACE.points)[codes], 1.5), predictions
+
+
+def test_weights_are_those_of_a_solver():
+    """Weights have the likelihood that constrained optimisation finds, and no other weights have a larger one."""
+    release, predictions = mixture_problem()
+    mixture = Mixture.fit(release, predictions)
+    moved = np.stack([Mixture(np.array([s]), np.ones(1), 1.0, mixture.shares)(p[None]) for s, p in zip(
+        mixture.slopes, predictions, strict=True)])  # fmt: skip
+    chances = (release.likelihood() * moved).sum(axis=2)
+
+    def loss(weights):
+        return -np.log(weights @ chances).sum()
+
+    sums = {"type": "eq", "fun": lambda weights: weights.sum() - 1.0}
+    best = minimize(loss, np.full(3, 1 / 3), bounds=[(0, 1)] * 3, constraints=[sums], method="SLSQP", tol=1e-12)
+    assert loss(mixture.weights) <= best.fun + 0.01
+    np.testing.assert_allclose(mixture.weights, best.x, atol=0.02)
+    assert mixture.weights.argmax() == 0
+
+
+def test_slopes_are_those_of_a_search():
+    """The slope of one model maximises likelihood times prior on a fine grid; the model of noise is flattened."""
+    release, predictions = mixture_problem()
+    shares = Mixture.fit(release, predictions).shares
+    for place in range(3):
+        slope = Mixture.fit(release, predictions[[place]]).slopes[0]
+        grid = np.linspace(0.0, 3.0, 301)
+        values = [
+            gain(release, Mixture(np.array([s]), np.ones(1), 1.0, shares)(predictions[[place]])).sum()
+            - 0.5 * (s - 1.0) ** 2
+            for s in grid
+        ]
+        assert slope == pytest.approx(grid[int(np.argmax(values))], abs=0.02)
+    assert Mixture.fit(release, predictions[[2]]).slopes[0] < 0.5
+
+
+def test_a_slope_of_zero_gives_class_shares():
+    """Flattened to the end, a model predicts the class shares, not even ones."""
+    shares = np.array([0.7, 0.2, 0.1])
+    mixture = Mixture(np.zeros(1), np.ones(1), 1.0, shares)
+    np.testing.assert_allclose(mixture(np.full((1, 4, 3), 1 / 3)), np.tile(shares, (4, 1)))
+
+
+def test_the_mixture_of_a_row_does_not_depend_on_its_label():
+    """Weights for a fold are fitted on other folds: other labels in a fold leave its predictions as they are."""
+    release, predictions = mixture_problem()
+    parts = [(np.arange(200, 400), np.arange(200)), (np.arange(200), np.arange(200, 400))]
+    first = cross_fitted_mixture(release, predictions, parts)
+    other = release[np.concatenate([np.arange(199, -1, -1), np.arange(200, 400)])]
+    second = cross_fitted_mixture(other, predictions, parts)
+    np.testing.assert_array_equal(first[:200], second[:200])
+    assert (first[200:] != second[200:]).any()
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_boosting_predicts_shares_where_features_say_nothing(classes):
+    """On constant features there is no tree, and every row has the class shares."""
+    space = Classes(SPACE.points[:classes])
+    release = released([space.points[0]] * 150 + [space.points[1]] * 50, 4.0, space)
+    model = BoostingClassifier().fit(np.zeros((200, 2)), release)
+    assert model.rounds_ == 0
+    assert (model.predict_proba(np.zeros((3, 2))) == model.predict_proba(np.ones((3, 2)))).all()
+    assert set(model.predict(np.zeros((3, 2)))) == {space.points[0]}
+
+
+def test_leaves_hold_a_least_information():
+    """With more information wanted in a leaf than there is, no tree splits."""
+    features, labels = table(300)
+    rows = np.nan_to_num(features[["age"]].to_numpy())
+    release = released(labels, 1.0)
+    fine, coarse = (BoostingClassifier(information=each).fit(rows, release) for each in (0.5, 1e6))
+    assert coarse.rounds_ == 0
+    assert fine.rounds_ > 0
+    assert (fine.predict(rows) == labels).mean() > (coarse.predict(rows) == labels).mean()
+
+
+def test_leaves_of_rows_are_those_of_the_tree():
+    """Rows that trees were built from have their leaves; the same rows as new ones go to the same cluster."""
+    points = np.random.default_rng(0).normal(size=(500, 3)) + np.repeat([[0.0], [9.0]], 250, axis=0)
+    encoder = ClusterLeaves()
+    leaves = encoder.fit_transform(points)
+    assert leaves.shape == (500, 4)
+    np.testing.assert_array_equal(leaves[:, 0], encoder.transform(points)[:, 0])
+    halves = [set(leaves[:250, place]) & set(leaves[250:, place]) for place in range(4)]
+    assert not any(halves)
+
+
+def test_sparse_and_many_columns_are_reduced_first():
+    """Many columns become 50 leading vectors, of dense and sparse features alike."""
+    points = np.random.default_rng(0).normal(size=(120, 80))
+    dense, sparse = ClusterLeaves(), ClusterLeaves()
+    np.testing.assert_array_equal(dense.fit_transform(points), sparse.fit_transform(csr_matrix(points)))
+    assert dense.components_.n_components == 50
+
+
+def test_columns_of_one_unit_keep_their_scale():
+    """Columns of similar deviation are divided by one number, others each by its own."""
+    random = np.random.default_rng(0)
+    alike = random.normal(size=(100, 4)) * [1.0, 2.0, 1.0, 0.5]
+    scaled = UnitScaler().fit(alike)
+    assert len(set(scaled.scale_)) == 1
+    different = UnitScaler().fit(alike * [1.0, 1.0, 1.0, 1000.0])
+    np.testing.assert_allclose(different.transform(alike * [1.0, 1.0, 1.0, 1000.0]).std(axis=0), 1.0)
+
+
+def test_progress_is_reported():
+    """Each member is reported before its fits, and the end at last."""
+    features, labels = table(300)
+    seen = []
+    AutoClassifier().fit(features, released(labels), report=lambda *each: seen.append(each))
+    assert seen == [("learn", place, 3) for place in range(4)]
+
+
+def test_a_deadline_ends_a_member_between_its_fits(monkeypatch):
+    """A member that outlasts the time is left out rather than fitted on all rows."""
+
+    class Slow(BoostingClassifier):
+        def fit(self, X, y):  # noqa: N803 (scikit-learn's name)
+            time.sleep(0.3)
+            return super().fit(X, y)
+
+    monkeypatch.setattr(auto, "BoostingClassifier", Slow)
+    monkeypatch.setattr(auto, "SoftmaxRegression", Slow)
+    features, labels = table(100)
+    begun = time.monotonic()
+    model = AutoClassifier(minutes=0.1 / 60).fit(features[["age"]].fillna(0.0), released(labels))
+    assert set(model.left_out_) == {"linear", "boosting", "clusters"}
+    assert time.monotonic() - begun < 5.0
