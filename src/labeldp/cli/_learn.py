@@ -19,20 +19,23 @@ def learn(
     method: str | None = None,
     features: list[str] | None = None,
     generator: Path | None = None,
+    minutes: float | None = None,
     images: ImageOptions,
     training: TrainingOptions,
     json_: bool = False,
 ) -> None:
     """Learn to predict the label from the public columns of a release, at no further privacy cost.
 
-    Models are tuned, calibrated and scored on released labels, networks on a tenth of the rows. Where these labels do
-    not show that features help, the model predicts class shares. 'plain' ignores label noise and is a baseline.
+    Models are tuned, combined, calibrated and scored on released labels, networks on a tenth of the rows. Where these
+    labels do not show that features help, predictions stay near the class shares. 'plain' ignores label noise and is a
+    baseline.
 
     Args:
         directory (DIR): A release folder.
         output: A new file for the model, such as model.skops, or model.safetensors for a network.
-        model: Classes: softmax (default), boosting, convex, torch:mlp, torch:ratings; with images torch:convolutional,
-            torch:inception, torch:resnet18. Numeric labels: auto (default: ridge, or boosting if released labels
+        model: Classes: auto (default: a mean of a linear model, boosting and clusters, weighed on released labels),
+            softmax, boosting, convex, torch:mlp, torch:ratings; with images torch:convolutional, torch:inception,
+            torch:resnet18. Numeric labels: auto (default: ridge, or boosting if released labels
             clearly prefer it), ridge, boosting, neighbours, convex.
         method: Correction for label noise. softmax: likelihood (forward correction), unbiased (backward), plain (none)
             or clusters; boosting: em, plain or clusters; networks: likelihood, unbiased, posterior or plain; convex:
@@ -40,6 +43,7 @@ def learn(
             after 'release --mechanism cluster'.
         features: Columns to predict from, a,b,c; default: all useful ones. For torch:ratings: user,item.
         generator: After 'release --mechanism double': the generator's file, to correct for resampled features.
+        minutes: With auto for classes: begin no further model after this time.
         images: The images of the rows.
         training: Settings of networks.
         json_: Print JSON; docs/guide/json.md lists the keys.
@@ -63,6 +67,6 @@ def learn(
         else:
             check_no_network_options(images, training)
             resampling = None if generator is None else generators.open_generator(generator).generator()
-            learned = learn_table(directory, generator=resampling, progress=bar, **options)
+            learned = learn_table(directory, generator=resampling, minutes=minutes, progress=bar, **options)
     saved = str(learned.model.save(output))
     result(json_, lambda: report.learned_json(learned, saved), lambda: report.learned_text(learned, saved))

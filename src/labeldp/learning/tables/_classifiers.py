@@ -17,6 +17,8 @@ from labeldp.learning.convex import BALLS, ConvexClassifier
 from labeldp.learning.features import scaling_transformer, tree_transformer
 from labeldp.learning.sklearn import (
     PENALTIES,
+    AutoClassifier,
+    BoostingClassifier,
     Calibrator,
     ReleasedLabelClassifier,
     SoftLabelClassifier,
@@ -28,18 +30,23 @@ from labeldp.release import Release
 #: The methods of each model; the first is the default.
 METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        "auto": ("likelihood",),
         "softmax": ("likelihood", "unbiased", "plain", "clusters"),
-        "boosting": ("em", "plain", "clusters"),
+        "boosting": ("likelihood", "em", "plain", "clusters"),
         "convex": ("unbiased",),
     }
 )
 
 #: The only method for labels from peer exchange.
 EXCHANGED = "exchanged"
+#: The method of boosting that maximises the likelihood itself, by LightGBM; the others are by scikit-learn.
+LIKELIHOOD = "likelihood"
 #: The default method for labels that lean towards the class distributions of their clusters.
 CLUSTERS = "clusters"
 
-#: The default model of classes.
+#: The default model, which combines others or chooses among them.
+AUTO = "auto"
+#: The linear model of classes.
 OF_CLASSES = "softmax"
 
 #: Methods of softmax that maximise a likelihood with class shares as a candidate, quickly; ``plain`` is a baseline.
@@ -55,8 +62,10 @@ _LEAVES = (8, 31)
 _PASSES = 5
 
 
-def estimators_of(columns: Mapping[str, str], model: str, method: str) -> list[Pipeline]:
-    """Candidate pipelines, to be chosen among on released labels."""
+def estimators_of(columns: Mapping[str, str], model: str, method: str) -> list[Any]:
+    """Candidate pipelines, or the one classifier that combines others, to be chosen among on released labels."""
+    if model == AUTO:
+        return [AutoClassifier()]
     encoded, learners = _LEARNERS[model](columns, method)
     return [Pipeline([("columns", clone(encoded)), ("model", learner)]) for learner in learners]
 
@@ -71,6 +80,8 @@ def _linear(columns: Mapping[str, str], method: str) -> tuple[Any, list[Any]]:
 
 def _boosting(columns: Mapping[str, str], method: str) -> tuple[Any, list[Any]]:
     encoded, places = tree_transformer(columns)
+    if method == LIKELIHOOD:
+        return encoded, [BoostingClassifier(categorical=places)]
     fixed = {"max_iter": _TREES, "early_stopping": False, "random_state": 0, "categorical_features": places}
     return encoded, [
         _on_soft_labels(HistGradientBoostingClassifier(max_leaf_nodes=n, **fixed), method) for n in _LEAVES
@@ -126,6 +137,8 @@ def class_setting(fitted: Pipeline, model: str, best: int, calibrator: Calibrato
     """Description of what was chosen, and among how many."""
     last = fitted.steps[-1][1]
     calibrated = calibration_setting(calibrator)
+    if isinstance(last, BoostingClassifier):
+        return f"{last.rounds_} trees for a class, of {last.leaves_} leaves, chosen on released labels{calibrated}"
     if model == "boosting":
         chosen = "" if isinstance(last, SoftLabelClassifier) else f", chosen among {len(_LEAVES)} on released labels"
         return f"{_TREES} trees of {_LEAVES[best]} leaves{chosen}{calibrated}"
@@ -137,6 +150,14 @@ def class_setting(fitted: Pipeline, model: str, best: int, calibrator: Calibrato
     if math.isinf(last.l2_):
         return f"{SHARES}, {_NO_HELP}"
     return f"l2 {last.l2_:.3g}, chosen among {PENALTIES} and {SHARES} on released labels"
+
+
+def auto_setting(fitted: AutoClassifier) -> str:
+    """Description of the models that were combined, the heaviest first, and of those that were left out."""
+    heaviest = sorted(fitted.weights_.items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{name} {weight:.0%}" for name, weight in heaviest)
+    missing = "".join(f"; without {name}: {why}" for name, why in fitted.left_out_.items())
+    return f"a mean of {shown}, weighed on released labels{missing}" if shown else f"{SHARES}{missing}"
 
 
 def calibration_setting(calibrator: Calibrator | None) -> str:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from sklearn.compose import ColumnTransformer
+from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import Pipeline
 
 from labeldp._shapes import Float
@@ -27,7 +29,7 @@ from labeldp.learning.features import (
     is_network,
     write_new_file,
 )
-from labeldp.learning.sklearn import Calibrator, NeighborsRegressor
+from labeldp.learning.sklearn import AutoClassifier, Calibrator, NeighborsRegressor, members_of
 from labeldp.learning.tables._classifiers import OF_CLASSES, estimators_of
 from labeldp.learning.tables._folds import cross_validated, enough_rows, folds_of, unit_of, units_in
 from labeldp.learning.tables._regressors import number_estimators
@@ -51,6 +53,10 @@ _FORMAT = FileFormat(
 #: Types that a model's file may hold besides those that skops trusts.
 _TRUSTED = [
     "functools.partial",
+    "labeldp.learning.cells.Centres",
+    "labeldp.learning.cells.ClusterTree",
+    "labeldp.learning.cells.Embedding",
+    "labeldp.learning.cells.NearestLeaf",
     "labeldp.learning.convex.Ball",
     "labeldp.learning.convex.ConvexClassifier",
     "labeldp.learning.convex.ConvexRegressor",
@@ -58,11 +64,17 @@ _TRUSTED = [
     "labeldp.learning.convex.SoftmaxLoss",
     "labeldp.learning.convex.SquaredLoss",
     "labeldp.learning.convex.Steps",
+    "labeldp.learning.features.UnitScaler",
+    "labeldp.learning.sklearn.AutoClassifier",
+    "labeldp.learning.sklearn.BoostingClassifier",
+    "labeldp.learning.sklearn.ClusterLeaves",
+    "labeldp.learning.sklearn.Mixture",
     "labeldp.learning.sklearn.NeighborsRegressor",
     "labeldp.learning.sklearn.ReleasedLabelClassifier",
     "labeldp.learning.sklearn.ReleasedLabelRegressor",
     "labeldp.learning.sklearn.SoftLabelClassifier",
     "labeldp.learning.sklearn.SoftmaxRegression",
+    "labeldp.learning.sklearn.TreeClassifier",
     "numpy.dtype",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
     "sklearn.metrics._dist_metrics.EuclideanDistance64",
@@ -81,7 +93,7 @@ class TableModel:
     Attributes:
         estimator: A fitted scikit-learn pipeline; its classes are the declared ones, in an order of its own.
         columns: Kind of each input column: number, flag, date, time or category.
-        model: ``"softmax"``, ``"boosting"`` or ``"convex"``; of numeric labels ``"ridge"``, ``"boosting"``,
+        model: ``"auto"``, ``"softmax"``, ``"boosting"`` or ``"convex"``; of numeric labels ``"ridge"``, ``"boosting"``,
             ``"neighbours"`` or ``"convex"``.
         method: Training method.
         certificate: Certificate of the release that it was learned from, whose guarantee covers the model.
@@ -162,6 +174,11 @@ class TableModel:
         if self.of_numbers:
             raise InputError("expected a model of classes for probabilities, found one of numbers; use predict")
         columns, unit = pa.table(table), unit_of(enough_rows(release))
+        if isinstance(self.estimator, AutoClassifier):
+            units, again = units_in(columns, unit), AutoClassifier(every_row=True)
+            groups = None if units is None else pc.rank(units, tiebreaker="dense").to_numpy()
+            again.fit(frame_of(columns, self.columns), release, groups)
+            return columns_in_order(again.held_out_, again.classes_, self.space.points)
         estimators: list[Any] = estimators_of(self.columns, self.model, self.method)
         if self.corrected:
             if generator is None:
@@ -222,7 +239,10 @@ class TableModel:
             make = _number_candidates if model.of_numbers else estimators_of
             if _types(model.estimator) != _types(make(columns, model.model, model.method)[0]):
                 raise KeyError("estimator")  # learn makes no such pipeline
-            _build_search_tree(model.estimator[-1])
+            if isinstance(model.estimator, AutoClassifier):
+                _check_members(model.estimator, columns)
+            elif isinstance(model.estimator[-1], NeighborsRegressor):
+                _build_search_tree(model.estimator[-1].index_)
             return model
 
 
@@ -255,10 +275,20 @@ def _types(estimator: Any) -> tuple[Any, ...]:
     return type(estimator), *(_types(each) for each in inner if hasattr(each, "get_params"))
 
 
-def _build_search_tree(model: Any) -> None:
-    """Build the index of neighbours anew: a search tree in a forged file may point outside its rows."""
-    if isinstance(model, NeighborsRegressor):
-        model.index_.fit(model.index_._fit_X)
+def _check_members(fitted: AutoClassifier, columns: Mapping[str, str]) -> None:
+    """Refuse members that ``AutoClassifier`` does not make."""
+    known = members_of({name: "category" if kind == "category" else "number" for name, kind in columns.items()})
+    for name, (encoder, learner) in fitted.members_.items():
+        if _types(encoder) != _types(known[name].encoder) or type(learner) is not known[name].kind:
+            raise KeyError(name)
+        for tree in getattr(learner, "trees", ()):
+            if tree.finder.embedding is not None:
+                _build_search_tree(tree.finder.embedding.search)
+
+
+def _build_search_tree(index: NearestNeighbors) -> None:
+    """Build an index of neighbours anew: a search tree in a forged file may point outside its rows."""
+    index.fit(index._fit_X)
 
 
 def _skops_io() -> Any:

@@ -11,20 +11,24 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.learning.features import Images, columns_of, frame_of, points_of, read_images
 from labeldp.learning.losses import decoded_numbers, is_decodable
 from labeldp.learning.metrics import Estimate, Scores
-from labeldp.learning.sklearn import noise_ratio
+from labeldp.learning.sklearn import AutoClassifier, noise_ratio
 from labeldp.learning.tables._class_scores import FACTOR, ClassScores, class_scores, in_folds
 from labeldp.learning.tables._classifiers import (
+    AUTO,
     CLUSTERS,
     EXCHANGED,
     METHODS,
     OF_CLASSES,
+    auto_setting,
     check_class_model,
     class_method,
     class_setting,
@@ -34,6 +38,7 @@ from labeldp.learning.tables._classifiers import (
 )
 from labeldp.learning.tables._files import TableModel
 from labeldp.learning.tables._folds import (
+    FOLDS,
     Progress,
     cross_validated,
     enough_rows,
@@ -52,16 +57,16 @@ from labeldp.learning.tables._regressors import (
 from labeldp.learning.tables._resampled import accuracy_of_true_rows, check_generator, corrected
 from labeldp.mechanisms.queries import FlippedLabels
 from labeldp.mechanisms.resampling import Generator
-from labeldp.privacy import Interval
+from labeldp.privacy import Classes, Interval, columns_in_order
 from labeldp.release import Answer, Release, clusters_in, is_answer, public_columns
+from labeldp.release.folder import Certificate
 
 __all__ = ["Images", "Scores", "points_of", "read_images"]  # documented here, defined elsewhere
 
 if TYPE_CHECKING:  # PyTorch is an extra of its own
     from labeldp.learning.torch import NetworkModel
 
-#: The default model of numeric labels, which chooses among others.
-_AUTO = "auto"
+_BY_FOLDS = "five-fold cross-validation on released labels"
 #: Factors of the errors of numbers over folds: of those scores in which the noise of fits is not small beside that of
 #: labels, as it is in squared errors.
 _OF_NUMBERS = MappingProxyType({"gain": FACTOR, "r2": FACTOR})
@@ -110,7 +115,7 @@ class Learned:
     scores: ClassScores | NumberScores | None
     left_out: Mapping[str, str]
     setting: str
-    judged_by: str = "five-fold cross-validation on released labels"
+    judged_by: str = _BY_FOLDS
     corrected: bool = False
     true_accuracy: Estimate | None = None
 
@@ -122,22 +127,26 @@ def learn(
     method: str | None = None,
     features: Sequence[str] | None = None,
     generator: Generator | None = None,
+    minutes: float | None = None,
     progress: Progress | None = None,
 ) -> Learned:
     """Learn to predict the label of a release from its public columns, and estimate the quality.
 
     Args:
         directory: The folder of a release.
-        model: For classes ``"softmax"`` (multinomial logistic regression, the default) or ``"boosting"`` (histogram
-            gradient boosting). For numeric labels ``"ridge"`` (linear), ``"boosting"``, ``"neighbours"``, or
-            ``"auto"``, the default: ridge, or boosting if clearly better on held-out released labels. For both
-            ``"convex"``: linear, by descent along unbiased gradients (``labeldp.learning.convex``).
+        model: For classes ``"auto"``, the default: a combination of models of several families
+            (``labeldp.learning.sklearn.AutoClassifier``); ``"softmax"`` (multinomial logistic regression, the default
+            with a method, a generator, or labels that lean towards clusters) or ``"boosting"`` (gradient boosting). For
+            numeric labels ``"ridge"`` (linear), ``"boosting"``, ``"neighbours"``, or ``"auto"``, the default: ridge, or
+            boosting if clearly better on held-out released labels. For both ``"convex"``: linear, by descent along
+            unbiased gradients (``labeldp.learning.convex``).
         method: See ``METHODS`` and ``NUMBER_METHODS``; by default the first of the model, or ``"clusters"`` if
             labels lean towards the class distributions of clusters, which at most epsilons are more informative than
             the labels. After peer exchange the only method is soft labels of clusters.
         features: The columns to predict from; by default all useful public ones.
         generator: For classes with resampled features: their generator. The model is then corrected to predict from
             true features (``labeldp.learning.sklearn``); without it, it predicts from features as they were released.
+        minutes: For classes with ``"auto"``: no further model is begun after this time.
         progress: Called with the name of the work, the number of fits done, and the number of all fits.
 
     Returns:
@@ -165,62 +174,122 @@ def learn(
         model, method = check_class_model(model or OF_CLASSES, method)
         return _learn_from_peers(Path(directory), table, model, method, features)
     release = Release.load(directory)
-    of_numbers = isinstance(release.space, Interval) and (model is not None or is_decodable(release))
     if generator is not None:
         check_generator(generator, release)
-    if of_numbers and model != OF_CLASSES:
-        model = model or _AUTO
-        method = check_number_model(model, method, release)
-    else:
-        of_numbers = False
-        model, method = check_class_model(model or OF_CLASSES, method)
-        method = class_method(release, model, method)
     certificate = enough_rows(release)
     unit = unit_of(certificate)
     columns, left_out = columns_of(table, features, unit)
-    frame = frame_of(table, columns)
-    if of_numbers:
-        candidates = number_estimators(columns, model, method, noise_ratio(release, decoded_numbers(release)))
-        names, estimators = list(candidates), list[Any](candidates.values())
-    else:
-        estimators = list[Any](estimators_of(columns, model, method))
-        names = [model] * len(estimators)
-        if generator is not None:
-            estimators = [corrected(each, method, generator, columns) for each in estimators]
-    units = units_in(table, unit)
-    parts = list(folds_of(len(release), units))
-    of_classes = not of_numbers and generator is None
+    rows = _Rows(release, certificate, columns, left_out, frame_of(table, columns), units_in(table, unit), report)
+    of_numbers = isinstance(release.space, Interval) and (model is not None or is_decodable(release))
+    if of_numbers and model != OF_CLASSES:
+        name = model or AUTO
+        return _learn_numbers(rows, name, check_number_model(name, method, release))
+    name, method = check_class_model(model or _default_model(release, method, generator), method)
+    if name != AUTO:
+        if minutes is not None:
+            raise InputError(f"expected a time limit with the model {AUTO} alone, found one with {name}; leave it out")
+        if generator is not None and name == "boosting" and method is None:
+            method = "em"  # the first of its methods that can be corrected
+        return _learn_classes(rows, name, class_method(release, name, method), generator)
+    if generator is not None:
+        raise InputError(f"expected no generator with the model {AUTO}, found one; use softmax or boosting")
+    return _learn_auto(rows, minutes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What a model is learned from.
+
+    Attributes:
+        release: Released labels of n rows.
+        certificate: Their certificate.
+        columns: The kind of each feature column.
+        left_out: Columns that are not used, with reasons.
+        frame: Features of the rows.
+        units: The privacy unit of each row; None if each row is its own.
+        report: Called with the name of the work, the number of fits done, and the number of all fits.
+    """
+
+    release: Release
+    certificate: Certificate
+    columns: Mapping[str, str]
+    left_out: Mapping[str, str]
+    frame: Any
+    units: pa.ChunkedArray | None
+    report: Progress
+
+    def parts(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Rows to fit on and held-out rows of each fold."""
+        return list(folds_of(len(self.release), self.units))
+
+    def model(self, estimator: Any, name: str, method: str, **facts: Any) -> TableModel:
+        """The model to save."""
+        return TableModel(estimator, MappingProxyType(dict(self.columns)), name, method, self.certificate, **facts)
+
+
+def _default_model(release: Release, method: str | None, generator: Generator | None) -> str:
+    """The combination of models; the linear one where a choice was made, or labels are not all that a release says."""
+    plain = isinstance(release.space, Classes) and method is None and generator is None
+    return AUTO if plain and class_method(release, OF_CLASSES, None) != CLUSTERS else OF_CLASSES
+
+
+def _learn_auto(rows: _Rows, minutes: float | None) -> Learned:
+    """Learn the combination of models of several families, scored on rows that it was not fitted on."""
+    release, units = rows.release, rows.units
+    groups = None if units is None else pc.rank(units, tiebreaker="dense").to_numpy()
+    fitted = AutoClassifier(minutes=minutes, folds=FOLDS).fit(rows.frame, release, groups, report=rows.report)
+    held, every = fitted.held_out_rows_, len(fitted.held_out_rows_) == len(release)
+    others = None if units is None else units.take(held)
+    predicted = columns_in_order(fitted.held_out_, fitted.classes_, release.space.points)
+    some = f"released labels of {len(held):,} rows that it was not fitted on"
+    return Learned(
+        rows.model(fitted, AUTO, METHODS[AUTO][0]),
+        class_scores(release[held], predicted, fitted.held_out_folds_ if every else None, others),
+        MappingProxyType(rows.left_out),
+        auto_setting(fitted),
+        _BY_FOLDS if every else some,
+    )
+
+
+def _learn_numbers(rows: _Rows, name: str, method: str) -> Learned:
+    """Learn a model of numeric labels."""
+    release = rows.release
+    candidates = number_estimators(rows.columns, name, method, noise_ratio(release, decoded_numbers(release)))
+    names, estimators = list(candidates), list[Any](candidates.values())
+    found = cross_validated(estimators, rows.frame, release, rows.parts(), rows.report, numbers=True)
+    fitted = estimators[found.best].fit(rows.frame, release)
+    return Learned(
+        rows.model(fitted, names[found.best], method),
+        in_folds(number_scores(release, found.predicted, found.folds, rows.units), _OF_NUMBERS),
+        MappingProxyType(rows.left_out),
+        number_setting(fitted, names),
+    )
+
+
+def _learn_classes(rows: _Rows, name: str, method: str, generator: Generator | None) -> Learned:
+    """Learn a model of classes of one family."""
+    release, plain = rows.release, generator is None
+    estimators = list[Any](estimators_of(rows.columns, name, method))
+    if generator is not None:
+        estimators = [corrected(each, method, generator, rows.columns) for each in estimators]
     found = cross_validated(
         estimators,
-        frame,
+        rows.frame,
         release,
-        parts,
-        report,
-        numbers=of_numbers,
-        calibrate=of_classes and needs_calibration(model, method),
-        pairs=of_classes and is_quick(model, method),
+        rows.parts(),
+        rows.report,
+        calibrate=plain and needs_calibration(name, method),
+        pairs=plain and is_quick(name, method),
     )
-    best = found.best
-    fitted = estimators[best].fit(frame, release)
-    on_true = None if generator is None else accuracy_of_true_rows(fitted, release, found.predicted)
-    fitted = fitted if generator is None else fitted.estimator_
-    learned = TableModel(
-        fitted,
-        MappingProxyType(columns),
-        names[best],
-        method,
-        certificate,
-        corrected=generator is not None,
-        calibrator=found.calibrator,
-    )
+    fitted = estimators[found.best].fit(rows.frame, release)
+    on_true = None if plain else accuracy_of_true_rows(fitted, release, found.predicted)
+    fitted = fitted if plain else fitted.estimator_
     return Learned(
-        learned,
-        in_folds(number_scores(release, found.predicted, found.folds, units), _OF_NUMBERS)
-        if of_numbers
-        else class_scores(release, found.predicted, found.folds, units, found.without),
-        MappingProxyType(left_out),
-        number_setting(fitted, names) if of_numbers else class_setting(fitted, model, best, found.calibrator),
-        corrected=generator is not None,
+        rows.model(fitted, name, method, corrected=not plain, calibrator=found.calibrator),
+        class_scores(release, found.predicted, found.folds, rows.units, found.without),
+        MappingProxyType(rows.left_out),
+        class_setting(fitted, name, found.best, found.calibrator),
+        corrected=not plain,
         true_accuracy=on_true,
     )
 
