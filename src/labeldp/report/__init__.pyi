@@ -14,12 +14,16 @@ from ._json import release_json as release_json
 from ._json import scores_json as scores_json
 from ._json import verdict_json as verdict_json
 from ._generators import generator_text as generator_text
+from ._plan_answer import answer_text as answer_text
+from ._plan_answer import closing_text as closing_text
+from ._plan_answer import over_epsilon_text as over_epsilon_text
+from ._plan_answer import planned_json as planned_json
+from ._plan_answer import unit_notes as unit_notes
 from ._plan_figures import save_forecast_figure as save_forecast_figure
 from ._plan_figures import save_plan_figure as save_plan_figure
 from ._plans import assumed_text as assumed_text
 from ._plans import forecast_text as forecast_text
 from ._plans import labels_text as labels_text
-from ._plans import meaning_text as meaning_text
 from ._plans import plan_text as plan_text
 from ._plans import purchase_text as purchase_text
 from ._profiles import profile_text as profile_text
