@@ -241,7 +241,7 @@ def test_a_budget_allows_a_second_release_and_sums_are_shown(release, run, table
     assert release(table, tmp_path / "two", ledger=ledger, epsilon=1.5).code == 0
     third = release(table, tmp_path / "three", ledger=ledger, epsilon=0.01)
     assert third.code != 0
-    assert "expected" in third.err
+    assert "budget exceeded" in third.err
     assert str(ledger) in third.err
     assert not (tmp_path / "three").exists()
     assert states(ledger) == ["released", "released"]
@@ -333,7 +333,7 @@ def test_the_help_lists_the_mechanisms_that_are_accepted(run, tmp_path):
     (tmp_path / "table.csv").write_text("x,y\n1,a\n2,b\n", encoding="utf-8")
     options = ["--label", "y", "--classes", "a,b", "--epsilon", 1, "--keep", "x", "--output", tmp_path / "out"]
     refused = run("release", tmp_path / "table.csv", *options, "--mechanism", "unknown")
-    accepted = re.search(r"among (.*), found", refused.err)[1].split(", ")
+    accepted = re.search(r"choose among (.*)", refused.err)[1].split(", ")
     classes, numbers = mechanisms()
     assert sorted(accepted) == sorted(["auto", *classes, *numbers])
     page = re.sub(r"[\s│]+", " ", run("release", "--help").out)

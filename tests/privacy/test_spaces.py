@@ -169,7 +169,7 @@ MISSING = {
 @pytest.mark.parametrize("name", MISSING)
 def test_missing_labels_are_refused_or_given_their_class(name):
     """A missing label is refused with its row, or is the class that was declared for it; never the first by chance."""
-    assert "found none in row 11;" in refusal(letters, MISSING[name], 10)
+    assert "found none in row 11 (the first is row 0);" in refusal(letters, MISSING[name], 10)
     for position, missing in enumerate("abc"):
         space = Classes(["a", "b", "c"], missing=missing)
         assert space.encode(MISSING[name]).tolist() == [0, position, 1]
@@ -181,7 +181,7 @@ def test_missing_labels_are_refused_or_given_their_class(name):
 )
 def test_missing_numbers_are_refused_or_given_their_class(labels):
     """NaN is missing, and neither 0 nor the smallest integer."""
-    assert "found none in row 1;" in refusal(numbers, labels)
+    assert "found none in row 1 (the first is row 0);" in refusal(numbers, labels)
     assert Classes([0, 1, 7], missing=7).encode(labels).tolist() == [0, 2]
 
 
@@ -317,7 +317,7 @@ def test_an_interval_puts_labels_on_the_nearest_point_and_the_ends():
 @pytest.mark.parametrize("labels", [[0.5, math.nan], [0.5, None], pa.array([0.5, math.nan]), pd.Series([0.5, None])])
 def test_a_missing_real_label_is_refused_or_given_its_number(labels):
     """NaN is not a number on the grid: it is refused by its row, or is the declared number."""
-    assert "found none in row 8;" in refusal(Interval(0, 1, 0.25), labels, 7)
+    assert "found none in row 8 (the first is row 0);" in refusal(Interval(0, 1, 0.25), labels, 7)
     assert Interval(0, 1, 0.25, missing=0.75).encode(labels).tolist() == [2, 3]
 
 

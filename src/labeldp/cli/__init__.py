@@ -67,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _INTERRUPTED
     except OSError as problem:
         why = problem.strerror or type(problem).__name__
-        complain(f"error: expected to read and write files, found: {why}; {_STATE}")
+        where = f" ({problem.filename})" if isinstance(problem.filename, str) else ""
+        complain(f"error: expected to read and write files, found: {why}{where}; {_STATE}")
     except Exception as problem:  # noqa: BLE001 (its text may hold a label, so only its type is shown)
         complain(f"error: an unexpected {type(problem).__name__}; {_STATE}. Please report how to reproduce it")
     return 1

@@ -7,7 +7,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from labeldp import privacy, report
 from labeldp.audit import attacks, mechanisms
 from labeldp.bounds import theorems
 from labeldp.cli._import_object import named_object
-from labeldp.cli._options import check_one_of, class_texts, range_of
+from labeldp.cli._options import FileOptions, check_one_of, class_texts, range_of
 from labeldp.cli._terminal import complain, progress, show
 from labeldp.errors import InputError, LabelDPError
 from labeldp.learning import features
@@ -43,6 +43,7 @@ class AttackOptions:
         truth (TABLE): A table of public true labels of the rows of DIR, to score attacks.
         label: Name of the label column of --truth.
         labels_are_public: Declare that the labels of --truth are public.
+        file: How CSV files of --truth are written.
     """
 
     against: list[Path] | None = None
@@ -51,6 +52,7 @@ class AttackOptions:
     truth: Path | None = None
     label: str | None = None
     labels_are_public: bool = False
+    file: FileOptions = field(default_factory=FileOptions)
 
 
 @dataclass(frozen=True)
@@ -169,8 +171,8 @@ def _audit_release(
 def _check_folder(directory: Path) -> None:
     """Refuse a path without a certificate: it cannot be audited, which is not a failed claim."""
     if not folder.is_release(directory):
-        found = "a folder without one" if directory.is_dir() else "no such folder"
-        raise InputError(f"expected the folder of a release, with a certificate, at {directory}, found {found}")
+        found = "a folder without a certificate" if directory.is_dir() else "no such folder"
+        raise InputError(f"expected the folder of a release at {directory}, found {found}; check the path")
 
 
 def _load_model(model: Path) -> Any:
@@ -191,7 +193,7 @@ def _attack(directory: Path, model: Any, generator: Any, options: AttackOptions)
     """Print the gain of attacks on the labels, by a model of the columns or against public true labels."""
     release = releases.Release.load(directory)
     truth, label = options.truth, str(options.label)
-    public = None if truth is None else releases.public_table(truth, label, release.space, {})[1]
+    public = None if truth is None else releases.public_table(options.file.of(truth), label, release.space, {})[1]
     columns = None if model is None else releases.public_columns(directory)
     mixing = None if model is None else _mixing(release, model)
     knowledge = attacks.Knowledge(model, features=columns, mixing=mixing, generator=generator)

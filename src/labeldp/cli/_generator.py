@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from labeldp import report
 from labeldp.audit import pipelines
-from labeldp.cli._options import ColumnOptions, class_texts
+from labeldp.cli._options import ColumnOptions, FileOptions, class_texts
 from labeldp.cli._terminal import names, show
 from labeldp.errors import InputError
 from labeldp.learning import features
@@ -48,6 +48,7 @@ def generator(
     source: str,
     labels: LabelOptions,
     columns: ColumnOptions,
+    file: FileOptions,
     model: str = "copula",
     smoothing: float | None = None,
     judge: bool = False,
@@ -64,6 +65,7 @@ def generator(
         source: A description of the data, which certificates print.
         labels: The labels of TABLE.
         columns: The columns to draw.
+        file: How CSV files are written.
         model: copula: marginals and correlations; cells: frequencies of all combinations of a few categories, with
             known probabilities.
         smoothing: Share of rows drawn uniformly; default 0, or 0.01 for cells.
@@ -87,11 +89,12 @@ def generator(
                 "expected --label and --classes with a table, found one missing; declare the label column and its "
                 "classes"
             )
-        opened = tables.open_table(table, labels.label)
+        given = file.of(table)
+        opened = tables.open_table(given, labels.label)
         space = tables.declared_classes(opened, class_texts(labels.classes))
         settings["kind"] = "auxiliary" if labels.auxiliary else "public"
         fitted, trial = generators.from_public_table(
-            table, labels.label, space, columns.of(opened), model, source, **settings
+            given, labels.label, space, columns.of(opened), model, source, **settings
         )
     else:
         raise InputError(

@@ -9,6 +9,9 @@ from labeldp import release, report
 from labeldp.cli._terminal import result
 from labeldp.errors import LedgerError
 
+#: Endings of tables that a user may name instead of their ledgers.
+_TABLES = frozenset({".csv", ".tsv", ".gz", ".parquet", ".pq"})
+
 
 def ledger(file: Path, *, json_: bool = False) -> None:
     """Show all charges of a ledger, and the spent part of each budget.
@@ -22,7 +25,12 @@ def ledger(file: Path, *, json_: bool = False) -> None:
         file = beside
     if not file.is_file():
         raise LedgerError(
-            f"expected a ledger, found no file {file}; look for TABLE.labeldp-ledger beside the released table"
+            f"expected a released table or its ledger, found no file {file}; look for TABLE.labeldp-ledger"
+        )
+    if file.suffix.lower() in _TABLES and not ledgers.is_ledger(file):
+        raise LedgerError(
+            f"expected a ledger, found none at {beside}: nothing was released from {file.name}, unless with another "
+            "--ledger; name that one"
         )
     entries = ledgers.Ledger(file).entries()
     totals = ledgers.spent_by_data(entries)

@@ -13,6 +13,7 @@ import typer
 from labeldp import _checks, privacy, release, report
 from labeldp.bounds import planning
 from labeldp.cli._options import (
+    DECLARED,
     ColumnOptions,
     FileOptions,
     SpendingOptions,
@@ -54,7 +55,7 @@ class SpaceOptions:
         """The declared label space, or that of a source: only the number of classes matters, or the grid."""
         if sources and self.classes is None and self.interval is None:
             return sources[0].space
-        check_one_of("either --classes or --interval to declare the label space", self.classes, self.interval)
+        check_one_of(DECLARED, self.classes, self.interval)
         if self.interval is not None:
             return privacy.Interval(*range_of(self.interval))
         return privacy.Classes(range(_checks.whole(_count(self.classes or ""), "classes", 2, _MOST_CLASSES)))
@@ -180,7 +181,7 @@ class PurchaseOptions:
 
         if source is None or table.label is None:
             raise InputError("expected TABLE and --label with --buy, found no table or no label; name both")
-        check_one_of("either --classes or --interval to declare the label space", space.classes, space.interval)
+        check_one_of(DECLARED, space.classes, space.interval)
         given = table.file.of(source)
         declared = cli_release.SpaceOptions(space.classes, space.interval, self.missing or "refuse").of(
             tables.open_table(given, table.label)

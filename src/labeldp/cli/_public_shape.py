@@ -10,19 +10,11 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from labeldp.errors import TableError
-from labeldp.release.tables import (
-    Repeat,
-    RepeatFinder,
-    Table,
-    Units,
-    cell_hashes,
-    no_such_column,
-    tells_people_apart,
-    typed,
-)
+from labeldp.release import tables
 
 if TYPE_CHECKING:
     from labeldp.bounds.planning import EffectiveDimension, UnitSizes
+    from labeldp.release.tables import Repeat, Table
 
 _ROWS_PER_BATCH = 1 << 16
 
@@ -59,23 +51,23 @@ def public_shape(table: Table, columns: list[str], unit: str | None = None) -> P
 
     others = [name for name in table.schema.names if name != table.label]
     if unit is not None and unit not in others:
-        raise TableError(no_such_column(unit, others))
+        raise TableError(tables.no_such_column(unit, others))
     if not others:
         raise TableError(f"expected a column beside the label in {table.path}, found none; give --rows instead")
-    people = [name for name in others if name == unit or tells_people_apart(name)]
-    readable = typed(table, [*columns, *people])
+    people = [name for name in others if name == unit or tables.tells_people_apart(name)]
+    readable = tables.typed(table, [*columns, *people])
     features = [name for name in columns if name not in people and _is_number(readable.schema.field(name).type)]
-    finder, units = RepeatFinder(readable.schema), Units()
+    finder, units = tables.RepeatFinder(readable.schema), tables.Units()
     rows, known, sums = 0, np.zeros(len(features)), np.zeros(len(features))
     for batch in readable.batches([*features, *people] or others[:1], _ROWS_PER_BATCH):
         rows, values = rows + batch.num_rows, _numbers(batch, features)
         known += np.isfinite(values).sum(axis=0)
         sums += np.where(np.isfinite(values), values, 0.0).sum(axis=0)
-        finder.add({name: cell_hashes(batch[name])[0] for name in people})
+        finder.add({name: tables.cell_hashes(batch[name])[0] for name in people})
         if unit is not None:
             units.add(batch[unit])
     if rows == 0:
-        raise TableError(f"expected at least one row in {table.path}, found none")
+        raise TableError(f"expected at least one row in {table.path}, found column names alone; check how it was saved")
     units.settle()
     means = sums / np.maximum(known, 1)
     total = np.zeros((len(features), len(features)))

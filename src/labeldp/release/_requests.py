@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from labeldp._checks import nearest
 from labeldp._shapes import Int
 from labeldp.errors import EpsilonError, InputError
 from labeldp.mechanisms.queries import ExchangedLabels, NoisyHistogram, PeerExchange
@@ -149,7 +150,9 @@ def check_mechanism(request: ReleaseRequest) -> None:
         LabelError: Peers have more than two classes.
     """
     if request.mechanism not in _BUILDERS:
-        raise InputError(f"expected a mechanism among {', '.join(_BUILDERS)}, found {request.mechanism!r}")
+        near = nearest(request.mechanism, _BUILDERS)
+        hint = near or f"; choose among {', '.join(sorted(_BUILDERS))}"
+        raise InputError(f"expected the name of a mechanism, found {request.mechanism!r}{hint}")
     if request.unit and request.mechanism in (*WITH_PRIOR, *COUNTED, CLUSTER, PEER, DOUBLE, DUMMY):
         raise InputError(
             f"expected a mechanism that randomizes each label alone with --unit, found {request.mechanism!r}; use auto"

@@ -131,7 +131,9 @@ def combined_guarantee(
     ledgers, sources = [], []
     for path in map(Path, paths):
         if not path.exists():
-            raise InputError(f"expected a release folder, a certificate or a ledger, found nothing at {path}")
+            raise InputError(
+                f"expected a release folder, a certificate or a ledger, found nothing at {path}; check the path"
+            )
         if _is_database(path):
             ledgers.append(path)
         else:

@@ -44,8 +44,8 @@ _CONFIDENCE = 0.95
 _TOO_FEW = "too few rows to tell"
 
 _UNITS = (
-    "labels of units with many rows are noisier, so the model reflects units with few rows more; expect bias towards "
-    "these if the labels of the two differ"
+    "units with many rows have noisier labels, so the model follows units with few rows more closely: if the two kinds "
+    "differ, its predictions lean towards the latter"
 )
 
 #: Least improvement of accuracy whose rows are named.
@@ -497,9 +497,11 @@ def _score_tables(
         add_row(table, "accuracy lies between", f"{lower:.1%} and {upper:.1%}", _range(accuracy))
     else:
         add_row(table, "accuracy", *_share(accuracy, scores.rows))
-    for name, share in (("accuracy of the most common class", scores.majority), ("area under the ROC", scores.auc)):
-        if share is not None:
-            add_row(table, name, *_share(share, scores.rows))
+    if scores.majority is not None:
+        least = 0.0 if public else 1.0 / len(points)  # the largest share of a class, unless true labels show it
+        add_row(table, "accuracy of the most common class", *_share(scores.majority, scores.rows, least))
+    if scores.auc is not None:
+        add_row(table, "area under the ROC", *_share(scores.auc, scores.rows))
     if scores.log_loss is not None:
         known = isinstance(accuracy, Bounds) or accuracy.tells(0.0, 1.0)
         add_row(table, "log loss (nats)", *(_loss(scores.log_loss, scores.rows) if known else (_TOO_FEW, "")))
@@ -561,11 +563,12 @@ def _number(score: Estimate | Bounds, rows: int, *, root: bool) -> tuple[str, st
     return " and ".join(rest), f"{low} to {high}"
 
 
-def _share(estimate: Estimate, rows: int) -> tuple[str, str]:
-    """A share and its interval in per cent; an estimate below 0 or above 1 is clipped."""
+def _share(estimate: Estimate, rows: int, least: float = 0.0) -> tuple[str, str]:
+    """A share and its interval in per cent; an estimate below the least possible one or above 1 is clipped."""
     if not estimate.tells(0.0, 1.0):
         return _too_few(estimate, rows, 1.0)
-    return f"{min(max(estimate.value, 0.0), 1.0):.1%}", _range(estimate)
+    value, low, high = (min(max(each, least), 1.0) for each in (estimate.value, estimate.low, estimate.high))
+    return f"{value:.1%}", f"{low:.1%} to {high:.1%}"
 
 
 def _too_few(estimate: Estimate, rows: int, most: float) -> tuple[str, str]:

@@ -45,7 +45,7 @@ def over_epsilon(plan: Plan | None, forecast: Forecast | None) -> tuple[EpsilonR
         >>> from labeldp.bounds import plan
         >>> row = over_epsilon(plan(2, 1000, 1.0), None)[3]
         >>> row.epsilon, row.mechanism, row.effective_rows, round(row.suspicion, 3)
-        (1.0, 'randomized-response', 213, 0.126)
+        (1.0, 'randomized-response', 213, 0.125)
     """
     options: dict[float, Option] = {}
     for each in _rows_of(plan):
