@@ -172,7 +172,9 @@ def test_a_second_release_needs_a_budget(release, tmp_path, states):
     assert release(tmp_path / "t.csv", tmp_path / "one").code == 0
     ran = release(tmp_path / "t.csv", tmp_path / "two")
     assert ran.code == 1
-    assert ran.err.startswith("error: budget exceeded: epsilon 1 is requested, and epsilon 0 is left of the budget")
+    assert ran.err.startswith(
+        "error: budget exceeded: epsilon 1 is requested, epsilon 1 is spent, and epsilon 0 is left"
+    )
     assert "--budget 2 (budget=); released before: epsilon 1 from " in ran.err
     assert "zq-secret" not in shown(ran)
     nothing_left(tmp_path, tmp_path / "two")

@@ -18,7 +18,7 @@ from labeldp.cli import main
 
 CASES = tomllib.loads(Path(__file__).with_name("mistakes.toml").read_text(encoding="utf-8"))["mistake"]
 #: The letters of two lines of a terminal, and of a refusal that names an earlier release.
-TWO_LINES, WITH_A_RELEASE = 260, 330
+TWO_LINES, WITH_A_RELEASE = 260, 350
 
 LABELS = ("zq-ill", "zq-well")
 HEAD = "patient_id,age,town,diagnosis,cost"
@@ -156,4 +156,4 @@ def test_what_may_not_be_read_or_written_is_named(ran, monkeypatch, part):
     )
     assert code == 1
     assert "Permission denied" in said
-    assert ("choose a place" if part == "output" else "check the file and its permissions") in said
+    assert ("take a place" if part == "output" else "check the file and its permissions") in said

@@ -188,7 +188,7 @@ def test_missing_numbers_are_refused_or_given_their_class(labels):
 def test_a_missing_policy_does_not_let_other_labels_through():
     """With a class for missing labels, a label outside is still refused, at its own row."""
     space = Classes(["a", "b", "c"], missing="c")
-    assert "row 2;" in refusal(space, ["a", None, HIDDEN])
+    assert "row 2 (the first is row 0);" in refusal(space, ["a", None, HIDDEN])
     assert space.encode([None, None]).tolist() == [2, 2]
     assert space.encode(pa.nulls(2)).tolist() == [2, 2]
 
@@ -211,7 +211,7 @@ def test_codes_do_not_wrap(count):
     space = Classes(range(count))
     order = np.random.default_rng(0).permutation(count)
     assert (space.encode(order) == order).all()
-    assert f"row {count};" in refusal(space, np.append(order, count))
+    assert f"row {count} (the first is row 0);" in refusal(space, np.append(order, count))
 
 
 @given(st.data())
@@ -227,7 +227,7 @@ def test_encoding_is_the_index_in_the_declaration(data):
     assert space.encode(labels).tolist() == [values.index(label) for label in labels]
     foreign = data.draw(elements.filter(lambda value: value not in values))
     place = data.draw(st.integers(0, len(labels)))
-    assert f"row {place};" in refusal(space, [*labels[:place], foreign, *labels[place:]])
+    assert f"row {place} (the first is row 0);" in refusal(space, [*labels[:place], foreign, *labels[place:]])
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(), st.integers(), st.booleans(), st.text(max_size=3)), max_size=6))

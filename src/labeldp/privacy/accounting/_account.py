@@ -249,18 +249,19 @@ class Account:
         why = "a delta without a rho needs a reserve in the budget (Budget(..., apart=)); " if alone else ""
         total = shown_above(epsilon, 7) + (f",{shown_above(delta, 3)}" if delta else "")
         raise BudgetError(
-            f"budget exceeded: {_both(guarantee.epsilon, guarantee.delta)} is requested, and {self._left()} of the "
-            f"budget ({self.budget}); {why}use the existing release, or allow more: --budget {total} (budget=)"
+            f"budget exceeded: {_both(guarantee.epsilon, guarantee.delta)} is requested, {_both(*self.spent)} is spent"
+            f"{self._left()} of the budget ({self.budget}); {why}use the existing release, or allow more: --budget "
+            f"{total} (budget=)"
         )
 
     def _left(self) -> str:
-        """The part of the budget that is left, rounded down; of one that does not add up, the part that is spent."""
+        """The part of the budget that is left, rounded down, where parts add up."""
         if self.budget.concentrated:
-            return f"{_both(*self.spent)} is spent"
+            return ""
         whole = (self.budget.epsilon, self.budget.delta)
         left = [EXACT.subtract(*(Decimal(repr(each)) for each in pair)) for pair in zip(whole, self.spent, strict=True)]
         epsilon, delta = (f"{_DOWN.plus(max(each, Decimal(0))).normalize():f}" for each in left)
-        return f"epsilon {epsilon}{f' and delta {delta}' if self.budget.delta else ''} is left"
+        return f", and epsilon {epsilon}{f' and delta {delta}' if self.budget.delta else ''} is left"
 
     def _after(self, charge: Charge) -> tuple[Decimal, Decimal]:
         """The total with one more charge."""

@@ -89,7 +89,7 @@ def staged(target: Path, identifier: str) -> Iterator[Path]:
         staging.mkdir(mode=0o700)
     except OSError as problem:
         raise OutputError(
-            f"expected to create a folder beside {target}, found: {problem.strerror}; choose a place where you may write"
+            f"expected to create a folder beside {target}, found: {problem.strerror}; take a place where you may write"
         ) from None
     process = os.getpid()
     try:
