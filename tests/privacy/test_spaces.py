@@ -93,7 +93,7 @@ def test_a_label_outside_is_refused_by_its_row(space, labels, row):
     """A label that was not declared is refused with its row and without its value, also in chained errors."""
     for first_row in (0, 1000):
         text = refusal(space, labels, first_row)
-        assert f"row {first_row + row};" in text
+        assert f"row {first_row + row} (the first is row 0);" in text
         for value in (HIDDEN, HIDDEN_NUMBER, 263, 255):
             assert str(value) not in text
 
