@@ -107,7 +107,8 @@ def mechanisms() -> tuple[dict[str, str], dict[str, str]]:
         "peer": queries.PeerExchange.about,
         queries.NoisyHistogram.name: f"{queries.NoisyHistogram.about}; no rows",
     }
-    return {**classes, **rows, **answers}, {**numbers, **counted}
+    quantile = {queries.NoisyQuantile.name: "Quantile of all labels, such as the end of a range; no rows"}
+    return {**classes, **rows, **answers}, {**numbers, **counted, **quantile}
 
 
 def described_mechanisms() -> str:
@@ -130,6 +131,7 @@ class MechanismOptions:
             declares that each row is another person's.
         resampled: The resampling of features.
         delta: For peer: failure probability, well below one over the number of rows.
+        level: For noisy-quantile: the level, such as 0.95 for an end of the range that 5 % of the labels exceed.
     """
 
     mechanism: Annotated[str, described_mechanisms] = _AUTO
@@ -138,10 +140,11 @@ class MechanismOptions:
     unit: str | None = None
     resampled: ResamplingOptions
     delta: float = 0.0
+    level: float | None = None
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of ``labeldp.release_table``, but for clusters."""
-        named = {name: getattr(self, name) for name in ("mechanism", "prior", "unit", "delta")}
+        named = {name: getattr(self, name) for name in ("mechanism", "prior", "unit", "delta", "level")}
         return named | self.resampled.arguments()
 
 

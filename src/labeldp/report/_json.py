@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeldp.privacy import Guarantee
+from labeldp.report._parts import quantile_of
 
 if TYPE_CHECKING:  # the learners are an extra
     from labeldp.learning.metrics import Scores
@@ -45,6 +46,7 @@ def release_json(release: TableRelease) -> dict[str, Any]:
         "label": certificate.label,
         "mechanism": certificate.draws[-1].mechanism,
         **_guarantee(certificate),
+        "quantile": quantile_of(release),
         "columns": [name for name, _ in certificate.columns],
         "spent": {"epsilon": release.spent[0], "delta": release.spent[1]},
         "budget": plain(release.budget),

@@ -24,6 +24,7 @@ from labeldp.report._parts import (
     name_value_table,
     near,
     paragraphs,
+    quantile_of,
     sentence,
     three_digits,
     titled_table,
@@ -67,6 +68,11 @@ def release_text(release: TableRelease) -> Parts:
     shared = _next(f"labeldp verify {folder}", f"labeldp learn {folder} --output model.skops")
     answer = _next(f"labeldp verify {folder}")
     end = [Text(), answer if release.certificate.of_answer else shared]
+    space, quantile = release.certificate.space, quantile_of(release)
+    if quantile is not None and isinstance(space, Interval):
+        declared = f"--interval {space.low:g},{quantile:g},{space.step:g}"
+        end = [Text(), sentence(f"Next: release the labels with {declared} and a --budget for both.")]
+        end += [sentence(each, "yellow") for each in _far(release.certificate)]
     return [*_release_parts(release), Text(), *_guarantee_parts(release.certificate), *end]
 
 
@@ -74,6 +80,8 @@ def _release_parts(release: TableRelease) -> Parts:
     """The result of a release without its guarantee."""
     certificate = release.certificate
     rows = [("mechanism", _mechanism(certificate)), *_utility(certificate, release.effective_share).items()]
+    if (quantile := quantile_of(release)) is not None:
+        rows.append(("quantile", f"{quantile:g} at level {certificate.law['level']}"))
     rows += [("assumed", assumption) for assumption in certificate.guarantee.assumptions]
     if (resampled := _resampled_share(certificate)) is not None:
         rows.append(("features", f"{resampled:.1%} of rows get features from the generator (expected share)"))
@@ -93,6 +101,19 @@ def _release_parts(release: TableRelease) -> Parts:
     cost = f"epsilon {epsilon_above(promise.epsilon)}" + (f", delta {_delta(promise.delta)}," if promise.delta else "")
     result = sentence(f"Released {certificate.rows:,} rows at {cost} per {promise.unit}.")
     return [result, Text(), name_value_table(rows)]
+
+
+def _far(certificate: Certificate) -> list[str]:
+    """A warning of a quantile whose noise reaches beyond the least or the largest label."""
+    draw, rows = certificate.draws[-1], certificate.rows
+    query, level = QUERIES.of_law(draw.law), float(draw.law["level"])
+    margin = query.margin(draw.law, certificate.space, cell_rows(draw.law, rows), _CONFIDENCE)
+    if margin is None or float(margin.max()) < rows * min(level, 1.0 - level):
+        return []
+    return [
+        f"The noise reaches beyond the {'largest' if level > 0.5 else 'least'} label, so the quantile may be far off: "
+        "take a level nearer to 0.5, a narrower --interval, or a larger epsilon."
+    ]
 
 
 def _resampled_share(certificate: Certificate) -> float | None:

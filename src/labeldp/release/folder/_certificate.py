@@ -69,6 +69,15 @@ _UNKNOWN_OF_FEATURES = (
     "that true features are as near to the generator's as was declared",
 )
 
+#: The words of schema 1 for some of these facts, which every certificate of it has.
+_STORED_AS = {
+    UNKNOWN[0]: "that the labels were drawn honestly, with this law and with secure random words",
+    UNKNOWN[1]: "that the kept columns, the row order, the row set and the split into files do not give the label away",
+    _UNKNOWN_OF_FEATURES[
+        0
+    ]: "that features were redrawn as often as stated, and by a generator that is what its source says",
+}
+
 
 @dataclass(frozen=True)
 class Draw:
@@ -236,7 +245,7 @@ class Certificate:
             "guarantee": {**_guarantee_to_plain(guarantee), "sentence": self.sentence},
             "expects": dataclasses.asdict(self.expects) if self.expects else None,
             "assumptions": list(self.assumptions),
-            "cannot_know": list(self.unknown),
+            "cannot_know": [_STORED_AS.get(each, each) for each in self.unknown],
             "parent": self.parent,
             **_features_to_plain(self),
         }
