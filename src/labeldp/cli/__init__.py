@@ -35,7 +35,6 @@ app = typer.Typer(
     help="Label differential privacy: release a table with a sensitive label, learn from it, and account for epsilon.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 
 
