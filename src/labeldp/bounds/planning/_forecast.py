@@ -141,6 +141,11 @@ class Forecast:
         """The forecast as JSON values."""
         return dataclasses.asdict(self)
 
+    def _repr_html_(self) -> str:
+        from labeldp.bounds.planning._over_epsilon import overview_html  # noqa: PLC0415 (it is about forecasts)
+
+        return overview_html(None, self)
+
 
 @dataclass(frozen=True)
 class Conventions:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from labeldp._html import table_html
 from labeldp.bounds.planning._forecast import Forecast, Prospect
 from labeldp.bounds.planning._plan import Option, Plan
-from labeldp.privacy import Guarantee
+from labeldp.privacy import Guarantee, shown_above
 
 #: The prior probability of a suspicion whose largest posterior is stated.
 SUSPICION = 0.05
@@ -75,3 +76,20 @@ def _row(option: Option | None, prospect: Prospect | None, epsilon: float) -> Ep
     assert prospect is not None  # noqa: S101 (every epsilon is of one of the two)
     rows, share = prospect.effective_rows, prospect.clean_share
     return EpsilonRow(epsilon, prospect.mechanism, rows, None, share, error, suspicion)
+
+
+def overview_html(plan: Plan | None, forecast: Forecast | None) -> str:
+    """The table over epsilon, for notebooks; of a forecast with the expected error as it defines it."""
+    part = next(part for part in (plan, forecast) if part is not None)
+    units = "" if part.units is None else f", in units of up to {part.units.most:,}"
+    error = ["expected error"] if forecast is not None else []
+    columns = ["epsilon", "mechanism", "effective rows", "of all rows", *error, "5 % sure becomes at most"]
+    rows = []
+    for row in over_epsilon(plan, forecast):
+        known = f"at most {row.at_most:,}" if row.effective_rows is None else f"about {row.effective_rows:,}"
+        share = "" if row.share is None else f"{row.share:.1%}"
+        cells = [] if row.error is None else [f"{row.error:.3g}"]
+        rows.append(
+            [f"{row.epsilon:.3g}", row.mechanism, known, share, *cells, f"{shown_above(100 * row.suspicion, 3)} %"]
+        )
+    return table_html(f"{part.rows:,} rows{units}", columns, rows)

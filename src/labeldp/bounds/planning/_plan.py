@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from labeldp import _checks
-from labeldp._html import table_html
 from labeldp._shapes import Float
 from labeldp.bounds.planning._unit_sizes import UnitSizes
 from labeldp.errors import EpsilonError, InputError
@@ -93,17 +92,9 @@ class Plan:
         return dataclasses.asdict(self)
 
     def _repr_html_(self) -> str:
-        title = f"Effective rows of {self.rows:,} rows of {self.classes:,} classes at epsilon {self.epsilon:g}"
-        rows = [
-            (
-                f"{each.mechanism}{' (auto)' if each.best else ''}",
-                each.detail,
-                "unknown" if each.expected_rows is None else f"about {each.expected_rows:,}",
-                f"{each.effective_rows:,}",
-            )
-            for each in self.options
-        ]
-        return table_html(title, ("mechanism", "releases", "at these class shares", "at most"), rows)
+        from labeldp.bounds.planning._over_epsilon import overview_html  # noqa: PLC0415 (it is about plans)
+
+        return overview_html(self, None)
 
 
 def plan(
