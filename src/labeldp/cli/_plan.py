@@ -263,9 +263,12 @@ def plan(
     if detail:
         shares = expected.conventions(wide, space, sources).shares
         show("", *report.labels_text(shares, space), *([] if errors is None else report.assumed_text(errors)))
-        show(*([] if mechanisms is None else report.plan_text(mechanisms)))
+        show(*([] if mechanisms is None else [*report.plan_text(mechanisms), ""]))
         show(*([] if errors is None else report.forecast_text(errors, shape.dimension)))
-    show(*report.closing_text(), *([] if written is None else [f"figure: {written}"]))
+    show(
+        *report.closing_text(bought=bought is not None, detail=detail),
+        *([] if written is None else [f"figure: {written}"]),
+    )
 
 
 def _planned(

@@ -17,7 +17,7 @@ from labeldp.report._plans import baseline_name, replaced_defaults, target_text
 if TYPE_CHECKING:
     from labeldp.release.tables import Repeat
 
-_MORE = "Computed from your settings; no label was read. Every mechanism: --detail; for programs: --json."
+_MORE = " Every mechanism: --detail; for programs: --json."
 _LEAST_POINTS = 0.01
 _EXAMPLE = "No --epsilon was given: 1 is an example."
 
@@ -144,6 +144,7 @@ def unit_notes(repeats: Sequence[Repeat], unit: str | None) -> Parts:
     ]
 
 
-def closing_text() -> Parts:
+def closing_text(*, bought: bool = False, detail: bool = False) -> Parts:
     """What the figures were computed from, and where there is more."""
-    return [Text(), sentence(_MORE)]
+    source = "your settings and the counts that were bought." if bought else "your settings; no label was read."
+    return [Text(), sentence(f"Computed from {source}{'' if detail else _MORE}")]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _NOTE = (
     "Effective rows: the release is about as informative as this many rows with true labels (within a factor of two in "
     "16 of 19 tests, experiments/effective_rows.md); at most: for any statistic of labels, reached where two classes "
-    "are equally likely. Variance: of the unbiased vector of one row. Computed from your settings; no label was read."
+    "are equally likely. Variance: of the unbiased vector of one row."
 )
 _EVEN = "Effective rows assume even classes ({:.3g} % each): pass --shares, --from or --buy where they are not."
 
