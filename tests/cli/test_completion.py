@@ -28,8 +28,9 @@ def test_what_was_begun_is_offered(monkeypatch, capsys, typed, offered):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_of_a_shell_is_shown(capsys, shell):
-    """It asks this command, and nothing is installed."""
+def test_the_script_of_a_shell_is_shown(capsys, monkeypatch, shell):
+    """It asks this command, whatever shell runs the tests, and nothing is installed."""
+    monkeypatch.setenv("_LABELDP_COMPLETE", f"source_{shell}")
     with pytest.raises(SystemExit):
-        main(["--show-completion", shell])
+        main([])
     assert "_LABELDP_COMPLETE=complete_" in capsys.readouterr().out
