@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from labeldp import report
 from labeldp.audit import pipelines
 from labeldp.cli._options import ColumnOptions, FileOptions, class_texts
-from labeldp.cli._terminal import names, show
+from labeldp.cli._terminal import names, result
 from labeldp.errors import InputError
 from labeldp.learning import features
 from labeldp.release import folder, tables
@@ -52,6 +52,7 @@ def generator(
     model: str = "copula",
     smoothing: float | None = None,
     judge: bool = False,
+    json_: bool = False,
 ) -> None:
     """Fit a generator of features, for 'labeldp release --mechanism double --generator FILE'.
 
@@ -70,6 +71,7 @@ def generator(
             known probabilities.
         smoothing: Share of rows drawn uniformly; default 0, or 0.01 for cells.
         judge: Estimate how well drawn rows can be distinguished from held-out rows of TABLE; slower.
+        json_: Print JSON; docs/guide/json.md lists the keys.
     """
     from labeldp.learning import generators  # noqa: PLC0415 (the learners are an extra)
 
@@ -106,7 +108,8 @@ def generator(
         quick = fitted.space.size * len(fitted.form.columns) <= _QUICK
         divergences = _estimated_divergences(trial) if judge or quick else {}
         two_sample = (*trial.two_sample_accuracy(), trial.table.num_rows) if judge else None
-    show(*report.generator_text(fitted, path, two_sample, divergences))
+    found = (fitted, path, two_sample, divergences)
+    result(json_, lambda: report.generator_json(*found), lambda: report.generator_text(*found))
 
 
 def _estimated_divergences(trial: Trial) -> dict[str, list[DivergenceEstimate]]:

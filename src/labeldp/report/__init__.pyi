@@ -7,11 +7,15 @@ from ._figures import check_figure as check_figure
 from ._figures import save_account_figure as save_account_figure
 from ._figures import save_lines as save_lines
 from ._json import account_json as account_json
+from ._json import audit_json as audit_json
 from ._json import check_json as check_json
+from ._json import folder_audit_json as folder_audit_json
+from ._json import generator_json as generator_json
 from ._json import learned_json as learned_json
 from ._json import ledger_json as ledger_json
 from ._json import release_json as release_json
 from ._json import scores_json as scores_json
+from ._json import staged_json as staged_json
 from ._json import verdict_json as verdict_json
 from ._generators import generator_text as generator_text
 from ._plan_answer import answer_text as answer_text
