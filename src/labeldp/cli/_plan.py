@@ -214,7 +214,7 @@ def plan(
     json_: bool = False,
     figure: Path | None = None,
 ) -> None:
-    """Say what an epsilon costs and means before a release, and what others would.
+    """Forecast what an epsilon costs and means, before a release, and compare epsilons.
 
     Without --buy it is computed from public numbers alone, and no label is read. By default all columns of TABLE but
     the label count as public. Two assumptions decide the errors: how labels are distributed (--spread, --shares,
@@ -224,7 +224,8 @@ def plan(
         source ([TABLE]): A table from which to read the number of rows, the units and the dimension of public columns.
         label_space: The label space; by default that of --from.
         table: The table.
-        epsilon: Privacy cost of each label, or of all labels of one --unit; default: the least that reaches --target.
+        epsilon: Privacy cost of each label, or of all labels of one --unit; default: the least that reaches --target,
+            or 1 as an example.
         expected: Assumptions of the forecast.
         purchase: Counts of the labels that are bought.
         detail: Compare every mechanism, and list all assumptions.
