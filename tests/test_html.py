@@ -5,8 +5,7 @@ from html.parser import HTMLParser
 import pytest
 
 from labeldp import Classes, Curator, Interval, NoisyHistogram, Release
-from labeldp.bounds import forecast, plan
-from labeldp.bounds.planning import UnitSizes
+from labeldp.bounds import UnitSizes, forecast, plan
 
 HOSTILE = "<script>alert('x')</script>\u202e"
 SPACE = Classes(["no", HOSTILE])

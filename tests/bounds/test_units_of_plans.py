@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from labeldp import BitResponse, Classes, Interval, LaplaceResponse, SubsetResponse
-from labeldp.bounds import Conventions, forecast, plan
-from labeldp.bounds.planning import UnitSizes, over_epsilon
+from labeldp.bounds import Conventions, UnitSizes, forecast, plan
+from labeldp.bounds.planning import over_epsilon
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import class_expectation, grouped, per_unit
 from labeldp.privacy.channels import share_at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -12,8 +13,10 @@ from rich.text import Text
 from labeldp._checks import printable
 from labeldp.mechanisms.queries import NoisyQuantile
 from labeldp.privacy import shown_above
-from labeldp.release import Answer, TableRelease
 from labeldp.release.folder import Check
+
+if TYPE_CHECKING:
+    from labeldp.release import TableRelease
 
 #: The parts of a printed result in order: sentences and tables.
 Parts = list[RenderableType]
@@ -76,6 +79,8 @@ def quantile_of(release: TableRelease) -> float | None:
     """The answer of a release that is a quantile of all labels; None of others."""
     if release.certificate.draws[-1].mechanism != NoisyQuantile.name:
         return None
+    from labeldp.release import Answer  # noqa: PLC0415 (it loads the compiler)
+
     return float(Answer.load(release.output).value[0])
 
 

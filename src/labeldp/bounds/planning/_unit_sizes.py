@@ -25,8 +25,13 @@ class UnitSizes:
 
     Example:
         >>> import numpy as np
-        >>> UnitSizes.of(np.array([1, 1, 1, 3]))
+        >>> from labeldp.bounds import UnitSizes, plan
+        >>> rows_per_patient = np.array([1, 1, 1, 3])
+        >>> units = UnitSizes.of(rows_per_patient)
+        >>> units
         UnitSizes(sizes=(1, 3), rows=(3, 3))
+        >>> [round(plan(2, 6, 1.0, units=each).options[0].truth_probability, 3) for each in (None, units)]
+        [0.731, 0.657]
     """
 
     sizes: tuple[int, ...]
