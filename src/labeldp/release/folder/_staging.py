@@ -45,10 +45,14 @@ def is_release(folder: Path) -> bool:
     return any((folder / name).is_file() for name in (CERTIFICATE, _FORMER[CERTIFICATE]))
 
 
+#: The way out where no release has a name like the one that was given.
+_MADE_BY = "; check the path, or make one with 'labeldp release' (in Python: save)"
+
+
 def or_beside(missing: Path) -> str:
     """A question for the release beside a path that is spelled most like it; or advice, if there is none."""
     near = missing.parent.iterdir() if missing.parent.is_dir() and not missing.exists() else ()
-    return nearest(missing.name, [each.name for each in near if is_release(each)]) or "; check the path"
+    return nearest(missing.name, [each.name for each in near if is_release(each)]) or _MADE_BY
 
 
 def is_signed(folder: Path) -> bool:
