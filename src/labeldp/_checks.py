@@ -17,7 +17,7 @@ from labeldp.errors import EpsilonError, InputError
 T = TypeVar("T")
 
 #: The least share of letters in common of names that are offered for each other.
-_ALIKE = 0.7
+_ALIKE = 0.75
 
 #: The largest epsilon that is accepted: beyond it a 64-bit word cannot give a second class any probability.
 LARGEST_EPSILON = 700.0

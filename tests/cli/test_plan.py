@@ -562,6 +562,10 @@ def test_units_are_planned_as_they_are_released(run, visits, tmp_path, label, la
 
 
 def test_identifiers_are_no_features(run, visits):
-    """The dimension is that of other numeric columns."""
+    """The dimension is that of other numeric columns; a measurement with such a name is one of them."""
     given = ("plan", visits, "--label", "y", "--classes", 2, "--drop", "z", "--detail")
     assert "1 numeric columns that vary" in run(*given).out
+    frame = pacsv.read_csv(visits)
+    weights = [60.5 + i % 31 for i in range(frame.num_rows)]
+    pacsv.write_csv(frame.append_column("patient_weight", pa.array(weights)), visits)
+    assert "2 numeric columns that vary" in run(*given).out

@@ -184,7 +184,7 @@ def _check_folder(directory: Path) -> None:
     """Refuse a path without a certificate: it cannot be audited, which is not a failed claim."""
     if not folder.is_release(directory):
         found = "a folder without a certificate" if directory.is_dir() else "no such folder"
-        raise InputError(f"expected the folder of a release at {directory}, found {found}; check the path")
+        raise InputError(f"expected the folder of a release at {directory}, found {found}{folder.or_beside(directory)}")
 
 
 def _load_model(model: Path) -> Any:

@@ -54,8 +54,9 @@ def public_shape(table: Table, columns: list[str], unit: str | None = None) -> P
         raise TableError(tables.no_such_column(unit, others))
     if not others:
         raise TableError(f"expected a column beside the label in {table.path}, found none; give --rows instead")
-    people = [name for name in others if name == unit or tables.tells_people_apart(name)]
-    readable = tables.typed(table, [*columns, *people])
+    named = [name for name in others if name == unit or tables.tells_people_apart(name)]
+    readable = tables.typed(table, [*columns, *named])
+    people = [name for name in named if name == unit or not kinds.is_floating(readable.schema.field(name).type)]
     features = [name for name in columns if name not in people and _is_number(readable.schema.field(name).type)]
     finder, units = tables.RepeatFinder(readable.schema), tables.Units()
     rows, known, sums = 0, np.zeros(len(features)), np.zeros(len(features))

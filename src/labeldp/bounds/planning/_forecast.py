@@ -264,7 +264,9 @@ def forecast(
     """
     _rows, _dimension = check_rows(rows), float(conventions.dimension)
     if trust not in _TRUSTED:
-        raise InputError(f"expected trust among {', '.join(_TRUSTED)}, found {trust!r}")
+        raise InputError(
+            f"expected trust among {', '.join(_TRUSTED)}, found {trust!r}{_checks.nearest(trust, _TRUSTED)}"
+        )
     if epsilon is None and target is None:
         raise InputError("expected an epsilon, or a target to find one for, found neither")
     labels = _LabelSpread.of(space, conventions)
