@@ -146,5 +146,5 @@ def test_the_command_line_lists_its_randomizer(capsys):
     assert main(["release", "--help"]) == 0
     page = re.sub(r"[\s│]+", " ", capsys.readouterr().out)
     assert "acme-three-quarters: Randomized response of two classes that keeps a label" in page
-    assert main(["plan", "--classes", "2", "--rows", "100", "--epsilon", "2"]) == 0
+    assert main(["plan", "--classes", "2", "--rows", "100", "--epsilon", "2", "--detail"]) == 0
     assert "acme-three-quarters" in capsys.readouterr().out

@@ -191,6 +191,19 @@ def test_help_is_light(arguments, libraries):
     assert loaded <= {"rich", "typer"} | libraries
 
 
+def test_help_imports_few_modules():
+    """No more than 60 of ours and 450 in all (40 and 378 here): 0.2 CPU seconds, counted since times depend on load."""
+    code = """
+import sys
+from labeldp.cli import main
+main(["--help"])
+print(sum(name.split(".")[0] == "labeldp" for name in sys.modules), len(sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ours, every = map(int, done.stdout.splitlines()[-1].split())
+    assert 20 < ours <= 60 < every <= 450
+
+
 def test_a_plan_compiles_nothing():
     """A plan without a figure loads neither the compiler nor the plotting library."""
     loaded = loaded_by("from labeldp.cli import main; main('plan --classes 3 --rows 9 --epsilon 1'.split())")

@@ -79,7 +79,7 @@ def test_every_mechanism_of_the_command_line_has_a_golden_folder():
     """Whatever ``labeldp release --mechanism`` accepts was released by the command line."""
     doors = (_requests.MECHANISMS, _requests.NUMBER_MECHANISMS, _requests.WITH_PRIOR, _requests.COUNTED)
     named = {name for door in doors for name in door}
-    named |= {_requests.CLUSTER, _requests.PEER, _requests.HISTOGRAM, "double", "dummy"}
+    named |= {_requests.CLUSTER, _requests.PEER, _requests.HISTOGRAM, _requests.QUANTILE, "double", "dummy"}
     assert {f"command/{name}" for name in named} - set(EXPECTED) == set()
 
 
@@ -205,6 +205,11 @@ def histogram(asked):
     return asked.answer(labeldp.NoisyHistogram(asked.space, 1.0)).certificate
 
 
+def quantile(asked):
+    """What Python certifies of a quantile of all labels."""
+    return asked.answer(labeldp.NoisyQuantile(asked.space, 1.0, 0.75)).certificate
+
+
 def redrawn(asked):
     """What Python certifies of rows whose features are redrawn."""
     with golden.unpacked(GENERATOR) as file:
@@ -249,6 +254,7 @@ TWINS = {
     "optimal": ("score", "optimal", {}, randomized(labeldp.OptimalResponse)),
     "minimax": ("score", "minimax", {}, randomized(labeldp.MinimaxResponse)),
     "noisy-histogram": ("score", "noisy-histogram", {"keep": "none"}, histogram),
+    "noisy-quantile": ("score", "noisy-quantile", {"keep": "none", "level": 0.75}, quantile),
     "noisy-histogram of units": ("score", "noisy-histogram", {**UNIT, "keep": "none"}, histogram),
     "piecewise": ("score", "piecewise", {}, randomized(labeldp.PiecewiseResponse)),
     "one-bit": ("score", "one-bit", {}, randomized(labeldp.OneBitResponse)),

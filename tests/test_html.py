@@ -4,8 +4,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from labeldp import Classes, Curator, NoisyHistogram, Release
-from labeldp.bounds import plan
+from labeldp import Classes, Curator, Interval, NoisyHistogram, Release
+from labeldp.bounds import UnitSizes, forecast, plan
 
 HOSTILE = "<script>alert('x')</script>\u202e"
 SPACE = Classes(["no", HOSTILE])
@@ -58,8 +58,14 @@ def test_an_answer_and_a_guarantee(curator):
     assert "73.2 %" in shown(answer.guarantee)
 
 
-def test_a_plan_marks_the_choice():
-    """Each mechanism has a line, and one is the choice."""
-    text = shown(plan(3, 1000, 1.0))
-    assert text.count("(auto)") == 1
-    assert "randomized-response" in text
+def test_plans_show_one_mechanism_at_each_epsilon():
+    """The epsilons of the sweep and that of the plan, in order, with what a release takes and what it means."""
+    text = shown(plan(3, 1000, 1.5))
+    assert text.count("randomized-response") == 8
+    assert "bits" not in text
+    places = [text.index(f"{sure} %") for sure in ("12.6", "19.1", "28.1")]  # at 1, 1.5 and 2, rounded up
+    assert places == sorted(places)
+    text = shown(forecast(Interval(0, 10, 1), 1000, 1.0, units=UnitSizes((1, 2), (400, 600))))
+    assert "1,000 rows, in units of up to 2" in text
+    assert "expected error" in text
+    assert text.count("minimax") == 7

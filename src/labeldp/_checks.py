@@ -5,6 +5,7 @@ Also a filter that makes foreign text safe to print.
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
 from collections.abc import Iterable
@@ -15,12 +16,21 @@ from labeldp.errors import EpsilonError, InputError
 
 T = TypeVar("T")
 
+#: The least share of letters in common of names that are offered for each other.
+_ALIKE = 0.75
+
 #: The largest epsilon that is accepted: beyond it a 64-bit word cannot give a second class any probability.
 LARGEST_EPSILON = 700.0
 #: Unicode's categories of control and format characters, of separators of lines, and of halves of surrogate pairs.
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 #: A bound that no count reaches.
 _MANY = 1 << 63
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """A question for the choice that is spelled most like a name; empty if none is."""
+    found = difflib.get_close_matches(name, list(choices), 1, _ALIKE)
+    return f"; did you mean {found[0]!r}?" if found else ""
 
 
 def epsilon(value: object, name: str = "epsilon") -> float:

@@ -178,12 +178,13 @@ def test_a_release_is_attacked(run, release, table, tmp_path):
     assert "the released label, if features disclose nothing; no class above" in ran.out
 
 
-@pytest.mark.parametrize("found", ["no such folder", "a folder without one"])
+@pytest.mark.parametrize("found", ["no such folder", "a folder without a certificate"])
 def test_what_is_no_release_ends_with_two(run, tmp_path, found):
     """A path without a release is no claim that fails: exit code 2 and one line."""
     ran = run("audit", tmp_path / "typo" if found == "no such folder" else tmp_path)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.strip().endswith(f"found {found}")
+    assert ran.err.strip().startswith("error: expected the folder of a release at ")
+    assert f"found {found}; check the path" in ran.err
     assert len(ran.err.splitlines()) == 1
 
 

@@ -154,7 +154,9 @@ def test_bad_input_is_refused(release, tmp_path, states, case):
     ran = release(source, output, **options)
     assert ran.code == 1
     assert ran.out == ""
-    assert re.search(r"^error: (expected .*found|no .*column .*; columns: )", ran.err.replace("\n", " "))
+    assert re.search(
+        r"^error: (expected .*found|no .*column .*; columns: |budget exceeded: )", ran.err.replace("\n", " ")
+    )
     assert "Traceback" not in ran.err
     assert "zq-secret" not in shown(ran)
     assert NUMBER not in shown(ran)
@@ -170,7 +172,10 @@ def test_a_second_release_needs_a_budget(release, tmp_path, states):
     assert release(tmp_path / "t.csv", tmp_path / "one").code == 0
     ran = release(tmp_path / "t.csv", tmp_path / "two")
     assert ran.code == 1
-    assert re.search(r"^error: expected .*found", ran.err)
+    assert ran.err.startswith(
+        "error: budget exceeded: epsilon 1 is requested, epsilon 1 is spent, and epsilon 0 is left"
+    )
+    assert "--budget 2 (budget=); released before: epsilon 1 from " in ran.err
     assert "zq-secret" not in shown(ran)
     nothing_left(tmp_path, tmp_path / "two")
     assert states(tmp_path / "t.csv.labeldp-ledger") == ["released"]

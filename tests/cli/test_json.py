@@ -23,16 +23,21 @@ def documented(command):
 def documents(run, tmp_path):
     """The document of each command, on the sample table."""
     table, shared, model = tmp_path / "patients.csv", tmp_path / "shared", tmp_path / "model.skops"
-    assert run("demo", tmp_path).code == 0
     declared = ("--label", "diagnosis", "--classes", "none,heart disease", "--epsilon", 2, "--unit", "patient_id")
+    public = ("--label", "diagnosis", "--classes", "none,heart disease", "--labels-are-public")
     commands = {
+        "demo": (tmp_path,),
+        "key": (tmp_path / "key",),
         "check": (table, "--label", "diagnosis"),
+        "plan": (table, "--label", "diagnosis", "--classes", 2, "--unit", "patient_id"),
         "release": (table, *declared, "--drop", "patient_id", "--output", shared),
         "verify": (shared,),
         "learn": (shared, "--output", model),
         "evaluate": (model, table, "--labels-are-public"),
         "account": (shared,),
         "ledger": (table,),
+        "audit": (shared, "--truth", table, *public[:2], "--labels-are-public"),
+        "generator": (table, *public, "--keep", "sex,smoker", "--source", "demo", "--output", tmp_path / "g.generator"),
     }
     printed = {}
     for name, arguments in commands.items():
@@ -45,7 +50,8 @@ def documents(run, tmp_path):
 def test_documents_have_the_keys_that_are_listed_and_agree(documents):
     """Both ways, for every command."""
     for name, found in documents.items():
-        assert set(found[0] if isinstance(found, list) else found) == documented(name), name
+        missing = {"profile"} if name == "audit" else set()  # without --profile
+        assert set(found[0] if isinstance(found, list) else found) == documented(name) - missing, name
 
     # numbers that belong together agree
     assert documents["check"]["private"] is True
@@ -56,6 +62,34 @@ def test_documents_have_the_keys_that_are_listed_and_agree(documents):
     assert documents["account"][0]["epsilon"] == documents["ledger"]["spent"][0]["epsilon"] == 2.0
     assert 0.5 < documents["evaluate"]["scores"]["accuracy"]["value"] <= 1.0
     assert documents["ledger"]["charges"][0]["state"] == "released"
+    assert documents["demo"]["rows"] == documents["check"]["rows"]
+    assert documents["audit"]["holds"] is True
+    assert documents["audit"]["audits"][0]["claim"] >= 1.99
+    assert documents["generator"]["columns"] == ["sex", "smoker"]
+
+
+def test_stages_have_the_keys_of_a_release_and_their_own(run, tmp_path):
+    """The release's numbers, and one object for each stage."""
+    assert run("demo", tmp_path).code == 0
+    done = run(
+        *("stages", tmp_path / "patients.csv", "--label", "diagnosis", "--classes", "none,heart disease"),
+        *("--unit", "row", "--epsilon", 2, "--keep", "age,smoker", "--output", tmp_path / "out", "--json"),
+    )
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert set(found) == documented("release") | documented("stages")
+    assert sum(stage["rows"] for stage in found["stages"]) == found["rows"] == 1991
+
+
+def test_the_audit_of_a_function_is_one_document(run, tmp_path, monkeypatch):
+    """A refuted claim has exit code 1, and a bound that is infinite is null."""
+    (tmp_path / "zq_telling.py").write_text("def tell(label):\n    return label\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    done = run("audit", "--callable", "zq_telling:tell", "--claim", 1, "--classes", "a,b", "--draws", 2000, "--json")
+    assert done.code == 1
+    found = json.loads(done.out, parse_constant=lambda _: pytest.fail("no number of JSON"))
+    assert found["holds"] is found["audits"][0]["holds"] is False
+    assert set(found) <= documented("audit")
 
 
 def test_what_does_not_hold_says_so(run, tmp_path):

@@ -1,6 +1,7 @@
 """``labeldp plan``: what each mechanism keeps, printed and drawn."""
 
 import json
+import math
 import re
 
 import numpy as np
@@ -16,9 +17,9 @@ from labeldp.report._parts import three_digits
 
 def test_what_is_printed_is_the_plan(run):
     """Every option is a row with its numbers, and the one that auto takes is marked."""
-    ran = run("plan", "--classes", 10, "--rows", 5000, "--epsilon", 1.5)
+    ran = run("plan", "--classes", 10, "--rows", 5000, "--epsilon", 1.5, "--detail")
     assert (ran.code, ran.err) == (0, "")
-    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in ran.out.splitlines() if line[:1] == "│"]
+    lines = cells(ran)
     found = plan(10, 5000, 1.5)
     for line, option in zip(lines, found.options, strict=False):
         assert line == [
@@ -36,7 +37,7 @@ def test_what_is_printed_is_the_plan(run):
     assert all(len(line) == 1 + len(found.sweep) for line in over)
     for i, row in enumerate(found.sweep):
         assert over[0][1 + i] == f"{row[0].expected_share:.2%}"
-    assert ran.out.startswith("Effective rows assume even classes (10 % each): pass --shares, --from or --buy")
+    assert "\nEffective rows assume even classes (10 % each): pass --shares, --from or --buy" in ran.out
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
@@ -82,14 +83,26 @@ def test_a_plan_that_cannot_be_made(run, wrong):
     assert "found" in ran.err
 
 
-def cells(ran):
+def rows_of(text):
     """The rows of printed tables, as lists of texts."""
-    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in ran.out.splitlines() if line[:1] == "│"]
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line[:1] == "│"]
+
+
+def overview(ran):
+    """The rows of the table over epsilon, which comes first."""
+    return rows_of(ran.out.split("└")[0])
+
+
+def cells(ran):
+    """The rows of the tables that --detail adds."""
+    return rows_of(ran.out.split("└", 1)[1])
 
 
 def test_what_is_printed_of_an_interval_is_the_forecast(run):
     """Every mechanism is a row with its numbers, the best is marked, and the sweep follows."""
-    ran = run("plan", "--interval", "0,10,1", "--rows", 5000, "--epsilon", 0.8, "--dimension", 2, "--target", 1.2)
+    ran = run(
+        "plan", "--interval", "0,10,1", "--rows", 5000, "--epsilon", 0.8, "--dimension", 2, "--target", 1.2, "--detail"
+    )
     assert (ran.code, ran.err) == (0, "")
     found = forecast(Interval(0, 10, 1), 5000, 0.8, target=1.2, conventions=Conventions(dimension=2))
     lines = cells(ran)
@@ -120,7 +133,7 @@ def test_skewed_labels_are_planned_with_what_is_declared_of_them(run):
     """The share explained and the deviation of labels are passed on, and classes have no deviation."""
     given = ("plan", "--interval", "0,1000,100", "--rows", 5000, "--dimension", 2, "--explained", 0.2, "--spread", 60)
     found = forecast(Interval(0, 1000, 100), 5000, 4.0, conventions=Conventions(dimension=2, explained=0.2, spread=60))
-    ran = run(*given, "--epsilon", 4)
+    ran = run(*given, "--epsilon", 4, "--detail")
     assert (ran.code, ran.err) == (0, "")
     assert cells(ran)[0][4] == three_digits(found.options[0].error)
     assert "Assumed: labels have a standard deviation of 60, and features explain 20% of their variance." in ran.out
@@ -132,15 +145,16 @@ def test_skewed_labels_are_planned_with_what_is_declared_of_them(run):
 def test_a_plan_that_teaches_nothing_says_so(run):
     """Where all mechanisms are as bad as saying the mean none is best, and a target that it reaches needs nothing."""
     given = ("plan", "--interval", "0,1000,100", "--rows", 500, "--dimension", 2, "--spread", 60)
-    ran = run(*given, "--epsilon", 0.1)
+    ran = run(*given, "--epsilon", 0.1, "--detail")
     assert ran.code == 0
+    assert "no mechanism beats always predicting the mean: test RMSE" in ran.out
     assert {line[-1] for line in cells(ran)[:6]} == {"", "auto"}
     assert "none: no mechanism beats always predicting the mean" in ran.out
-    ran = run(*given, "--target", 50)
+    ran = run(*given, "--target", 50, "--detail")
     assert ran.code == 0
     assert re.search(r"target 50\* +always predicting the mean already reaches it *\n", ran.out)
     assert "0.0001" not in ran.out
-    ran = run("plan", "--classes", 3, "--rows", 500, "--dimension", 2, "--target", 0.7)
+    ran = run("plan", "--classes", 3, "--rows", 500, "--dimension", 2, "--target", 0.7, "--detail")
     assert "guessing a class already reaches it" in ran.out
     assert "test RMSE" not in ran.out
     assert "least variance for the worst" not in ran.out
@@ -148,7 +162,7 @@ def test_a_plan_that_teaches_nothing_says_so(run):
 
 def test_a_target_finds_the_epsilon_of_a_plan(run):
     """With a target in place of an epsilon, classes are planned at the epsilon that it needs; or none is said to do."""
-    ran = run("plan", "--classes", "a,b,c", "--rows", 4000, "--target", 0.02, "--dimension", 3)
+    ran = run("plan", "--classes", "a,b,c", "--rows", 4000, "--target", 0.02, "--dimension", 3, "--detail")
     assert (ran.code, ran.err) == (0, "")
     needed = forecast(Classes(range(3)), 4000, target=0.02, conventions=Conventions(dimension=3)).epsilon
     assert f"4,000 rows, 3 classes, epsilon {needed:g}" in ran.out
@@ -156,22 +170,33 @@ def test_a_target_finds_the_epsilon_of_a_plan(run):
     ran = run("plan", "--classes", 3, "--rows", 4000, "--target", 1e-4, "--dimension", 3)
     fewest = forecast(Classes(range(3)), 4000, target=1e-4, conventions=Conventions(dimension=3)).goal.rows
     assert f"no epsilon reaches it with 4,000 rows; {fewest:,} rows would without privacy" in ran.out
-    assert "epsilon of each" not in ran.out
+    assert "Epsilon" not in ran.out
 
 
 def test_a_curator_is_trusted_where_it_is_said(run):
     """With --trust central the queries are compared, for classes as well."""
-    ran = run("plan", "--classes", 3, "--rows", 4000, "--epsilon", 0.1, "--dimension", 3, "--trust", "central")
+    ran = run(
+        "plan", "--classes", 3, "--rows", 4000, "--epsilon", 0.1, "--dimension", 3, "--trust", "central", "--detail"
+    )
     assert [line[0] for line in cells(ran)][:2] == ["noisy-argmax", "noisy-histogram"]
+    assert {line[1] for line in overview(ran)} <= {"noisy-argmax", "noisy-histogram"}
+    assert "a curator answers queries" in ran.out
 
 
 def test_numbers_for_other_programs(run):
     """With --json the plan and the forecast are printed as they are."""
     ran = run("plan", "--classes", 4, "--rows", 900, "--epsilon", 1, "--json")
-    assert json.loads(ran.out) == {"plan": json.loads(json.dumps(plan(4, 900, 1.0).to_json()))}
+    printed = json.loads(ran.out)
+    assert printed["plan"] == json.loads(json.dumps(plan(4, 900, 1.0).to_json()))
+    assert set(printed) == {"unit", "over_epsilon", "plan"}
+    assert printed["unit"] == "row"
+    shown = overview(run("plan", "--classes", 4, "--rows", 900, "--epsilon", 1))
+    found = [(f"{row['epsilon']:g}", row["mechanism"], f"{row['effective_rows']:,}") for row in printed["over_epsilon"]]
+    assert found == [tuple(line[:3]) for line in shown]
     ran = run("plan", "--interval", "0,1,0.1", "--rows", 900, "--epsilon", 1, "--json")
-    told = forecast(Interval(0, 1, 0.1), 900, 1.0).to_json()
-    assert json.loads(ran.out) == {"forecast": json.loads(json.dumps(told))}
+    printed = json.loads(ran.out)
+    assert printed["forecast"] == json.loads(json.dumps(forecast(Interval(0, 1, 0.1), 900, 1.0).to_json()))
+    assert set(printed) == {"unit", "over_epsilon", "forecast"}
 
 
 @pytest.mark.parametrize("ending", ["svg", "png"])
@@ -216,7 +241,7 @@ def test_the_labels_of_a_table_are_never_read(run, tmp_path, ending):
         folder = tmp_path / str(i)
         folder.mkdir()
         source = table_with(folder / f"t.{ending}", labels)
-        ran = run("plan", source, "--label", "y", "--interval", "0,10,1", "--epsilon", 1)
+        ran = run("plan", source, "--label", "y", "--interval", "0,10,1", "--epsilon", 1, "--detail")
         assert (ran.code, ran.err) == (0, "")
         told.append(ran.out)
     assert len(set(told)) == 1
@@ -230,14 +255,16 @@ def test_the_labels_of_a_table_are_never_read(run, tmp_path, ending):
 def test_public_columns_of_a_table_are_declared(run, tmp_path):
     """Columns can be kept or dropped, a dimension that is typed wins, and a table has its own number of rows."""
     source = table_with(tmp_path / "t.parquet", ["a"] * 400)
-    given = ("plan", source, "--label", "y", "--classes", 2, "--epsilon", 1)
+    given = ("plan", source, "--label", "y", "--classes", 2, "--epsilon", 1, "--detail")
     assert "1 numeric columns" in run(*given, "--keep", "x0,who").out
     assert "2 numeric columns" in run(*given, "--drop", "x0,x1").out
     assert "dimension 5" in run(*given, "--dimension", 5).out
     assert "no features" not in run(*given).out
-    ran = run(*given, "--keep", "who")
-    assert ran.code == 0
-    assert "numeric columns" not in ran.out
+    for kept in ("who", "none"):
+        ran = run(*given, "--keep", kept)
+        assert ran.code == 0
+        assert "numeric columns" not in ran.out
+        assert "400 rows" in ran.out
 
 
 @pytest.mark.parametrize(
@@ -245,7 +272,8 @@ def test_public_columns_of_a_table_are_declared(run, tmp_path):
     [
         ("--rows", 9, "--epsilon", 1),
         ("--rows", 9, "--epsilon", 1, "--classes", 2, "--interval", "0,1,1"),
-        ("--rows", 9, "--classes", 2),
+        ("--rows", 9, "--classes", 2, "--missing", "a"),
+        ("--rows", 9, "--classes", 2, "--unit", "who"),
         ("--classes", 2, "--epsilon", 1),
         ("--rows", 9, "--epsilon", 1, "--interval", "0,1"),
         ("--rows", 9, "--epsilon", 1, "--interval", "0,1,x"),
@@ -258,7 +286,7 @@ def test_public_columns_of_a_table_are_declared(run, tmp_path):
         ("TABLE", "--epsilon", 1, "--classes", 2),
         ("TABLE", "--epsilon", 1, "--classes", 2, "--label", "z"),
         ("TABLE", "--epsilon", 1, "--classes", 2, "--label", "y", "--rows", 9),
-        ("TABLE", "--epsilon", 1, "--classes", 2, "--label", "y", "--keep", "none"),
+        ("TABLE", "--epsilon", 1, "--classes", 2, "--label", "y", "--unit", "whose"),
         ("TABLE", "--epsilon", 1, "--classes", 2, "--label", "y", "--keep", "y"),
     ],
     ids=str,
@@ -277,7 +305,8 @@ def test_plan_and_release_print_the_same_effective_rows(run, tmp_path, mechanism
     """The share of effective rows in a plan, without features, is the one that a release by that name prints."""
     pacsv.write_csv(pa.table({"y": [row % 11 for row in range(60)]}), tmp_path / "t.csv")
     planned = {
-        line[0]: line[3] for line in cells(run("plan", "--interval", "0,10,1", "--rows", 60, "--epsilon", 3))[:6]
+        line[0]: line[3]
+        for line in cells(run("plan", "--interval", "0,10,1", "--rows", 60, "--epsilon", 3, "--detail"))[:6]
     }
     ran = run(
         *("release", tmp_path / "t.csv", "--label", "y", "--interval", "0,10,1", "--epsilon", 3, "--keep", "none"),
@@ -289,43 +318,41 @@ def test_plan_and_release_print_the_same_effective_rows(run, tmp_path, mechanism
 
 
 def test_the_assumptions_that_decide_come_first(run):
-    """The first line states both, each with its default marked, and the second how to replace what is a default."""
+    """The answer states both before its figures, each default marked, and the next line how to replace defaults."""
     given = ("plan", "--interval", "0,20000,10", "--rows", 5000, "--dimension", 4, "--epsilon", 1)
     lines = run(*given).out.splitlines()
-    assert lines[0].startswith(
-        "Assumed: labels are uniform over their range, with a standard deviation of 5776 (default)"
-    )
-    assert "features explain 50% of their variance (default). This decides every figure marked *" in lines[0]
+    assumed = "labels are uniform over their range, with a standard deviation of 5776 (default)"
+    strength = "features explain 50% of their variance (default)"
+    assert lines[0].startswith(f"Epsilon 1: if {assumed}, and {strength}: test RMSE about ")
     assert lines[1].startswith("To replace a default: ")
     assert all(way in lines[1] for way in ("--spread", "--shares", "--from", "--buy", "--explained"))
+    detail = run(*given, "--detail").out
+    assert f"\nAssumed: {assumed}, and {strength}. This decides every figure marked *." in detail
     lines = run(*given, "--spread", 2500, "--explained", 0.1).out.splitlines()
-    assert lines[0].startswith("Assumed: labels have a standard deviation of 2500, and features explain 10% of their")
+    assert lines[0].startswith("Epsilon 1: if labels have a standard deviation of 2500, and features explain 10% of")
     assert not any("default" in line for line in lines)
-    first, second = run("plan", "--classes", 2, "--rows", 3000, "--epsilon", 1, "--target", 0.01).out.splitlines()[:2]
-    assert first.startswith("Assumed: no features: the error is that of naming the most common class of all rows")
-    assert second == "To replace a default: a TABLE or --dimension, for features."
+    lines = run("plan", "--classes", 2, "--rows", 3000, "--epsilon", 1, "--target", 0.01).out.splitlines()
+    assert lines[0].startswith("Assumed: there are no features, so that the error is that of naming the most common")
+    assert lines[1].startswith("Target 0.01: reached from epsilon ")
+    assert "To replace a default: a TABLE or --dimension, for features." in lines[:4]
 
 
 def test_every_figure_that_rests_on_the_assumptions_is_marked(run):
     """A figure changes with the assumptions if, and only if, its name has a star."""
     given = ("plan", "--interval", "0,100,1", "--rows", 5000, "--dimension", 3, "--epsilon", 2, "--target", 9)
-    one, other = (run(*given, *more).out for more in ((), ("--spread", 20, "--explained", 0.2)))
+    printed = (run(*given, "--detail", *more).out for more in ((), ("--spread", 20, "--explained", 0.2)))
+    one, other = (text.split("└", 1)[1] for text in printed)
     heads = next(line.strip(" ┃").split("┃") for line in one.splitlines() if line.startswith("┃ mechanism"))
     assert [head.strip() for head in heads] == [
         *("mechanism", "noise of a row", "effective rows*", "share*", "expected error*")
     ]
-    noises = [[line[1] for line in sorted(cells_of(text)[:6])] for text in (one, other)]
+    noises = [[line[1] for line in sorted(rows_of(text)[:6])] for text in (one, other)]
     assert noises[0] == noises[1]
     named = [dict(re.findall(r"^([a-z]\S*(?: \S+)*)  +(.*?) *$", text, re.MULTILINE)) for text in (one, other)]
     assert {name for name in named[0] if named[0][name] != named[1].get(name)} == {
         name for name in named[0] if name.endswith("*")
     }
     assert "expected error*, by epsilon" in one
-
-
-def cells_of(text):
-    """The rows of printed tables, as lists of texts."""
-    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line[:1] == "│"]
 
 
 @pytest.fixture
@@ -365,7 +392,8 @@ def test_counts_are_bought_charged_and_used(run, costs):
     assert (charge.mechanism, charge.guarantee) == ("noisy-histogram", certificate.guarantee)
     assert 0.3 * (1 - 1e-9) < charge.guarantee.epsilon <= 0.3
     again = run("plan", source, "--label", "y", "--interval", "0,5000,10", "--epsilon", 1, "--from", folder)
-    assert again.out == ran.out[ran.out.index("labels, as stated") :]
+    told = ran.out[ran.out.index("Epsilon 1: ") :].replace("and the counts that were bought.", "; no label was read.")
+    assert again.out == told.replace("settings ;", "settings;")
     assert len(Ledger(ledger).entries()) == 1
 
 
@@ -388,7 +416,7 @@ def test_a_release_tells_the_distribution(run, costs, tmp_path):
     assert run(*typed, "--output", tmp_path / "out", "--epsilon", 6).code == 0
     ran = run("plan", "--from", tmp_path / "out", "--epsilon", 1, "--dimension", 2)
     assert ran.code == 0, ran.err
-    assert "20,000 rows, labels from 0 to 5000, dimension 2" in ran.out
+    assert "20,000 rows" in ran.out
     stated = float(re.search(r"labels have a standard deviation of (\S+), and", " ".join(ran.out.split()))[1])
     assert stated == pytest.approx(spread, rel=0.1)
     assert run(*typed, "--output", tmp_path / "noisy", "--epsilon", 0.05).code == 0
@@ -401,7 +429,7 @@ def test_shares_of_classes(run):
     """Shares are stated, and what always naming the most common class reaches is no merit."""
     given = ("plan", "--classes", 2, "--rows", 500, "--dimension", 2, "--target", 0.3)
     assert "guessing a class already reaches it" not in run(*given).out
-    ran = run(*given, "--shares", "0.8,0.2")
+    ran = run(*given, "--shares", "0.8,0.2", "--detail")
     assert "labels, as stated or estimated with noise: 0 80.0%, 1 20.0%" in ran.out
     assert "already reaches it" in ran.out
 
@@ -411,7 +439,7 @@ def test_shares_of_classes(run):
     [
         ("--rows", 9, "--interval", "0,1,1", "--epsilon", 1, "--buy", 1),
         ("TABLE", "--interval", "0,1,1", "--epsilon", 1, "--label", "y", "--buy", -1),
-        ("TABLE", "--interval", "0,1,1", "--epsilon", 1, "--label", "y", "--unit", "x"),
+        ("TABLE", "--interval", "0,1,1", "--epsilon", 1, "--label", "y", "--budget", "2"),
         ("TABLE", "--interval", "0,1,1", "--epsilon", 1, "--label", "y", "--buy", 1, "--shares", "0.5,0.5"),
         ("TABLE", "--interval", "0,1,1", "--epsilon", 1, "--label", "y", "--buy", 1, "--dimension", -1),
         ("TABLE", "--interval", "0,1,1", "--epsilon", 1, "--label", "y", "--buy", 1, "--output", "/"),
@@ -433,14 +461,17 @@ def test_what_is_wrong_is_refused_before_anything_is_bought(run, costs, typed):
 
 @pytest.mark.parametrize("labels", [("--classes", 3), ("--interval", "0,10,1"), ("--classes", 3, "--trust", "central")])
 def test_a_plan_says_what_epsilon_means_for_a_person(run, labels):
-    """The last line says how sure of a label anyone can become, for the epsilon of the plan."""
-    ran = run("plan", *labels, "--rows", 5000, "--epsilon", 2)
-    assert ran.out.splitlines()[-1] == Guarantee(2.0).posterior_sentence()
+    """In its answer, for the epsilon of the plan, and for a suspicion of 5 % at every epsilon of the table."""
+    ran = run("plan", *labels, "--rows", 5000, "--epsilon", 3)
+    assert Guarantee(3.0).posterior_sentence() in ran.out.split("┏")[0].splitlines()
+    for line in overview(ran):
+        odds = math.exp(float(line[0])) * 0.05 / 0.95
+        assert float(line[-1].rstrip(" %")) == pytest.approx(100 * odds / (1 + odds), rel=0.01)
 
 
 def test_effective_rows_are_planned_for_the_shares_that_are_known(run):
     """Stated shares give fewer effective rows than even ones, the same bound, and no sentence on even classes."""
-    given = ("plan", "--classes", 2, "--rows", 10_000, "--epsilon", 1)
+    given = ("plan", "--classes", 2, "--rows", 10_000, "--epsilon", 1, "--detail")
     rare = run(*given, "--shares", "0.95,0.05")
     assert (rare.code, rare.err) == (0, "")
     assert "even classes (" not in rare.out
@@ -451,3 +482,90 @@ def test_effective_rows_are_planned_for_the_shares_that_are_known(run):
         assert stated[option.mechanism][5] == even[option.mechanism][5] == f"{option.effective_rows:,}"
         assert option.expected_rows < 0.4 * option.effective_rows
     assert run(*given, "--shares", "0.5,0.3,0.2").err.startswith("error: expected a share for each of 2 classes, found")
+
+
+def test_the_answer_comes_first_and_one_row_for_each_epsilon(run):
+    """The first line is the answer, no epsilon is asked for, and no epsilon has two rows."""
+    ran = run("plan", "--classes", 2, "--rows", 10_000)
+    assert (ran.code, ran.err) == (0, "")
+    (best,) = (option for option in plan(2, 10_000, 1.0).options if option.best)
+    lines = ran.out.splitlines()
+    assert lines[0] == (
+        f"Epsilon 1: if the 2 classes are equally common, as informative as about {best.expected_rows:,} true labels "
+        f"of 10,000 ({best.expected_share:.1%})."
+    )
+    assert lines[2] == "No --epsilon was given: 1 is an example."
+    assert ran.out.count("┏") == 1
+    assert [line[0] for line in overview(ran)] == ["0.1", "0.25", "0.5", "1", "2", "4", "8"]
+    stated = run("plan", "--classes", 2, "--rows", 10_000, "--epsilon", 0.7, "--shares", "0.9,0.1")
+    assert stated.out.startswith("Epsilon 0.7: at these class shares, as informative as about ")
+    assert "is an example" not in stated.out
+    assert [line[0] for line in overview(stated)] == ["0.1", "0.25", "0.5", "0.7", "1", "2", "4", "8"]
+    tiny = run("plan", "--classes", 1000, "--rows", 100, "--epsilon", 0.1)
+    assert "less informative than one true label, of 100" in tiny.out.splitlines()[0]
+
+
+def test_loss_of_accuracy_is_that_of_the_forecast(run):
+    """In points below the model without privacy, in the answer and in every row."""
+    ran = run("plan", "--classes", 3, "--rows", 5000, "--epsilon", 1, "--dimension", 3)
+    found = forecast(Classes(range(3)), 5000, 1.0, conventions=Conventions(dimension=3))
+    lost = 100 * (next(each for each in found.options if each.auto).error - found.clean_error)
+    assert f"and features fill a cube of dimension 3 evenly: about {lost:.2g} points less accuracy" in ran.out
+    assert next(line[4] for line in overview(ran) if line[0] == "1") == f"{lost:.2g}"
+
+
+@pytest.fixture
+def visits(tmp_path):
+    """A table of people with one to three rows, with labels of classes and numbers."""
+    people = [i for i in range(300) for _ in range(1 + i % 3)]
+    frame = pa.table(
+        {
+            "patient_id": people,
+            "x": [float(i % 7) for i in range(len(people))],
+            "y": [("a", "b")[i % 2] for i in range(len(people))],
+            "z": [i % 11 for i in range(len(people))],
+        }
+    )
+    pacsv.write_csv(frame, tmp_path / "visits.csv")
+    return tmp_path / "visits.csv"
+
+
+@pytest.mark.parametrize(
+    ("label", "labels"), [("y", ("--classes", "a,b")), ("z", ("--interval", "0,10,1", "--mechanism", "piecewise"))]
+)
+def test_units_are_planned_as_they_are_released(run, visits, tmp_path, label, labels):
+    """With --unit the effective rows are those that a release with it prints; without it the plan asks."""
+    space = labels[:2]
+    given = ("plan", visits, "--label", label, *space, "--epsilon", 1, "--keep", "none", "--detail")
+    ran = run(*given, "--unit", "patient_id")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("Epsilon 1 per patient_id: ")
+    assert Guarantee(1.0, unit="patient_id").posterior_sentence() in ran.out
+    assert "units of up to 3 rows, which share epsilon" in ran.out
+    assert "repeats" not in ran.out
+    done = run(
+        *("release", visits, "--label", label, *labels, "--epsilon", 1, "--unit", "patient_id", "--keep", "none"),
+        *("--output", tmp_path / "out"),
+    )
+    assert done.code == 0, done.err
+    released = float(re.search(r"at most [\d,]+ of 600 \(([\d.]+)%\)", done.out)[1])
+    planned = {line[0]: line for line in reversed(cells(ran))}
+    if label == "y":
+        assert 100 * int(planned["randomized-response"][5]) / 600 == pytest.approx(released, abs=0.1)
+    else:  # the plan's figure is of an estimate that weights rows by their precision
+        assert float(planned["piecewise"][3].rstrip("%")) == pytest.approx(released, rel=0.15)
+    alone = run(*given)
+    assert (
+        "note: 'patient_id' repeats, in up to 3 rows: if it identifies people, plan with --unit patient_id" in alone.out
+    )
+    assert "repeats" not in run(*given, "--unit", "row").out
+
+
+def test_identifiers_are_no_features(run, visits):
+    """The dimension is that of other numeric columns; a measurement with such a name is one of them."""
+    given = ("plan", visits, "--label", "y", "--classes", 2, "--drop", "z", "--detail")
+    assert "1 numeric columns that vary" in run(*given).out
+    frame = pacsv.read_csv(visits)
+    weights = [60.5 + i % 31 for i in range(frame.num_rows)]
+    pacsv.write_csv(frame.append_column("patient_weight", pa.array(weights)), visits)
+    assert "2 numeric columns that vary" in run(*given).out

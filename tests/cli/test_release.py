@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits
 
-from labeldp import Ledger, Release
+from labeldp import Answer, Ledger, Release
 from labeldp.cli._release import mechanisms
 
 
@@ -241,7 +241,7 @@ def test_a_budget_allows_a_second_release_and_sums_are_shown(release, run, table
     assert release(table, tmp_path / "two", ledger=ledger, epsilon=1.5).code == 0
     third = release(table, tmp_path / "three", ledger=ledger, epsilon=0.01)
     assert third.code != 0
-    assert "expected" in third.err
+    assert "budget exceeded" in third.err
     assert str(ledger) in third.err
     assert not (tmp_path / "three").exists()
     assert states(ledger) == ["released", "released"]
@@ -333,8 +333,35 @@ def test_the_help_lists_the_mechanisms_that_are_accepted(run, tmp_path):
     (tmp_path / "table.csv").write_text("x,y\n1,a\n2,b\n", encoding="utf-8")
     options = ["--label", "y", "--classes", "a,b", "--epsilon", 1, "--keep", "x", "--output", tmp_path / "out"]
     refused = run("release", tmp_path / "table.csv", *options, "--mechanism", "unknown")
-    accepted = re.search(r"among (.*), found", refused.err)[1].split(", ")
+    accepted = re.search(r"choose among (.*)", refused.err)[1].split(", ")
     classes, numbers = mechanisms()
     assert sorted(accepted) == sorted(["auto", *classes, *numbers])
     page = re.sub(r"[\s│]+", " ", run("release", "--help").out)
     assert [name for name, about in {**classes, **numbers}.items() if f" {name}: {about}." not in page] == []
+
+
+def test_an_end_of_the_range_can_be_bought(run, tmp_path):
+    """The quantile is charged, verified and read back; at epsilon 100 another point has a chance below 1000 e^-50."""
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i % 7},{i}\n" for i in range(101)), encoding="utf-8")
+    given = ("release", tmp_path / "t.csv", "--label", "y", "--interval", "0,1000,1", "--keep", "none", "--unit", "row")
+    asked = (*given, "--mechanism", "noisy-quantile", "--output", tmp_path / "q", "--epsilon", 100)
+    assert run(*asked).err == "error: expected --level, such as 0.95, with noisy-quantile alone, found none\n"
+    refused = run(*given, "--mechanism", "minimax", "--level", 0.5, "--epsilon", 1, *asked[-4:-2])
+    assert "found it with 'minimax'" in refused.err
+    assert not (tmp_path / "q").exists()
+    done = run(*asked, "--level", 0.75, "--budget", 101)
+    assert done.code == 0, done.err
+    assert re.search(r"^quantile +75 at level 0\.75 *$", done.out, re.MULTILINE)
+    assert "Next: release the labels with --interval 0,75,1 and a --budget for both." in done.out
+    assert "noise reaches beyond" not in done.out
+    assert run("verify", tmp_path / "q").code == 0
+    assert Answer.load(tmp_path / "q").value.tolist() == [75.0]
+    (charge,) = Ledger(tmp_path / "t.csv.labeldp-ledger").entries()
+    assert (charge.mechanism, charge.guarantee.trust, charge.state) == ("noisy-quantile", "central", "released")
+    assert 99.9 < charge.guarantee.epsilon <= 100.0
+    coarse = run(*asked[:-3], tmp_path / "r", "--epsilon", 0.01, "--level", 0.95)
+    assert coarse.code == 0, coarse.err
+    assert "The noise reaches beyond the largest label" in coarse.out
+    classes = (*given[:4], "--classes", ",".join(map(str, range(101))), *given[6:], *asked[-6:-4])
+    refused = run(*classes, "--level", 0.5, "--epsilon", 1, "--output", tmp_path / "s", "--budget", 600)
+    assert "expected a numeric label (--interval) for 'noisy-quantile'" in refused.err

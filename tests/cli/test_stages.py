@@ -279,7 +279,7 @@ def test_bad_input_is_refused(stages, folder, states, monkeypatch, case):
     done = stages(**BAD[case])
     assert done.code == 1
     assert done.out == ""
-    assert re.search(r"^error: (expected .*found|no .*column .*; columns: )", done.err), done.err
+    assert re.search(r"^error: (expected .*found|no .*column .*; columns: |budget exceeded: )", done.err), done.err
     assert done.err.count("\n") == 1
     assert "zq-secret" not in done.err
     locks = {".labeldp-ledger.lock", "t.csv.labeldp-ledger", "t.csv.labeldp-ledger.lock", "t.csv.lock"}

@@ -117,3 +117,29 @@ def test_a_table_leads_to_its_ledger(run, tmp_path):
     by_table, by_file = run("ledger", tmp_path / "t.csv"), run("ledger", tmp_path / "t.csv.labeldp-ledger")
     assert by_table.code == 0
     assert by_table.out == by_file.out
+
+
+def test_public_tables_are_read_in_their_encoding_too(run, tmp_path):
+    """A generator, and the truth of an audit, take a Latin-1 table with semicolons as a release does."""
+    (tmp_path / "t.csv").write_bytes(table(";", "latin-1"))
+    written = ("--encoding", "latin-1", "--separator", ";")
+    labels = ("--label", "krank", "--labels-are-public")
+    made = (
+        "generator",
+        tmp_path / "t.csv",
+        *labels,
+        "--classes",
+        'nein,"ja, sehr"',
+        "--keep",
+        "farbe",
+        "--model",
+        "cells",
+    )
+    made = (*made, "--source", "a town", "--output", tmp_path / "made.generator")
+    assert "--encoding latin-1" in run(*made).err
+    done = run(*made, *written)
+    assert (done.code, done.err) == (0, "")
+    assert released(run, tmp_path / "t.csv", *written)[0].code == 0
+    audited = ("audit", tmp_path / "out", "--truth", tmp_path / "t.csv", *labels)
+    assert "check separators" in run(*audited, "--separator", ",").err
+    assert run(*audited, *written).code == 0

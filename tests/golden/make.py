@@ -160,6 +160,7 @@ COMMANDS: dict[str, tuple[str, str, dict[str, object]]] = {
     ),
     "dummy": ("level", "dummy", {"keep": "none"}),
     "noisy-histogram": ("score", "noisy-histogram", {"keep": "none"}),
+    "noisy-quantile": ("score", "noisy-quantile", {"keep": "none", "level": 0.75}),
     "auto-numbers": ("score", "auto", {}),
     "optimal": ("score", "optimal", {}),
     "minimax": ("score", "minimax", {}),

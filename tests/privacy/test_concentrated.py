@@ -180,7 +180,7 @@ def test_the_filter_is_exact_at_the_boundary(limit, delta, epsilon):
         assert least_delta(count * half, limit) <= mpmath.mpf(repr(delta)) < least_delta((count + 1) * half, limit)
     assert count > limit / epsilon
     spent = account.spent
-    with pytest.raises(BudgetError, match=r"expected a total within the budget \(epsilon .* concentrated\)"):
+    with pytest.raises(BudgetError, match=r"budget exceeded: .* is spent of the budget \(epsilon .* concentrated\)"):
         account.admit(charge(epsilon))
     assert account.spent == spent
     assert spent[0] <= limit

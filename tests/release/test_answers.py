@@ -35,7 +35,7 @@ def test_answers_and_releases_add_up_over_rows():
     assert curator.spent == (1.5, 0.0)
     curator.answer(NoisyArgmax(SPACE, 1.0), rows=slice(0, 50))
     assert curator.spent == (2.0, 0.0)
-    with pytest.raises(BudgetError, match="expected a total within the budget"):
+    with pytest.raises(BudgetError, match="budget exceeded"):
         curator.randomize(RandomizedResponse(SPACE, 1.5), rows=slice(40, 60))
     assert curator.spent == (2.0, 0.0)
 

@@ -158,17 +158,17 @@ BAD = {
     "budget of parameters": (
         lambda c: cluster_response(c, CLUSTERS, parameters=ClusterParameters(SPACE, 0.1, 2.0, 0.8)),
         BudgetError,
-        "within the budget",
+        "budget exceeded",
     ),
     "prior without labels": (lambda c: cluster_prior_response(c, CLUSTERS, 1.0, share=1.0), InputError, "below 1"),
     "prior's split": (lambda c: cluster_prior_response(c, CLUSTERS, 1.0, split="x"), InputError, "'epsilon' or 'rows'"),
     "prior's clusters": (lambda c: cluster_prior_response(c, CLUSTERS - 1, 1.0), InputError, "numbered from 0"),
     "prior's epsilon": (lambda c: cluster_prior_response(c, CLUSTERS, math.nan), EpsilonError, "epsilon"),
-    "prior's budget": (lambda c: cluster_prior_response(c, CLUSTERS, 2.5), BudgetError, "within the budget"),
+    "prior's budget": (lambda c: cluster_prior_response(c, CLUSTERS, 2.5), BudgetError, "budget exceeded"),
     "split": (lambda c: cluster_response(c, CLUSTERS, 1.0, split="columns"), InputError, "'epsilon' or 'rows'"),
     "floor": (lambda c: cluster_response(c, CLUSTERS, 1.0, floor=0.5), InputError, "at most 1/k"),
     "negative floor": (lambda c: cluster_response(c, CLUSTERS, 1.0, floor=-0.1), InputError, "above 0"),
-    "budget": (lambda c: cluster_response(c, CLUSTERS, 2.5), BudgetError, "within the budget"),
+    "budget": (lambda c: cluster_response(c, CLUSTERS, 2.5), BudgetError, "budget exceeded"),
 }
 
 

@@ -63,7 +63,7 @@ def test_every_label_is_used_once(delta):
     assert curator.spent == (answer.guarantee.epsilon, delta)
     assert np.array_equal(answer.value, np.array(walk.told))
     for again in (query, gradients(delta, epsilon=0.01, rows=60)[0], NoisyHistogram(SPACE, 0.1)):
-        with pytest.raises(BudgetError, match="expected a total within the budget"):
+        with pytest.raises(BudgetError, match="budget exceeded"):
             curator.answer(again, None if again.name == "noisy-histogram" else slice(0, 60))
     assert len(walk.told) == 60  # it was asked nothing, and told nothing more
     curator.answer(gradients(delta, rows=40)[0], slice(60, 100))

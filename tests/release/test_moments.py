@@ -24,9 +24,9 @@ def test_the_first_request_sets_the_budget():
     assert (answer.guarantee.trust, answer.guarantee.delta, answer.rows) == ("central", 1e-6, 100)
     assert curator.spent == (answer.guarantee.epsilon, 1e-6)
     assert 0.999 < answer.guarantee.epsilon <= 1.0
-    with pytest.raises(BudgetError, match="expected a total within the budget"):
+    with pytest.raises(BudgetError, match="budget exceeded"):
         curator.answer(moments(epsilon=0.01))
-    with pytest.raises(BudgetError, match="expected a total within the budget"):
+    with pytest.raises(BudgetError, match="budget exceeded"):
         curator.answer(NoisyHistogram(SPACE, 0.5))
 
 

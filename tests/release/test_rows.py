@@ -628,7 +628,7 @@ def test_the_largest_orders_and_divergences_have_a_sentence():
     )
     assert 600 < rows.conditional[0].epsilon < rows.conditional[1].epsilon < 800
     assert "Conditional features" in rows.certificate.sentence
-    assert any("redrawn as often as stated" in each for each in rows.certificate.unknown)
+    assert any("resampled as often as stated" in each for each in rows.certificate.unknown)
 
 
 def test_old_certificates_have_no_features():

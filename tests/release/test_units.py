@@ -110,6 +110,15 @@ def test_numbers_of_units_are_one_in_any_spelling(tmp_path, spelled):
     assert done.certificate.law["repeats"] == ["1", "2"]
 
 
+def test_identifiers_that_differ_in_capitals_are_one_unit():
+    """Two sources may write one person's identifier otherwise; other identifiers stay apart, and so do bytes."""
+    keys = unit_keys(pa.array(["P7a", "p7A ", "P7b", "MÜLLER", "Müller", "Muller"]))
+    assert keys[0] == keys[1]
+    assert keys[3] == keys[4]
+    assert len(set(keys.tolist())) == 4
+    assert len(set(unit_keys(pa.array([b"\xff\xd6", b"\xff\xf6"])).tolist())) == 2
+
+
 def test_a_hostile_unit_takes_no_time():
     """A hundred thousand zeros and a letter are read in one go."""
     keys = unit_keys(pa.array(["0" * 100_000 + "x", "0" * 100_000, "0", "-0"]))

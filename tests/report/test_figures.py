@@ -13,7 +13,7 @@ from labeldp.errors import InputError, MissingExtraError, OutputError
 from labeldp.privacy.accounting import Composition, RowRanges
 from labeldp.release import CombinedGuarantee
 from labeldp.report import account_text, save_account_figure, save_lines, save_plan_figure
-from labeldp.report._figures import by_sums
+from labeldp.report._figures import by_sums, draw_lines, new_figure
 from labeldp.report._plan_figures import curves
 
 STARTS = {"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF-"}
@@ -62,7 +62,7 @@ def test_a_figure_that_cannot_be_written(tmp_path, save, name):
 
 
 def test_curves_are_the_numbers_of_the_plan():
-    """Every point of a curve is an option's share at its epsilon, and every option is a point."""
+    """Every point of a curve is an option's share at its epsilon in percent, and every option is a point."""
     found = plan(8, 1000, 1.5)
     lines = curves(found)
     assert set(lines) == {"randomized-response", "subset", "projective", "bits"}
@@ -70,15 +70,30 @@ def test_curves_are_the_numbers_of_the_plan():
         assert [epsilon for epsilon, _ in line] == sorted([*EPSILONS, 1.5])
     points = {point for line in lines.values() for point in line}
     options = [option for row in (*found.sweep, found.options) for option in row]
-    assert points == {(option.epsilon, option.expected_share) for option in options}
+    assert points == {(option.epsilon, 100 * option.expected_share) for option in options}
     for option in found.options:
-        assert (1.5, option.expected_share) in lines[option.mechanism]
+        assert (1.5, 100 * option.expected_share) in lines[option.mechanism]
+
+
+def test_no_curve_hides_another(tmp_path):
+    """Curves that cannot be told apart are one with both names, and of others each is thinner than those below it."""
+    assert set(curves(plan(2, 1000, 1.0))) == {"randomized-response, subset", "projective", "bits"}
+    _, axes = new_figure(tmp_path / "figure.svg")
+    draw_lines(axes, curves(plan(8, 1000, 1.5)))
+    widths = [line.get_linewidth() for line in axes.lines]
+    assert widths == sorted(widths, reverse=True)
+    assert len(set(widths)) == len(widths) == 4
 
 
 def test_every_curve_is_drawn(tmp_path):
     """An SVG names every mechanism in its legend, as text or as its comment."""
     text = save_plan(tmp_path / "figure.svg").read_text(encoding="utf-8")
-    for name in [*curves(plan(5, 100, 1.5)), "epsilon 1.5", "Effective sample size of 5 even classes"]:
+    for name in [
+        *curves(plan(5, 100, 1.5)),
+        "epsilon 1.5",
+        "5 equally common classes",
+        "effective rows, in % of all rows",
+    ]:
         assert re.search(re.escape(name), text)
 
 

@@ -1,15 +1,17 @@
 """The first sentence on a model: whether it is better than a constant prediction, or how many rows would show it."""
 
 import dataclasses
+import io
 import math
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from labeldp import Classes, Release
 from labeldp.learning.metrics import Estimate
 from labeldp.learning.tables._class_scores import class_scores
-from labeldp.report._text import gain_text
+from labeldp.report._text import gain_text, scores_text
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +87,16 @@ def test_candidates_are_judged_by_their_likelihood(scores):
         "Better than always predicting class shares: log likelihood of the released labels higher by 0.03 nats (95 % "
         "interval 0.0104 to 0.0496)."
     )
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_the_most_common_class_has_its_share_at_least(scores, public):
+    """Of two classes one has half of the labels, so noise below that is not shown; true labels show what was found."""
+    noisy = dataclasses.replace(scores, majority=Estimate(0.41, 0.05, 0.31, 0.55))
+    parts = scores_text(noisy, ["no", "yes"], "the test", public=public)
+    console = Console(width=200, record=True, file=io.StringIO())
+    for part in parts:
+        console.print(part)
+    (line,) = (each for each in console.export_text().splitlines() if "accuracy of the most common class" in each)
+    found = [cell.strip() for cell in line.split("│")[2:4]]
+    assert found == (["41.0%", "31.0% to 55.0%"] if public else ["50.0%", "50.0% to 55.0%"])

@@ -74,7 +74,7 @@ def test_names_are_shown_as_they_are(tmp_path, name):
     shown = printed(ledger_text(entries, spent_by_data(entries)))
     assert f"│ y{name} " in shown
     assert f"│ {name} " in shown
-    assert f"the column {name!r} tells units" in printed(verdict_text(verify(done.output)))
+    assert f"one for each value of {name!r}, were declared" in printed(verdict_text(verify(done.output)))
 
 
 @pytest.mark.parametrize("name", MARKUP)

@@ -6,6 +6,7 @@ __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
     "Conventions",
+    "UnitSizes",
     "attack_limit",
     "conditional_attack_limit",
     "convex_rate",

@@ -35,7 +35,6 @@ app = typer.Typer(
     help="Label differential privacy: release a table with a sensitive label, learn from it, and account for epsilon.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 
 
@@ -67,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _INTERRUPTED
     except OSError as problem:
         why = problem.strerror or type(problem).__name__
-        complain(f"error: expected to read and write files, found: {why}; {_STATE}")
+        where = f" ({problem.filename})" if isinstance(problem.filename, str) else ""
+        complain(f"error: expected to read and write files, found: {why}{where}; {_STATE}")
     except Exception as problem:  # noqa: BLE001 (its text may hold a label, so only its type is shown)
         complain(f"error: an unexpected {type(problem).__name__}; {_STATE}. Please report how to reproduce it")
     return 1

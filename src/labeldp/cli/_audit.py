@@ -7,7 +7,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +18,14 @@ from labeldp import privacy, report
 from labeldp.audit import attacks, mechanisms
 from labeldp.bounds import theorems
 from labeldp.cli._import_object import named_object
-from labeldp.cli._options import check_one_of, class_texts, range_of
-from labeldp.cli._terminal import complain, progress, show
+from labeldp.cli._options import FileOptions, check_one_of, class_texts, range_of
+from labeldp.cli._terminal import complain, progress, result, show
 from labeldp.errors import InputError, LabelDPError
 from labeldp.learning import features
 from labeldp.release import folder
 
 if TYPE_CHECKING:
+    from labeldp.audit.attacks import AttackReport, LossProfile
     from labeldp.release import Release
 
 _UNUSABLE = 2
@@ -43,6 +44,7 @@ class AttackOptions:
         truth (TABLE): A table of public true labels of the rows of DIR, to score attacks.
         label: Name of the label column of --truth.
         labels_are_public: Declare that the labels of --truth are public.
+        file: How CSV files of --truth are written.
     """
 
     against: list[Path] | None = None
@@ -51,6 +53,7 @@ class AttackOptions:
     truth: Path | None = None
     label: str | None = None
     labels_are_public: bool = False
+    file: FileOptions = field(default_factory=FileOptions)
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ def audit(
     function: FunctionOptions,
     draws: int = _DRAWS,
     confidence: float | None = None,
+    json_: bool = False,
 ) -> None:
     """Search for more privacy loss than claimed: exit code 0 if none was found, 1 if some was, 2 on an error.
 
@@ -116,18 +120,20 @@ def audit(
         function: The function to audit.
         draws: Largest number of outputs to draw for each label.
         confidence: One minus the probability of a false alarm; default 0.99, or 0.999999 for a release.
+        json_: Print JSON; docs/guide/json.md lists the keys.
     """
     try:
         check_one_of("either the folder of a release or --callable MODULE:NAME", directory, function.callable_)
         if directory is not None:
-            holds = _audit_release(directory, attack, profile, function, _SURE if confidence is None else confidence)
+            _check_options(directory, attack, profile, function)
+            holds = _audit_release(directory, attack, profile, _SURE if confidence is None else confidence, json_)
         elif attack != AttackOptions() or profile != ProfileOptions():
             raise InputError(
                 "expected no options for releases with --callable, found some; pass only --claim, --delta, "
                 "--classes, --interval, --draws and --confidence"
             )
         else:
-            holds = _audit_function(function, draws, _CONFIDENCE if confidence is None else confidence)
+            holds = _audit_function(function, draws, _CONFIDENCE if confidence is None else confidence, json_)
     except LabelDPError as problem:
         complain(f"error: {problem}")
         raise typer.Exit(_UNUSABLE) from None
@@ -135,10 +141,8 @@ def audit(
         raise typer.Exit(1)
 
 
-def _audit_release(
-    directory: Path, attack: AttackOptions, profile: ProfileOptions, function: FunctionOptions, confidence: float
-) -> bool:
-    """Audit a release, print the results, and return True if every claim holds."""
+def _check_options(directory: Path, attack: AttackOptions, profile: ProfileOptions, function: FunctionOptions) -> None:
+    """Refuse options that do not go together, and a path without a release, before anything is computed."""
     if any(option is not None for option in (function.claim, function.classes, function.interval)):
         raise InputError(
             "expected --claim, --classes and --interval with --callable alone, found one with a release; leave "
@@ -154,23 +158,33 @@ def _audit_release(
         report.check_figure(profile.figure)
     if attack.generator is not None and attack.model is None:
         raise InputError("expected --generator together with --model, found no model; pass both or neither")
+
+
+def _audit_release(
+    directory: Path, attack: AttackOptions, profile: ProfileOptions, confidence: float, json_: bool
+) -> bool:
+    """Audit a release, print the results, and return True if every claim holds."""
     model = None if attack.model is None else _load_model(attack.model)
     generator = None if attack.generator is None else _load_generator(attack.generator)
     with progress() as bar:
-        result = mechanisms.audit_folder(directory, attack.against or [], confidence=confidence, progress=bar)
-    show(*report.folder_audit_text(result))
-    if result.holds and (model is not None or attack.truth is not None):
-        _attack(directory, model, generator, attack)
-    if result.holds and profile != ProfileOptions():
-        _show_profile(directory, profile)
-    return result.holds
+        found = mechanisms.audit_folder(directory, attack.against or [], confidence=confidence, progress=bar)
+    attacked = bounded = None
+    if found.holds and (model is not None or attack.truth is not None):
+        attacked = _attack(directory, model, generator, attack)
+    if not json_:
+        show(*report.folder_audit_text(found), *([] if attacked is None else report.attack_text(attacked)))
+    if found.holds and profile != ProfileOptions():
+        bounded = _profile(directory, profile, json_)
+    if json_:
+        result(json_, lambda: report.folder_audit_json(found, attacked, bounded), list)
+    return found.holds
 
 
 def _check_folder(directory: Path) -> None:
     """Refuse a path without a certificate: it cannot be audited, which is not a failed claim."""
     if not folder.is_release(directory):
-        found = "a folder without one" if directory.is_dir() else "no such folder"
-        raise InputError(f"expected the folder of a release, with a certificate, at {directory}, found {found}")
+        found = "a folder without a certificate" if directory.is_dir() else "no such folder"
+        raise InputError(f"expected the folder of a release at {directory}, found {found}{folder.or_beside(directory)}")
 
 
 def _load_model(model: Path) -> Any:
@@ -187,21 +201,21 @@ def _load_generator(path: Path) -> Any:
     return open_generator(path).generator()
 
 
-def _attack(directory: Path, model: Any, generator: Any, options: AttackOptions) -> None:
-    """Print the gain of attacks on the labels, by a model of the columns or against public true labels."""
+def _attack(directory: Path, model: Any, generator: Any, options: AttackOptions) -> AttackReport:
+    """The gain of attacks on the labels, by a model of the columns or against public true labels."""
     release = releases.Release.load(directory)
     truth, label = options.truth, str(options.label)
-    public = None if truth is None else releases.public_table(truth, label, release.space, {})[1]
+    public = None if truth is None else releases.public_table(options.file.of(truth), label, release.space, {})[1]
     columns = None if model is None else releases.public_columns(directory)
     mixing = None if model is None else _mixing(release, model)
     knowledge = attacks.Knowledge(model, features=columns, mixing=mixing, generator=generator)
-    result = attacks.attack_release(release, knowledge, truth=public)
-    commonest = result.utility("nothing about the row", "the model itself").value
-    show(*report.attack_text(dataclasses.replace(result, limits=_limits(release, commonest))))
+    found = attacks.attack_release(release, knowledge, truth=public)
+    commonest = found.utility("nothing about the row", "the model itself").value
+    return dataclasses.replace(found, limits=_limits(release, commonest))
 
 
-def _show_profile(directory: Path, options: ProfileOptions) -> None:
-    """Show the disclosure by public columns and released label together, over the share of rows.
+def _profile(directory: Path, options: ProfileOptions, json_: bool) -> LossProfile:
+    """The disclosure by public columns and released label together, over the share of rows; shown, unless as JSON.
 
     It is computed from the release alone, at no further privacy cost.
     """
@@ -211,9 +225,12 @@ def _show_profile(directory: Path, options: ProfileOptions) -> None:
         profile = attacks.loss_profile(
             points, release, neighbourhood=attacks.Neighbourhood(options.neighbours), progress=bar
         )
-    show(*report.profile_text(profile, None if release.certificate is None else release.certificate.features))
+    if not json_:
+        show(*report.profile_text(profile, None if release.certificate is None else release.certificate.features))
     if options.figure is not None:
-        show("", f"figure: {report.save_profile_figure(profile, options.figure)}")
+        written = report.save_profile_figure(profile, options.figure)
+        show(*([] if json_ else ["", f"figure: {written}"]))
+    return profile
 
 
 def _mixing(release: Release, model: Any) -> float | None:
@@ -248,7 +265,7 @@ def _limits(release: Release, commonest: float) -> tuple[tuple[str, float], ...]
     return tuple(limits)
 
 
-def _audit_function(options: FunctionOptions, draws: int, confidence: float) -> bool:
+def _audit_function(options: FunctionOptions, draws: int, confidence: float, json_: bool) -> bool:
     """Audit a function, print the result, and return True if its claim holds."""
     labels, name = options.labels(), str(options.callable_)
     if options.claim is None:
@@ -258,13 +275,13 @@ def _audit_function(options: FunctionOptions, draws: int, confidence: float) -> 
     watched = _watched(function, failed) if callable(function) else function
     try:
         with progress() as bar:
-            result = mechanisms.audit_mechanism(
+            found = mechanisms.audit_mechanism(
                 watched, labels, options.claim, delta=options.delta, draws=draws, confidence=confidence, progress=bar
             )
     except InputError as problem:
         raise InputError(f"expected outputs of {name}, found that it {failed[0]}") if failed else problem from None
-    show(*report.audit_text(result))
-    return result.holds
+    result(json_, lambda: report.audit_json(found), lambda: report.audit_text(found))
+    return found.holds
 
 
 def _watched(function: Callable[..., Any], failed: list[str]) -> Callable[..., Any]:

@@ -18,6 +18,27 @@ MoreHelp = Callable[[], str]
 _ENTRY = re.compile(r"^    (\w+)(?: \((\S+)\))?: ", re.MULTILINE)
 
 
+def _number(text: str | float) -> float:
+    """Parse a number; a default is one already."""
+    try:
+        return float(text)
+    except ValueError:
+        comma = f"; write {str(text).replace(',', '.')}, with a point" if str(text).count(",") == 1 else ""
+        raise typer.BadParameter(f"expected a number, such as 0.5, found {text!r}{comma}") from None
+
+
+def _whole(text: str | int) -> int:
+    """Parse a whole number; a default is one already."""
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"expected a whole number, such as 1000, found {text!r}") from None
+
+
+_NUMBERS: dict[type, Callable[..., float]] = {float: _number, int: _whole}
+_METAVARS = {float: "NUMBER", int: "INTEGER"}
+
+
 def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
     """Add a function to an application as the command of its name.
 
@@ -62,7 +83,11 @@ def _parameters(owner: Callable[..., object], more: dict[str, MoreHelp]) -> Iter
             metavar, text = texts[name]
             argument = parameter.kind is not parameter.KEYWORD_ONLY and inspect.isfunction(owner)
             flag = () if argument else (f"--{name.strip('_').replace('_', '-')}",)
-            hint = Annotated[hint, (typer.Argument if argument else typer.Option)(*flag, metavar=metavar, help=text)]
+            kind = next((kind for kind in _NUMBERS if hint in (kind, kind | None)), None)
+            parsed: dict[str, Any] = {"metavar": metavar}
+            if kind is not None:
+                parsed, hint = {"parser": _NUMBERS[kind], "metavar": metavar or _METAVARS[kind]}, Any
+            hint = Annotated[hint, (typer.Argument if argument else typer.Option)(*flag, help=text, **parsed)]
         yield parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hint)
 
 

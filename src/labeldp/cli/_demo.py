@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
-from labeldp.cli._terminal import show
+from labeldp.cli._terminal import result
 from labeldp.errors import OutputError
 
 _FILE = "patients.csv"
@@ -28,7 +28,7 @@ _PATIENTS, _SEED = 1000, 2026
 _COMPLAINTS = {"cough": -1.2, "chest pain": 2.2, "headache": -0.6, "dizziness": 0.9, "none": -2.0}
 
 
-def demo(folder: Path = Path()) -> None:
+def demo(folder: Path = Path(), *, json_: bool = False) -> None:
     """Write a table of invented patients, to try the other commands with.
 
     Each row is a visit, and a patient has one to four of them. The diagnosis is the label; the costs of a visit are a
@@ -36,6 +36,7 @@ def demo(folder: Path = Path()) -> None:
 
     Args:
         folder ([DIR]): The folder to write patients.csv to; default: this one.
+        json_: Print JSON; docs/guide/json.md lists the keys.
     """
     path = folder / _FILE
     try:
@@ -47,12 +48,14 @@ def demo(folder: Path = Path()) -> None:
         raise OutputError(
             f"expected to write {path}, found that it exists; name another folder, or remove it"
         ) from None
-    show(
+    following = f"labeldp check {path} --label diagnosis"
+    text = [
         f"Wrote {path}: {len(rows):,} visits of {_PATIENTS:,} invented patients.",
         "",
         "Next: look at it, before anything is spent:",
-        f"  labeldp check {path} --label diagnosis",
-    )
+        f"  {following}",
+    ]
+    result(json_, lambda: {"table": str(path), "rows": len(rows), "next": following}, lambda: text)
 
 
 def _visits(chance: random.Random) -> Iterator[tuple[object, ...]]:

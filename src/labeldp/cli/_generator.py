@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from labeldp import report
 from labeldp.audit import pipelines
-from labeldp.cli._options import ColumnOptions, class_texts
-from labeldp.cli._terminal import names, show
+from labeldp.cli._options import ColumnOptions, FileOptions, class_texts
+from labeldp.cli._terminal import names, result
 from labeldp.errors import InputError
 from labeldp.learning import features
 from labeldp.release import folder, tables
@@ -48,9 +48,11 @@ def generator(
     source: str,
     labels: LabelOptions,
     columns: ColumnOptions,
+    file: FileOptions,
     model: str = "copula",
     smoothing: float | None = None,
     judge: bool = False,
+    json_: bool = False,
 ) -> None:
     """Fit a generator of features, for 'labeldp release --mechanism double --generator FILE'.
 
@@ -64,10 +66,12 @@ def generator(
         source: A description of the data, which certificates print.
         labels: The labels of TABLE.
         columns: The columns to draw.
+        file: How CSV files are written.
         model: copula: marginals and correlations; cells: frequencies of all combinations of a few categories, with
             known probabilities.
         smoothing: Share of rows drawn uniformly; default 0, or 0.01 for cells.
         judge: Estimate how well drawn rows can be distinguished from held-out rows of TABLE; slower.
+        json_: Print JSON; docs/guide/json.md lists the keys.
     """
     from labeldp.learning import generators  # noqa: PLC0415 (the learners are an extra)
 
@@ -87,11 +91,12 @@ def generator(
                 "expected --label and --classes with a table, found one missing; declare the label column and its "
                 "classes"
             )
-        opened = tables.open_table(table, labels.label)
+        given = file.of(table)
+        opened = tables.open_table(given, labels.label)
         space = tables.declared_classes(opened, class_texts(labels.classes))
         settings["kind"] = "auxiliary" if labels.auxiliary else "public"
         fitted, trial = generators.from_public_table(
-            table, labels.label, space, columns.of(opened), model, source, **settings
+            given, labels.label, space, columns.of(opened), model, source, **settings
         )
     else:
         raise InputError(
@@ -103,7 +108,8 @@ def generator(
         quick = fitted.space.size * len(fitted.form.columns) <= _QUICK
         divergences = _estimated_divergences(trial) if judge or quick else {}
         two_sample = (*trial.two_sample_accuracy(), trial.table.num_rows) if judge else None
-    show(*report.generator_text(fitted, path, two_sample, divergences))
+    found = (fitted, path, two_sample, divergences)
+    result(json_, lambda: report.generator_json(*found), lambda: report.generator_text(*found))
 
 
 def _estimated_divergences(trial: Trial) -> dict[str, list[DivergenceEstimate]]:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labeldp.cli._terminal import show
+from labeldp.cli._terminal import result
 from labeldp.release import folder
 
 
-def key(output: Path) -> None:
+def key(output: Path, *, json_: bool = False) -> None:
     """Make a key pair: sign releases with the private key, and give the public key to those who verify them.
 
     Args:
         output (FILE): A new file for the private key; the public key is written to FILE.pub.
+        json_: Print JSON; docs/guide/json.md lists the keys.
     """
     private, public = folder.make_key(output)
-    show(
+    text = [
         f"Wrote the private key to {private}, and the public key to {public}.",
         f"Sign with 'labeldp release ... --sign {private}', and keep that file to yourself.",
         f"Verify with 'labeldp verify DIR --public-key {public}'.",
-    )
+    ]
+    result(json_, lambda: {"private_key": str(private), "public_key": str(public)}, lambda: text)

@@ -16,6 +16,8 @@ from labeldp.errors import InputError
 if TYPE_CHECKING:
     from labeldp.release.tables import Table, TableFile
 
+#: What declares a label space.
+DECLARED = "either --classes a,b,c (categories) or --interval LO,HI,STEP (numbers) to declare the labels"
 #: Prefix of the names of networks.
 NETWORK = "torch:"
 #: Separators that are hard to type.
@@ -25,10 +27,13 @@ _EVERYTHING, _NOTHING = "all", "none"
 
 def budget_of(text: str) -> tuple[float, float]:
     """Parse EPSILON or EPSILON,DELTA."""
-    numbers = tuple(float(part) for part in text.split(","))
-    if len(numbers) not in (1, 2):
-        raise ValueError(f"expected EPSILON or EPSILON,DELTA, found {len(numbers)} numbers")
-    return numbers[0], numbers[1] if len(numbers) == 2 else 0.0
+    try:
+        epsilon, delta = [*map(float, text.split(",")), 0.0][:2]
+    except ValueError:
+        raise typer.BadParameter(
+            f"expected EPSILON or EPSILON,DELTA, such as 2 or 2,1e-6, found {text!r}; write decimals with a point"
+        ) from None
+    return epsilon, delta
 
 
 _BUDGET = typer.Option(

@@ -13,6 +13,7 @@ import typer
 from labeldp import _checks, privacy, release, report
 from labeldp.bounds import planning
 from labeldp.cli._options import (
+    DECLARED,
     ColumnOptions,
     FileOptions,
     SpendingOptions,
@@ -26,12 +27,15 @@ from labeldp.errors import InputError
 from labeldp.release import tables
 
 if TYPE_CHECKING:
-    from labeldp.bounds.planning import Conventions, EffectiveDimension, Forecast
+    from labeldp.bounds.planning import Conventions, Forecast, Plan
+    from labeldp.cli._public_shape import PublicShape
     from labeldp.privacy import LabelSpace
     from labeldp.release import Answer, Release, TableRelease
-    from labeldp.release.tables import TableFile
 
 _LOCAL = "local"
+_ROW = "row"
+#: The epsilon of the answer where none was asked for; nothing is spent.
+_EXAMPLE = 1.0
 _MOST_CLASSES = 1 << 24
 
 
@@ -51,7 +55,7 @@ class SpaceOptions:
         """The declared label space, or that of a source: only the number of classes matters, or the grid."""
         if sources and self.classes is None and self.interval is None:
             return sources[0].space
-        check_one_of("either --classes or --interval to declare the label space", self.classes, self.interval)
+        check_one_of(DECLARED, self.classes, self.interval)
         if self.interval is not None:
             return privacy.Interval(*range_of(self.interval))
         return privacy.Classes(range(_checks.whole(_count(self.classes or ""), "classes", 2, _MOST_CLASSES)))
@@ -98,80 +102,42 @@ class ForecastOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PurchaseOptions:
-    """Options for counts of the labels that are bought.
-
-    Args:
-        buy (EPSILON): Buy noisy counts of the labels of TABLE: this reads them, and is charged to the ledger.
-        output: For --buy: a new folder for the counts; default: TABLE.counts. A later plan reads it with --from.
-        unit: For --buy: column of the privacy unit, or 'row'; see 'labeldp release'.
-        missing: For --buy: missing labels: 'refuse', or the class or number to put in their place.
-        spending: The ledger and its budget.
-    """
-
-    buy: float | None = None
-    output: Path | None = None
-    unit: str | None = None
-    missing: str = "refuse"
-    spending: SpendingOptions
-
-    def bought(self, source: TableFile | None, label: str | None, space: SpaceOptions) -> TableRelease | None:
-        """Count the labels of a table with noise, if that was asked for."""
-        if self.buy is None:
-            for name, value in {"output": self.output, "unit": self.unit, **asdict(self.spending)}.items():
-                if value is not None:
-                    raise InputError(f"expected --buy with --{name.replace('_', '-')}, found it alone; leave it out")
-            return None
-        from labeldp.cli import _release as cli_release  # noqa: PLC0415 (commands load what they need)
-
-        if source is None or label is None:
-            raise InputError("expected TABLE and --label with --buy, found no table or no label; name both")
-        check_one_of("either --classes or --interval to declare the label space", space.classes, space.interval)
-        declared = cli_release.SpaceOptions(space.classes, space.interval, self.missing).of(
-            tables.open_table(source, label)
-        )
-        path = Path(source.path)
-        output = path.with_name(f"{path.name}.counts") if self.output is None else self.output
-        with progress() as bar:
-            return release.release_table(
-                source,
-                label,
-                planning.counting_space(declared),
-                self.buy,
-                output,
-                keep=[],
-                mechanism="noisy-histogram",
-                unit=self.unit,
-                **asdict(self.spending),
-                progress=bar,
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
 class TableOptions:
     """Options for the table.
 
     Args:
         rows: Number of rows; default: that of TABLE, or of --from.
         label: Name of the label column of TABLE, which is read with --buy alone.
+        unit: Column of the privacy unit in TABLE, such as a patient number: epsilon then covers all rows of one unit.
+            'row' declares that each row is another person's.
         columns: The public columns of TABLE.
         file: How CSV files are written.
     """
 
     rows: int | None = None
     label: str | None = None
+    unit: str | None = None
     columns: ColumnOptions
     file: FileOptions
 
-    def shape(self, source: Path | None, known: int | None = None) -> tuple[int, EffectiveDimension | None]:
-        """Rows, by default those known from elsewhere, and the effective dimension of a table's public columns."""
-        if source is None and self.rows is None and known is not None:
-            return known, None
-        rows, dimension = (None, None) if source is None else self._shape_of(source)
-        check_one_of("--rows or a table", self.rows, rows)
-        return self.rows or rows or 0, dimension
+    @property
+    def named_unit(self) -> str | None:
+        """The column of the privacy unit."""
+        return None if self.unit == _ROW else self.unit
 
-    def _shape_of(self, source: Path) -> tuple[int, EffectiveDimension | None]:
+    def shape(self, source: Path | None, known: int | None = None) -> PublicShape:
+        """Rows, by default those known from elsewhere, privacy units and the dimension of a table's public columns."""
+        from labeldp.cli._public_shape import PublicShape  # noqa: PLC0415 (it loads Arrow)
+
+        if source is None and self.named_unit is not None:
+            raise InputError(f"expected TABLE with --unit {self.unit}, whose rows are counted, found none; name it")
+        found = None if source is None else self._shape_of(source)
+        if source is None and self.rows is None and known is not None:
+            return PublicShape(known)
+        check_one_of("--rows or a table", self.rows, found)
+        return found or PublicShape(self.rows or 0)
+
+    def _shape_of(self, source: Path) -> PublicShape:
         from labeldp.cli._public_shape import public_shape  # noqa: PLC0415 (it loads Arrow)
 
         if self.label is None:
@@ -181,7 +147,59 @@ class TableOptions:
         table = tables.open_table(self.file.of(source), self.label)
         kept, dropped = self.columns.of(table)
         excluded = [] if kept is None and dropped is None else dropped
-        return public_shape(table, release.kept_columns(table.schema, self.label, kept, excluded))
+        public = release.kept_columns(table.schema, self.label, kept, excluded)
+        return public_shape(table, public, self.named_unit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PurchaseOptions:
+    """Options for counts of the labels that are bought.
+
+    Args:
+        buy (EPSILON): Buy noisy counts of the labels of TABLE: this reads them, and is charged to the ledger.
+        output: For --buy: a new folder for the counts; default: TABLE.counts. A later plan reads it with --from.
+        missing: For --buy: missing labels: 'refuse' (default), or the class or number to put in their place.
+        spending: The ledger and its budget.
+    """
+
+    buy: float | None = None
+    output: Path | None = None
+    missing: str | None = None
+    spending: SpendingOptions
+
+    def bought(self, source: Path | None, table: TableOptions, space: SpaceOptions) -> TableRelease | None:
+        """Count the labels of a table with noise, if that was asked for."""
+        if self.buy is None:
+            for name, value in {"output": self.output, "missing": self.missing, **asdict(self.spending)}.items():
+                if value is not None:
+                    option = f"--{name.replace('_', '-')}"
+                    raise InputError(
+                        f"expected {option} with --buy alone, found no --buy, so no label is read; leave {option} out"
+                    )
+            return None
+        from labeldp.cli import _release as cli_release  # noqa: PLC0415 (commands load what they need)
+
+        if source is None or table.label is None:
+            raise InputError("expected TABLE and --label with --buy, found no table or no label; name both")
+        check_one_of(DECLARED, space.classes, space.interval)
+        given = table.file.of(source)
+        declared = cli_release.SpaceOptions(space.classes, space.interval, self.missing or "refuse").of(
+            tables.open_table(given, table.label)
+        )
+        output = source.with_name(f"{source.name}.counts") if self.output is None else self.output
+        with progress() as bar:
+            return release.release_table(
+                given,
+                table.label,
+                planning.counting_space(declared),
+                self.buy,
+                output,
+                keep=[],
+                mechanism="noisy-histogram",
+                unit=table.unit,
+                **asdict(self.spending),
+                progress=bar,
+            )
 
 
 def plan(
@@ -192,67 +210,88 @@ def plan(
     epsilon: float | None = None,
     expected: ForecastOptions,
     purchase: PurchaseOptions,
+    detail: bool = False,
     json_: bool = False,
     figure: Path | None = None,
 ) -> None:
-    """Compare mechanisms: effective rows and expected error, at one epsilon and over a range of them.
+    """Forecast what an epsilon costs and means, before a release, and compare epsilons.
 
     Without --buy it is computed from public numbers alone, and no label is read. By default all columns of TABLE but
     the label count as public. Two assumptions decide the errors: how labels are distributed (--spread, --shares,
     --from, --buy), and how much of them features explain (--explained).
 
     Args:
-        source ([TABLE]): A table from which to read the number of rows and the dimension of the public columns.
+        source ([TABLE]): A table from which to read the number of rows, the units and the dimension of public columns.
         label_space: The label space; by default that of --from.
         table: The table.
-        epsilon: Privacy cost of each label; default: the least that reaches --target.
+        epsilon: Privacy cost of each label, or of all labels of one --unit; default: the least that reaches --target,
+            or 1 as an example.
         expected: Assumptions of the forecast.
         purchase: Counts of the labels that are bought.
-        json_: Print JSON.
+        detail: Compare every mechanism, and list all assumptions.
+        json_: Print JSON; docs/guide/json.md lists the keys.
         figure: Draw the plan over epsilon to this file: .png, .svg or .pdf.
     """
-    if epsilon is None and expected.target is None:
-        raise InputError("expected --epsilon, or --target to find the epsilon for, found neither")
+    example = epsilon is None and expected.target is None
     sources = expected.sources()
-    space, (rows, shape) = label_space.space(sources), table.shape(source, _rows_of(sources))
-    wide = shape.participation if expected.dimension is None and shape is not None else expected.dimension or 0.0
+    space, shape = label_space.space(sources), table.shape(source, _rows_of(sources))
+    wide = expected.dimension
+    if wide is None:
+        wide = shape.dimension.participation if shape.dimension is not None else 0.0
     if len([True for known in (expected.shares, expected.from_, purchase.buy) if known is not None]) > 1:
         raise InputError("expected one of --shares, --from and --buy for the distribution of labels, found several")
     expected.conventions(wide, space, sources)  # what is wrong with the options is refused before anything is bought
-    bought = purchase.bought(None if source is None else table.file.of(source), table.label, label_space)
+    bought = purchase.bought(source, table, label_space)
     if bought is not None:
         sources.append(release.Answer.load(bought.output))
         if not json_:
             show(*report.purchase_text(bought))
             notes_on_terminal(bought.notes)
-    conventions = expected.conventions(wide, space, sources)
-    local_classes = expected.trust == _LOCAL and isinstance(space, privacy.Classes)
-    errors: Forecast | None = None
-    if wide or expected.target is not None or expected.spread is not None or not local_classes:
-        errors = planning.forecast(
-            space, rows, epsilon, target=expected.target, trust=expected.trust, conventions=conventions
-        )
-    spent = epsilon if errors is None else errors.epsilon
-    mechanisms = None
-    if local_classes and spent is not None:
-        mechanisms = planning.plan(space.size, rows, spent, shares=conventions.shares)
+    spent = _EXAMPLE if example else epsilon
+    found = _planned(space, shape, spent, expected, expected.conventions(wide, space, sources))
+    mechanisms, errors = found
     written = None
     if figure is not None and errors is not None:
         written = report.save_forecast_figure(errors, figure)
     elif figure is not None and mechanisms is not None:
         written = report.save_plan_figure(mechanisms, figure)
+    unit = table.named_unit or _ROW
     if json_:
-        parts = {"plan": mechanisms, "forecast": errors}
-        typer.echo(json.dumps({name: part.to_json() for name, part in parts.items() if part is not None}, indent=1))
+        typer.echo(json.dumps(report.planned_json(*found, unit), indent=1))
         return
-    show(*report.labels_text(conventions.shares, space), *([] if errors is None else report.assumed_text(errors)))
-    if mechanisms is not None:
-        show(*report.plan_text(mechanisms))
-    if errors is not None:
-        show(*report.forecast_text(errors, shape))
-    show(*report.meaning_text(spent))
-    if written is not None:
-        show(f"figure: {written}")
+    show(*report.answer_text(*found, unit, example=example), *report.unit_notes(shape.repeats, table.unit), "")
+    show(*report.over_epsilon_text(*found, shape.units))
+    if detail:
+        shares = expected.conventions(wide, space, sources).shares
+        show("", *report.labels_text(shares, space), *([] if errors is None else report.assumed_text(errors)))
+        show(*([] if mechanisms is None else [*report.plan_text(mechanisms), ""]))
+        show(*([] if errors is None else report.forecast_text(errors, shape.dimension)))
+    show(
+        *report.closing_text(bought=bought is not None, detail=detail),
+        *([] if written is None else [f"figure: {written}"]),
+    )
+
+
+def _planned(
+    space: LabelSpace, shape: PublicShape, epsilon: float | None, expected: ForecastOptions, conventions: Conventions
+) -> tuple[Plan | None, Forecast | None]:
+    """The mechanisms of classes, and the expected errors, where each applies."""
+    local_classes = expected.trust == _LOCAL and isinstance(space, privacy.Classes)
+    target, errors = expected.target, None
+    if conventions.dimension or target is not None or expected.spread is not None or not local_classes:
+        errors = planning.forecast(
+            space,
+            shape.rows,
+            epsilon,
+            target=target,
+            trust=expected.trust,
+            conventions=conventions,
+            units=shape.units,
+        )
+    spent = epsilon if errors is None else errors.epsilon
+    if not local_classes or spent is None:
+        return None, errors
+    return planning.plan(space.size, shape.rows, spent, shares=conventions.shares, units=shape.units), errors
 
 
 def _rows_of(sources: Sequence[Release | Answer]) -> int | None:

@@ -1,8 +1,8 @@
-"""The public shape of a table for a plan: its rows, and the effective dimension of its numeric columns."""
+"""The public shape of a table for a plan: its rows and privacy units, and the effective dimension of its features."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,48 +10,86 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from labeldp.errors import TableError
-from labeldp.release.tables import Table, typed
+from labeldp.release import tables
 
 if TYPE_CHECKING:
-    from labeldp.bounds.planning import EffectiveDimension
+    from labeldp.bounds.planning import EffectiveDimension, UnitSizes
+    from labeldp.release.tables import Repeat, Table
 
 _ROWS_PER_BATCH = 1 << 16
 
 
-def public_shape(table: Table, columns: list[str]) -> tuple[int, EffectiveDimension | None]:
-    """Count rows and compute the effective dimension of the numeric columns; None if none varies. Reads no label.
+@dataclass(frozen=True)
+class PublicShape:
+    """What a plan reads off the public columns of a table.
+
+    Attributes:
+        rows: Number of rows.
+        dimension: The effective dimension of the numeric columns; None if none varies.
+        units: The rows by the size of their unit, if a unit was named.
+        repeats: Columns that repeat like a person's identifier.
+    """
+
+    rows: int
+    dimension: EffectiveDimension | None = None
+    units: UnitSizes | None = None
+    repeats: tuple[Repeat, ...] = ()
+
+
+def public_shape(table: Table, columns: list[str], unit: str | None = None) -> PublicShape:
+    """Read the shape of a table. Reads no label; columns that identify people are no features.
+
+    Args:
+        table: The table.
+        columns: The public columns.
+        unit: The column of the privacy unit.
 
     Raises:
-        TableError: The table is empty, or has no public column.
+        TableError: The table is empty, or has no such column.
     """
-    from labeldp.bounds.planning import effective_dimension  # noqa: PLC0415 (commands load what they need)
+    from labeldp.bounds.planning import UnitSizes, effective_dimension  # noqa: PLC0415 (commands load what they need)
 
-    if not columns:
-        raise TableError(f"expected a public column in {table.path}, found none; give --rows and --dimension instead")
-    readable = typed(table, columns)
-    numeric = [name for name in columns if _is_number(readable.schema.field(name).type)]
-    rows, known, sums = 0, np.zeros(len(numeric)), np.zeros(len(numeric))
-    for values in _batches(readable, columns, numeric):
-        rows += len(values)
+    others = [name for name in table.schema.names if name != table.label]
+    if unit is not None and unit not in others:
+        raise TableError(tables.no_such_column(unit, others))
+    if not others:
+        raise TableError(f"expected a column beside the label in {table.path}, found none; give --rows instead")
+    named = [name for name in others if name == unit or tables.tells_people_apart(name)]
+    readable = tables.typed(table, [*columns, *named])
+    people = [name for name in named if name == unit or not kinds.is_floating(readable.schema.field(name).type)]
+    features = [name for name in columns if name not in people and _is_number(readable.schema.field(name).type)]
+    finder, units = tables.RepeatFinder(readable.schema), tables.Units()
+    rows, known, sums = 0, np.zeros(len(features)), np.zeros(len(features))
+    for batch in readable.batches([*features, *people] or others[:1], _ROWS_PER_BATCH):
+        rows, values = rows + batch.num_rows, _numbers(batch, features)
         known += np.isfinite(values).sum(axis=0)
         sums += np.where(np.isfinite(values), values, 0.0).sum(axis=0)
+        finder.add({name: tables.cell_hashes(batch[name])[0] for name in people})
+        if unit is not None:
+            units.add(batch[unit])
     if rows == 0:
-        raise TableError(f"expected at least one row in {table.path}, found none")
+        raise TableError(f"expected at least one row in {table.path}, found column names alone; check how it was saved")
+    units.settle()
     means = sums / np.maximum(known, 1)
-    total = np.zeros((len(numeric), len(numeric)))
-    for values in _batches(readable, columns, numeric):
+    total = np.zeros((len(features), len(features)))
+    for batch in readable.batches(features, _ROWS_PER_BATCH) if features else ():
+        values = _numbers(batch, features)
         centred = np.where(np.isfinite(values), values - means, 0.0)  # a missing value adds to no direction
         total += centred.T @ centred
     varying = bool((np.diag(total) > 0).any())
-    return rows, effective_dimension(total / rows) if varying else None
+    return PublicShape(
+        rows,
+        effective_dimension(total / rows) if varying else None,
+        None if unit is None else UnitSizes.of(units.counts),
+        finder.result(),
+    )
 
 
-def _batches(table: Table, columns: list[str], numeric: list[str]) -> Iterator[np.ndarray]:
-    """Numeric columns in batches, with missing values as NaN."""
-    for batch in table.batches(columns, _ROWS_PER_BATCH):
-        columns_of = [batch[name].cast(pa.float64(), safe=False) for name in numeric]
-        values = [np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64) for column in columns_of]
-        yield np.stack(values, axis=1) if values else np.empty((batch.num_rows, 0))
+def _numbers(batch: pa.RecordBatch, names: list[str]) -> np.ndarray:
+    """Numeric columns of a batch, with missing values as NaN."""
+    columns = [batch[name].cast(pa.float64(), safe=False) for name in names]
+    values = [np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64) for column in columns]
+    return np.stack(values, axis=1) if values else np.empty((batch.num_rows, 0))
 
 
 def _is_number(kind: pa.DataType) -> bool:

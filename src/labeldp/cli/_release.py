@@ -12,6 +12,7 @@ import labeldp.release as releases
 from labeldp import privacy, report
 from labeldp.cli._import_object import named_object
 from labeldp.cli._options import (
+    DECLARED,
     ColumnOptions,
     FileOptions,
     SpendingOptions,
@@ -53,7 +54,14 @@ class SpaceOptions:
     def of(self, table: Table) -> LabelSpace:
         """The declared label space, with classes in the type of the label column."""
         if self.classes is not None:
-            return tables.declared_classes(table, class_texts(self.classes), self.missing)
+            texts = class_texts(self.classes)
+            if len(texts) == 1 and not self.classes.startswith("@"):
+                counted = " (only 'labeldp plan' takes their number)" if texts[0].isdecimal() else ""
+                raise InputError(
+                    f"expected all classes in --classes, such as yes,no, found one{counted}; 'labeldp check TABLE "
+                    "--label COLUMN' lists those of a table"
+                )
+            return tables.declared_classes(table, texts, self.missing)
         missing = self.missing if self.missing == "refuse" else number_of(self.missing, "--missing")
         return privacy.Interval(*range_of(self.interval or ""), missing)
 
@@ -99,7 +107,8 @@ def mechanisms() -> tuple[dict[str, str], dict[str, str]]:
         "peer": queries.PeerExchange.about,
         queries.NoisyHistogram.name: f"{queries.NoisyHistogram.about}; no rows",
     }
-    return {**classes, **rows, **answers}, {**numbers, **counted}
+    quantile = {queries.NoisyQuantile.name: "Quantile of all labels, such as the end of a range; no rows"}
+    return {**classes, **rows, **answers}, {**numbers, **counted, **quantile}
 
 
 def described_mechanisms() -> str:
@@ -122,6 +131,7 @@ class MechanismOptions:
             declares that each row is another person's.
         resampled: The resampling of features.
         delta: For peer: failure probability, well below one over the number of rows.
+        level: For noisy-quantile: the level, such as 0.95 for an end of the range that 5 % of the labels exceed.
     """
 
     mechanism: Annotated[str, described_mechanisms] = _AUTO
@@ -130,10 +140,11 @@ class MechanismOptions:
     unit: str | None = None
     resampled: ResamplingOptions
     delta: float = 0.0
+    level: float | None = None
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of ``labeldp.release_table``, but for clusters."""
-        named = {name: getattr(self, name) for name in ("mechanism", "prior", "unit", "delta")}
+        named = {name: getattr(self, name) for name in ("mechanism", "prior", "unit", "delta", "level")}
         return named | self.resampled.arguments()
 
 
@@ -175,7 +186,7 @@ def release(
         json_: Print JSON; docs/guide/json.md lists the keys.
     """
     signer = None if sign is None else folder.private_key(sign)
-    check_one_of("either --classes or --interval to declare the label space", space.classes, space.interval)
+    check_one_of(DECLARED, space.classes, space.interval)
     given = file.of(source)
     table = tables.open_table(given, label)
     declared, (keep, drop) = space.of(table), columns.of(table)

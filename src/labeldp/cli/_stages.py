@@ -16,7 +16,7 @@ from labeldp.cli._options import (
     check_no_network_options,
     class_texts,
 )
-from labeldp.cli._terminal import names, notes_on_terminal, printed_warnings, progress, show
+from labeldp.cli._terminal import names, notes_on_terminal, printed_warnings, progress, result
 from labeldp.release import tables
 
 
@@ -96,6 +96,7 @@ def stages(
     model: ModelOptions,
     spending: SpendingOptions,
     file: FileOptions,
+    json_: bool = False,
 ) -> None:
     """Randomize labels in stages, each with a prior learned from the stages before; write the release and the model.
 
@@ -113,6 +114,7 @@ def stages(
         model: The model.
         spending: The ledger and its budget.
         file: How CSV files are written.
+        json_: Print JSON; docs/guide/json.md lists the keys.
     """
     from labeldp.learning.tables import StagePlan, learn_in_stages  # noqa: PLC0415, I001 (first, as its extra has all of them)
     from labeldp.learning.sklearn import UnguardedFitWarning  # noqa: PLC0415
@@ -136,5 +138,5 @@ def stages(
             unit=label.unit,
             **asdict(spending),
         )
-    show(*report.staged_text(staged))
+    result(json_, lambda: report.staged_json(staged), lambda: report.staged_text(staged))
     notes_on_terminal(staged.release.notes)

@@ -8,6 +8,7 @@ import typer
 
 from labeldp import report
 from labeldp.cli._terminal import result
+from labeldp.errors import InputError
 from labeldp.release import folder
 
 
@@ -20,6 +21,10 @@ def verify(directory: Path, *, public_key: Path | None = None, long: bool = Fals
         long: Allow recomputations that take longer than ten seconds.
         json_: Print JSON; docs/guide/json.md lists the keys.
     """
+    if not directory.is_dir():
+        file = "a file; name the folder that 'labeldp release' wrote"
+        what = file if directory.exists() else f"nothing{folder.or_beside(directory)}"
+        raise InputError(f"expected the folder of a release at {directory}, found {what}")
     verdict = folder.verify(directory, public_key=public_key, long=long)
     result(json_, lambda: report.verdict_json(verdict), lambda: report.verdict_text(verdict))
     if not verdict.holds:

@@ -110,7 +110,7 @@ class Classes(LabelSpace):
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
             raise LabelError(f"expected classes that are all strings, all whole numbers or all booleans, found {names}")
         if len(set(classes)) != len(classes):
-            raise LabelError("expected different classes, found a declared class twice")
+            raise LabelError("expected different classes, found one declared twice; leave one of the two out")
         if kinds == {int} and not all(-(1 << 63) <= value < 1 << 63 for value in classes):
             raise LabelError("expected whole numbers that fit in 64 bits, found a larger one")
         if kinds == {str} and any(0xD800 <= ord(letter) < 0xE000 for value in classes for letter in value):
@@ -167,15 +167,12 @@ class Classes(LabelSpace):
         elif array.null_count:
             row = first_row + pc.index(missing, True).as_py()
             raise LabelError(
-                f"expected a label in every row, found none in row {row}; declare a class and give it to "
+                f"expected a label in every row, found none in {row_name(row)}; declare a class and give it to "
                 "missing labels (missing=, --missing), or leave such rows out"
             )
         if codes.null_count:
-            row = first_row + pc.index(pc.or_(valid, missing), False).as_py()
-            raise LabelError(
-                f"expected one of the {self.size} declared classes in every row, found something else in row {row}; "
-                "declare all classes that can occur"
-            )
+            place = pc.index(pc.or_(valid, missing), False).as_py()
+            raise undeclared_label(array[place].as_py(), self.values, first_row + place)
         return np.asarray(codes.to_numpy(zero_copy_only=False), dtype=np.int32)
 
     def describe(self) -> dict[str, Any]:
@@ -186,6 +183,34 @@ class Classes(LabelSpace):
         first = ", ".join(repr(value) for value in self.values[:_SHOWN])
         more = f", ... {self.size} in all" if self.size > _SHOWN else ""
         return f"Classes([{first}{more}], missing={self.missing!r})"
+
+
+def row_name(row: int) -> str:
+    """The name of a row in an error."""
+    return f"row {row} (the first is row 0)"
+
+
+def undeclared_label(label: object, points: Sequence[object], row: int) -> LabelError:
+    """The error for a label outside the declared classes: the kind of mistake, and never the label."""
+    found, advice = "something else", "declare all classes that can occur, as 'labeldp check' shows them"
+    if _spelling(label) in set(map(_spelling, points)):
+        found = "another spelling of one"
+        advice = "mind blanks, capitals, and 0.0 for 0: 'labeldp check' shows how classes are stored"
+    elif _is_number(label) and not any(map(_is_number, points)):
+        found, advice = "a number", "declare numeric labels by their range, --interval LO,HI,STEP (Interval)"
+    return LabelError(
+        f"expected one of the {len(points)} declared classes in every row, found {found} in {row_name(row)}; {advice}"
+    )
+
+
+def _spelling(value: object) -> str | float:
+    """A class without blanks and capitals, or its number."""
+    text = str(value).strip()
+    return float(text) if _is_number(text) else text.casefold()
+
+
+def _is_number(value: object) -> bool:
+    return not isinstance(value, bool) and _result_or_none(lambda: float(str(value))) is not None
 
 
 @dataclass(frozen=True)
@@ -221,7 +246,10 @@ class Interval(LabelSpace):
             raise LabelError("expected low, high and step to be finite numbers, found something else")
         low, high, step = (Decimal(str(x)) for x in numbers)
         if not (low < high and step > 0):
-            raise LabelError(f"expected low < high and step > 0, found {low}, {high} and {step}")
+            raise LabelError(
+                f"expected low < high and step > 0, found {self.low:g}, {self.high:g} and {self.step:g}; give the "
+                "lower end first"
+            )
         if not math.isfinite(self.high - self.low):
             raise LabelError(f"expected a range that a float can hold, found {low} to {high}")
         if (high - low) / step >= _MOST_CLASSES:
@@ -229,8 +257,8 @@ class Interval(LabelSpace):
         count, rest = divmod(high - low, step)
         if rest or not 1 <= count < _MOST_CLASSES:
             raise LabelError(
-                f"expected a step that divides the range into 1 to {_MOST_CLASSES - 1} parts, found {step} "
-                f"for {low} to {high}"
+                f"expected a step that divides the range, found {self.step:g} for {self.low:g} to {self.high:g}; "
+                "move an end of the range, or take another step"
             )
         if self.missing != REFUSE and not _is_finite(self.missing):
             raise LabelError("expected missing='refuse' or a finite number for missing labels, found something else")
@@ -285,7 +313,7 @@ class Interval(LabelSpace):
         elif missing.any():
             row = first_row + int(np.argmax(missing))
             raise LabelError(
-                f"expected a label in every row, found none in row {row}; give missing labels a number "
+                f"expected a label in every row, found none in {row_name(row)}; give missing labels a number "
                 "(missing=, --missing), or leave such rows out"
             )
         places = np.floor((np.clip(values, self.low, self.high) - self.low) / self.step + 0.5)

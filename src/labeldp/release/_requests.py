@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from labeldp._checks import nearest
 from labeldp._shapes import Int
 from labeldp.errors import EpsilonError, InputError
-from labeldp.mechanisms.queries import ExchangedLabels, NoisyHistogram, PeerExchange
+from labeldp.mechanisms.queries import CellQuery, ExchangedLabels, NoisyHistogram, NoisyQuantile, PeerExchange
 from labeldp.mechanisms.randomizers import (
     RANDOMIZERS,
     BinResponse,
@@ -40,7 +41,8 @@ from labeldp.release._source import Batch, BatchChannels, TableSource
 from labeldp.release.folder import CLUSTERS, answer_columns, column_name, column_types
 from labeldp.release.tables import prior_of
 
-AUTO, CLUSTER, PEER, HISTOGRAM = "auto", "cluster", "peer", NoisyHistogram.name
+AUTO, CLUSTER, PEER = "auto", "cluster", "peer"
+HISTOGRAM, QUANTILE = NoisyHistogram.name, NoisyQuantile.name
 DOUBLE, DUMMY = DoubleResponse.name, DummyResponse.name
 BINS, OPTIMAL_COUNTS = BinResponse.name, "optimal-counts"
 
@@ -106,6 +108,7 @@ class ReleaseRequest:
         clusters: The number of each row's cluster.
         delta: The failure probability of an exchange between peers.
         resampling: The treatment of features that are not public.
+        level: The level of a quantile.
     """
 
     label: str
@@ -117,6 +120,7 @@ class ReleaseRequest:
     clusters: Int[np.ndarray, "n"] | None = None
     delta: float = 0.0
     resampling: Resampling | None = None
+    level: float | None = None
 
 
 @dataclass(frozen=True)
@@ -149,11 +153,15 @@ def check_mechanism(request: ReleaseRequest) -> None:
         LabelError: Peers have more than two classes.
     """
     if request.mechanism not in _BUILDERS:
-        raise InputError(f"expected a mechanism among {', '.join(_BUILDERS)}, found {request.mechanism!r}")
+        near = nearest(request.mechanism, _BUILDERS)
+        hint = near or f"; choose among {', '.join(sorted(_BUILDERS))}"
+        raise InputError(f"expected the name of a mechanism, found {request.mechanism!r}{hint}")
     if request.unit and request.mechanism in (*WITH_PRIOR, *COUNTED, CLUSTER, PEER, DOUBLE, DUMMY):
         raise InputError(
             f"expected a mechanism that randomizes each label alone with --unit, found {request.mechanism!r}; use auto"
         )
+    if request.mechanism == QUANTILE or request.level is not None:
+        _level_of(request)
     if request.mechanism == PEER:
         PeerExchange.check(request.space)
         if not request.delta:
@@ -287,11 +295,24 @@ def _peer_mechanism(request: ReleaseRequest, _: TableSource) -> TableMechanism:
 def _histogram_mechanism(request: ReleaseRequest, source: TableSource) -> TableMechanism:
     """Noisy counts of all labels, without a row for any."""
     query = NoisyHistogram(request.space, request.epsilon)
+    return _answer_mechanism(request, source, query, np.zeros((1, request.space.size), np.int64))
+
+
+def _quantile_mechanism(request: ReleaseRequest, source: TableSource) -> TableMechanism:
+    """A quantile of all labels, without a row for any: the end of a range, for one."""
+    query = NoisyQuantile(_interval(request), request.epsilon, _level_of(request))
+    return _answer_mechanism(request, source, query, np.zeros(1))
+
+
+def _answer_mechanism(
+    request: ReleaseRequest, source: TableSource, query: CellQuery, like: np.ndarray
+) -> TableMechanism:
+    """An answer about all labels, whose value has the shape of an array."""
     most = source.labels_of_a_unit(slice(0, source.rows))
-    none = answer_columns(np.zeros((1, request.space.size), np.int64), request.label, query.law(most), request.space)
+    none = answer_columns(like, request.label, query.law(most), request.space)
     guarantee = dataclasses.replace(query.promise(most), unit=source.unit)
     added = {name: array.type for name, array in none.items()}
-    return TableMechanism(HISTOGRAM, guarantee, added, partial(Curator.answer, query=query))
+    return TableMechanism(query.name, guarantee, added, partial(Curator.answer, query=query))
 
 
 def _row_mechanism(request: ReleaseRequest, _: TableSource) -> TableMechanism:
@@ -320,10 +341,19 @@ _BUILDERS: Mapping[str, Callable[[ReleaseRequest, TableSource], TableMechanism]]
         CLUSTER: _cluster_mechanism,
         PEER: _peer_mechanism,
         HISTOGRAM: _histogram_mechanism,
+        QUANTILE: _quantile_mechanism,
         DOUBLE: _row_mechanism,
         DUMMY: _row_mechanism,
     }
 )
+
+
+def _level_of(request: ReleaseRequest) -> float:
+    """The level of a quantile, which no other mechanism has."""
+    if (request.level is None) == (request.mechanism == QUANTILE) or request.level is None:
+        found = "none" if request.level is None else f"it with {request.mechanism!r}"
+        raise InputError(f"expected --level, such as 0.95, with {QUANTILE} alone, found {found}")
+    return request.level
 
 
 def _clusters_of(request: ReleaseRequest) -> Int[np.ndarray, "n"]:

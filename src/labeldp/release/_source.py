@@ -271,7 +271,7 @@ class TableSource(Source):
     def declared(self, *, features: bool) -> tuple[str, ...]:
         """The assumptions about rows, columns and files."""
         public = (_ROW_SET if features else KEPT_PUBLIC, TYPE_PUBLIC)
-        unit = f"the column {self.unit!r} tells units of protection apart, is public, and was declared so"
+        unit = f"the units, one for each value of {self.unit!r}, were declared, and who is one unit with whom is public"
         return (*public, *self.space.declared, *((unit,) if self.units is not None else ()))
 
     def check_rows(self, found: int) -> None:

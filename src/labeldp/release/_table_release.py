@@ -24,6 +24,7 @@ from labeldp.release._requests import (
     DUMMY,
     HISTOGRAM,
     PEER,
+    QUANTILE,
     WITH_PRIOR,
     ReleaseRequest,
     Resampling,
@@ -57,6 +58,7 @@ def release_table(
     replaced: float | None = None,
     divergences: Mapping[float, float] | None = None,
     population: str = POPULATION,
+    level: float | None = None,
     budget: float | tuple[float, float] | Budget | None = None,
     ledger: str | Path | None = None,
     other_people: str | None = None,
@@ -80,8 +82,9 @@ def release_table(
             epsilon or more, and labels respond towards these counts with the rest. ``"peer"`` simulates peers who
             exchange labels of two classes inside clusters, at a delta. ``"double"`` also resamples the features of rows
             with some probability, and ``"dummy"`` releases no features: both have a guarantee with conditional features
-            too. ``"noisy-histogram"`` counts the labels and releases no row: it is the answer to ``NoisyHistogram``
-            (``Answer.load``).
+            too. ``"noisy-histogram"`` counts the labels and ``"noisy-quantile"`` names a quantile of them; neither
+            releases a row: they are answers to ``NoisyHistogram`` and ``NoisyQuantile`` (``Answer.load``). For a
+            quantile all labels are in memory, at four bytes each.
         prior: For ``"prior"`` and ``"prior-subset"``: the prefix of the prior's columns, before the class.
         clusters: For ``"cluster"`` and ``"peer"``: the column of each row's cluster, which need not be kept, or the
             number of each row's cluster. It is declared public.
@@ -92,6 +95,7 @@ def release_table(
         replaced: For ``"double"``: the probability that a row's features are resampled; by default that of its label.
         divergences: For ``"double"``: see ``Curator.randomize_rows``.
         population: For ``"double"``: a description of the population.
+        level: For ``"noisy-quantile"``: the level, such as 0.95.
         budget: The largest total cost for this label of this data; by default the first release sets it.
         ledger: The ledger file; by default beside the source. Charges in ledgers beside the source count too.
         other_people: A reason for which the rows are other people's than all that were released before, though their
@@ -117,6 +121,7 @@ def release_table(
     request = ReleaseRequest(
         label, space, _checks.epsilon(epsilon), mechanism, tuple(priors), column, None, _checks.delta(delta)
     )
+    request = dataclasses.replace(request, level=level)
     check_mechanism(request)
     options = (replaced, divergences, population)
     request = dataclasses.replace(request, resampling=_resampling(request, job.kept, generator, *options))
@@ -219,7 +224,7 @@ def _resampling(
     ):
         found = f"one, or its options, with {request.mechanism!r}" if request.mechanism != DOUBLE else "none"
         raise InputError(f"expected --generator and its options with the mechanism {DOUBLE!r} alone, found {found}")
-    if request.mechanism in (DUMMY, HISTOGRAM) and kept:
+    if request.mechanism in (DUMMY, HISTOGRAM, QUANTILE) and kept:
         raise InputError(
             f"expected no kept columns with {request.mechanism!r}, which releases no features, found some; pass --keep "
             "none"

@@ -13,7 +13,7 @@ from labeldp import _checks
 from labeldp.errors import InputError, VerificationError
 from labeldp.privacy.accounting import Charge, Composition, RowRanges
 from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes, channel_of
-from labeldp.release.folder import Certificate, Draw, certified, law_of_rows, read_alone
+from labeldp.release.folder import Certificate, Draw, certified, law_of_rows, or_beside, read_alone
 from labeldp.release.ledger import Ledger, by_data
 
 _SQLITE = b"SQLite format 3\x00"
@@ -131,7 +131,9 @@ def combined_guarantee(
     ledgers, sources = [], []
     for path in map(Path, paths):
         if not path.exists():
-            raise InputError(f"expected a release folder, a certificate or a ledger, found nothing at {path}")
+            raise InputError(
+                f"expected a release folder, a certificate or a ledger at {path}, found nothing{or_beside(path)}"
+            )
         if _is_database(path):
             ledgers.append(path)
         else:

@@ -13,6 +13,8 @@ from labeldp._checks import printable
 from labeldp.errors import InputError, MissingExtraError, OutputError
 from labeldp.release import CombinedGuarantee
 
+#: Widths of lines in points: where there are more than a few, that of the first, and how much thinner the next is.
+_FEW_LINES, _THIN, _THICK, _STEP = 2, 1.2, 6.0, 1.2
 _ENDINGS = (".png", ".svg", ".pdf")
 
 
@@ -62,9 +64,10 @@ def save_lines(
 
 
 def draw_lines(axes: Any, lines: Mapping[str, Sequence[tuple[float, float]]]) -> None:
-    """Draw named lines, each with its marker."""
-    for marker, (name, points) in zip(itertools.cycle("osD^v"), lines.items(), strict=False):
-        axes.plot(*zip(*points, strict=True), marker=marker, label=name)
+    """Draw named lines, each with its marker, and each thinner than those below it, so that none hides another."""
+    for i, (marker, (name, points)) in enumerate(zip(itertools.cycle("osD^v"), lines.items(), strict=False)):
+        thick = max(_THIN, _THICK - _STEP * i) if len(lines) > _FEW_LINES else _THIN
+        axes.plot(*zip(*points, strict=True), marker=marker, label=name, linewidth=thick, markersize=4 + thick)
 
 
 def check_figure(path: Path) -> Path:

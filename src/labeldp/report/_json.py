@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeldp.privacy import Guarantee
+from labeldp.report._parts import quantile_of
 
 if TYPE_CHECKING:  # the learners are an extra
+    from labeldp.audit import Audit
+    from labeldp.audit.attacks import AttackReport, LossProfile
+    from labeldp.audit.mechanisms import FolderAudit
+    from labeldp.audit.pipelines import DivergenceEstimate
+    from labeldp.learning.generators import FittedGenerator
     from labeldp.learning.metrics import Scores
-    from labeldp.learning.tables import Learned, NumberScores
+    from labeldp.learning.tables import Learned, NumberScores, Staged
     from labeldp.privacy.accounting import Budget
     from labeldp.release import CombinedGuarantee, TableCheck, TableRelease
     from labeldp.release.folder import Certificate, Verdict
@@ -45,6 +51,7 @@ def release_json(release: TableRelease) -> dict[str, Any]:
         "label": certificate.label,
         "mechanism": certificate.draws[-1].mechanism,
         **_guarantee(certificate),
+        "quantile": quantile_of(release),
         "columns": [name for name, _ in certificate.columns],
         "spent": {"epsilon": release.spent[0], "delta": release.spent[1]},
         "budget": plain(release.budget),
@@ -168,3 +175,60 @@ def _numbers(guarantee: Guarantee) -> dict[str, Any]:
         "trust": guarantee.trust,
         "assumptions": list(guarantee.assumptions),
     }
+
+
+def audit_json(audit: Audit) -> dict[str, Any]:
+    """The audit of a function."""
+    return {"holds": audit.holds, "audits": [_audit(audit)], "confidence": audit.confidence}
+
+
+def folder_audit_json(found: FolderAudit, attacked: AttackReport | None, profile: LossProfile | None) -> dict[str, Any]:
+    """The audit of a release, and what was computed beside it."""
+    return {
+        "holds": found.holds,
+        "audits": [_audit(each) for each in found.audits],
+        "confidence": found.confidence,
+        "checks": plain(found.checks),
+        "cannot_show": list(found.unknown),
+        **({} if attacked is None else {"attacks": plain(attacked.rows), "limits": plain(attacked.limits)}),
+        **({} if profile is None else {"profile": plain(profile)}),
+    }
+
+
+def _audit(audit: Audit) -> dict[str, Any]:
+    """The numbers of an audit; an infinite bound is null."""
+    return {**plain(audit), "holds": audit.holds, "sentence": audit.sentence()}
+
+
+def generator_json(
+    fitted: FittedGenerator,
+    path: str,
+    two_sample: tuple[float, float, float, int] | None = None,
+    divergences: Mapping[str, Sequence[DivergenceEstimate]] | None = None,
+) -> dict[str, Any]:
+    """A fitted generator: see ``generator_text``."""
+    return {
+        "output": path,
+        "model": fitted.law.name,
+        "smoothing": fitted.smoothing,
+        "source": plain(fitted.source.describe()),
+        "classes": [plain(point) for point in fitted.space.points],
+        "columns": list(fitted.form.names),
+        "two_sample": plain(two_sample),
+        "divergences": plain(divergences),
+    }
+
+
+def staged_json(staged: Staged) -> dict[str, Any]:
+    """A release in stages: the keys of a release, its model, and each stage."""
+    stages = [
+        {
+            "rows": len(each.rows),
+            "candidates": each.candidates,
+            "truth_probability": each.truth_probability,
+            "clean_share": each.clean_share,
+            "fitted_on": each.fitted_on,
+        }
+        for each in staged.stages
+    ]
+    return {**release_json(staged.release), "model_file": str(staged.model_file), "stages": plain(stages)}

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from labeldp._checks import printable
+from labeldp.mechanisms.queries import NoisyQuantile
 from labeldp.privacy import shown_above
 from labeldp.release.folder import Check
+
+if TYPE_CHECKING:
+    from labeldp.release import TableRelease
 
 #: The parts of a printed result in order: sentences and tables.
 Parts = list[RenderableType]
@@ -68,6 +73,15 @@ def mark(holds: bool) -> Text:
 def near(path: Path) -> str:
     """A path as it is typed from here, if it is in this folder; else all of it."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def quantile_of(release: TableRelease) -> float | None:
+    """The answer of a release that is a quantile of all labels; None of others."""
+    if release.certificate.draws[-1].mechanism != NoisyQuantile.name:
+        return None
+    from labeldp.release import Answer  # noqa: PLC0415 (it loads the compiler)
+
+    return float(Answer.load(release.output).value[0])
 
 
 def three_digits(value: float) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from labeldp.bounds.planning import Forecast, Plan
+from labeldp.bounds.planning import Forecast, Plan, UnitSizes
 from labeldp.report._figures import draw_lines, new_figure, write_figure
 
-_LOGARITHMIC = {"xscale": "log", "yscale": "log", "xlabel": "epsilon of each label"}
+_LOGARITHMIC = {"xscale": "log", "yscale": "log"}
+#: Curves that are nowhere further apart than this factor are drawn as one.
+_SAME = 1.03
+_PERCENT = 100.0
 
 
 def save_plan_figure(plan: Plan, path: Path) -> Path:
@@ -18,45 +21,75 @@ def save_plan_figure(plan: Plan, path: Path) -> Path:
     figure, axes = new_figure(path)
     draw_lines(axes, curves(plan))
     axes.axvline(plan.epsilon, color="0.6", linestyle=":", label=f"epsilon {plan.epsilon:g}")
-    title = f"Effective sample size of {plan.classes} {'even ' if plan.shares is None else ''}classes"
-    axes.set(**_LOGARITHMIC, ylabel="effective rows for each released row", title=title)
+    classes = f"{plan.classes} {'equally common ' if plan.shares is None else ''}classes"
+    axes.set(**_LOGARITHMIC, xlabel=_epsilon(plan.units), ylabel="effective rows, in % of all rows", title=classes)
+    axes.set_yticks(_round_numbers(*axes.get_ylim()))
     return write_figure(figure, axes, path)
 
 
+def _epsilon(units: UnitSizes | None) -> str:
+    """The axis of epsilon in words."""
+    return f"epsilon of each {'label' if units is None else 'privacy unit'} (smaller: more private)"
+
+
 def curves(plan: Plan) -> dict[str, list[tuple[float, float]]]:
-    """Effective rows for each released row over epsilon, by mechanism."""
+    """Effective rows in percent of all rows over epsilon, by mechanism; by several where their curves are the same."""
     options = itertools.chain(*plan.sweep, plan.options)
     known = ((option.mechanism, option.epsilon, option.expected_share) for option in options)
-    return _by_name((name, (epsilon, share)) for name, epsilon, share in known if share)
+    return _by_name((name, (epsilon, _PERCENT * share)) for name, epsilon, share in known if share)
 
 
 def save_forecast_figure(forecast: Forecast, path: Path) -> Path:
     """Draw the expected error of each mechanism over epsilon, and without privacy, as a PNG, SVG or PDF."""
     figure, axes = new_figure(path)
     draw_lines(axes, error_curves(forecast))
-    axes.axhline(forecast.clean_error, color="0.3", linestyle="--", label="without privacy")
+    axes.axhline(_shown(forecast, forecast.clean_error), color="0.3", linestyle="--", label="without privacy")
     if forecast.goal is not None:
-        axes.axhline(forecast.goal.target, color="0.6", linestyle="-.", label=f"target {forecast.goal.target:g}")
+        axes.axhline(
+            _shown(forecast, forecast.goal.target),
+            color="0.6",
+            linestyle="-.",
+            label=f"target {forecast.goal.target:g}",
+        )
     if forecast.epsilon is not None:
         axes.axvline(forecast.epsilon, color="0.6", linestyle=":", label=f"epsilon {forecast.epsilon:.3g}")
-    error = "root mean squared error, in units of the label", "excess probability of a wrong class"
-    axes.set(**_LOGARITHMIC, ylabel=error[not forecast.of_numbers], title=f"Expected error with {forecast.rows:,} rows")
+    error = "error of the estimated mean, in units of the label", "wrong classes beyond the best possible, in % of rows"
+    title = f"Expected error with {forecast.rows:,} rows"
+    axes.set(**_LOGARITHMIC, xlabel=_epsilon(forecast.units), ylabel=error[not forecast.of_numbers], title=title)
     axes.set_yticks(_round_numbers(*axes.get_ylim()))
     return write_figure(figure, axes, path)
 
 
 def error_curves(forecast: Forecast) -> dict[str, list[tuple[float, float]]]:
-    """Expected error over the epsilons of the sweep, by mechanism."""
+    """Expected error over the epsilons of the sweep, by mechanism; of classes in percent of rows."""
     options = itertools.chain(*forecast.sweep)
-    return _by_name((option.mechanism, (option.epsilon, option.error)) for option in options)
+    return _by_name((option.mechanism, (option.epsilon, _shown(forecast, option.error))) for option in options)
+
+
+def _shown(forecast: Forecast, error: float) -> float:
+    return error if forecast.of_numbers else _PERCENT * error
 
 
 def _by_name(named: Iterable[tuple[str, tuple[float, float]]]) -> dict[str, list[tuple[float, float]]]:
-    """Points by the name of their curve, in order."""
+    """Points by the name of their curve, in order; curves that hide each other have one name together."""
     lines: dict[str, set[tuple[float, float]]] = {}
     for name, point in named:
         lines.setdefault(name, set()).add(point)
-    return {name: sorted(points) for name, points in lines.items()}
+    merged: dict[str, list[tuple[float, float]]] = {}
+    for name, points in lines.items():
+        same = next((other for other, its in merged.items() if _hides(its, sorted(points))), None)
+        if same is None:
+            merged[name] = sorted(points)
+        else:
+            merged = {f"{other}, {name}" if other == same else other: its for other, its in merged.items()}
+    return merged
+
+
+def _hides(one: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> bool:
+    """True for curves over the same epsilons that cannot be told apart."""
+    return len(one) == len(other) and all(
+        x == u and max(y, v) <= _SAME * min(y, v) for (x, y), (u, v) in zip(one, other, strict=True)
+    )
 
 
 def _round_numbers(low: float, high: float) -> list[float]:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from labeldp.bounds.planning import EffectiveDimension, Forecast, Option, Plan
-from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
+from labeldp.privacy import Interval, LabelSpace, shown_above
 from labeldp.report._parts import Parts, add_row, name_value_table, sentence, three_digits, titled_table
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _NOTE = (
     "Effective rows: the release is about as informative as this many rows with true labels (within a factor of two in "
     "16 of 19 tests, experiments/effective_rows.md); at most: for any statistic of labels, reached where two classes "
-    "are equally likely. Variance: of the unbiased vector of one row. Computed from your settings; no label was read."
+    "are equally likely. Variance: of the unbiased vector of one row."
 )
 _EVEN = "Effective rows assume even classes ({:.3g} % each): pass --shares, --from or --buy where they are not."
 
@@ -96,16 +96,16 @@ def labels_text(shares: Sequence[float] | None, space: LabelSpace) -> Parts:
     return [sentence(f"labels, as stated or estimated with noise: {known}")]
 
 
-def meaning_text(epsilon: float | None) -> Parts:
-    """The meaning of an epsilon for a person, if it is known."""
-    return [] if epsilon is None else [Text(), sentence(Guarantee(epsilon).posterior_sentence())]
-
-
 def assumed_text(forecast: Forecast) -> Parts:
     """The assumption that decides the figures marked with a star, and how to replace its defaults."""
-    ways = "; ".join(_WAYS[name] for name in forecast.defaults)
     first = sentence(f"Assumed: {forecast.assumptions[0]}. This decides every figure marked *.")
-    return [first, *([sentence(f"To replace a default: {ways}.")] if ways else []), Text()]
+    return [first, *map(sentence, replaced_defaults(forecast)), Text()]
+
+
+def replaced_defaults(forecast: Forecast) -> list[str]:
+    """How to replace the defaults of the assumption that decides."""
+    ways = "; ".join(_WAYS[name] for name in forecast.defaults)
+    return [f"To replace a default: {ways}."] if ways else []
 
 
 def forecast_text(forecast: Forecast, shape: EffectiveDimension | None = None) -> Parts:
@@ -158,7 +158,7 @@ def _findings(forecast: Forecast, shape: EffectiveDimension | None) -> dict[str,
         findings["test RMSE*"] = _against_labels(forecast)
         findings["baseline*"] = f"{_MEAN}: RMSE {three_digits(forecast.spread)}, the standard deviation of labels"
     if forecast.options and forecast.best is None:
-        findings["best"] = f"none: no mechanism beats {_baseline(forecast)}; use more rows or a larger epsilon"
+        findings["best"] = f"none: no mechanism beats {baseline_name(forecast)}; use more rows or a larger epsilon"
     if forecast.free_epsilon is not None:
         findings["nearly free*"] = (
             f"above epsilon {forecast.free_epsilon:.3g} the error is at most that of 90 % of your rows without privacy"
@@ -168,7 +168,7 @@ def _findings(forecast: Forecast, shape: EffectiveDimension | None) -> dict[str,
             f"error {three_digits(forecast.doubled)} instead of {three_digits(forecast.best.error)}"
         )
     if forecast.goal is not None:
-        findings[f"target {forecast.goal.target:g}*"] = _target(forecast)
+        findings[f"target {forecast.goal.target:g}*"] = target_text(forecast)
     if forecast.of_numbers and forecast.trust == "local":
         findings["minimax, optimal"] = "least variance for the worst label, and on average over the range"
         findings["error"] += ", by a linear model"
@@ -180,12 +180,13 @@ def _findings(forecast: Forecast, shape: EffectiveDimension | None) -> dict[str,
     return findings
 
 
-def _target(forecast: Forecast) -> str:
+def target_text(forecast: Forecast) -> str:
+    """The epsilon and the rows that reach a target."""
     goal = forecast.goal
     if goal is None:
         return ""
     if goal.trivial:
-        return f"{_baseline(forecast)} already reaches it"
+        return f"{baseline_name(forecast)} already reaches it"
     rows = "no number of" if goal.rows is None else f"{goal.rows:,}"
     if goal.epsilon is None:
         return f"no epsilon reaches it with {forecast.rows:,} rows; {rows} rows would{_at(forecast)}"
@@ -200,7 +201,7 @@ def _against_labels(forecast: Forecast) -> str:
     return f"{best or ''}{clean}: as `labeldp evaluate` prints it, the spread of labels included"
 
 
-def _baseline(forecast: Forecast) -> str:
+def baseline_name(forecast: Forecast) -> str:
     """Name of the trivial predictor."""
     if not forecast.of_numbers:
         return "guessing a class"

@@ -24,6 +24,7 @@ from labeldp.report._parts import (
     name_value_table,
     near,
     paragraphs,
+    quantile_of,
     sentence,
     three_digits,
     titled_table,
@@ -44,8 +45,8 @@ _CONFIDENCE = 0.95
 _TOO_FEW = "too few rows to tell"
 
 _UNITS = (
-    "labels of units with many rows are noisier, so the model reflects units with few rows more; expect bias towards "
-    "these if the labels of the two differ"
+    "units with many rows have noisier labels, so the model follows units with few rows more closely: if the two kinds "
+    "differ, its predictions lean towards the latter"
 )
 
 #: Least improvement of accuracy whose rows are named.
@@ -67,6 +68,11 @@ def release_text(release: TableRelease) -> Parts:
     shared = _next(f"labeldp verify {folder}", f"labeldp learn {folder} --output model.skops")
     answer = _next(f"labeldp verify {folder}")
     end = [Text(), answer if release.certificate.of_answer else shared]
+    space, quantile = release.certificate.space, quantile_of(release)
+    if quantile is not None and isinstance(space, Interval):
+        declared = f"--interval {space.low:g},{quantile:g},{space.step:g}"
+        end = [Text(), sentence(f"Next: release the labels with {declared} and a --budget for both.")]
+        end += [sentence(each, "yellow") for each in _far(release.certificate)]
     return [*_release_parts(release), Text(), *_guarantee_parts(release.certificate), *end]
 
 
@@ -74,6 +80,8 @@ def _release_parts(release: TableRelease) -> Parts:
     """The result of a release without its guarantee."""
     certificate = release.certificate
     rows = [("mechanism", _mechanism(certificate)), *_utility(certificate, release.effective_share).items()]
+    if (quantile := quantile_of(release)) is not None:
+        rows.append(("quantile", f"{quantile:g} at level {certificate.law['level']}"))
     rows += [("assumed", assumption) for assumption in certificate.guarantee.assumptions]
     if (resampled := _resampled_share(certificate)) is not None:
         rows.append(("features", f"{resampled:.1%} of rows get features from the generator (expected share)"))
@@ -93,6 +101,19 @@ def _release_parts(release: TableRelease) -> Parts:
     cost = f"epsilon {epsilon_above(promise.epsilon)}" + (f", delta {_delta(promise.delta)}," if promise.delta else "")
     result = sentence(f"Released {certificate.rows:,} rows at {cost} per {promise.unit}.")
     return [result, Text(), name_value_table(rows)]
+
+
+def _far(certificate: Certificate) -> list[str]:
+    """A warning of a quantile whose noise reaches beyond the least or the largest label."""
+    draw, rows = certificate.draws[-1], certificate.rows
+    query, level = QUERIES.of_law(draw.law), float(draw.law["level"])
+    margin = query.margin(draw.law, certificate.space, cell_rows(draw.law, rows), _CONFIDENCE)
+    if margin is None or float(margin.max()) < rows * min(level, 1.0 - level):
+        return []
+    return [
+        f"The noise reaches beyond the {'largest' if level > 0.5 else 'least'} label, so the quantile may be far off: "
+        "take a level nearer to 0.5, a narrower --interval, or a larger epsilon."
+    ]
 
 
 def _resampled_share(certificate: Certificate) -> float | None:
@@ -497,9 +518,11 @@ def _score_tables(
         add_row(table, "accuracy lies between", f"{lower:.1%} and {upper:.1%}", _range(accuracy))
     else:
         add_row(table, "accuracy", *_share(accuracy, scores.rows))
-    for name, share in (("accuracy of the most common class", scores.majority), ("area under the ROC", scores.auc)):
-        if share is not None:
-            add_row(table, name, *_share(share, scores.rows))
+    if scores.majority is not None:
+        least = 0.0 if public else 1.0 / len(points)  # the largest share of a class, unless true labels show it
+        add_row(table, "accuracy of the most common class", *_share(scores.majority, scores.rows, least))
+    if scores.auc is not None:
+        add_row(table, "area under the ROC", *_share(scores.auc, scores.rows))
     if scores.log_loss is not None:
         known = isinstance(accuracy, Bounds) or accuracy.tells(0.0, 1.0)
         add_row(table, "log loss (nats)", *(_loss(scores.log_loss, scores.rows) if known else (_TOO_FEW, "")))
@@ -561,11 +584,12 @@ def _number(score: Estimate | Bounds, rows: int, *, root: bool) -> tuple[str, st
     return " and ".join(rest), f"{low} to {high}"
 
 
-def _share(estimate: Estimate, rows: int) -> tuple[str, str]:
-    """A share and its interval in per cent; an estimate below 0 or above 1 is clipped."""
+def _share(estimate: Estimate, rows: int, least: float = 0.0) -> tuple[str, str]:
+    """A share and its interval in per cent; an estimate below the least possible one or above 1 is clipped."""
     if not estimate.tells(0.0, 1.0):
         return _too_few(estimate, rows, 1.0)
-    return f"{min(max(estimate.value, 0.0), 1.0):.1%}", _range(estimate)
+    value, low, high = (min(max(each, least), 1.0) for each in (estimate.value, estimate.low, estimate.high))
+    return f"{value:.1%}", f"{low:.1%} to {high:.1%}"
 
 
 def _too_few(estimate: Estimate, rows: int, most: float) -> tuple[str, str]:

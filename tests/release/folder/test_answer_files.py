@@ -214,5 +214,5 @@ def test_columns_are_not_kept_without_their_table(query, keep, tmp_path):
 
 def test_a_folder_without_an_answer_names_what_makes_one(tmp_path):
     """The error names both ways."""
-    with pytest.raises(VerificationError, match=r"found none; .* make one with answer\.save or labeldp release"):
+    with pytest.raises(VerificationError, match=r"found none; .* make one with 'labeldp release' \(in Python: save\)"):
         Answer.load(tmp_path / "nope")

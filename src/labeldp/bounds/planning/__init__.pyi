@@ -5,6 +5,10 @@ from ._forecast import Forecast as Forecast
 from ._forecast import forecast as forecast
 from ._label_shares import counting_space as counting_space
 from ._label_shares import label_shares as label_shares
+from ._over_epsilon import SUSPICION as SUSPICION
+from ._over_epsilon import EpsilonRow as EpsilonRow
+from ._over_epsilon import over_epsilon as over_epsilon
 from ._plan import Option as Option
 from ._plan import Plan as Plan
 from ._plan import plan as plan
+from ._unit_sizes import UnitSizes as UnitSizes

@@ -35,9 +35,11 @@ class LearningCurve(ABC):
     """Expected error as a function of rows and noise.
 
     Attributes:
+        variance: V, the variance of a row without noise.
         most: The error of the trivial predictor.
     """
 
+    variance: float
     most: float
 
     @abstractmethod

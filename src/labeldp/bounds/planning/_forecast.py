@@ -13,8 +13,9 @@ import numpy as np
 from labeldp import _checks
 from labeldp.bounds._checks import check_rows
 from labeldp.bounds.planning._curves import CellCurve, LearningCurve, LinearCurve, bisect_threshold
-from labeldp.bounds.planning._noise_of_mechanisms import Noise, auto_name, mechanism_noises
+from labeldp.bounds.planning._noise_of_mechanisms import Noise, auto_name, mechanism_noises, noises_of_units
 from labeldp.bounds.planning._plan import EPSILONS
+from labeldp.bounds.planning._unit_sizes import UnitSizes
 from labeldp.errors import EpsilonError, InputError
 from labeldp.mechanisms.randomizers import checked_distribution
 from labeldp.privacy import Interval, LabelSpace
@@ -44,7 +45,7 @@ class Prospect:
         clean_share: Effective rows as a share of the rows.
         error: Expected error: the root mean square in the units of labels, or the excess risk over the best classifier.
         best: True if the error is the smallest; False for all if none is below that of the trivial predictor.
-        auto: True for the mechanism that ``release`` takes by default at this epsilon; False for all in a sweep.
+        auto: True for the mechanism that ``release`` takes by default at this epsilon.
     """
 
     mechanism: str
@@ -102,6 +103,7 @@ class Forecast:
         defaults: Those quantities of the first that were not stated, and have their default.
         spread: Standard deviation of numeric labels; None for classes.
         unexplained: Standard deviation of numeric labels that features do not explain; None for classes.
+        units: The rows by the size of their unit, if epsilon covers all rows of one.
     """
 
     space: dict[str, Any]
@@ -119,6 +121,7 @@ class Forecast:
     defaults: tuple[str, ...] = ()
     spread: float | None = None
     unexplained: float | None = None
+    units: UnitSizes | None = None
 
     @property
     def of_numbers(self) -> bool:
@@ -137,6 +140,11 @@ class Forecast:
     def to_json(self) -> dict[str, Any]:
         """The forecast as JSON values."""
         return dataclasses.asdict(self)
+
+    def _repr_html_(self) -> str:
+        from labeldp.bounds.planning._over_epsilon import overview_html  # noqa: PLC0415 (it is about forecasts)
+
+        return overview_html(None, self)
 
 
 @dataclass(frozen=True)
@@ -192,17 +200,17 @@ class Conventions:
     def sentences(self, labels: _LabelSpread | None) -> tuple[str, ...]:
         """The assumptions as sentences."""
         constants = "constants are conventional: use errors to compare mechanisms, not as guarantees"
-        features = f"features fill a cube of dimension {self.dimension:.3g} evenly"
         if labels is None:
-            about = f"two classes compete, and small gaps between them are as rare as margin {self.margin:g} implies"
+            about = f"two classes compete, small gaps between them are as rare as margin {self.margin:g} implies"
+            features = f"and features fill a cube of dimension {self.dimension:.3g} evenly"
             smooth = f"the function is smooth of order {self.smoothness:g}, and changes evenly"
-            none = "no features: the error is that of naming the most common class of all rows"
-            return (f"{about}; {features}", smooth, constants) if self.dimension else (none, about, constants)
+            none = "there are no features, so that the error is that of naming the most common class of all rows"
+            return (f"{about}, {features}", smooth, constants) if self.dimension else (none, about, constants)
         even = self.spread is None and self.shares is None
         about = "labels are uniform over their range, with" if even else "labels have"
         about += f" a standard deviation of {labels.spread:.4g}{' (default)' if even else ''}"
         if not self.dimension:
-            return f"{about}; no features: the error is that of the mean of all labels", constants
+            return f"{about}, and there are no features", constants
         default = " (default)" if self.explained is None else ""
         about += f", and features explain {self.explained_share:.0%} of their variance{default}"
         return about, f"features vary in {self.dimension:.3g} directions", constants
@@ -221,6 +229,7 @@ def forecast(
     trust: str = "local",
     conventions: Conventions = NO_FEATURES,
     epsilons: Sequence[float] = EPSILONS,
+    units: UnitSizes | None = None,
 ) -> Forecast:
     """Forecast effective rows and errors of mechanisms from public numbers, with conventional constants.
 
@@ -230,11 +239,13 @@ def forecast(
     Args:
         space: Classes, or an interval.
         rows: Number of rows.
-        epsilon: The epsilon of each label; by default the smallest that reaches the target.
+        epsilon: The epsilon of each label, or of all labels of a unit; by default the smallest that reaches the target.
         target: A target error: a root mean square in the units of labels, or an excess risk over the best classifier.
         trust: ``"local"`` or ``"central"``.
         conventions: Assumptions about features and labels.
         epsilons: Epsilons of the sweep.
+        units: The rows by the size of their unit; by default each row is one. In a search for an epsilon or for rows,
+            sizes are rounded up to powers of two.
 
     Raises:
         InputError: Neither an epsilon nor a target is given, or a number is outside its range.
@@ -253,7 +264,9 @@ def forecast(
     """
     _rows, _dimension = check_rows(rows), float(conventions.dimension)
     if trust not in _TRUSTED:
-        raise InputError(f"expected trust among {', '.join(_TRUSTED)}, found {trust!r}")
+        raise InputError(
+            f"expected trust among {', '.join(_TRUSTED)}, found {trust!r}{_checks.nearest(trust, _TRUSTED)}"
+        )
     if epsilon is None and target is None:
         raise InputError("expected an epsilon, or a target to find one for, found neither")
     labels = _LabelSpread.of(space, conventions)
@@ -264,7 +277,7 @@ def forecast(
             f"{_dimension:g}: cutting each axis in two gives more cells than rows; take clusters, or a grid of a few "
             "principal components, and give their dimension"
         )
-    inputs = _ForecastInputs(space, _rows, trust, curve, conventions.shares)
+    inputs = _ForecastInputs(space, _rows, trust, curve, conventions.shares, units)
     goal = None if target is None else _goal(inputs, _checks.positive(target, "target"), epsilon)
     chosen = _checks.epsilon(epsilon) if epsilon is not None else goal.epsilon if goal else None
     options = () if chosen is None else inputs.prospects(chosen)
@@ -286,6 +299,7 @@ def forecast(
         defaults=conventions.defaults(labels),
         spread=labels.spread if labels else None,
         unexplained=labels.unexplained if labels else None,
+        units=units,
     )
 
 
@@ -295,17 +309,21 @@ def _noise_of(option: Prospect, trust: str) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class _ForecastInputs:
-    """Label space, rows, trust model and learning curve of a forecast."""
+    """Label space, rows, trust model, learning curve and privacy units of a forecast."""
 
     space: LabelSpace
     rows: int
     trust: str
     curve: LearningCurve
     shares: Sequence[float] | None
+    units: UnitSizes | None = None
 
-    def noises(self, epsilon: float, *, roughly: bool = False) -> Iterator[Noise]:
-        """The noise of every mechanism at an epsilon."""
+    def noises(self, epsilon: float, *, roughly: bool = False, coarse: bool = False) -> Iterator[Noise]:
+        """The noise of every mechanism at an epsilon; coarsely, that of units of few sizes."""
         shares = None if self.shares is None else tuple(self.shares)
+        if self.units is not None:
+            units = self.units.coarse() if coarse else self.units
+            return noises_of_units(self.space, self.trust, epsilon, units, self.curve.variance, shares)
         return mechanism_noises(self.space, self.trust, epsilon, shares, roughly=roughly)
 
     def prospects(self, epsilon: float, *, roughly: bool = False) -> tuple[Prospect, ...]:
@@ -313,7 +331,8 @@ class _ForecastInputs:
         each_noise = self.noises(epsilon, roughly=roughly)
         prospects = sorted((self._prospect(noise, epsilon) for noise in each_noise), key=lambda each: each.error)
         best = bool(prospects) and prospects[0].error < self.curve.most
-        auto = auto_name(self.space, epsilon) if self.trust == "local" and not roughly else ""
+        most = None if self.units is None else self.units.most
+        auto = auto_name(self.space, epsilon, most, roughly=roughly) if self.trust == "local" else ""
         return tuple(
             dataclasses.replace(each, best=best and not i, auto=each.mechanism == auto)
             for i, each in enumerate(prospects)
@@ -321,7 +340,7 @@ class _ForecastInputs:
 
     def reaches(self, target: float, epsilon: float, *, roughly: bool = True) -> bool:
         """True if some mechanism has an error of at most the target."""
-        return self.some_reach(target, self.rows, self.noises(epsilon, roughly=roughly))
+        return self.some_reach(target, self.rows, self.noises(epsilon, roughly=roughly, coarse=roughly))
 
     def some_reach(self, target: float, rows: float, noises: Iterable[Noise]) -> bool:
         """True if with so many rows the error with one of these noises is at most the target."""

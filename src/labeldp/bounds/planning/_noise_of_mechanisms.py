@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,14 +12,14 @@ from functools import lru_cache
 import numpy as np
 
 from labeldp._shapes import Float
+from labeldp.bounds.planning._unit_sizes import UnitSizes
 from labeldp.errors import EpsilonError
 from labeldp.mechanisms.queries import QUERIES
 from labeldp.mechanisms.randomizers import (
     ClassRandomizer,
     RandomizedResponse,
     Randomizer,
-    best_number_response,
-    best_response,
+    best_randomizer,
     class_randomizers,
     number_randomizers,
     projected,
@@ -79,13 +80,49 @@ def mechanism_noises(
                 yield _class_noise(each, space, epsilon)
 
 
-def auto_name(space: LabelSpace, epsilon: float) -> str:
-    """The name of the mechanism that ``release`` takes by default; empty if none can express the epsilon."""
+def noises_of_units(
+    space: LabelSpace, trust: str, epsilon: float, units: UnitSizes, variance: float, shares: Shares = None
+) -> Iterator[Noise]:
+    """Yield the noise of every mechanism whose epsilon covers all rows of a unit, as one number for all rows.
+
+    In the local model a row of a unit of m rows has an m-th of epsilon. An estimate that weights rows by their
+    precision has the error of as many rows with the harmonic mean of ``variance`` and noise together (Gauss-Markov);
+    mechanisms that are found by a search are interpolated. A curator's sums change by up to the most rows of a unit.
+
+    Args:
+        space: Classes, or an interval.
+        trust: ``"local"`` or ``"central"``.
+        epsilon: The epsilon of each unit.
+        units: The rows by the size of their unit.
+        variance: The variance of a row without noise.
+        shares: Probabilities of grid points.
+    """
+    if trust == "central":
+        for noise in mechanism_noises(space, trust, epsilon / units.most):
+            yield Noise(noise.mechanism, noise.certified * units.most, total=noise.total)
+        return
+    parts = [
+        (share, size, {each.mechanism: each for each in mechanism_noises(space, trust, of_row, shares, roughly=True)})
+        for share, size in units.shares()
+        for of_row in [math.nextafter(epsilon / size, 0.0) if size > 1 else epsilon]
+    ]
+    for name in parts[0][2]:
+        if all(name in noises for _, _, noises in parts):
+            precision = sum(share / (variance + noises[name].each) for share, _, noises in parts)
+            certified = max(noises[name].certified * size for _, size, noises in parts)
+            yield Noise(name, min(certified, epsilon), each=max(0.0, 1 / precision - variance))
+
+
+def auto_name(space: LabelSpace, epsilon: float, most_rows: int | None = None, *, roughly: bool = False) -> str:
+    """The name of the mechanism that ``release`` takes by default; empty if none can express the epsilon.
+
+    Roughly, that of numbers is found on a few grid points.
+    """
+    few = Interval(0, min(space.size, _FEW) - 1, 1) if roughly and isinstance(space, Interval) else space
     try:
-        best = best_number_response(space, epsilon) if isinstance(space, Interval) else best_response(space, epsilon)
+        return best_randomizer(few, epsilon, most_rows).name
     except EpsilonError:
         return ""
-    return best.name
 
 
 def _number_noise(kind: type[Randomizer], space: Interval, epsilon: float, weights: np.ndarray) -> Noise:
@@ -104,14 +141,15 @@ def _squares(channel: Channel) -> Float[np.ndarray, "k"]:
 def _rough_noise(kind: type[Randomizer], space: Interval, epsilon: float, weights: np.ndarray) -> Noise:
     """Noise of a randomizer found by a search, interpolated between a few epsilons on a small grid.
 
-    What is interpolated is its share of the least noise in closed form.
+    What is interpolated is its share of the least noise in closed form, which is the same for all small epsilons: there
+    both grow with the inverse square of epsilon.
     """
-    if not _SOLVED[0] <= epsilon <= _SOLVED[-1]:
+    if not epsilon <= _SOLVED[-1]:
         return _number_noise(kind, space, epsilon, weights)
     few = Interval(0, min(space.size, _FEW) - 1, 1)
     on_few = projected(weights, few.size - 1)
     scale = _step(space) * (space.size - 1) / (few.size - 1)
-    below, above = _SOLVED[bisect_right(_SOLVED, epsilon) - 1], _SOLVED[bisect_left(_SOLVED, epsilon)]
+    below, above = _SOLVED[max(0, bisect_right(_SOLVED, epsilon) - 1)], _SOLVED[bisect_left(_SOLVED, epsilon)]
     solved = [float(on_few @ _solved_squares(kind, few, each)) for each in (below, above)]
     shares = np.array(solved) / [_least_closed(few, each, on_few).each for each in (below, above)]
     least = _least_closed(few, epsilon, on_few)

@@ -12,12 +12,19 @@ from typing import Any
 import numpy as np
 
 from labeldp import _checks
-from labeldp._html import table_html
 from labeldp._shapes import Float
+from labeldp.bounds.planning._unit_sizes import UnitSizes
 from labeldp.errors import EpsilonError, InputError
-from labeldp.mechanisms.randomizers import ClassRandomizer, best_response, checked_distribution, class_randomizers
+from labeldp.mechanisms.randomizers import (
+    ClassRandomizer,
+    best_randomizer,
+    checked_distribution,
+    class_expectation,
+    class_randomizers,
+    per_unit,
+)
 from labeldp.privacy import Classes, LabelSpace
-from labeldp.privacy.channels import gradient_noise, share_at
+from labeldp.privacy.channels import ClassChannel, gradient_noise, share_at
 
 #: The epsilons of a sweep.
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -69,6 +76,7 @@ class Plan:
         options: The mechanisms at this epsilon.
         sweep: The mechanisms at each epsilon of the sweep.
         shares: The class shares for ``expected_share``; None for even ones.
+        units: The rows by the size of their unit, if epsilon covers all rows of one.
     """
 
     classes: int
@@ -77,23 +85,16 @@ class Plan:
     options: tuple[Option, ...]
     sweep: tuple[tuple[Option, ...], ...]
     shares: tuple[float, ...] | None = None
+    units: UnitSizes | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values."""
         return dataclasses.asdict(self)
 
     def _repr_html_(self) -> str:
-        title = f"Effective rows of {self.rows:,} rows of {self.classes:,} classes at epsilon {self.epsilon:g}"
-        rows = [
-            (
-                f"{each.mechanism}{' (auto)' if each.best else ''}",
-                each.detail,
-                "unknown" if each.expected_rows is None else f"about {each.expected_rows:,}",
-                f"{each.effective_rows:,}",
-            )
-            for each in self.options
-        ]
-        return table_html(title, ("mechanism", "releases", "at these class shares", "at most"), rows)
+        from labeldp.bounds.planning._over_epsilon import overview_html  # noqa: PLC0415 (it is about plans)
+
+        return overview_html(self, None)
 
 
 def plan(
@@ -102,15 +103,18 @@ def plan(
     epsilon: float,
     epsilons: Sequence[float] = EPSILONS,
     shares: Sequence[float] | None = None,
+    units: UnitSizes | None = None,
 ) -> Plan:
     """Compare the local mechanisms for ``rows`` labels of ``classes`` classes.
 
     Args:
         classes: Number of classes, at least 2.
         rows: Number of rows, at least 1.
-        epsilon: The epsilon to spend on each label.
+        epsilon: The epsilon to spend on each label, or on all labels of each unit.
         epsilons: Epsilons of the sweep.
         shares: The shares of the classes, stated or estimated (``label_shares``); even by default.
+        units: The rows by the size of their unit; by default each row is one. Epsilon is divided among the rows of a
+            unit, and figures are means over rows.
 
     Raises:
         InputError: The numbers are out of range, or there is no share for each class.
@@ -133,42 +137,56 @@ def plan(
         if len(shares) != classes:
             raise InputError(f"expected a share for each of {classes} classes, found {len(shares)}")
         known = np.asarray(checked_distribution(shares, classes))
-    options = _options(space, rows, requested, known)
+    setting = _Setting(space, rows, known, units)
+    options = setting.options(requested)
     if not options:
         raise EpsilonError(f"expected an epsilon that some mechanism can express, found {requested!r}; choose another")
     stated = None if shares is None else tuple(known.tolist())
-    return Plan(
-        classes, rows, requested, options, tuple(_options(space, rows, each, known) for each in epsilons), stated
-    )
+    return Plan(classes, rows, requested, options, tuple(map(setting.options, epsilons)), stated, units)
 
 
-def _options(space: LabelSpace, rows: int, epsilon: float, shares: Float[np.ndarray, "k"]) -> tuple[Option, ...]:
-    """The mechanisms that can express the epsilon, as options."""
-    try:
-        chosen = best_response(space, epsilon)
-    except EpsilonError:
-        chosen = None
-    options: list[Option] = []
-    for kind in class_randomizers():
-        with suppress(EpsilonError):
-            randomizer = kind(space, epsilon)
-            options.append(_option(randomizer, rows, shares, chosen is not None and type(chosen) is kind))
-    return tuple(sorted(options, key=lambda option: -option.clean_share))
+@dataclass(frozen=True)
+class _Setting:
+    """What options share: label space, rows, class shares and units."""
 
+    space: LabelSpace
+    rows: int
+    shares: Float[np.ndarray, "k"]
+    units: UnitSizes | None
 
-def _option(randomizer: ClassRandomizer, rows: int, shares: Float[np.ndarray, "k"], best: bool) -> Option:
-    channel, expectation = randomizer.channel(), randomizer.expectation
-    expected = share_at(channel, shares)
-    return Option(
-        mechanism=randomizer.name,
-        detail=randomizer.detail,
-        epsilon=randomizer.epsilon,
-        certified=channel.epsilon,
-        truth_probability=expectation.truth_probability,
-        clean_share=expectation.clean_share,
-        effective_rows=math.floor(rows * expectation.clean_share),
-        expected_share=expected,
-        expected_rows=None if expected is None else math.floor(rows * expected),
-        total_variance=gradient_noise(channel, projected=False).right_angled,
-        best=best,
-    )
+    def options(self, epsilon: float) -> tuple[Option, ...]:
+        """The mechanisms that can express the epsilon, as options."""
+        try:
+            chosen: type = type(best_randomizer(self.space, epsilon, None if self.units is None else self.units.most))
+        except EpsilonError:
+            chosen = ClassRandomizer
+        options: list[Option] = []
+        for kind in class_randomizers():
+            with suppress(EpsilonError):
+                options.append(self._option(kind(self.space, epsilon), best=chosen is kind))
+        return tuple(sorted(options, key=lambda option: -option.clean_share))
+
+    def _option(self, randomizer: ClassRandomizer, *, best: bool) -> Option:
+        units = self.units or UnitSizes((1,), (self.rows,))
+        law = per_unit(randomizer, units.sizes)
+        channels = [channel for channel, _ in law.units if isinstance(channel, ClassChannel)]
+        weights = [share for share, _ in units.shares()]
+        utility = [class_expectation(channel, np.ones(())) for channel in channels]
+        at_shares = [share_at(channel, self.shares) for channel in channels]
+        known = [share for share in at_shares if share is not None]
+        expected = float(np.dot(weights, known)) if len(known) == len(weights) else None
+        clean_share = float(np.dot(weights, [each.clean_share for each in utility]))
+        variances = [gradient_noise(channel, projected=False).right_angled for channel in channels]
+        return Option(
+            mechanism=randomizer.name,
+            detail=randomizer.detail if len(channels) == 1 else law.detail,
+            epsilon=randomizer.epsilon,
+            certified=law.epsilon,
+            truth_probability=float(np.dot(weights, [each.truth_probability for each in utility])),
+            clean_share=clean_share,
+            effective_rows=math.floor(self.rows * clean_share),
+            expected_share=expected,
+            expected_rows=None if expected is None else math.floor(self.rows * expected),
+            total_variance=float(np.dot(weights, variances)),
+            best=best,
+        )

@@ -26,7 +26,7 @@ from labeldp.learning.generators._fit import FittedGenerator, fit_cells, fit_cop
 from labeldp.learning.losses import require_release
 from labeldp.privacy import Classes
 from labeldp.release import Release, is_answer, kept_columns, public_columns, public_table
-from labeldp.release.tables import open_table, typed
+from labeldp.release.tables import TableFile, open_table, typed
 
 FITS: Mapping[str, Callable[..., FittedGenerator]] = {"copula": fit_copula, "cells": fit_cells}
 #: Most rows that a generator is tested on.
@@ -138,7 +138,7 @@ def fit_of(model: str) -> Callable[..., FittedGenerator]:
 
 
 def from_public_table(
-    source: Path,
+    source: Path | TableFile,
     label: str,
     space: Classes,
     columns: tuple[Sequence[str] | None, Sequence[str] | None],

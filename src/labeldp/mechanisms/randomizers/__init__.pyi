@@ -27,6 +27,7 @@ from ._randomizer import Expectation as Expectation
 from ._randomizer import NumberExpectation as NumberExpectation
 from ._randomizer import NumberRandomizer as NumberRandomizer
 from ._randomizer import Randomizer as Randomizer
+from ._randomizer import class_expectation as class_expectation
 from ._randomizer import expectation as expectation
 from ._randomizer import number_expectation as number_expectation
 from ._randomizer import mean_expectation as mean_expectation

@@ -8,7 +8,7 @@ from labeldp.privacy import Kinds
 #: The final randomizers by name: those of this package's files, and those of other distributions.
 RANDOMIZERS: Kinds[Randomizer] = Kinds(
     *(Randomizer, "name", "labeldp.mechanisms.randomizers", "randomizer"),
-    reserved=("auto", "double", "dummy", "noisy-histogram", "optimal-counts", "peer"),
+    reserved=("auto", "double", "dummy", "noisy-histogram", "noisy-quantile", "optimal-counts", "peer"),
 )
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Self
 
 import numpy as np
@@ -19,6 +19,8 @@ from labeldp.privacy.accounting._concentrated import concentrated_epsilon, pure_
 
 #: More ranges than this are charged as one range that covers them, which can only overstate the cost.
 _MOST_RANGES = 1 << 18
+#: What is left of a budget, for people.
+_DOWN = Context(prec=7, rounding=ROUND_FLOOR)
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,11 @@ class Budget:
         return f"epsilon {self.epsilon:g}, delta {self.delta:g}{how}"
 
 
+def _both(epsilon: float, delta: float) -> str:
+    """An epsilon, and a delta that is not 0, rounded up."""
+    return f"epsilon {shown_above(epsilon, 7)}" + (f" and delta {shown_above(delta, 3)}" if delta else "")
+
+
 def compose(charges: Iterable[Charge]) -> tuple[float, float]:
     """The (epsilon, delta) of several charges by basic composition: the largest sum over rows.
 
@@ -240,12 +247,21 @@ class Account:
         guarantee = charge.guarantee
         alone = self.budget.concentrated and guarantee.delta and guarantee.rho is None
         why = "a delta without a rho needs a reserve in the budget (Budget(..., apart=)); " if alone else ""
+        total = shown_above(epsilon, 7) + (f",{shown_above(delta, 3)}" if delta else "")
         raise BudgetError(
-            f"expected a total within the budget ({self.budget}), found epsilon {shown_above(epsilon, 7)} and delta "
-            f"{shown_above(delta, 3)}: epsilon {shown_above(self.spent[0], 7)} is spent and "
-            f"{shown_above(guarantee.epsilon, 7)} is requested; {why}use the existing release, or state a larger "
-            "budget (budget=, --budget)"
+            f"budget exceeded: {_both(guarantee.epsilon, guarantee.delta)} is requested, {_both(*self.spent)} is spent"
+            f"{self._left()} of the budget ({self.budget}); {why}use the existing release, or allow more: --budget "
+            f"{total} (budget=)"
         )
+
+    def _left(self) -> str:
+        """The part of the budget that is left, rounded down, where parts add up."""
+        if self.budget.concentrated:
+            return ""
+        whole = (self.budget.epsilon, self.budget.delta)
+        left = [EXACT.subtract(*(Decimal(repr(each)) for each in pair)) for pair in zip(whole, self.spent, strict=True)]
+        epsilon, delta = (f"{_DOWN.plus(max(each, Decimal(0))).normalize():f}" for each in left)
+        return f", and epsilon {epsilon}{f' and delta {delta}' if self.budget.delta else ''} is left"
 
     def _after(self, charge: Charge) -> tuple[Decimal, Decimal]:
         """The total with one more charge."""

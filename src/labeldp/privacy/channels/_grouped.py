@@ -65,8 +65,9 @@ class _Grouped(Channel):
 
     @property
     def detail(self) -> str:
-        """That of units of several sizes."""
-        return f"units of {len(self.channels)} sizes"
+        """How epsilon is divided."""
+        least, most = min(self.repeats), max(self.repeats)
+        return f"epsilon divided by a unit's {most if least == most else f'{least} to {most}'} rows"
 
     @cached_property
     def words_per_row(self) -> int:

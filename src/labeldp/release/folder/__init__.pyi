@@ -25,6 +25,7 @@ from ._staging import check_target as check_target
 from ._staging import Fate as Fate
 from ._staging import fate_of as fate_of
 from ._staging import is_release as is_release
+from ._staging import or_beside as or_beside
 from ._staging import staged as staged
 from ._verify import certified as certified
 from ._verify import certified_labels as certified_labels

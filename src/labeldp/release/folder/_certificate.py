@@ -56,8 +56,8 @@ WHO_MADE_IT = "who made it: a certificate is no signature"
 
 #: Facts that no certificate can show.
 UNKNOWN = (
-    "that the labels were drawn honestly, with this law and with secure random words",
-    "that the kept columns, the row order, the row set and the split into files do not give the label away",
+    "that the labels were drawn honestly, from this distribution and from a cryptographic random source",
+    "that the kept columns, the row order, the row set and the split into files do not disclose the label",
     "that these labels were not released elsewhere or at another time: releases add up, as the ledger knows",
     WHO_MADE_IT,
     "that the declared unit is the right one",
@@ -65,9 +65,18 @@ UNKNOWN = (
 
 
 _UNKNOWN_OF_FEATURES = (
-    "that features were redrawn as often as stated, and by a generator that is what its source says",
+    "that features were resampled as often as stated, and by a generator that is what its source says",
     "that true features are as near to the generator's as was declared",
 )
+
+#: The words of schema 1 for some of these facts, which every certificate of it has.
+_STORED_AS = {
+    UNKNOWN[0]: "that the labels were drawn honestly, with this law and with secure random words",
+    UNKNOWN[1]: "that the kept columns, the row order, the row set and the split into files do not give the label away",
+    _UNKNOWN_OF_FEATURES[
+        0
+    ]: "that features were redrawn as often as stated, and by a generator that is what its source says",
+}
 
 
 @dataclass(frozen=True)
@@ -236,7 +245,7 @@ class Certificate:
             "guarantee": {**_guarantee_to_plain(guarantee), "sentence": self.sentence},
             "expects": dataclasses.asdict(self.expects) if self.expects else None,
             "assumptions": list(self.assumptions),
-            "cannot_know": list(self.unknown),
+            "cannot_know": [_STORED_AS.get(each, each) for each in self.unknown],
             "parent": self.parent,
             **_features_to_plain(self),
         }

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
+from labeldp._checks import nearest
 from labeldp.errors import OutputError, VerificationError
 
 #: Readers of Parquet folders pass over names that begin with an underscore.
@@ -42,6 +43,16 @@ def part_of(folder: Path, name: str) -> Path:
 def is_release(folder: Path) -> bool:
     """True if a folder has a certificate."""
     return any((folder / name).is_file() for name in (CERTIFICATE, _FORMER[CERTIFICATE]))
+
+
+#: The way out where no release has a name like the one that was given.
+_MADE_BY = "; check the path, or make one with 'labeldp release' (in Python: save)"
+
+
+def or_beside(missing: Path) -> str:
+    """A question for the release beside a path that is spelled most like it; or advice, if there is none."""
+    near = missing.parent.iterdir() if missing.parent.is_dir() and not missing.exists() else ()
+    return nearest(missing.name, [each.name for each in near if is_release(each)]) or _MADE_BY
 
 
 def is_signed(folder: Path) -> bool:
@@ -81,7 +92,9 @@ def staged(target: Path, identifier: str) -> Iterator[Path]:
     try:
         staging.mkdir(mode=0o700)
     except OSError as problem:
-        raise OutputError(f"expected to create a folder beside {target}, found: {problem.strerror}") from None
+        raise OutputError(
+            f"expected to create a folder beside {target}, found: {problem.strerror}; take a place where you may write"
+        ) from None
     process = os.getpid()
     try:
         yield staging

@@ -35,7 +35,7 @@ from labeldp.release.folder._limits import (
 )
 from labeldp.release.folder._read import answer_in, batch_fields, read_batches, released_columns
 from labeldp.release.folder._signature import check_signature
-from labeldp.release.folder._staging import CERTIFICATE, SIGNATURE, is_signed, part_of
+from labeldp.release.folder._staging import CERTIFICATE, SIGNATURE, is_signed, or_beside, part_of
 from labeldp.release.folder._write import file_digest
 
 _ROWS_PER_BATCH = 1 << 16
@@ -148,8 +148,7 @@ def read_certificate(folder: Path) -> Certificate:
         return Certificate.from_json(text_of(part_of(folder, CERTIFICATE)))
     except (OSError, UnicodeError):
         raise VerificationError(
-            f"expected a release with a {CERTIFICATE} in {folder}, found none; check the path, or make one with "
-            "answer.save or labeldp release"
+            f"expected a release with a {CERTIFICATE} in {folder}, found none{or_beside(folder)}"
         ) from None
 
 

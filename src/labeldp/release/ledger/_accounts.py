@@ -143,14 +143,15 @@ def listed(earlier: Sequence[Earlier], entry: Entry, ledger: Path | None) -> str
     """The earlier charges of these rows, and the rows that are new, for a refusal."""
     lines = [_told(each, entry) for each in earlier if each.entry.output or each.entry.table]
     text = f"; released before: {', '.join(lines[-3:])}" if lines else ""
-    text += f" (ledger {ledger})" if ledger else ""
+    text += f" (ledger {_near_here(ledger)})" if ledger else ""
     new = _new_rows(earlier, entry.rows.stop) if entry.table and all(each.certain for each in earlier) else []
     if new:
         ranges = [f"{start + 1:,} to {stop:,}" for start, stop in new[:3]] + ["..."] * (len(new) > 3)
         count = sum(stop - start for start, stop in new)
         text += f". {count:,} rows are new, and may be released alone, as a table of their own: {', '.join(ranges)}"
+        text += " (the first is row 1)"
     if any(each.entry.table for each in earlier) and entry.table:
-        text += ". If the rows are other people's, say why you know: --other-people REASON (other_people=)"
+        text += ". Other people's rows? --other-people REASON (other_people=)"
     return text
 
 
@@ -171,11 +172,16 @@ def _near(entry: Entry) -> tuple[str, ...]:
     return (*(entry.same or ()), *entry.shares)
 
 
+def _near_here(path: Path) -> Path:
+    """A path as it is typed in the current folder."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
 def _told(earlier: Earlier, entry: Entry) -> str:
     """One earlier charge: its epsilon, table, output, date and rows."""
     known = earlier.entry
-    table = f" from {known.table}" if known.table else ""
-    output = f" into {known.output}" if known.output else ""
+    table = f" from {_near_here(Path(known.table))}" if known.table else ""
+    output = f" into {_near_here(Path(known.output))}" if known.output else ""
     rows = sum(stop - start for start, stop in earlier.rows.ranges)
     which = f", {rows:,} of these {entry.rows.stop:,} rows" if earlier.certain and known.table else ""
     return f"epsilon {shown_above(known.guarantee.epsilon, 3)}{table}{output} on {known.time[:10]}{which}"

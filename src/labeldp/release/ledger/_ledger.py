@@ -365,13 +365,21 @@ class Ledger:
             _prepare(database, check=not self._checked)
             self._checked = True
             yield database
-        except (sqlite3.DatabaseError, KeyError) as problem:
+        except sqlite3.OperationalError as problem:
             raise LedgerError(
-                f"expected a labeldp ledger at {self.path}, found: {problem}; name a file that ends in "
-                ".labeldp-ledger, or restore a backup"
+                f"expected to read and write the ledger {self.path}, found: {problem}; check its permissions, and that "
+                "no other program has it open"
+            ) from None
+        except (sqlite3.DatabaseError, KeyError):
+            raise LedgerError(
+                f"expected a labeldp ledger at {self.path}, found another file, or a damaged one; name a file that "
+                "ends in .labeldp-ledger, or restore a backup"
             ) from None
         except OSError as problem:
-            raise LedgerError(f"expected to write the ledger {self.path}, found: {problem.strerror}") from None
+            raise LedgerError(
+                f"expected to write the ledger {self.path}, found: {problem.strerror}; make its folder, or name "
+                "another file (--ledger, ledger=)"
+            ) from None
         finally:
             if database is not None and database is not self._memory:
                 database.close()

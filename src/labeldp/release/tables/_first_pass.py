@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from labeldp._shapes import Int
 from labeldp.errors import LabelError, TableError
 from labeldp.mechanisms.randomizers import checked_prior
-from labeldp.privacy import LabelSpace
+from labeldp.privacy import LabelSpace, undeclared_label
 from labeldp.release.tables._fingerprints import FEWEST_VALUES, as_texts
 from labeldp.release.tables._tables import Table, prefetch
 from labeldp.release.tables._units import Units
@@ -75,7 +75,7 @@ def survey(
     if units is not None:
         units.settle()
     if rows == 0:
-        raise TableError(f"expected at least one row in {table.path}, found none")
+        raise TableError(f"expected at least one row in {table.path}, found column names alone; check how it was saved")
     notes = list(_column_notes(table, space, kept))
     if changes + 1 == np.count_nonzero(seen) and rows > 2 * space.size:
         notes.append(
@@ -96,7 +96,7 @@ def label_codes(table: Table, batch: pa.RecordBatch, space: LabelSpace, first_ro
     if pa.types.is_floating(space.arrow_type()):
         numbers = _to_floats(column)
         if numbers is None:
-            raise LabelError("expected numbers in the label column, found text; declare classes instead")
+            raise LabelError(f"expected numbers in the label column, found {_kind_of_text(column)}")
         return space.encode(numbers, first_row)
     if pa.types.is_boolean(space.arrow_type()):
         column = pc.utf8_lower(column)
@@ -105,11 +105,8 @@ def label_codes(table: Table, batch: pa.RecordBatch, space: LabelSpace, first_ro
     known = pa.array(space.points, space.arrow_type()).take(places)
     undeclared = pc.and_(known.is_null(), column.is_valid())
     if pc.any(undeclared).as_py():
-        row = first_row + pc.index(undeclared, True).as_py()
-        raise LabelError(
-            f"expected one of the {space.size} declared classes in every row, found something else in row {row}; "
-            "declare every class that can occur, spelled as in the table (0.0 is not 0, ' a' is not 'a')"
-        )
+        place = pc.index(undeclared, True).as_py()
+        raise undeclared_label(column[place].as_py(), space.points, first_row + place)
     return space.encode(known, first_row)
 
 
@@ -127,6 +124,13 @@ def _to_floats(column: pa.Array) -> pa.Array | None:
         return column.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
+
+
+def _kind_of_text(column: pa.Array) -> str:
+    """The kind of labels that are no numbers, and the way out."""
+    if _to_floats(pc.replace_substring(column, ",", ".")) is not None:
+        return "numbers with commas; write 12.5 for 12,5 and 1000 for 1,000 (in a spreadsheet: English number formats)"
+    return "text; declare categories with --classes (Classes), or leave rows without a number empty and use --missing"
 
 
 def column_heads(table: Table) -> dict[str, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import csv
 import dataclasses
-import difflib
 import io
 import urllib.parse
 from collections.abc import Iterator, Sequence
@@ -22,6 +21,7 @@ import pyarrow as pa
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
+from labeldp._checks import nearest
 from labeldp.errors import TableError
 from labeldp.release.tables._arrow_storage import plain_column
 from labeldp.release.tables._csv_types import ColumnType, read_as
@@ -37,19 +37,31 @@ _ENDINGS = {
     "idx1-ubyte": "idx",
     "idx1-ubyte.gz": "idx",
 }
-#: What is no table but can be saved as one, by the ending of its name.
+#: What is no table but can be saved as one: endings of names, what was found, and what to do.
 _SAVED_AS = {
-    (".xlsx", ".xls", ".xlsm", ".ods"): "save the sheet as 'CSV UTF-8'",
-    (".txt", ".dat", ".tab"): "rename it to .csv: commas, semicolons, tabs and bars separate columns",
-    (".pkl", ".pickle", ".feather", ".arrow", ".json", ".dta", ".sas7bdat", ".sav"): "save it as Parquet, with pandas "
-    "for instance: frame.to_parquet('table.parquet')",
+    ".xlsx .xls .xlsm .ods": "a spreadsheet; in Excel: File, Save As, 'CSV UTF-8'",
+    ".txt .dat .tab": "another ending; rename it to .csv: commas, semicolons, tabs and bars separate columns",
+    ".zip .7z .rar .tar .tgz .bz2 .xz .zst": "an archive; unpack it, or pack a CSV as .csv.gz",
+    ".pkl .pickle .feather .arrow .json .jsonl .dta .sas7bdat .sav .rds": "another format; save it as Parquet, in "
+    "pandas with frame.to_parquet('table.parquet')",
 }
+#: Causes of a reader's error, by a word of its message.
+_CAUSES = {
+    "utf8": "its text is not UTF-8; name its encoding, such as --encoding latin-1 (TableFile(..., encoding=))",
+    "utf-8": "its text is not UTF-8; name its encoding, such as --encoding latin-1 (TableFile(..., encoding=))",
+    "expected": "a line has more or fewer values than the first; check separators and quotes inside values",
+    "magic": "it is no Parquet file, or cut off; save it again",
+    "inflate": "it is cut off, or not packed by gzip; pack it again",
+}
+_DAMAGED = "it is cut off, damaged, or a value does not fit its column; save it again"
 _SEPARATORS = (",", ";", "\t", "|")
+_ENCODINGS = ("utf-8", "latin-1", "cp1252", "utf-16")
 #: Bytes of a CSV file in which its first line must end.
 _MOST_HEADER = 1 << 20
 #: The only column of a file of labels.
 _IDX_LABEL = "label"
 _OURS = ".labeldp-"
+_FIRST_BYTES = 64
 _CSV_BLOCK = 1 << 24
 #: Columns to list in an error message.
 _LISTED = 20
@@ -88,7 +100,8 @@ class TableFile:
             codecs.getincrementaldecoder(self.encoding)
         except (LookupError, ValueError):
             raise TableError(
-                f"expected an encoding such as utf-8, latin-1 or utf-16, found {self.encoding!r}"
+                f"expected an encoding such as {', '.join(_ENCODINGS)}, found {self.encoding!r}"
+                f"{nearest(self.encoding, _ENCODINGS)}"
             ) from None
 
 
@@ -179,7 +192,8 @@ def open_table(source: str | Path | TableFile, label: str) -> Table:
     files = _files(path)
     kinds = {_kind(file) for file in files}
     if len(kinds) != 1:
-        raise TableError(f"expected files of one format in {path}, found {' and '.join(sorted(map(str, kinds)))}")
+        found = " and ".join(sorted(map(str, kinds)))
+        raise TableError(f"expected files of one format in {path}, found {found}; move those of the others away")
     kind = kinds.pop()
     if kind == "csv":
         (separator,) = _quiet(files[0], _separators(files[0], given, label))
@@ -190,14 +204,21 @@ def open_table(source: str | Path | TableFile, label: str) -> Table:
             raise TableError(f"expected the same columns in every file of {path}, found others in {file.name}")
     names = schemas[0].names
     if len(set(names)) != len(names):
-        raise TableError("expected different column names, found one twice; rename it")
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        if kind == "csv" and not _is_header(names):
+            raise TableError(_no_header(path, names))
+        raise TableError(f"expected different column names, found {twice!r} twice; rename one")
     if label not in names:
         if kind == "csv" and not _is_header(names):
-            raise TableError(f"expected column names in the first line of {path}, found {len(names)} values; add them")
+            raise TableError(_no_header(path, names))
         raise TableError(no_such_column(label, names))
     if any(label in _partition(path, file) for file in files):
         raise TableError(f"expected {label!r} inside the files, found it in their paths, which disclose labels")
     return Table(path, kind, tuple(files), schemas[0], label, given)
+
+
+def _no_header(path: Path, names: Sequence[str]) -> str:
+    return f"expected column names in the first line of {path}, found {len(names)} values; add a line of names above it"
 
 
 def no_such_column(name: str, columns: Sequence[str], what: str = "") -> str:
@@ -207,8 +228,10 @@ def no_such_column(name: str, columns: Sequence[str], what: str = "") -> str:
         f"no {what}{' ' * bool(what)}column {name!r}" if name else "expected the label column (--label), found none"
     )
     message = f"{missing}; columns: {', '.join(columns[:_LISTED])}{more}"
-    nearest = difflib.get_close_matches(name, columns, 1)
-    return f"{message}; did you mean {nearest[0]!r}?" if nearest else message
+    inside = next((each for each in _SEPARATORS if len(columns) == 1 and each in columns[0]), None)
+    if inside is not None:
+        return f"{message}; to separate them, pass --separator {inside!r} (TableFile(..., separator=))"
+    return message + nearest(name, columns)
 
 
 def _is_header(names: Sequence[str]) -> bool:
@@ -255,10 +278,12 @@ def _files(path: Path) -> list[Path]:
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path)))
         if not files:
-            raise TableError(f"expected CSV or Parquet files in the folder {path}, found none")
+            raise TableError(f"expected CSV or Parquet files in the folder {path}, found none; name the table itself")
         return files
     if not path.is_file():
-        raise TableError(f"expected a table, found no file or folder {path}; check the path")
+        beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+        hint = nearest(path.name, beside) or "; check the path"
+        raise TableError(f"expected a table, found no file or folder {path}{hint}")
     return [path]
 
 
@@ -277,8 +302,10 @@ def _kind(file: Path) -> Literal["csv", "parquet", "idx"]:
         if file.name.lower().endswith(ending):
             return kind  # type: ignore[return-value]
     suffix = file.suffix.lower()
-    how = next((how for endings, how in _SAVED_AS.items() if suffix in endings), "save it as CSV or Parquet")
-    raise TableError(f"expected a table whose name ends in {', '.join(_ENDINGS)}, found {file.name}; {how}")
+    how = next(
+        (how for endings, how in _SAVED_AS.items() if suffix in endings.split()), "another ending; save it as CSV"
+    )
+    raise TableError(f"expected a table in CSV, TSV or Parquet, or labels in IDX, found {file.name}, {how}")
 
 
 def _schema(root: Path, file: Path, kind: str, given: TableFile) -> pa.Schema:
@@ -368,14 +395,26 @@ def _quiet(path: Path, items: Iterator[T]) -> Iterator[T]:
         except StopIteration:
             return
         except (pa.ArrowException, OSError, UnicodeError) as problem:
-            why = (
-                getattr(problem, "strerror", None)
-                or "it is cut off, damaged, in another encoding, or a value does not fit its column"
-            )
+            why = _cause(path, problem)
         else:
             yield item
             continue
-        raise TableError(
-            f"expected a readable table in {path.name}, found that {why}; repair the file, or name its encoding "
-            "(--encoding latin-1)"
-        )
+        raise TableError(f"expected a readable table in {path.name}, found that {why}")
+
+
+def _cause(path: Path, problem: Exception) -> str:
+    """The cause of a reader's error, in words of ours alone, and what to do."""
+    if path.is_file() and path.stat().st_size == 0:
+        return "it is empty; check how it was saved"
+    if isinstance(problem, UnicodeError) or (path.name.lower().endswith((".csv", ".tsv")) and _has_zeros(path)):
+        return _CAUSES["utf-8"]
+    message = str(problem).lower()
+    known = next((cause for word, cause in _CAUSES.items() if word in message), _DAMAGED)
+    why = getattr(problem, "strerror", None)
+    return f"{why}; check the file and its permissions" if why else known
+
+
+def _has_zeros(path: Path) -> bool:
+    """True if a file begins with bytes that no UTF-8 text has, as UTF-16 does."""
+    with path.open("rb") as file:
+        return b"\0" in file.read(_FIRST_BYTES)

@@ -91,8 +91,15 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def _bytes(value: object) -> bytes:
-    """The bytes of a value; 0.0 and -0.0 are equal, and so are texts of one whole number, such as ``7`` and ``007``."""
+    """The bytes of a value: equal for 0.0 and -0.0, ``7`` and ``007``, and texts that differ in capitals or blanks.
+
+    One person's rows may come from two sources that write an identifier otherwise. Taking two people for one is safe:
+    their rows share an epsilon that covers both.
+    """
     text = value if isinstance(value, bytes) else repr(value + 0.0 if isinstance(value, float) else value).encode()
     text = text.strip()
+    if not text.isascii():
+        text = text.decode("utf-8", "surrogateescape").casefold().encode("utf-8", "surrogateescape")
+    text = text.lower()
     number = _WHOLE.fullmatch(text)
     return text if number is None else (number[1] + number[2] if number[2] else b"0")
