@@ -382,7 +382,8 @@ def learned_text(learned: Learned, output: str) -> Parts:
     if (resampled := _resampled_share(certificate)) is not None:
         rows.append(("note", _resampled(resampled, corrected=learned.corrected)))
     lines = name_value_table([*rows, ("output", output)])
-    result = sentence(f"Learned {model.model} from {certificate.rows:,} released rows, at no further privacy cost.")
+    learner = "a combination of models" if model.model == "auto" else model.model
+    result = sentence(f"Learned {learner} from {certificate.rows:,} released rows, at no further privacy cost.")
     if learned.scores is None:
         gain = "Exchanged labels cannot show how good the model is: use 'labeldp evaluate' with public labels."
         scores: Parts = []
