@@ -234,7 +234,7 @@ def _is_much(common: int, comparable: float, alike: float) -> bool:
 
 
 def _are_among(some: UInt64[np.ndarray, "n"], others: UInt64[np.ndarray, "m"]) -> Bool[np.ndarray, "n"]:
-    """Whether each hash is among the others; by a hash table, since sorting tens of millions takes many times as long."""
+    """Mask of the hashes that are among the others, by a hash table: to sort millions takes several times as long."""
     return np.array(pc.is_in(pa.array(some), value_set=pa.array(others)))
 
 
