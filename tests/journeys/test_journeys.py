@@ -102,7 +102,6 @@ def programs(request):
     ("story", "programs"),
     [
         ("hospital", "here"),
-        ("insurance", "here"),
         ("hospital", "fresh"),
         ("insurance", "fresh"),
         ("advertising", "fresh"),
