@@ -109,7 +109,10 @@ def programs(request):
     indirect=["programs"],
 )
 def test_a_journey_ends_well(story, programs, tmp_path):
-    """Each command ends as the story says, and the screen says what a user needs at that step."""
+    """Each command ends as the story says, and the screen says what a user needs at that step.
+
+    Labels are drawn anew in each run: lines that depend on them are four standard deviations from another one, or more.
+    """
     pytest.importorskip("sklearn")
     fresh = programs.parent != Path(sys.prefix)
     environment = {name: value for name, value in os.environ.items() if not (fresh and name in _NOT_INHERITED)}
