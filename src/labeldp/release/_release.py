@@ -278,8 +278,9 @@ class Release:
         if isinstance(self.channel, ClassChannel):
             return self.channel
         raise InputError(
-            "expected released classes, or sets of classes, found released numbers; use a learner or a metric of "
-            "numbers, such as ReleasedLabelRegressor or mean_squared_error (labeldp learn --model auto)"
+            "expected released classes, or sets of classes, found released numbers; use release.numbers(), or a "
+            "learner or a metric of numbers, such as ReleasedLabelRegressor or mean_squared_error (labeldp learn "
+            "--model auto)"
         )
 
     def numbers(self, power: int = 1) -> Float[np.ndarray, "n"]:
