@@ -11,19 +11,22 @@ from labeldp.errors import LedgerError
 
 
 def ledger(file: Path, *, json_: bool = False) -> None:
-    """Show all charges of a ledger, and the spent part of each budget.
+    """Show all charges of a ledger, and the spent part of each budget; of a table, name other ledgers that count too.
 
     Args:
         file (FILE): A table that was released, or its ledger, such as TABLE.labeldp-ledger beside it.
         json_: Print JSON; docs/guide/json.md lists the keys.
     """
-    beside = release.ledger_path(file)
-    if beside.is_file():
-        file = beside
+    table, own = file, release.ledger_path(file)
+    if own.is_file():
+        file = own
+    others = [path for path in release.ledgers_near(table) if path != file.resolve()] if file is own else []
     if not file.is_file():
         raise LedgerError(
             f"expected a ledger, found no file {file}; look for TABLE.labeldp-ledger beside the released table"
         )
     entries = ledgers.Ledger(file).entries()
     totals = ledgers.spent_by_data(entries)
-    result(json_, lambda: report.ledger_json(entries, totals), lambda: report.ledger_text(entries, totals))
+    result(
+        json_, lambda: report.ledger_json(entries, totals, others), lambda: report.ledger_text(entries, totals, others)
+    )
