@@ -82,3 +82,16 @@ def test_other_ledgers_of_a_table_are_named(release, run, table, tmp_path):
     assert "Beside it" in ran.out
     assert json.loads(run("ledger", table, "--json").out)["others"] == [ledger]
     assert "Beside it" not in run("ledger", ledger).out
+
+
+def test_a_table_without_a_ledger_is_told_from_a_damaged_ledger(run, release, table, tmp_path):
+    """A table, or a folder of tables, that was never released is no ledger in pieces; ledgers nearby are named."""
+    for what in (table, tmp_path):
+        ran = run("ledger", what)
+        assert ran.code == 1
+        assert f"found {what} without" in ran.err
+        assert "database" not in ran.err
+    assert release(table, tmp_path / "one", ledger=tmp_path / "mine.labeldp-ledger").code == 0
+    assert str(tmp_path / "mine.labeldp-ledger") in run("ledger", table).err
+    (tmp_path / "torn.labeldp-ledger").write_text("torn")
+    assert "restore a backup" in run("ledger", tmp_path / "torn.labeldp-ledger").err

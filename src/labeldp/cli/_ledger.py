@@ -8,6 +8,7 @@ import labeldp.release.ledger as ledgers
 from labeldp import release, report
 from labeldp.cli._terminal import result
 from labeldp.errors import LedgerError
+from labeldp.release import tables
 
 
 def ledger(file: Path, *, json_: bool = False) -> None:
@@ -21,10 +22,14 @@ def ledger(file: Path, *, json_: bool = False) -> None:
     if own.is_file():
         file = own
     others = [path for path in release.ledgers_near(table) if path != file.resolve()] if file is own else []
-    if not file.is_file():
+    if not file.exists():
         raise LedgerError(
             f"expected a ledger, found no file {file}; look for TABLE.labeldp-ledger beside the released table"
         )
+    if file is table and (file.is_dir() or file.name.endswith(tuple(tables.TABLE_ENDINGS))):
+        near = ", ".join(map(str, release.ledgers_near(table)))
+        known = f"there are {near}" if near else "no label of it was released from here"
+        raise LedgerError(f"expected a ledger, or a table beside its ledger, found {table} without {own.name}; {known}")
     entries = ledgers.Ledger(file).entries()
     totals = ledgers.spent_by_data(entries)
     result(

@@ -8,6 +8,7 @@ import typer
 
 from labeldp import report
 from labeldp.cli._terminal import result
+from labeldp.errors import InputError
 from labeldp.release import folder
 
 
@@ -20,6 +21,9 @@ def verify(directory: Path, *, public_key: Path | None = None, long: bool = Fals
         long: Allow recomputations that take longer than ten seconds.
         json_: Print JSON; docs/guide/json.md lists the keys.
     """
+    if not directory.is_dir():
+        found = "a file" if directory.exists() else "nothing"
+        raise InputError(f"expected the folder of a release, found {found} at {directory}; check the path")
     verdict = folder.verify(directory, public_key=public_key, long=long)
     result(json_, lambda: report.verdict_json(verdict), lambda: report.verdict_text(verdict))
     if not verdict.holds:

@@ -27,7 +27,8 @@ from labeldp.release.tables._arrow_storage import plain_column
 from labeldp.release.tables._csv_types import ColumnType, read_as
 from labeldp.release.tables._idx import read_idx
 
-_ENDINGS = {
+#: The kinds of tables by the endings of their names.
+TABLE_ENDINGS = {
     ".csv": "csv",
     ".csv.gz": "csv",
     ".tsv": "csv",
@@ -273,12 +274,12 @@ def _but(schema: pa.Schema, label: str) -> list[tuple[str, pa.DataType]]:
 
 
 def _kind(file: Path) -> Literal["csv", "parquet", "idx"]:
-    for ending, kind in _ENDINGS.items():
+    for ending, kind in TABLE_ENDINGS.items():
         if file.name.lower().endswith(ending):
             return kind  # type: ignore[return-value]
     suffix = file.suffix.lower()
     how = next((how for endings, how in _SAVED_AS.items() if suffix in endings), "save it as CSV or Parquet")
-    raise TableError(f"expected a table whose name ends in {', '.join(_ENDINGS)}, found {file.name}; {how}")
+    raise TableError(f"expected a table whose name ends in {', '.join(TABLE_ENDINGS)}, found {file.name}; {how}")
 
 
 def _schema(root: Path, file: Path, kind: str, given: TableFile) -> pa.Schema:
