@@ -39,6 +39,8 @@ def names(tmp_path, monkeypatch):
     amounts = (features["age"] * 100 + chance.exponential(500, ROWS)).to_numpy()
     release = Curator(labels, space).randomize(RandomizedResponse(space, 1.0))
     release.save("shared", features, keep="all")
+    for month in ("january", "february"):
+        Curator(labels, space).randomize(RandomizedResponse(space, 1.0)).save(month, features, keep="all")
     costs = Curator(amounts, Interval(0, 20_000, 10), name="cost").randomize(epsilon=2.0)
     costs.save("costs", features, keep="all")
     digits = Classes(range(10))

@@ -1,5 +1,6 @@
 """``labeldp ledger``: all charges, their states, and totals."""
 
+import json
 import re
 
 
@@ -69,3 +70,31 @@ def test_no_label_is_in_a_ledger(release, table, tmp_path):
     """The bytes of the ledger hold no class and no label."""
     assert release(table, tmp_path / "one").code == 0
     assert b"zq-secret" not in (tmp_path / "t.csv.labeldp-ledger").read_bytes()
+
+
+def test_other_ledgers_of_a_table_are_named(release, run, table, tmp_path):
+    """Of a table, ledgers beside it are named, since charges in them count too; of a ledger, nothing but itself."""
+    assert release(table, tmp_path / "one", epsilon=0.5).code == 0
+    assert "Beside it" not in run("ledger", table).out
+    second = table.with_name("second.csv")
+    second.write_text(table.read_text(encoding="utf-8"), encoding="utf-8")
+    ledger = f"{second}.labeldp-ledger"
+    assert release(second, tmp_path / "two", epsilon=0.25, budget=2, ledger=ledger).code == 0
+    ran = run("ledger", table)
+    assert ledger in "".join(ran.out.split())
+    assert "Beside it" in ran.out
+    assert json.loads(run("ledger", table, "--json").out)["others"] == [ledger]
+    assert "Beside it" not in run("ledger", ledger).out
+
+
+def test_a_table_without_a_ledger_is_told_from_a_damaged_ledger(run, release, table, tmp_path):
+    """A table, or a folder of tables, that was never released is no ledger in pieces; ledgers nearby are named."""
+    for what in (table, tmp_path):
+        ran = run("ledger", what)
+        assert ran.code == 1
+        assert f"found {what} without" in ran.err
+        assert "database" not in ran.err
+    assert release(table, tmp_path / "one", ledger=tmp_path / "mine.labeldp-ledger").code == 0
+    assert str(tmp_path / "mine.labeldp-ledger") in run("ledger", table).err
+    (tmp_path / "torn.labeldp-ledger").write_text("torn")
+    assert "restore a backup" in run("ledger", tmp_path / "torn.labeldp-ledger").err

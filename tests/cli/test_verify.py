@@ -105,3 +105,12 @@ def test_a_key_that_is_none_is_refused_before_the_release(release, table, tmp_pa
     (tmp_path / "office").write_text("no key", encoding="utf-8")
     assert release(table, tmp_path / "out", sign=tmp_path / "office").code == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_what_is_no_folder_is_not_called_a_bad_release(run, tmp_path):
+    """A wrong path is named, with exit code 1 and without a verdict."""
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    for name, found in (("nowhere", "nothing"), ("table.csv", "a file")):
+        ran = run("verify", tmp_path / name)
+        assert (ran.code, ran.out) == (1, "")
+        assert f"found {found} at {tmp_path / name}" in ran.err

@@ -9,30 +9,31 @@ from labeldp import release, report
 from labeldp._checks import nearest
 from labeldp.cli._terminal import result
 from labeldp.errors import LedgerError
-
-#: Endings of tables that a user may name instead of their ledgers.
-_TABLES = frozenset({".csv", ".tsv", ".gz", ".parquet", ".pq"})
+from labeldp.release import tables
 
 
 def ledger(file: Path, *, json_: bool = False) -> None:
-    """Show all charges of a ledger, and the spent part of each budget.
+    """Show all charges of a ledger, and the spent part of each budget; of a table, name other ledgers that count too.
 
     Args:
         file (FILE): A table that was released, or its ledger, such as TABLE.labeldp-ledger beside it.
         json_: Print JSON; docs/guide/json.md lists the keys.
     """
-    beside = release.ledger_path(file)
-    if beside.is_file():
-        file = beside
-    if not file.is_file():
+    table, own = file, release.ledger_path(file)
+    if own.is_file():
+        file = own
+    others = [path for path in release.ledgers_near(table) if path != file.resolve()] if file is own else []
+    if not file.exists():
         near = [each.name for each in file.parent.iterdir() if each.is_file()] if file.parent.is_dir() else []
         hint = nearest(file.name, near) or "; look for TABLE.labeldp-ledger"
         raise LedgerError(f"expected a released table or its ledger, found no file {file}{hint}")
-    if file.suffix.lower() in _TABLES and not ledgers.is_ledger(file):
-        raise LedgerError(
-            f"expected a ledger, found none at {beside}: nothing was released from {file.name}, unless with another "
-            "--ledger; name that one"
-        )
+    is_table = file.is_dir() or file.name.lower().endswith(tuple(tables.TABLE_ENDINGS))
+    if file is table and is_table and not (file.is_file() and ledgers.is_ledger(file)):
+        beside = ", ".join(map(str, release.ledgers_near(table)))
+        nothing = f"nothing was released from {table.name}, unless with another --ledger; name that one"
+        raise LedgerError(f"expected a ledger, found none at {own}: {f'there are {beside}' if beside else nothing}")
     entries = ledgers.Ledger(file).entries()
     totals = ledgers.spent_by_data(entries)
-    result(json_, lambda: report.ledger_json(entries, totals), lambda: report.ledger_text(entries, totals))
+    result(
+        json_, lambda: report.ledger_json(entries, totals, others), lambda: report.ledger_text(entries, totals, others)
+    )

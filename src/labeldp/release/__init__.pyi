@@ -22,6 +22,7 @@ from ._table_check import TableCheck as TableCheck
 from ._table_check import check_table as check_table
 from ._table_job import TableRelease as TableRelease
 from ._table_job import ledger_path as ledger_path
+from ._table_job import ledgers_near as ledgers_near
 from ._table_job import kept_columns as kept_columns
 from ._table_release import release_table as release_table
 from ._total import CombinedGuarantee as CombinedGuarantee

@@ -172,7 +172,7 @@ class Answer:
             InputError: The answer is to another query.
         """
         if not isinstance(self.reading, Choices):
-            raise InputError(f"expected the answer to NoisyArgmax or NoisyTopK, found the answer to {self.query}")
+            raise self._refused("NoisyArgmax or NoisyTopK")
         points = self.space.points
         return [points[each] if np.ndim(each) == 0 else [points[code] for code in each] for each in self.value]
 
@@ -194,7 +194,7 @@ class Answer:
         """
         reading = self.reading
         if not isinstance(reading, Means):
-            raise InputError(f"expected the answer to NoisyMean, found the answer to {self.query}")
+            raise self._refused("NoisyMean")
         return np.asarray(np.clip(self.value, reading.low, reading.high))
 
     def shares(self) -> Shares:
@@ -217,7 +217,7 @@ class Answer:
         """
         reading, rows = self.reading, self._cell_rows
         if not isinstance(reading, Counts):
-            raise InputError(f"expected the answer to NoisyHistogram, found the answer to {self.query}")
+            raise self._refused("NoisyHistogram")
         if rows is None:
             raise InputError(
                 "expected a certificate that lists the rows of at most 65,536 cells, found one that does not; divide "
@@ -249,8 +249,14 @@ class Answer:
             1.0
         """
         if not isinstance(self.reading, Counts):
-            raise InputError(f"expected the answer to NoisyHistogram, found the answer to {self.query}")
+            raise self._refused("NoisyHistogram")
         return distributions_of(self.value)
+
+    def _refused(self, wanted: str) -> InputError:
+        """The error for a form that this answer does not have, with those that it has."""
+        forms = {Choices: "points()", Means: "means()", Counts: "distributions() or shares()"}
+        form = next((name for kind, name in forms.items() if isinstance(self.reading, kind)), "value")
+        return InputError(f"expected the answer to {wanted}, found the answer to {self.query}; use {form}")
 
     def save(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from labeldp._shapes import Int
 from labeldp.errors import InputError, RowsError
 from labeldp.mechanisms.randomizers import mean_expectation
 from labeldp.privacy.accounting import RowRanges
-from labeldp.privacy.channels import law_of, row_arrays
+from labeldp.privacy.channels import concatenated_channel, law_of
 from labeldp.release._answer import Answer
 from labeldp.release._release import Release
 from labeldp.release._row_identity import concatenated_identity
@@ -25,7 +24,8 @@ def concatenate(parts: Iterable[tuple[object, Release]], answers: Sequence[Answe
     """Concatenate releases of different rows of one curator into one release with one certificate.
 
     Each label is drawn once, so the total cost is that of the most expensive stage, not the sum, even if the channel of
-    a later stage was computed from earlier releases.
+    a later stage was computed from earlier releases. ``Release.concat`` is for releases of several curators or tables,
+    whose epsilons add up.
 
     Args:
         parts: The rows and the release of each stage: the ``rows`` of the request to the curator, and its release.
@@ -76,15 +76,10 @@ def concatenate(parts: Iterable[tuple[object, Release]], answers: Sequence[Answe
     if np.unique(places).size != count:
         raise RowsError(f"expected each of the rows 0 to {count - 1} in one part, found rows in several parts")
     order = np.argsort(places)
-    channel = stages[-1].release.channel
-    arrays: dict[str, Any] = {
-        name: np.concatenate([row_arrays(stage.release.channel)[name] for stage in stages])[order]
-        for name in row_arrays(channel)
-    }
+    channel = concatenated_channel([(stage.release.channel, len(stage.rows)) for stage in stages]).take(order)
     codes = np.concatenate([stage.release.codes for stage in stages])[order]
-    whole = dataclasses.replace(channel, **arrays)
     identity = concatenated_identity([stage.release.identity for stage in stages], order)
-    return Release(codes, whole, stages[0].release.space, _certificate(stages, answers), identity)
+    return Release(codes, channel, stages[0].release.space, _certificate(stages, answers), identity)
 
 
 @dataclass(frozen=True, eq=False)

@@ -100,7 +100,10 @@ class Curator:
         identity: object = None,
     ) -> None:
         if not isinstance(space, LabelSpace):
-            raise LabelError(f"expected a declared label space, found {type(space).__name__}; write Classes([...])")
+            raise LabelError(
+                f"expected a declared label space, found {type(space).__name__}; write Classes([...]) for classes, or "
+                "Interval(low, high, step) for numbers"
+            )
         codes, rows = space.encode(labels), labels_identity(labels, identity)
         if codes.size == 0:
             raise InputError("expected at least one label, found none")
@@ -309,7 +312,10 @@ class Curator:
     def _randomize(self, randomizer: Randomizer, rows: object = None, words: Words | None = None) -> Any:
         """``randomize`` into any sink, with a source of random words; with a test source, a release is not private."""
         if not isinstance(randomizer, Randomizer):
-            raise InputError(f"expected a randomizer such as RandomizedResponse, found {type(randomizer).__name__}")
+            raise InputError(
+                f"expected a randomizer such as RandomizedResponse, found {type(randomizer).__name__}; pass an epsilon "
+                "by its name: randomize(epsilon=1.0)"
+            )
         self._check_space(randomizer, "randomizer")
         places = self._places(rows)
         channels = self._source.channels(randomizer, places)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,12 +16,13 @@ from labeldp._html import facts_html
 from labeldp._shapes import Float
 from labeldp.errors import InputError, NotTrueLabelsError, RowsError
 from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
-from labeldp.privacy.channels import Channel, ClassChannel, ResponseChannel, row_arrays
-from labeldp.release._row_identity import RowIdentity, check_same_rows, identity_of
+from labeldp.privacy.channels import Channel, ClassChannel, ResponseChannel, concatenated_channel, row_arrays
+from labeldp.release._row_identity import RowIdentity, check_same_rows, concatenated_identity, identity_of
 from labeldp.release._row_index import row_numbers
 from labeldp.release.folder import (
     Certificate,
     check_beside,
+    concatenated,
     declared_public,
     digest,
     to_columns,
@@ -51,6 +52,16 @@ class ReleasedLabel:
 
 
 _LABEL = ReleasedLabel()
+_CONCATENATE = (np.concatenate, np.append, np.hstack, np.vstack, np.stack, np.column_stack)
+
+
+def _opaque(values: Any) -> Any:
+    """Arguments of a function with an array of opaque labels for each release."""
+    if isinstance(values, dict):
+        return {name: _opaque(value) for name, value in values.items()}
+    if isinstance(values, list | tuple):
+        return type(values)(map(_opaque, values))
+    return np.asarray(values) if isinstance(values, Release) else values
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,6 +112,73 @@ class Release:
         """
         channel = ResponseChannel.nearly_certain(space.size)
         return cls(space.encode(labels), channel, space, None, identity_of(labels))
+
+    @classmethod
+    def concat(cls, parts: Iterable[Release], *, other_people: str = "") -> Release:
+        """Concatenate rows of several releases, such as months or sites, into one release to learn from.
+
+        Each row keeps its own channel, so that learners and metrics account for the noise that it has. The features go
+        in the same order. ``concatenate`` is for releases of one curator's rows, such as stages: these are different
+        rows, cost the largest epsilon, and can be saved as one.
+
+        Args:
+            parts: Releases of one label with the same classes, or slices of them; or labels declared public.
+            other_people: Your reason to know that nobody has rows in two of the releases, such as "other hospitals".
+                Only you can know it; it stands among the assumptions.
+
+        Returns:
+            A release of all rows, in order. It cannot be saved: share and verify the parts.
+
+        Guarantee:
+            ``guarantee`` holds for somebody who is in all of the releases: the epsilons and deltas of all charges add
+            up. Whoever is in one of them alone has that one's guarantee. With ``other_people`` the largest counts, if
+            units are single rows; for units of several rows all charges add up. Slices of one release are one charge.
+
+        Raises:
+            InputError: The releases differ in label, label space, unit or form; rows of several releases have
+                candidates; public labels are among released ones; or a release is passed twice.
+
+        References:
+            Dwork and Roth 2014, theorem 3.16, for sums; McSherry 2009, theorem 4, for disjoint rows.
+
+        Example:
+            >>> from labeldp import Classes, Curator, Release
+            >>> space = Classes(["no", "yes"])
+            >>> january = Curator(["yes", "no", "yes"], space, name="clicked").randomize(epsilon=1.0)
+            >>> february = Curator(["no", "no"], space, name="clicked").randomize(epsilon=0.5)
+            >>> both = Release.concat([january, february])
+            >>> len(both), both.guarantee.epsilon
+            (5, 1.5)
+            >>> Release.concat([january, february], other_people="new customers").guarantee.epsilon
+            1.0
+        """
+        releases = list(parts)
+        if not releases:
+            raise InputError("expected at least one release, found none")
+        spaces = [release.space for release in releases]
+        if any(space != spaces[0] for space in spaces):
+            raise InputError(
+                "expected releases with the same classes in one order, or the same range, found several label spaces; "
+                "learn from each alone"
+            )
+        certified = [release.certificate for release in releases if release.certificate is not None]
+        if certified and len(certified) < len(releases):
+            raise InputError("expected releases alone or public labels alone, found both; learn from each alone")
+        certificate = concatenated(certified, other_people) if certified else None
+        if certificate is not None and not certificate.concatenated:  # slices of one release
+            certificate = certificate.of_rows(certificate.rows, certificate.parent or releases[0].hash)
+        channel = concatenated_channel([(release.channel, len(release)) for release in releases])
+        codes = np.concatenate([release.codes for release in releases])
+        identity = concatenated_identity([release.identity for release in releases], np.arange(len(codes)))
+        return cls(codes, channel, spaces[0], certificate, identity)
+
+    def __array_function__(self, function: Any, _: object, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Refuse to be concatenated by NumPy, which drops channels; other functions find opaque labels."""
+        if function in _CONCATENATE:
+            raise InputError(
+                f"expected Release.concat([...]) for releases, found numpy.{function.__name__}, which drops channels"
+            )
+        return function(*_opaque(args), **_opaque(kwargs))
 
     @property
     def is_public(self) -> bool:
@@ -200,8 +278,9 @@ class Release:
         if isinstance(self.channel, ClassChannel):
             return self.channel
         raise InputError(
-            "expected released classes, or sets of classes, found released numbers; use a learner or a metric of "
-            "numbers, such as ReleasedLabelRegressor or mean_squared_error (labeldp learn --model auto)"
+            "expected released classes, or sets of classes, found released numbers; use release.numbers(), or a "
+            "learner or a metric of numbers, such as ReleasedLabelRegressor or mean_squared_error (labeldp learn "
+            "--model auto)"
         )
 
     def numbers(self, power: int = 1) -> Float[np.ndarray, "n"]:
@@ -296,6 +375,8 @@ class Release:
             OutputError: The folder exists.
         """
         certificate = self._certified()
+        if certificate.concatenated:
+            raise InputError("expected one release to save, found rows of several; save, share and verify each of them")
         if certificate.features is not None:
             raise InputError(
                 "expected labels that were released alone, found labels of rows with resampled features; save the rows "

@@ -258,7 +258,7 @@ class TableJob:
     def earlier(self, data: PublicData) -> list[Earlier]:
         """Earlier charges of what may be rows of the table, in all ledgers beside it; nothing is settled or charged."""
         known: dict[Entry, Match | None] = {}
-        for path in filter(is_ledger, _ledgers_near(self.table.path.resolve())):
+        for path in filter(is_ledger, ledgers_near(self.table.path)):
             known |= Ledger(path).matches(data)
         return with_the_same_data(known)
 
@@ -379,7 +379,7 @@ class TableJob:
         """
         own = ledger_path(self.table.path, self.spending.ledger)
         known: dict[Path, dict[Entry, Match | None]] = {}
-        for path in _ledgers_near(self.table.path.resolve()):
+        for path in ledgers_near(self.table.path):
             beside = Ledger(path)
             with suppress(*([] if path == own else [LedgerError])):  # then charges that are in doubt count
                 beside.settle()
@@ -459,8 +459,9 @@ def _alone_in(folder: Path) -> Iterator[None]:
             lock.release()
 
 
-def _ledgers_near(table: Path) -> list[Path]:
+def ledgers_near(table: Path) -> list[Path]:
     """The ledgers beside a table, inside it if it is a folder, and those of folders in which it is a part."""
+    table = table.resolve()
     near = {*table.parent.iterdir(), *(ledger_path(folder) for folder in table.parents if folder.name)}
     if table.is_dir():
         near |= set(table.rglob(f"*{_ENDING}"))

@@ -115,8 +115,10 @@ def account_json(combined: Sequence[CombinedGuarantee]) -> list[dict[str, Any]]:
     ]
 
 
-def ledger_json(entries: Sequence[Entry], totals: Iterable[tuple[str, float, float, Budget]]) -> dict[str, Any]:
-    """All charges of a ledger, and the spent part of the budget for each label."""
+def ledger_json(
+    entries: Sequence[Entry], totals: Iterable[tuple[str, float, float, Budget]], others: Sequence[Path] = ()
+) -> dict[str, Any]:
+    """All charges of a ledger, the spent part of the budget for each label, and other ledgers beside the table."""
     return {
         "charges": [
             {
@@ -135,6 +137,7 @@ def ledger_json(entries: Sequence[Entry], totals: Iterable[tuple[str, float, flo
             {"label": label, "epsilon": epsilon, "delta": delta, "budget": plain(budget)}
             for label, epsilon, delta, budget in totals
         ],
+        "others": [str(path) for path in others],
     }
 
 

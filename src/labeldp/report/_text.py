@@ -6,6 +6,7 @@ import math
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -230,8 +231,10 @@ def _size(space: LabelSpace) -> str:
     return f"{space.size:,} {'grid points' if isinstance(space, Interval) else 'classes'}"
 
 
-def ledger_text(entries: Sequence[Entry], totals: Iterable[tuple[str, float, float, Budget]]) -> Parts:
-    """All charges, and the spent part of the budget for each label of each data set."""
+def ledger_text(
+    entries: Sequence[Entry], totals: Iterable[tuple[str, float, float, Budget]], others: Sequence[Path] = ()
+) -> Parts:
+    """All charges, the spent part of the budget for each label of each data set, and other ledgers beside the table."""
     charges = titled_table(
         "charges", ["time (UTC)", "label", "mechanism", "epsilon", "delta", "unit", "rows", "state", "output"]
     )
@@ -260,8 +263,9 @@ def ledger_text(entries: Sequence[Entry], totals: Iterable[tuple[str, float, flo
     )
     assumed = _assumed(entry.guarantee for entry in entries if entry.state != "void")
     declared = dict.fromkeys(entry.other_people for entry in entries if entry.other_people)
-    others = [f"Declared: rows of other people than those charged before ({reason})." for reason in declared]
-    return [charges, Text(), spent, Text(), *map(sentence, (*assumed, *others)), states]
+    reasons = [f"Declared: rows of other people than those charged before ({reason})." for reason in declared]
+    beside = [f"Beside it, counted where rows are the same: {', '.join(map(str, others))}."] if others else []
+    return [charges, Text(), spent, Text(), *map(sentence, (*assumed, *reasons, *beside)), states]
 
 
 def _assumed(guarantees: Iterable[Guarantee]) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse, release_table
 from labeldp.errors import BudgetError, LabelError
 from labeldp.release import _table_job as module
+from labeldp.release.ledger._same_data import _most_of_a_unit
 
 SPACE = Classes(["a", "b"])
 TABLE = pa.table({"id": range(100, 220, 3), "age": [i * i % 97 for i in range(40)], "y": ["a", "b"] * 20})
@@ -191,3 +192,14 @@ def test_numpy_budgets_are_numbers():
     curator = Curator(["a", "b"], SPACE, budget=np.float64(2))
     curator.randomize(RandomizedResponse(SPACE, 1.0))
     assert curator.spent == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_most_earlier_rows_of_a_unit_are_counted(seed):
+    """They are those that a loop over units finds, with equal rows of several units, earlier copies and others."""
+    chance = np.random.default_rng(seed)
+    rows, known = chance.integers(0, 30, 40).astype(np.uint64), chance.integers(0, 30, chance.integers(0, 60))
+    units = chance.integers(0, 7, 40).astype(np.uint64)
+    found = [sum(int((known == row).sum()) for row in {*rows[units == unit].tolist()}) for unit in range(7)]
+    shared = np.isin(rows, known)
+    assert _most_of_a_unit(units[shared], rows[shared], known.astype(np.uint64)) == max(found)

@@ -17,7 +17,7 @@ from labeldp.learning.stages._priors import Prior, PriorResult, declared_probabi
 from labeldp.mechanisms.randomizers import Randomizer
 from labeldp.privacy import ClassProbabilities, LabelSpace, rest_of
 from labeldp.privacy.accounting import RowRanges
-from labeldp.privacy.channels import law_of, row_arrays
+from labeldp.privacy.channels import concatenated_channel, law_of
 from labeldp.release import Answer, Curator, Release, concatenate, concatenated_identity
 
 _GOES_ON = (
@@ -191,15 +191,12 @@ def _resting_on(release: Release, assumptions: tuple[str, ...]) -> Release:
 
 def _concatenated(releases: list[Release], order: Int[np.ndarray, "m"]) -> Release:
     """Releases of some stages, concatenated and reordered, with all their charges; for learning."""
-    channel, certificate = releases[0].channel, releases[0].certificate
+    certificate = releases[0].certificate
     if certificate is None:
         raise ValueError("expected releases that were charged for")
-    arrays: dict[str, Any] = {
-        name: np.concatenate([row_arrays(release.channel)[name] for release in releases])[order]
-        for name in row_arrays(channel)
-    }
+    channel = concatenated_channel([(release.channel, len(release)) for release in releases]).take(order)
     draws = tuple(draw for release in releases if release.certificate for draw in release.certificate.draws)
     codes = np.concatenate([release.codes for release in releases])[order]
     whole = dataclasses.replace(certificate, rows=len(codes), draws=draws)
     identity = concatenated_identity([release.identity for release in releases], order)
-    return Release(codes, dataclasses.replace(channel, **arrays), releases[0].space, whole, identity)
+    return Release(codes, channel, releases[0].space, whole, identity)

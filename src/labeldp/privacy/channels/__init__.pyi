@@ -32,6 +32,7 @@ from ._grid_laws import laplace_channel as laplace_channel
 from ._grid_laws import one_bit_channel as one_bit_channel
 from ._grid_laws import piecewise_channel as piecewise_channel
 from ._grid_laws import window_width as window_width
+from ._grouped import concatenated_channel as concatenated_channel
 from ._grouped import GroupedChannel as GroupedChannel
 from ._grouped import GroupedNumberChannel as GroupedNumberChannel
 from ._projective import ProjectiveChannel as ProjectiveChannel

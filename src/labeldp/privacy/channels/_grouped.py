@@ -1,17 +1,19 @@
-"""Channels that differ between groups of rows, for privacy units of several rows."""
+"""Channels that differ between groups of rows: for privacy units of several rows, and rows of several releases."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from labeldp._shapes import Bool, Float, Int, UInt64
+from labeldp.errors import InputError
 from labeldp.privacy._rounding import power_above
 from labeldp.privacy.channels._channel import (
     Channel,
@@ -65,8 +67,10 @@ class _Grouped(Channel):
 
     @property
     def detail(self) -> str:
-        """How epsilon is divided."""
+        """How epsilon is divided over units, or that single rows have several channels."""
         least, most = min(self.repeats), max(self.repeats)
+        if most == 1:
+            return f"{len(self.channels)} channels of single rows"
         return f"epsilon divided by a unit's {most if least == most else f'{least} to {most}'} rows"
 
     @cached_property
@@ -211,3 +215,64 @@ class GroupedNumberChannel(_Grouped, NumberChannel):
     def squares(self, released: object) -> Float[np.ndarray, "n"]:
         """For each row, from its group."""
         return self._by_group(lambda channel, labels: channel.squares(labels), released)
+
+
+def concatenated_channel(parts: Sequence[tuple[Channel, int]]) -> Channel:
+    """The channel of the rows of several channels, one after another, each row with its own distribution.
+
+    Args:
+        parts: The channels, and the number of rows of each.
+
+    Raises:
+        InputError: No channel can hold these rows: their classes or forms differ, or their distributions do and depend
+            on more than a group of rows, as those of candidates.
+    """
+    channels = [channel for channel, _ in parts]
+    laws = [_fields(channel) for channel in channels]
+    if all(law == laws[0] for law in laws):
+        arrays: dict[str, Any] = {
+            name: np.concatenate([row_arrays(channel)[name] for channel in channels])
+            for name in row_arrays(channels[0])
+        }
+        return dataclasses.replace(channels[0], **arrays) if arrays else channels[0]
+    first = channels[0]
+    if any((each.classes, each.bits, each.form) != (first.classes, first.bits, first.form) for each in channels):
+        raise InputError(
+            "expected released labels of one form, found several, such as classes and sets of classes; release all "
+            "parts by one mechanism, or learn from each alone"
+        )
+    known: dict[object, tuple[int, Channel, int]] = {}
+    numbers = []
+    for channel, rows in parts:
+        units, groups = _groups_of(channel, rows)
+        of_part = [known.setdefault((_fields(each), m), (len(known), each, m))[0] for each, m in units]
+        numbers.append(np.array(of_part, dtype=np.int32)[groups])
+    _, members, repeats = zip(*known.values(), strict=True)
+    kind = GroupedNumberChannel if isinstance(first, NumberChannel) else GroupedChannel
+    return kind(first.classes, members, repeats, np.concatenate(numbers), bits=first.bits)
+
+
+def _fields(channel: Channel) -> tuple[object, ...]:
+    """The kind and the integers of a channel, without its arrays by row."""
+    values = [getattr(channel, field.name) for field in dataclasses.fields(channel)]
+    plain = [_nested(value) for value in values if not isinstance(value, np.ndarray)]
+    return type(channel), *plain
+
+
+def _nested(value: Any) -> object:
+    """A value of a field, with channels as their fields."""
+    if isinstance(value, tuple):
+        return tuple(map(_nested, value))
+    return _fields(value) if isinstance(value, Channel) else value
+
+
+def _groups_of(channel: Channel, rows: int) -> tuple[tuple[tuple[Any, int], ...], Int[np.ndarray, "n"]]:
+    """The channels of single rows of a channel, with the rows of a unit in each, and the group of each row."""
+    if isinstance(channel, _Grouped):
+        return channel.units, channel.groups
+    if row_arrays(channel) or (isinstance(channel, NumberChannel) and channel.bins is not None):
+        raise InputError(
+            f"expected releases whose rows have one of a few channels, found several of kind {channel.kind!r}, which "
+            "differ by more; learn from each alone"
+        )
+    return ((channel, 1),), np.zeros(rows, dtype=np.int32)

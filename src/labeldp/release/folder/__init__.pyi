@@ -7,6 +7,7 @@ from ._certificate import Draw as Draw
 from ._certificate import FEATURES_REDRAWN as FEATURES_REDRAWN
 from ._certificate import File as File
 from ._certificate import IN_STAGES as IN_STAGES
+from ._concatenated import concatenated as concatenated
 from ._columns import CODES as CODES
 from ._columns import column_name as column_name
 from ._columns import column_types as column_types

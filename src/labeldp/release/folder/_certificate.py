@@ -41,6 +41,9 @@ IN_STAGES = "which rows are of which stage does not depend on labels, but throug
 #: Beginning of the declaration that a prior was computed from another release of these rows.
 RESTS_ON = "the prior was computed from"
 
+#: Between the names of releases whose rows were concatenated.
+AND = "+"
+
 _ADDS_UP = (
     " This is what it adds to an earlier release, which its prior was computed from: in rows that they share, what "
     "both cost adds up."
@@ -165,6 +168,11 @@ class Certificate:
         return not CHANNELS.known(self.law.get("kind"))
 
     @property
+    def concatenated(self) -> bool:
+        """True for rows of several releases, which have no law in common: they are for learning, not for a folder."""
+        return AND in self.release
+
+    @property
     def unknown(self) -> tuple[str, ...]:
         """Facts that this certificate cannot show."""
         return UNKNOWN if self.features is None else (*UNKNOWN, *_UNKNOWN_OF_FEATURES)
@@ -217,7 +225,10 @@ class Certificate:
         """True if both are of the same release, whole or in part, unless they are parts with different files.
 
         Of two parts without files, such as slices in memory, the certificates do not show whether they overlap.
+        Concatenated releases share rows with each of their parts.
         """
+        if self.concatenated or other.concatenated:
+            return not set(self.release.split(AND)).isdisjoint(other.release.split(AND))
         if (self.release, self.draws) != (other.release, other.draws):
             return False
         parts_on_disk = bool(self.parent and other.parent and self.files and other.files)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from labeldp._shapes import Bool, Int, UInt64
 from labeldp.privacy.accounting import RowRanges
@@ -100,7 +102,7 @@ class KeyedData:
             for sketch in found.views
         )
         rows = None if found.rows is None else keyed(found.rows, key)
-        return cls(rows, None if data.units is None else np.unique(keyed(data.units, key)), views)
+        return cls(rows, None if data.units is None else _in_order(keyed(data.units, key)), views)
 
     def blobs(self) -> dict[str, bytes]:
         """The hashes as bytes, by name."""
@@ -174,16 +176,17 @@ class Recognizer:
         if self._rows is None or known.rows is None:
             same = anybody or self._is_marked_like(entry) or self._looks_alike(known, None, None)
             return Match(ANY_ROWS, certain=False, labels_of_a_unit=None) if same else None
-        shared, left = np.isin(self._rows, known.rows), ~np.isin(known.rows, self._rows)
+        shared, left = _are_among(self._rows, known.rows), ~_are_among(known.rows, self._rows)
         missing = int(left.sum())
-        most = None if self._units is None else min(entry.rows.stop, self._most_of_a_unit(known.rows) + missing)
+        found = None if self._units is None else _most_of_a_unit(self._units[shared], self._rows[shared], known.rows)
+        most = None if found is None else min(entry.rows.stop, found + missing)
         if anybody:
             again = _equal(self._rows, known.rows)
             return Match(entry.rows if again else ANY_ROWS, certain=again, labels_of_a_unit=most)
         if missing and (self._is_marked_like(entry) or self._looks_alike(known, ~shared, left)):
             return Match(ANY_ROWS, certain=False, labels_of_a_unit=most)
         if self._units is not None and known.units is not None:  # whatever the columns are called
-            shared |= np.isin(self._units, known.units)
+            shared |= _are_among(self._units, known.units)
         places = RowRanges.of(np.flatnonzero(shared))
         return Match(places, certain=True, labels_of_a_unit=most) if places.ranges else None
 
@@ -202,25 +205,34 @@ class Recognizer:
             hashes, mine = sketch.hashes[some], keyed(sketch.hashes[some], self._key)
             for view in known.views:
                 theirs = view.hashes if left is None else view.hashes[left[view.places]]
-                common = int(np.isin(mine, theirs).sum())
+                common = int(_are_among(mine, theirs).sum())
                 of_mine = float((hashes <= view.limit).sum())
                 of_theirs = theirs.size * min(1.0, (_limit(sketch.hashes) + 1) / (view.limit + 1))
                 if any(_is_much(common, each, view.alike) for each in (of_mine, of_theirs)):
                     return True
         return False
 
-    def _most_of_a_unit(self, known: np.ndarray) -> int:
-        """The most earlier rows that one unit of the request may have, of those that are found in it.
 
-        Rows of two units may have the same hash, if one has the values of the other in other columns: then such earlier
-        rows count for both.
-        """
-        assert self._rows is not None and self._units is not None  # noqa: S101, PT018 (the caller looked)
-        pairs = np.unique(np.stack([self._units, self._rows]), axis=1)
-        known = np.sort(known)
-        times = np.searchsorted(known, pairs[1], "right") - np.searchsorted(known, pairs[1], "left")
-        _, unit = np.unique(pairs[0], return_inverse=True)
-        return int(np.bincount(unit, times).max())
+def _most_of_a_unit(
+    units: UInt64[np.ndarray, "n"], rows: UInt64[np.ndarray, "n"], known: UInt64[np.ndarray, "m"]
+) -> int:
+    """The most earlier rows that one unit of the request may have, of those that are found in it.
+
+    Rows of two units may have the same hash, if one has the values of the other in other columns: then such earlier
+    rows count for both.
+
+    Args:
+        units: The unit of each row of the request that is among the earlier ones.
+        rows: The hash of each.
+        known: The hashes of the earlier rows.
+    """
+    order = np.lexsort((units, rows))
+    units, rows, known = units[order], rows[order], np.sort(known)  # in order, each search is near the one before
+    first = np.concatenate([rows[:1] == rows[:1], (rows[1:] != rows[:-1]) | (units[1:] != units[:-1])])
+    units, rows = units[first], rows[first]
+    times = np.searchsorted(known, rows, "right") - np.searchsorted(known, rows, "left")
+    _, unit = np.unique(units, return_inverse=True)
+    return int(np.bincount(unit, times).max(initial=0))
 
 
 def _is_much(common: int, comparable: float, alike: float) -> bool:
@@ -229,6 +241,17 @@ def _is_much(common: int, comparable: float, alike: float) -> bool:
     return common > 0 and (
         common >= comparable * min(max(_SHARE, 2 * alike), 0.9) or common > 1 + by_chance + 4 * math.sqrt(by_chance)
     )
+
+
+def _are_among(some: UInt64[np.ndarray, "n"], others: UInt64[np.ndarray, "m"]) -> Bool[np.ndarray, "n"]:
+    """Mask of the hashes that are among the others, by a hash table: to sort millions takes several times as long."""
+    return np.array(pc.is_in(pa.array(some), value_set=pa.array(others)))
+
+
+def _in_order(hashes: UInt64[np.ndarray, "n"]) -> UInt64[np.ndarray, "m"]:
+    """The different hashes, ascending, by sorting: NumPy's ``unique`` fills a hash table, which takes longer."""
+    ordered = np.sort(hashes)
+    return np.asarray(ordered[np.concatenate([ordered[:1] == ordered[:1], ordered[1:] != ordered[:-1]])])
 
 
 def _equal(some: np.ndarray, others: np.ndarray) -> bool:

@@ -20,6 +20,7 @@ from ._repeats import RepeatFinder as RepeatFinder
 from ._repeats import copies as copies
 from ._repeats import tells_people_apart as tells_people_apart
 from ._tables import Table as Table
+from ._tables import TABLE_ENDINGS as TABLE_ENDINGS
 from ._tables import TableFile as TableFile
 from ._tables import prefetch as prefetch
 from ._tables import equal_batches as equal_batches

@@ -168,6 +168,12 @@ def _canonical(text: str) -> str:
         return text
 
 
+def _different(values: Int[np.ndarray, "n"]) -> int:
+    """The number of different values, by sorting, which is several times as fast as NumPy's hash table of numbers."""
+    ordered = np.sort(values)
+    return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + min(1, ordered.size)
+
+
 def _column_notes(table: Table, space: LabelSpace, kept: list[str]) -> Iterator[str]:
     """Notes on kept columns that equal or determine the label in the first rows of the table."""
     for batch in table.batches([table.label, *kept], _HEAD):
@@ -178,8 +184,7 @@ def _column_notes(table: Table, space: LabelSpace, kept: list[str]) -> Iterator[
             except pa.ArrowNotImplementedError:  # lists and the like
                 continue
             groups = np.asarray(values.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64) + 1
-            different = np.unique(groups).size
-            pairs = np.unique(groups * space.size + codes).size
-            if pairs == different and 1 < different <= _FEW_VALUES * codes.size:
+            different = _different(groups)
+            if 1 < different <= _FEW_VALUES * codes.size and _different(groups * space.size + codes) == different:
                 yield f"the kept column {name!r} equals or determines the label: drop it, or it discloses labels"
         return

@@ -14,6 +14,8 @@ from labeldp.release.tables._fingerprint_kernels import MISSING
 
 #: Rows in which repeats are counted.
 _MOST_ROWS = 1 << 20
+#: About as many rows are compared with each other.
+_MOST_COMPARED = 1 << 18
 _FEWEST_VALUES = 12
 _ROWS_PER_VALUE = 500
 #: Words in the names of columns that tell people apart.
@@ -69,9 +71,9 @@ class RepeatFinder:
 def copies(rows: UInt64[np.ndarray, "n"]) -> tuple[int, int]:
     """The number of rows that are copies of an earlier row, and the most equal rows.
 
-    Of more than a million rows those with the smallest hashes stand for all: equal rows are all among them, or none.
+    Of many rows those with the smallest hashes stand for all: equal rows are all among them, or none.
     """
-    share = min(1.0, _MOST_ROWS / max(1, rows.size))
+    share = min(1.0, _MOST_COMPARED / max(1, rows.size))
     looked_at = np.sort(rows if share == 1.0 else rows[rows < np.uint64(share * (1 << 64))])
     starts = np.flatnonzero(np.r_[True, looked_at[1:] != looked_at[:-1]])
     return round((looked_at.size - starts.size) / share), int(np.diff(np.r_[starts, looked_at.size]).max())

@@ -27,7 +27,8 @@ from labeldp.release.tables._arrow_storage import plain_column
 from labeldp.release.tables._csv_types import ColumnType, read_as
 from labeldp.release.tables._idx import read_idx
 
-_ENDINGS = {
+#: The kinds of tables by the endings of their names.
+TABLE_ENDINGS = {
     ".csv": "csv",
     ".csv.gz": "csv",
     ".tsv": "csv",
@@ -298,7 +299,7 @@ def _but(schema: pa.Schema, label: str) -> list[tuple[str, pa.DataType]]:
 
 
 def _kind(file: Path) -> Literal["csv", "parquet", "idx"]:
-    for ending, kind in _ENDINGS.items():
+    for ending, kind in TABLE_ENDINGS.items():
         if file.name.lower().endswith(ending):
             return kind  # type: ignore[return-value]
     suffix = file.suffix.lower()

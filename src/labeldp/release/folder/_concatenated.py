@@ -1,0 +1,75 @@
+"""The certificate of rows of several releases: every charge, added up."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from itertools import combinations
+
+from labeldp.errors import InputError
+from labeldp.mechanisms.randomizers import mean_expectation
+from labeldp.privacy.accounting import RowRanges
+from labeldp.release.folder._certificate import AND, Certificate, Draw
+
+_ANY_ROWS = RowRanges.all(1 << 62)
+_SEVERAL = "the rows are of several releases, of which each can be verified alone"
+_OTHERS = "the rows of each of these releases are other people's"
+
+
+def concatenated(parts: Sequence[Certificate], other_people: str = "") -> Certificate:
+    """The certificate of rows of several releases, with the charges of all of them; of parts of one, that one's own.
+
+    Row numbers of different releases do not mean the same rows, so anybody may be in all of them: each charge counts
+    for all rows, and epsilons add up. If the rows are declared to be other people's, each release has rows of its own,
+    and the largest epsilon counts; not with units of several rows, whose charges always add up. Parts of one release
+    count once.
+
+    Args:
+        parts: The certificates, one for each part.
+        other_people: The reason why nobody has rows in two of the releases; empty without such a declaration.
+
+    Raises:
+        InputError: The parts are about several labels, label spaces or units; or a whole release is among them twice.
+    """
+    first, releases = parts[0], {part.release: part for part in parts}
+    about = (first.label, first.space, first.guarantee.unit)
+    if any((part.label, part.space, part.guarantee.unit) != about for part in parts):
+        raise InputError(
+            "expected releases of one label, with the same classes in one order or the same range, and one privacy "
+            "unit, found several; learn from each alone"
+        )
+    if any(part.features is not None for part in parts):
+        raise InputError("expected releases with public features, found one with resampled features")
+    if any(part.may_share_rows(other) and not (part.parent and other.parent) for part, other in combinations(parts, 2)):
+        raise InputError("expected each release once, found one twice; pass it once")
+    rows = sum(part.rows for part in parts)
+    if len(releases) == 1:
+        return dataclasses.replace(first, rows=rows)
+    start, draws = 0, list[Draw]()
+    for part in releases.values():
+        stop = start + max(draw.rows.stop for draw in part.draws)
+        draws += [
+            dataclasses.replace(draw, rows=_moved(draw.rows, start) if other_people else _ANY_ROWS)
+            for draw in part.draws
+        ]
+        start = stop
+    draws.sort(key=lambda draw: draw.guarantee.trust == "local")  # the first says who saw true labels
+    assumed = [each for part in parts for each in part.assumptions]
+    declared = [_SEVERAL, *([f"{_OTHERS}: {other_people}"] if other_people else [])]
+    return dataclasses.replace(
+        first,
+        release=AND.join(releases),
+        rows=rows,
+        draws=tuple(draws),
+        expects=mean_expectation([(part.rows, part.expects) for part in parts]),
+        columns=(),
+        files=(),
+        assumptions=tuple(dict.fromkeys([*assumed, *declared])),
+        private=all(part.private for part in parts),
+        parent=None,
+    )
+
+
+def _moved(rows: RowRanges, by: int) -> RowRanges:
+    """Rows at places further on."""
+    return RowRanges(tuple((start + by, stop + by) for start, stop in rows.ranges))

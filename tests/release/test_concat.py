@@ -1,0 +1,188 @@
+"""Rows of several releases as one: each keeps its channel, and the epsilons of those who are in several add up."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from labeldp import (
+    Classes,
+    Curator,
+    Interval,
+    LaplaceResponse,
+    OneBitResponse,
+    PriorResponse,
+    RandomizedResponse,
+    Release,
+    SubsetResponse,
+)
+from labeldp.errors import InputError
+from labeldp.learning.sklearn import SoftmaxRegression
+from labeldp.privacy.channels import GroupedChannel
+from labeldp.release.folder import Certificate
+
+SPACE = Classes(["a", "b", "c", "d"])
+GRID = Interval(0, 100, 1)
+
+
+def part(randomizer, rows=60, name="y", **curator):
+    """A release of a table of its own."""
+    labels = np.resize(np.array(SPACE.points), rows) if randomizer.space == SPACE else np.arange(rows) % 100.0
+    return Curator(labels, randomizer.space, name=name, **curator).randomize(randomizer)
+
+
+@pytest.fixture
+def months():
+    """Two releases of single classes at different epsilons."""
+    return part(RandomizedResponse(SPACE, 1.0), 60), part(RandomizedResponse(SPACE, 2.0), 40)
+
+
+def test_each_row_keeps_its_channel(months):
+    """Likelihoods and unbiased vectors of the whole are those of the parts, row by row, and so are slices of it."""
+    january, february = months
+    whole = Release.concat(months)
+    assert len(whole) == 100
+    for power in ("likelihood", "unbiased"):
+        parts = np.concatenate([getattr(each, power)() for each in months])
+        assert np.array_equal(getattr(whole, power)(), parts)
+        assert np.array_equal(getattr(whole[55:65], power)(), parts[55:65])
+    for row in (0, 59, 60, 99):
+        own = january if row < 60 else february
+        assert np.array_equal(whole.channel.matrix(row), own.channel.matrix())
+    assert np.array_equal(whole.codes, [*january.codes, *february.codes])
+
+
+def test_unbiased_vectors_of_every_row_are_unbiased(months):
+    """For each true class, the mean over the outcomes of a row's own channel is that class, exactly."""
+    whole = Release.concat(months)
+    for row in (0, 99):
+        one = whole.channel.take(np.array([row] * 4))
+        vectors = one.unbiased(np.arange(4))
+        assert np.allclose(one.matrix(0) @ vectors, np.eye(4), atol=1e-12)
+
+
+def test_learning_is_that_with_mixed_channels(months):
+    """The likelihood that is maximized is the sum over the rows of both releases, each with its own channel."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(100, 2))
+    whole = Release.concat(months)
+    by_hand = GroupedChannel(4, (months[0].channel, months[1].channel), (1, 1), np.repeat([0, 1], [60, 40]))
+    mixed = Release(whole.codes, by_hand, SPACE, months[0].certificate)
+    one, two = (SoftmaxRegression(l2=0.1).fit(features, each) for each in (whole, mixed))
+    assert np.array_equal(one.coef_, two.coef_)
+    wrong = Release(whole.codes, months[0].channel, SPACE, months[0].certificate)
+    assert not np.allclose(SoftmaxRegression(l2=0.1).fit(features, wrong).coef_, one.coef_, atol=1e-3)
+
+
+def test_epsilons_add_up_unless_the_rows_are_other_peoples(months):
+    """Whoever is in both has the sum; a declaration that nobody is gives the largest, and stands in the certificate."""
+    whole = Release.concat(months)
+    assert whole.guarantee.epsilon == 3.0
+    others = Release.concat(months, other_people="another hospital")
+    assert others.guarantee.epsilon == 2.0
+    assert any("other people's: another hospital" in each for each in others.certificate.assumptions)
+    assert Release.concat([others, part(RandomizedResponse(SPACE, 0.5))]).guarantee.epsilon == 3.5
+    assert "epsilon 3," in whole.certificate.sentence
+    assert Certificate.from_json(whole.certificate.to_json()) == whole.certificate
+
+
+def test_units_of_several_rows_always_add_up():
+    """Rows do not tell people apart, so a declaration about rows changes nothing."""
+    units = np.repeat(np.arange(20), 3)
+    parts = [part(RandomizedResponse(SPACE, 1.0), units=units) for _ in range(2)]
+    for reason in ("", "another hospital"):
+        whole = Release.concat(parts, other_people=reason)
+        assert (whole.guarantee.epsilon, whole.guarantee.unit) == (2 * parts[0].guarantee.epsilon, "unit")
+    with pytest.raises(InputError, match="one privacy unit"):
+        Release.concat([parts[0], part(RandomizedResponse(SPACE, 1.0))])
+
+
+def test_slices_of_one_release_are_one_charge(months):
+    """They cost what it cost, and are a slice of it again; beside another release they are one of two charges."""
+    january, february = months
+    again = Release.concat([january[:10], january[30:]])
+    assert again.guarantee == january.guarantee
+    assert again.certificate == january[:40].certificate
+    assert np.array_equal(again.codes, january[np.r_[:10, 30:60]].codes)
+    assert Release.concat([january[:10], february, january[30:]]).guarantee.epsilon == 3.0
+    for twice in ([january, january], [january, january[:10]], [Release.concat(months), february]):
+        with pytest.raises(InputError, match="once"):
+            Release.concat(twice)
+
+
+def test_sets_numbers_and_deltas():
+    """Sets of several sizes, numbers of several mechanisms, and charges with a curator's answers."""
+    sets = [part(SubsetResponse(SPACE, 1.0, size=size)) for size in (1, 2)]
+    whole = Release.concat(sets)
+    assert np.array_equal(whole.unbiased(), np.concatenate([each.unbiased() for each in sets]))
+    numbers = [part(OneBitResponse(GRID, 1.0)), part(LaplaceResponse(GRID, 2.0))]
+    whole = Release.concat(numbers)
+    for name in ("numbers", "noise_variance"):
+        assert np.array_equal(getattr(whole, name)(), np.concatenate([getattr(each, name)() for each in numbers]))
+
+
+def test_who_saw_labels_is_who_saw_any_of_them(months):
+    """A charge of a trusted curator's makes the whole central, whichever part it is, and deltas add up."""
+    draw = months[1].certificate.draws[0]
+    central = dataclasses.replace(draw, guarantee=dataclasses.replace(draw.guarantee, trust="central", delta=1e-6))
+    seen = dataclasses.replace(months[1], certificate=dataclasses.replace(months[1].certificate, draws=(central,)))
+    for parts in ([months[0], seen], [seen, months[0]]):
+        found = Release.concat(parts).guarantee
+        assert (found.trust, found.epsilon, found.delta) == ("central", 3.0, 1e-6)
+
+
+def test_what_has_no_common_form_is_refused(months, tmp_path):
+    """Other labels, classes, forms and candidates are named; and rows of several releases are not saved as one."""
+    other = Classes(["d", "c", "b", "a"])
+    prior = PriorResponse(SPACE, 1.0, np.full((60, 4), 0.25))
+    for wrong, why in (
+        (part(RandomizedResponse(SPACE, 1.0), name="z"), "one label"),
+        (Curator(["a"] * 9, other, name="y").randomize(RandomizedResponse(other, 1.0)), "label spaces"),
+        (part(SubsetResponse(SPACE, 1.0, size=2)), "one form"),
+        (part(prior), "'candidates'"),
+        (Release.public(["a"] * 9, SPACE), "public labels alone"),
+    ):
+        with pytest.raises(InputError, match=why):
+            Release.concat([months[0], wrong])
+    with pytest.raises(InputError, match="rows of several"):
+        Release.concat(months).save(tmp_path / "whole")
+    with pytest.raises(InputError, match="at least one"):
+        Release.concat([])
+    public = Release.concat([Release.public(["a"] * 9, SPACE), Release.public(["b"], SPACE)])
+    assert public.is_public
+    assert public.codes.tolist() == [0] * 9 + [1]
+
+
+def test_candidates_of_one_law_stay_with_their_rows():
+    """Releases with priors of one epsilon differ by row alone, and so can be one."""
+    priors = [np.full((60, 4), 0.25), np.tile([0.8, 0.2, 0.0, 0.0], (60, 1))]
+    parts = [part(PriorResponse(SPACE, 1.0, prior)) for prior in priors]
+    whole = Release.concat(parts)
+    assert np.array_equal(whole.likelihood(), np.concatenate([each.likelihood() for each in parts]))
+    assert whole.guarantee.epsilon == 2.0
+
+
+@pytest.mark.parametrize("name", ["concatenate", "append", "hstack", "vstack", "stack"])
+def test_numpy_names_the_way(months, name):
+    """Arrays of opaque labels have lost their channels, so NumPy's own functions refuse."""
+    arguments = months if name == "append" else (list(months),)
+    with pytest.raises(InputError, match=r"Release\.concat"):
+        getattr(np, name)(*arguments)
+
+
+def test_other_functions_of_numpy_find_opaque_labels(months):
+    """They do what they did with an array of objects."""
+    assert np.shape(months[0]) == (60,)
+    assert np.ndim(months[0]) == 1
+    assert np.take(months[0], [1, 2]).dtype == object
+    with pytest.raises(Exception, match="true labels"):
+        np.unique(months[0])
+
+
+def test_a_model_of_all_rows_was_fitted_on_each_part(months):
+    """Certificates know that rows are shared, whole or in part, so no part is scored as new."""
+    whole, new = Release.concat(months).certificate, part(RandomizedResponse(SPACE, 1.0)).certificate
+    for each in (*months, months[0][:10]):
+        assert whole.may_share_rows(each.certificate)
+        assert each.certificate.may_share_rows(whole)
+    assert not whole.may_share_rows(new)
