@@ -98,7 +98,7 @@ OF_R = {
     "insured": ("HI", "hhi", ()),
     "mortgage": ("Hdma", "deny", ()),
     "biopsy": ("biopsy", "class", ("ID",)),
-    "works": ("Mroz", "work", ("hoursw", "wage")),
+    "works": ("Mroz", "work", ("hoursw", "hearnw", "wagew")),
     "benefits": ("Benefits", "ui", ()),
     "car": ("Car", "choice", ()),
     "catsup": ("Catsup", "choice", ("id",)),

@@ -23,6 +23,7 @@ HEAVY = {
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference.md"
 DOCUMENTED = (
     "labeldp",
+    "labeldp.learning.boosting",
     "labeldp.learning.sklearn",
     "labeldp.learning.convex",
     "labeldp.learning.torch",

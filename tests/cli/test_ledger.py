@@ -92,7 +92,7 @@ def test_a_table_without_a_ledger_is_told_from_a_damaged_ledger(run, release, ta
     for what in (table, tmp_path):
         ran = run("ledger", what)
         assert ran.code == 1
-        assert f"found {what} without" in ran.err
+        assert f"nothing was released from {what.name}" in ran.err
         assert "database" not in ran.err
     assert release(table, tmp_path / "one", ledger=tmp_path / "mine.labeldp-ledger").code == 0
     assert str(tmp_path / "mine.labeldp-ledger") in run("ledger", table).err

@@ -113,4 +113,4 @@ def test_what_is_no_folder_is_not_called_a_bad_release(run, tmp_path):
     for name, found in (("nowhere", "nothing"), ("table.csv", "a file")):
         ran = run("verify", tmp_path / name)
         assert (ran.code, ran.out) == (1, "")
-        assert f"found {found} at {tmp_path / name}" in ran.err
+        assert f"expected the folder of a release at {tmp_path / name}, found {found}" in ran.err

@@ -30,8 +30,9 @@ def ledger(file: Path, *, json_: bool = False) -> None:
     is_table = file.is_dir() or file.name.lower().endswith(tuple(tables.TABLE_ENDINGS))
     if file is table and is_table and not (file.is_file() and ledgers.is_ledger(file)):
         beside = ", ".join(map(str, release.ledgers_near(table)))
-        nothing = f"nothing was released from {table.name}, unless with another --ledger; name that one"
-        raise LedgerError(f"expected a ledger, found none at {own}: {f'there are {beside}' if beside else nothing}")
+        which = f"here are {beside}" if beside else "name that one"
+        nothing = f"nothing was released from {table.name}, unless with another --ledger; {which}"
+        raise LedgerError(f"expected a ledger, found none at {own}: {nothing}")
     entries = ledgers.Ledger(file).entries()
     totals = ledgers.spent_by_data(entries)
     result(
