@@ -209,8 +209,8 @@ LEARNERS = {
         by_release(lambda: CalibratedClassifier(SoftmaxRegression(l2=0.01))),
         1e-2,
     ),
-    "boosting": (BoostingClassifier, by_release(BoostingClassifier), 1e-2),
-    "auto": (AutoClassifier, by_release(AutoClassifier), 1e-2),
+    "boosting": (BoostingClassifier, by_release(lambda: BoostingClassifier(rounds=30, folds=2)), 1e-2),
+    "auto": (AutoClassifier, by_release(lambda: AutoClassifier(folds=2)), 1e-2),
     "neighbours": (NeighborsClassifier, by_release(lambda: NeighborsClassifier(k=60)), 1e-6),
     "tree": (TreeClassifier, by_tree, 1e-6),
     "cells": (CellClassifier, by_cells(CellClassifier), 0.1),
@@ -518,7 +518,8 @@ def test_saved_models_of_tables_are_right_in_every_order(name, folders, tmp_path
     """Learned, saved, opened or saved by an earlier version: classes are sorted, and scores on true labels good."""
     data, table = DATA[3], pyarrow.csv.read_csv(folders / "public.csv")
     space = Classes(TURNED)
-    learned = learn(folders / "".join(TURNED), model=name)
+    method = "em" if name == "boosting" else None  # the only one of earlier versions
+    learned = learn(folders / "".join(TURNED), model=name, method=method)
     assert learned.scores.accuracy.value > 0.75
     assert learned.scores.log_likelihood.value > 0.3
     expected = learned.model.predict_proba(table)
