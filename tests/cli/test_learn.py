@@ -435,3 +435,16 @@ def test_without_the_extra_it_says_what_to_install(folder, run, tmp_path, monkey
     done = run("learn", folder / "train-shared", "--output", tmp_path / "m")
     assert done.code == 1
     assert "pip install 'labeldp[learn]'" in done.err
+
+
+def test_a_time_limit_is_kept_and_what_it_left_out_is_named(folder, run, tmp_path):
+    """Without any time the class shares are learned, and every family that was not begun is named."""
+    done = run("learn", folder / "train-shared", "--minutes", "0", "--output", tmp_path / "m")
+    assert done.code == 0
+    words = " ".join(done.out.split())
+    assert "Learned a combination of models" in words
+    for family in ("linear", "boosting", "clusters"):
+        assert f"without {family}: there was no time left" in words
+    refused = run("learn", folder / "train-shared", "--model", "softmax", "--minutes", "1", "--output", tmp_path / "n")
+    assert "expected a time limit with the model auto alone, found one with softmax" in " ".join(refused.err.split())
+    assert not (tmp_path / "n").exists()
