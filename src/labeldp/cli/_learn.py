@@ -43,7 +43,7 @@ def learn(
             after 'release --mechanism cluster'.
         features: Columns to predict from, a,b,c; default: all useful ones. For torch:ratings: user,item.
         generator: After 'release --mechanism double': the generator's file, to correct for resampled features.
-        minutes: With auto for classes: begin no further model after this time.
+        minutes: With auto for classes: begin no further fit after this time, and leave out what is not finished.
         images: The images of the rows.
         training: Settings of networks.
         json_: Print JSON; docs/guide/json.md lists the keys.

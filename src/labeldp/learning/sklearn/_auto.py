@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
@@ -53,8 +53,8 @@ class AutoClassifier(ProbabilityClassifier):
     A model that fails, or does not give finite probabilities, is left out and named in ``left_out_``.
 
     Args:
-        minutes: No further model is begun after this time; None for no limit. Without one, the same release and rows
-            give the same classifier.
+        minutes: No further fit is begun after this time, and an unfinished model is left out; None for no limit.
+            Without one, the same release and rows give the same classifier.
         folds: Folds; from 100 000 rows on only one of them is held out.
         every_row: True to hold out every fold in turn however many rows there are.
 
@@ -86,7 +86,7 @@ class AutoClassifier(ProbabilityClassifier):
         ['no', 'yes']
 
     Raises:
-        InputError: There are fewer rows or units than folds.
+        InputError: There are fewer rows or units than folds, or every model fails.
     """
 
     _: KW_ONLY
@@ -128,13 +128,19 @@ class AutoClassifier(ProbabilityClassifier):
         work = _Work(release, rows, parts, report or (lambda *_: None), time.monotonic() + 60.0 * minutes)
         codes = self._set_classes(release.space)
         self.members_, self.left_out_, predicted = {}, {}, []
-        for name, member in work.progress(members_of(self.columns_)):
+        members = members_of(self.columns_)
+        for place, (name, member) in enumerate(members.items()):
+            work.tell(place, len(members))
             try:
                 self.members_[name], predictions = work.fit(member)
             except Exception as problem:  # noqa: BLE001 (whatever a model raises, others may do)
                 self.left_out_[name] = " ".join(str(problem).split())
             else:
                 predicted.append(predictions[held])
+        work.tell(len(members), len(members))
+        if not predicted and work.has_time():
+            why = "; ".join(f"{name}: {problem}" for name, problem in self.left_out_.items())
+            raise InputError(f"expected features that a model can be fitted on, found none that did ({why})")
         every, labels = np.reshape(predicted, (len(predicted), len(held), release.space.size)), release[held]
         mixture = Mixture.fit(labels, every)
         self.mixture_ = replace(mixture, shares=mixture.shares[codes])
@@ -210,7 +216,7 @@ def members_of(columns: Mapping[str, str] | None) -> dict[str, Member]:
     }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Work:
     """The fits of members to the folds of a release, with progress and a deadline.
 
@@ -220,6 +226,8 @@ class _Work:
         parts: Rows to fit on and held-out rows of each fold.
         report: Called with the name of the work, the number of fits done, and the number of all fits.
         deadline: Time of the monotonic clock at which no further fit begins.
+        done: Number of fits that are done.
+        total: Number of all fits.
     """
 
     release: Release
@@ -227,13 +235,18 @@ class _Work:
     parts: Sequence[tuple[np.ndarray, Int[np.ndarray, "_"]]]
     report: Progress
     deadline: float
+    done: int = 0
+    total: int = 0
 
-    def progress(self, members: Mapping[str, Member]) -> Iterator[tuple[str, Member]]:
-        """The members, with a report before each and at the end."""
-        for place, (name, member) in enumerate(members.items()):
-            self.report("learn", place, len(members))
-            yield name, member
-        self.report("learn", len(members), len(members))
+    def tell(self, members: int, all_members: int) -> None:
+        """Report that a number of members are done, each with a fit for every fold and one to all rows."""
+        fits = len(self.parts) + 1
+        self.total, self.done = all_members * fits, members * fits
+        self.report("learn", self.done, self.total)
+
+    def has_time(self) -> bool:
+        """Whether the deadline has not passed."""
+        return time.monotonic() <= self.deadline
 
     def fit(self, member: Member) -> tuple[Pipeline, Float[np.ndarray, "n k"]]:
         """A member fitted on all rows, and predictions of held-out rows by copies fitted on the others.
@@ -242,22 +255,25 @@ class _Work:
             InputError: There is no time left, or probabilities are not finite.
         """
         count, space = len(self.release), self.release.space
-        self._check_time()
+        self._begin()
         encoder = clone(member.encoder)
         encoded = encoder.fit_transform(self.rows)[:count]
         predicted = np.zeros((count, space.size))
         for fit, held in self.parts:
-            self._check_time()
+            self._begin()
             fitted = member.learner(encoder).fit(encoded[fit], self.release[fit])
             predicted[held] = predicted_columns(fitted, encoded[held], space)
-        self._check_time()
+            self.done += 1
+        self._begin()
         if not np.isfinite(predicted).all():
             raise InputError("it gave probabilities that are not finite")
         fitted = member.learner(encoder).fit(encoded, self.release)
         return Pipeline([("columns", encoder), ("model", fitted)]), predicted
 
-    def _check_time(self) -> None:
-        if time.monotonic() > self.deadline:
+    def _begin(self) -> None:
+        """Report where the work is, and refuse to go on after the deadline."""
+        self.report("learn", self.done, self.total)
+        if not self.has_time():
             raise InputError("there was no time left (minutes)")
 
 
