@@ -69,3 +69,20 @@ def test_plans_show_one_mechanism_at_each_epsilon():
     assert "1,000 rows, in units of up to 2" in text
     assert "expected error" in text
     assert text.count("minimax") == 7
+
+
+def test_what_was_learned_shows_its_scores(tmp_path):
+    """The model, what it was made of, its scores with intervals, and the guarantee; names of columns are escaped."""
+    pytest.importorskip("sklearn")
+    from labeldp.learning.tables import learn  # noqa: PLC0415 (an extra)
+
+    labels = ["no", "yes"] * 100
+    table = {HOSTILE: [0.0, 1.0] * 100, "other": range(200)}
+    release = Curator(labels, Classes(["no", "yes"])).randomize(epsilon=4.0)
+    release.save(tmp_path / "shared", table, keep="all", label="ill")
+    text = shown(learn(tmp_path / "shared", model="softmax"))
+    assert "softmax, method likelihood" in text
+    assert "accuracy" in text
+    assert "95 % interval" in text
+    assert "five-fold cross-validation" in text
+    assert "by a factor of at most" in text

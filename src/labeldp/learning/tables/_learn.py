@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp import _checks
+from labeldp._html import facts_html
 from labeldp.errors import InputError
 from labeldp.learning.features import Images, columns_of, frame_of, points_of, read_images
 from labeldp.learning.losses import decoded_numbers, is_decodable
@@ -118,6 +119,23 @@ class Learned:
     judged_by: str = _BY_FOLDS
     corrected: bool = False
     true_accuracy: Estimate | None = None
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "model": f"{self.model.model}, method {self.model.method}",
+            "setting": self.setting,
+            "features": ", ".join(self.model.inputs),
+            **{f"left out: {name}": why for name, why in self.left_out.items()},
+        }
+        named = ("better", "accuracy", "auc", "log_loss", "gain", "r2", "squared_error", "absolute_error")
+        found = {name: getattr(self.scores, name, None) for name in named}
+        scores = {
+            name.replace("_", " "): f"{each.value:.3g} (95 % interval {each.low:.3g} to {each.high:.3g})"
+            for name, each in found.items()
+            if isinstance(each, Estimate) and np.ndim(each.value) == 0
+        }
+        judged = [f"Scores by {self.judged_by}."] if scores else []
+        return facts_html("Learned from a release", facts | scores, [*judged, self.model.certificate.sentence])
 
 
 def learn(
