@@ -200,6 +200,15 @@ def test_bounds_are_shares():
     assert found["log loss (nats)"][0] == "0.6"
 
 
+def test_classes_that_are_never_predicted_are_named():
+    """A model that names no row so is said to, with the class; twelve are named, others counted."""
+    assert "never predicted" not in shares(Estimate(0.5, 0.1, 0.3, 0.7))
+    assert shares(Estimate(0.5, 0.1, 0.3, 0.7), unpredicted=(1,))["never predicted"][0] == "b"
+    gain = Estimate(0.1, 0.1, 0.0, 0.2)
+    many = ClassScores(9, gain, Estimate(0.5, 0.1, 0.3, 0.7), likelihood_gain=gain, unpredicted=tuple(range(14)))
+    assert "and 2 more" in printed(scores_text(many, range(20), "labels"))
+
+
 def test_the_likelihood_says_whose_it_is():
     """It is that of released labels, where they are released; public labels have no other."""
     gain = Estimate(0.1, 0.1, 0.0, 0.2)

@@ -534,6 +534,10 @@ def _score_tables(
     if scores.recall is not None:
         for place, point in list(enumerate(points))[:_SHOWN_CLASSES]:
             add_row(table, f"recall of {point}", *_share(scores.recall[place], scores.rows))
+    if scores.unpredicted:
+        never = [str(points[code]) for code in scores.unpredicted]
+        more = f" and {len(never) - _SHOWN_CLASSES} more" * (len(never) > _SHOWN_CLASSES)
+        add_row(table, "never predicted", f"{', '.join(never[:_SHOWN_CLASSES])}{more}", "")
     of = "" if public else " of released labels"
     add_row(table, f"log likelihood{of}, gain over uniform guessing (nats)", *_estimate(scores.log_likelihood))
     return [table]

@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score, recall_score, roc_auc_score
 from sklearn.metrics import confusion_matrix as sklearn_confusion
 from sklearn.metrics import log_loss as sklearn_log_loss
 
-from labeldp import Classes, Curator, RandomizedResponse, Release
+from labeldp import ClassProbabilities, Classes, Curator, RandomizedResponse, Release
 from labeldp.errors import InputError, LabelError, NotTrueLabelsError
 from labeldp.learning import metrics
 from labeldp.learning.metrics._estimates import quotient_estimates
@@ -554,3 +554,12 @@ def test_an_empty_cell_may_hold_a_few_rows():
     assert found[1, 0].low == 0.0
     assert found[1, 0].high == pytest.approx(3.62, abs=0.01)
     assert found[0, 0].low == pytest.approx(96.38, abs=0.01)
+
+
+def test_classes_that_no_row_is_predicted_to_have_are_listed():
+    """Their codes are in declared order, and there are none where every class is predicted."""
+    space = Classes(["c", "a", "b"])
+    release = Release.public(["a", "b", "c", "a"], space)
+    never = metrics.scores(release, ClassProbabilities(np.tile([0.2, 0.5, 0.3], (4, 1)), space.points))
+    assert never.unpredicted == (0, 2)
+    assert metrics.scores(release, ClassProbabilities(np.eye(3)[[0, 1, 2, 1]], space.points)).unpredicted == ()

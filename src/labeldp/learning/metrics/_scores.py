@@ -32,6 +32,7 @@ class Scores:
         log_loss: Mean cross entropy on true labels.
         auc: Area under the receiver operating characteristic of the second declared class of two; None for more.
         recall: Recall of each class, in declared order.
+        unpredicted: Codes of classes that no row is predicted to have.
     """
 
     rows: int
@@ -41,6 +42,7 @@ class Scores:
     log_loss: Estimate | None = None
     auc: Estimate | None = None
     recall: Estimates | None = None
+    unpredicted: tuple[int, ...] = ()
 
 
 def scores(
@@ -61,12 +63,15 @@ def scores(
     sample = Units.of(units, len(require_release(release)))
     points = np.asarray(release.space.points)
     columns = np.asarray(declared_columns(probabilities, release.space))
-    predicted = points[np.argmax(columns, axis=1)]
+    codes = np.argmax(columns, axis=1)
+    predicted = points[codes]
+    unpredicted = tuple(np.setdiff1d(np.arange(len(points)), codes).tolist())
     likelihood = metrics.log_likelihood(release, probabilities, units=sample)
     try:
         accuracy = metrics.accuracy(release, predicted, units=sample)
     except InputError:  # rows have candidates
-        return Scores(len(release), likelihood, metrics.accuracy_bounds(release, predicted, units=sample))
+        bounds = metrics.accuracy_bounds(release, predicted, units=sample)
+        return Scores(len(release), likelihood, bounds, unpredicted=unpredicted)
     return Scores(
         len(release),
         likelihood,
@@ -75,6 +80,7 @@ def scores(
         metrics.log_loss(release, probabilities, units=sample),
         metrics.auc(release, columns[:, 1], points[1], groups=folds, units=sample) if len(points) == 2 else None,
         metrics.recall(release, predicted, units=sample),
+        unpredicted,
     )
 
 
