@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score, recall_score, roc_auc_score
 from sklearn.metrics import confusion_matrix as sklearn_confusion
 from sklearn.metrics import log_loss as sklearn_log_loss
 
-from labeldp import ClassProbabilities, Classes, Curator, RandomizedResponse, Release
+from labeldp import Classes, ClassProbabilities, Curator, RandomizedResponse, Release
 from labeldp.errors import InputError, LabelError, NotTrueLabelsError
 from labeldp.learning import metrics
 from labeldp.learning.metrics._estimates import quotient_estimates
