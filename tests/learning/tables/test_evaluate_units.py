@@ -25,7 +25,7 @@ def test_evaluation_takes_rows_of_one_person_as_dependent(tmp_path, kept):
             tmp_path / f"{name}.csv", "y", Classes([0, 1]), 20.0, tmp_path / name,
             keep=["x", *(["person"] if kept else [])], unit="person", ledger=tmp_path / f"{name}-ledger", budget=20.0,
         )  # fmt: skip
-    model = learn(tmp_path / "fit", features=["x"]).model
+    model = learn(tmp_path / "fit", model="softmax", features=["x"]).model
     found = evaluate(model, tmp_path / "test", "y", public=False)
     table, release = public_columns(tmp_path / "test"), Release.load(tmp_path / "test")
     units = table["person"] if kept else None
