@@ -352,7 +352,7 @@ def test_an_end_of_the_range_can_be_bought(run, tmp_path):
     done = run(*asked, "--level", 0.75, "--budget", 101)
     assert done.code == 0, done.err
     assert re.search(r"^quantile +75 at level 0\.75 *$", done.out, re.MULTILINE)
-    assert "Next: release the labels with --interval 0,75,1 and a --budget for both." in done.out
+    assert "Next: release the labels with --interval 0,75,1 and a --budget for both. About 25 % of the" in done.out
     assert "noise reaches beyond" not in done.out
     assert run("verify", tmp_path / "q").code == 0
     assert Answer.load(tmp_path / "q").value.tolist() == [75.0]
