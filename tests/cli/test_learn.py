@@ -290,7 +290,10 @@ BAD = {
         ["learn", "counts", "--output", "m"],
         "found the answer to noisy-histogram; open it with Answer.load and learn with CellClassifier",
     ),
-    "an unknown model": (["learn", "train-shared", "--model", "tree", "--output", "m"], "among auto, softmax, boosting"),
+    "an unknown model": (
+        ["learn", "train-shared", "--model", "tree", "--output", "m"],
+        "among auto, softmax, boosting",
+    ),
     "an unknown method": (
         ["learn", "train-shared", "--method", "em", "--output", "m"],
         "a method of softmax among likelihood, unbiased, plain",

@@ -381,5 +381,5 @@ def test_a_quantile_is_printed_exactly_and_is_the_end_it_is_near(run, tmp_path, 
     done = run("release", tmp_path / "t.csv", *space, *asked)
     assert done.code == 0, done.err
     assert re.search(rf"^quantile +{answer} at level ", done.out, re.MULTILINE)
-    (found,) = re.findall(r"--interval (\S+) and", done.out) or [""]
+    (found,) = re.findall(r"--interval\s+(\S+)\s+and", done.out) or [""]
     assert found == declared

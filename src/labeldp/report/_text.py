@@ -75,7 +75,7 @@ def release_text(release: TableRelease) -> Parts:
         end = [Text(), sentence(far, "yellow"), answer]
     elif quantile is not None and (declared := _range_from(release.certificate, quantile)):
         level = float(release.certificate.law["level"])
-        clipped = f"About {100 * min(level, 1.0 - level):.2g} % of the labels lie beyond that range and will be clipped."
+        clipped = f"About {100 * min(level, 1.0 - level):.2g} % of the labels lie beyond that range, and get clipped."
         end = [Text(), sentence(f"Next: release the labels with {declared} and a --budget for both. {clipped}")]
     return [*_release_parts(release), Text(), *_guarantee_parts(release.certificate), *end]
 

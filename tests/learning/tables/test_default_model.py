@@ -129,7 +129,7 @@ def test_units_are_the_groups_of_folds(tmp_path, monkeypatch):
     assert (pd.Series(groups[0]).groupby(table["person"]).nunique() == 1).all()
 
 
-def test_spellings_of_a_unit_share_a_fold(tmp_path):
+def test_spellings_of_a_unit_share_a_fold():
     """Rows of one unit are on one side of every fold, as they share one epsilon, however its name is spelled."""
     spelled = [["p1", "P1 ", "p2", "p3", "P3", "p4", "p5", "p6"][i % 8] for i in range(80)]
     units = units_in(pa.table({"person": spelled}), "person")
