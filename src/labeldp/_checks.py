@@ -23,6 +23,8 @@ _ALIKE = 0.75
 LARGEST_EPSILON = 700.0
 #: Unicode's categories of control and format characters, of separators of lines, and of halves of surrogate pairs.
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+#: Most characters of a reason that is declared.
+_MOST_REASON = 200
 #: A bound that no count reaches.
 _MANY = 1 << 63
 
@@ -52,6 +54,16 @@ def delta(value: object, name: str = "delta") -> float:
             f"expected {name} to be at least 0 and below 1, found {result!r}; use 0 for a pure guarantee"
         )
     return result
+
+
+def reason(value: object) -> str:
+    """A reason for which rows are other people's: a short line, which a certificate or a ledger shows."""
+    if isinstance(value, str) and value.strip() and value.isprintable() and len(value) <= _MOST_REASON:
+        return value
+    raise InputError(
+        f"expected a reason of 1 to {_MOST_REASON} printable characters for other people, which certificate and ledger "
+        "show, found another value; write how you know that nobody is in both tables"
+    )
 
 
 def whole(value: object, name: str, low: int, high: int = _MANY) -> int:

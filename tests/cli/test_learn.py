@@ -177,6 +177,7 @@ def test_a_unit_is_on_one_side_of_every_split(model, folder, run, tmp_path, monk
     done = run("learn", output, "--model", model, "--output", tmp_path / "m")
     assert done.code == 0, done.err
     assert "family: it names the privacy unit" in done.out
+    assert "units with many rows" not in done.out  # each family has two
     family = patients(ROWS, 1)["family"].to_numpy()
     assert sorted(np.concatenate([held for _, held in seen])) == list(range(ROWS))
     assert all(not set(family[fit]) & set(family[held]) for fit, held in seen)

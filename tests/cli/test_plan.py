@@ -83,6 +83,12 @@ def test_a_plan_that_cannot_be_made(run, wrong):
     assert "found" in ran.err
 
 
+def test_one_row_is_not_several(run):
+    """A single effective row is named in the singular."""
+    ran = run("plan", "--rows", 1000, "--classes", 10, "--epsilon", 0.2)
+    assert "as informative as about 1 true label of 1,000" in ran.out
+
+
 def rows_of(text):
     """The rows of printed tables, as lists of texts."""
     return [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line[:1] == "│"]

@@ -352,16 +352,34 @@ def test_an_end_of_the_range_can_be_bought(run, tmp_path):
     done = run(*asked, "--level", 0.75, "--budget", 101)
     assert done.code == 0, done.err
     assert re.search(r"^quantile +75 at level 0\.75 *$", done.out, re.MULTILINE)
-    assert "Next: release the labels with --interval 0,75,1 and a --budget for both." in done.out
+    assert "Next: release the labels with --interval 0,75,1 and a --budget for both. About 25 % of the" in done.out
     assert "noise reaches beyond" not in done.out
     assert run("verify", tmp_path / "q").code == 0
     assert Answer.load(tmp_path / "q").value.tolist() == [75.0]
     (charge,) = Ledger(tmp_path / "t.csv.labeldp-ledger").entries()
     assert (charge.mechanism, charge.guarantee.trust, charge.state) == ("noisy-quantile", "central", "released")
     assert 99.9 < charge.guarantee.epsilon <= 100.0
+    assert done.out.startswith("Answered from the labels of 101 rows at epsilon ")
     coarse = run(*asked[:-3], tmp_path / "r", "--epsilon", 0.01, "--level", 0.95)
     assert coarse.code == 0, coarse.err
     assert "The noise reaches beyond the largest label" in coarse.out
+    assert "Next: release" not in coarse.out
     classes = (*given[:4], "--classes", ",".join(map(str, range(101))), *given[6:], *asked[-6:-4])
     refused = run(*classes, "--level", 0.5, "--epsilon", 1, "--output", tmp_path / "s", "--budget", 600)
     assert "expected a numeric label (--interval) for 'noisy-quantile'" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("level", "answer", "declared"), [(0.25, "1250001", "1250001,9000001,1"), (0.5, "2500001", "")]
+)
+def test_a_quantile_is_printed_exactly_and_is_the_end_it_is_near(run, tmp_path, level, answer, declared):
+    """All digits are shown, a low level begins the range, and the median is no end (odds against: e^50 to 10^7)."""
+    rows = "".join(f"{i % 7},{50000 * i + 1}\n" for i in range(101))
+    (tmp_path / "t.csv").write_text(f"x,y\n{rows}", encoding="utf-8")
+    space = ("--label", "y", "--interval", "1,9000001,1", "--keep", "none", "--unit", "row")
+    asked = ("--mechanism", "noisy-quantile", "--level", level, "--epsilon", 100, "--output", tmp_path / "q")
+    done = run("release", tmp_path / "t.csv", *space, *asked)
+    assert done.code == 0, done.err
+    assert re.search(rf"^quantile +{answer} at level ", done.out, re.MULTILINE)
+    (found,) = re.findall(r"--interval\s+(\S+)\s+and", done.out) or [""]
+    assert found == declared

@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from labeldp import (
@@ -186,3 +187,34 @@ def test_a_model_of_all_rows_was_fitted_on_each_part(months):
         assert whole.may_share_rows(each.certificate)
         assert each.certificate.may_share_rows(whole)
     assert not whole.may_share_rows(new)
+
+
+def test_concatenated_releases_can_be_concatenated_again():
+    """Of parts that are other people's, each with a sum of its own, the largest sum counts, however many there are."""
+    pairs = [
+        Release.concat([part(RandomizedResponse(SPACE, epsilon)), part(RandomizedResponse(SPACE, 0.5))])
+        for epsilon in (1.0, 3.0, 2.0)
+    ]
+    assert Release.concat(pairs, other_people="other hospitals").guarantee.epsilon == 3.5
+    assert Release.concat(pairs).guarantee.epsilon == 7.5
+
+
+@pytest.mark.parametrize("reason", [" ", "a\nb", "x" * 201])
+def test_a_reason_is_a_short_line(months, reason):
+    """What would lower the stated epsilon without a reason is refused, as at the command line."""
+    with pytest.raises(InputError, match="reason of 1 to 200"):
+        Release.concat(months, other_people=reason)
+
+
+def test_rows_of_the_same_names_are_not_other_peoples():
+    """Two releases of one curator add up whatever is declared: their index, or their identities, tell."""
+    names = [f"patient {i}" for i in range(60)]
+    labels = np.resize(np.array(SPACE.points), 60)
+    for curator in (
+        Curator(pd.Series(labels, index=names), SPACE, budget=3.0),
+        Curator(labels.tolist(), SPACE, budget=3.0, identity=names),
+    ):
+        twice = [curator.randomize(RandomizedResponse(SPACE, epsilon)) for epsilon in (1.0, 2.0)]
+        assert Release.concat(twice).guarantee.epsilon == 3.0
+        with pytest.raises(InputError, match="same index or identities"):
+            Release.concat(twice, other_people="another hospital")

@@ -28,7 +28,7 @@ _EVERYTHING, _NOTHING = "all", "none"
 def budget_of(text: str) -> tuple[float, float]:
     """Parse EPSILON or EPSILON,DELTA."""
     try:
-        epsilon, delta = [*map(float, text.split(",")), 0.0][:2]
+        epsilon, delta = map(float, text.split(",") if "," in text else (text, "0"))
     except ValueError:
         raise typer.BadParameter(
             f"expected EPSILON or EPSILON,DELTA, such as 2 or 2,1e-6, found {text!r}; write decimals with a point"

@@ -52,7 +52,20 @@ class ReleasedLabel:
 
 
 _LABEL = ReleasedLabel()
+_NUMBERS = "numbers"
 _CONCATENATE = (np.concatenate, np.append, np.hstack, np.vstack, np.stack, np.column_stack)
+
+
+def _same_people(releases: Sequence[Release]) -> bool:
+    """True if two releases name the same rows, otherwise than by their places."""
+    named: dict[bytes, str] = {}
+    for each in releases:
+        if each.identity is None or each.identity.kind == _NUMBERS or each.certificate is None:
+            continue
+        rows = np.sort(each.identity.digests).tobytes()
+        if named.setdefault(rows, each.certificate.release) != each.certificate.release:
+            return True
+    return False
 
 
 def _opaque(values: Any) -> Any:
@@ -136,7 +149,8 @@ class Release:
 
         Raises:
             InputError: The releases differ in label, label space, unit or form; rows of several releases have
-                candidates; public labels are among released ones; or a release is passed twice.
+                candidates; public labels are among released ones; or a release is passed twice. Or the reason is blank,
+                long or not printable, or two releases that it is about have the same index or identities.
 
         References:
             Dwork and Roth 2014, theorem 3.16, for sums; McSherry 2009, theorem 4, for disjoint rows.
@@ -164,7 +178,13 @@ class Release:
         certified = [release.certificate for release in releases if release.certificate is not None]
         if certified and len(certified) < len(releases):
             raise InputError("expected releases alone or public labels alone, found both; learn from each alone")
-        certificate = concatenated(certified, other_people) if certified else None
+        reason = "" if other_people == "" else _checks.reason(other_people)
+        if reason and _same_people(releases):
+            raise InputError(
+                "expected releases of other people's rows, found two with the same index or identities; leave "
+                "other_people out, and their epsilons add up"
+            )
+        certificate = concatenated(certified, reason) if certified else None
         if certificate is not None and not certificate.concatenated:  # slices of one release
             certificate = certificate.of_rows(certificate.rows, certificate.parent or releases[0].hash)
         channel = concatenated_channel([(release.channel, len(release)) for release in releases])

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from filelock import FileLock, Timeout
 
+from labeldp import _checks
 from labeldp._random_words import identifier
 from labeldp.errors import InputError, LabelError, LedgerError, TableError
 from labeldp.privacy import Guarantee, LabelSpace
@@ -54,7 +55,6 @@ _ENDING = ".labeldp-ledger"
 _LOCK = ".labeldp-ledger.lock"
 #: Seconds to wait for another release of a table in the same folder.
 _PATIENCE = 60.0
-_MOST_REASON = 200
 #: Columns to list in a remark.
 _SHOWN = 20
 #: The name that declares each row to be a privacy unit of its own.
@@ -118,14 +118,7 @@ class Spending:
         Raises:
             InputError: The budget is invalid, or the reason is empty, too long, or not printable.
         """
-        reason = other_people or ""
-        if other_people is not None and not (
-            isinstance(other_people, str) and reason.strip() and reason.isprintable() and len(reason) <= _MOST_REASON
-        ):
-            raise InputError(
-                f"expected a reason of 1 to {_MOST_REASON} printable characters for other people, which certificate "
-                "and ledger show, found another value; write how you know that nobody is in both tables"
-            )
+        reason = "" if other_people is None else _checks.reason(other_people)
         return cls(budget_of(budget), Path(ledger).absolute() if ledger else None, reason)
 
 

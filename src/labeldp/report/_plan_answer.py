@@ -82,10 +82,14 @@ def _expected(row: EpsilonRow, forecast: Forecast) -> str:
 def _informative(row: EpsilonRow, rows: int) -> str:
     """The effective rows of all rows."""
     if row.effective_rows is None or row.share is None:
-        return f"as informative as at most {row.at_most:,} true labels of {rows:,}"
+        return f"as informative as at most {_true_labels(row.at_most or 0)} of {rows:,}"
     if row.effective_rows == 0:
         return f"less informative than one true label, of {rows:,}"
-    return f"as informative as about {row.effective_rows:,} true labels of {rows:,} ({row.share:.1%})"
+    return f"as informative as about {_true_labels(row.effective_rows)} of {rows:,} ({row.share:.1%})"
+
+
+def _true_labels(count: int) -> str:
+    return f"{count:,} true label{'s' * (count != 1)}"
 
 
 def _points(share: float) -> str:

@@ -17,6 +17,7 @@ from labeldp.mechanisms.queries import QUERIES, cell_rows
 from labeldp.mechanisms.randomizers import NumberExpectation, number_expectation
 from labeldp.privacy import Guarantee, Interval, LabelSpace, Trust, shown_above
 from labeldp.privacy.channels import channel_of
+from labeldp.release.folder import stored_form
 from labeldp.report._parts import (
     Parts,
     add_row,
@@ -69,11 +70,13 @@ def release_text(release: TableRelease) -> Parts:
     shared = _next(f"labeldp verify {folder}", f"labeldp learn {folder} --output model.skops")
     answer = _next(f"labeldp verify {folder}")
     end = [Text(), answer if release.certificate.of_answer else shared]
-    space, quantile = release.certificate.space, quantile_of(release)
-    if quantile is not None and isinstance(space, Interval):
-        declared = f"--interval {space.low:g},{quantile:g},{space.step:g}"
-        end = [Text(), sentence(f"Next: release the labels with {declared} and a --budget for both.")]
-        end += [sentence(each, "yellow") for each in _far(release.certificate)]
+    quantile = quantile_of(release)
+    if quantile is not None and (far := _far(release.certificate)):
+        end = [Text(), sentence(far, "yellow"), answer]
+    elif quantile is not None and (declared := _range_from(release.certificate, quantile)):
+        level = float(release.certificate.law["level"])
+        clipped = f"About {100 * min(level, 1.0 - level):.2g} % of the labels lie beyond that range, and get clipped."
+        end = [Text(), sentence(f"Next: release the labels with {declared} and a --budget for both. {clipped}")]
     return [*_release_parts(release), Text(), *_guarantee_parts(release.certificate), *end]
 
 
@@ -82,7 +85,7 @@ def _release_parts(release: TableRelease) -> Parts:
     certificate = release.certificate
     rows = [("mechanism", _mechanism(certificate)), *_utility(certificate, release.effective_share).items()]
     if (quantile := quantile_of(release)) is not None:
-        rows.append(("quantile", f"{quantile:g} at level {certificate.law['level']}"))
+        rows.append(("quantile", f"{_exactly(quantile)} at level {certificate.law['level']}"))
     rows += [("assumed", assumption) for assumption in certificate.guarantee.assumptions]
     if (resampled := _resampled_share(certificate)) is not None:
         rows.append(("features", f"{resampled:.1%} of rows get features from the generator (expected share)"))
@@ -100,21 +103,40 @@ def _release_parts(release: TableRelease) -> Parts:
     ]
     promise = certificate.guarantee
     cost = f"epsilon {epsilon_above(promise.epsilon)}" + (f", delta {_delta(promise.delta)}," if promise.delta else "")
-    result = sentence(f"Released {certificate.rows:,} rows at {cost} per {promise.unit}.")
+    done = "Answered from the labels of" if _has_no_rows(certificate) else "Released"
+    result = sentence(f"{done} {certificate.rows:,} rows at {cost} per {promise.unit}.")
     return [result, Text(), name_value_table(rows)]
 
 
-def _far(certificate: Certificate) -> list[str]:
-    """A warning of a quantile whose noise reaches beyond the least or the largest label."""
+def _has_no_rows(certificate: Certificate) -> bool:
+    """True for an answer about all labels, without a row for any."""
+    return certificate.of_answer and not stored_form(certificate.law, certificate.space).by_row
+
+
+def _exactly(number: float) -> str:
+    """A point of a grid as options take it: with all digits, and without an exponent."""
+    return f"{Decimal(repr(number)).normalize():f}"
+
+
+def _range_from(certificate: Certificate, quantile: float) -> str:
+    """The range that ends at a quantile above the median, or begins at one below it; empty if that is no range."""
+    space, level = certificate.space, float(certificate.law["level"])
+    assert isinstance(space, Interval)  # noqa: S101 (quantiles are of numeric labels)
+    low, high = (quantile, space.high) if level < 0.5 else (space.low, quantile)
+    return f"--interval {','.join(map(_exactly, (low, high, space.step)))}" if level != 0.5 and low < high else ""
+
+
+def _far(certificate: Certificate) -> str:
+    """A warning of a quantile whose noise reaches beyond the least or the largest label; empty without that."""
     draw, rows = certificate.draws[-1], certificate.rows
     query, level = QUERIES.of_law(draw.law), float(draw.law["level"])
     margin = query.margin(draw.law, certificate.space, cell_rows(draw.law, rows), _CONFIDENCE)
     if margin is None or float(margin.max()) < rows * min(level, 1.0 - level):
-        return []
-    return [
+        return ""
+    return (
         f"The noise reaches beyond the {'largest' if level > 0.5 else 'least'} label, so the quantile may be far off: "
         "take a level nearer to 0.5, a narrower --interval, or a larger epsilon."
-    ]
+    )
 
 
 def _resampled_share(certificate: Certificate) -> float | None:
@@ -381,7 +403,7 @@ def learned_text(learned: Learned, output: str) -> Parts:
     """A learned model, its accuracy on held-out rows, its file, and the guarantee that covers it."""
     model, certificate = learned.model, learned.model.certificate
     rows = _model_rows(learned, learned.setting)
-    if certificate.guarantee.unit != "row":
+    if not certificate.of_answer and len(getattr(channel_of(certificate.law), "repeats", ())) > 1:
         rows.append(("note", _UNITS))
     if (resampled := _resampled_share(certificate)) is not None:
         rows.append(("note", _resampled(resampled, corrected=learned.corrected)))

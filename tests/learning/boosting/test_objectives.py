@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from labeldp import BitResponse, Classes, Curator, ProjectiveResponse, RandomizedResponse, SubsetResponse
+from labeldp import (
+    BitResponse,
+    Classes,
+    ClusterResponse,
+    Curator,
+    PriorResponse,
+    PriorSubsetResponse,
+    ProjectiveResponse,
+    RandomizedResponse,
+    SubsetResponse,
+)
 from labeldp.errors import NotTrueLabelsError, RowsError
 from labeldp.learning.boosting import lightgbm_metric, lightgbm_objective, xgboost_metric, xgboost_objective
 from labeldp.release import Release
@@ -67,6 +77,34 @@ def test_information_is_at_most_that_of_the_released_label(make, classes):
     assert (information[0] >= 0.5 * exact).all()
     if classes == 2:
         np.testing.assert_allclose(information[0], exact, rtol=1e-6)
+
+
+PRIOR = np.array([[0.7, 0.2, 0.1, 0.0], [0.97, 0.01, 0.01, 0.01], [0.3, 0.3, 0.2, 0.2], [0.0, 0.0, 0.5, 0.5]])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda space: PriorResponse(space, 2.0, PRIOR), id="candidates"),
+        pytest.param(lambda space: PriorSubsetResponse(space, 1.0, PRIOR), id="subsets of candidates"),
+        pytest.param(lambda space: ClusterResponse(space, 1.0, PRIOR, np.arange(4)), id="clusters"),
+    ],
+)
+def test_information_is_that_of_each_rows_own_distribution(make):
+    """Rows with candidates, or the weights of a cluster: as above for each row, and none where nothing is disclosed."""
+    space = Classes(names(4))
+    release = Curator(list(space.points), space).randomize(make(space))
+    chances = softmax(np.random.default_rng(1).normal(size=(4, 4)), axis=1)
+    _, information = lightgbm_objective(release)(np.log(chances), None)
+    for row, p in enumerate(chances):
+        outcomes = np.asarray(release.channel.matrix(row))
+        outcomes = outcomes[:, p @ outcomes > 0.0]
+        posterior = outcomes * p[:, None] / (p @ outcomes)
+        exact = ((posterior - p[:, None]) ** 2) @ (p @ outcomes)
+        assert (information[row] <= exact * (1 + 1e-9) + 1e-11).all()
+        candidate = information[row] > 1e-11
+        assert candidate.any() == (exact > 1e-11).any()
+        assert (information[row] >= 0.4 * exact)[candidate].all()
 
 
 def test_public_labels_have_the_usual_curvature():

@@ -194,6 +194,14 @@ def test_many_rows_are_judged_on_one_fold(monkeypatch):
     assert len(AutoClassifier(every_row=True).fit(features, release).held_out_) == 300
 
 
+def test_of_few_units_every_fold_is_held_out_however_many_rows_there_are(monkeypatch):
+    """One fold of ten units has two, too few to divide again by units."""
+    monkeypatch.setattr(auto, "_MANY_ROWS", 200)
+    features, labels = table(300)
+    model = AutoClassifier().fit(features, released(labels), groups=np.arange(300) % 10)
+    assert len(model.held_out_) == 300
+
+
 def test_rows_without_labels_find_clusters():
     """Further rows take part in encoders alone: trees of clusters have them, and the rows that are fitted do not."""
     features, labels = table(300)

@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
@@ -11,6 +12,7 @@ from labeldp import Classes, Curator, RandomizedResponse, release_table
 from labeldp.errors import InputError
 from labeldp.learning.sklearn import AutoClassifier, BoostingClassifier
 from labeldp.learning.tables import learn, open_model
+from labeldp.learning.tables._folds import folds_of, units_in
 from labeldp.release import Release, public_columns
 
 SPACE = Classes(["grave", "mild", "none"])
@@ -125,6 +127,15 @@ def test_units_are_the_groups_of_folds(tmp_path, monkeypatch):
     learn(tmp_path / "shared")
     assert len(np.unique(groups[0])) == 100
     assert (pd.Series(groups[0]).groupby(table["person"]).nunique() == 1).all()
+
+
+def test_spellings_of_a_unit_share_a_fold():
+    """Rows of one unit are on one side of every fold, as they share one epsilon, however its name is spelled."""
+    spelled = [["p1", "P1 ", "p2", "p3", "P3", "p4", "p5", "p6"][i % 8] for i in range(80)]
+    units = units_in(pa.table({"person": spelled}), "person")
+    assert len(units.unique()) == 6
+    for fit, held in folds_of(80, units):
+        assert not {spelled[i].strip().lower() for i in fit} & {spelled[i].strip().lower() for i in held}
 
 
 def test_without_time_the_setting_says_what_is_missing(base):

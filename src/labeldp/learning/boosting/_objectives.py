@@ -5,11 +5,12 @@ of its scores; its gradient is ``p - r`` with the posterior ``r_j = v_j p_j / su
 
 **Information.** Boosting divides the gradient of a leaf by its curvature. That of this loss is negative in places, and
 its mean over released labels is the Fisher information ``E[(p_j - r_j)**2]``, which is small where noise is large. What
-is returned is the information in one event alone, whether the released class or set contains class j: it has
-probability ``P = q + (p* - q) p_j`` (``Membership``), and so the information ``((p* - q) p_j (1 - p_j))**2 / (P (1 -
-P))`` about the score of class j. A function of the released label holds no more information than the label, so steps
-are at most too long, never too short; with one released class of two the event is the label, and the information is
-exact. With public labels it is ``p_j (1 - p_j)``, the usual curvature.
+is returned is the information in one event alone, whether the released class or set contains class j. With the
+probability h_i of that event if i is the true class, it has probability ``P = sum_i h_i p_i``, whose derivative with
+respect to the score of class j is ``p_j (h_j - P)``, and so the information ``(p_j (h_j - P))**2 / (P (1 - P))`` about
+that score. A function of the released label holds no more information than the label, so steps are at most too long
+beside those of Fisher scoring, never too short; with one released class of two the event is the label, and the
+information is exact. With public labels it is ``p_j (1 - p_j)``, the usual curvature.
 
 References:
     Patrini et al. 2017, for the loss (forward correction); Friedman 2001, for boosting; Lehmann and Casella 1998,
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,12 +30,15 @@ from scipy.special import softmax
 from labeldp._shapes import Float
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.losses import RowLoss, TargetLoss, gain, require_release, row_loss
+from labeldp.privacy.channels import EvenChannel, candidate_sizes, row_arrays, unpack
 from labeldp.release import Release
 
 #: Name of the metric.
 METRIC = "channel_log_loss"
 #: Information of a row is at least this, so that a leaf of rows that say nothing has a curvature.
 _LEAST = 1e-12
+#: A variance of an event below this is one of rounding: the event is certain.
+_ROUNDING = 1e-14
 
 Objective = Callable[[Any, Any], tuple[np.ndarray, np.ndarray]]
 
@@ -164,12 +169,32 @@ class _Likelihood:
 
     def _information(self, chances: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
         """Information in whether each class is in the released set."""
-        event = self.release.class_channel.membership
-        true, other = (np.reshape(each, (-1, 1)) for each in (event.true, event.other))
+        true, other, outside, among = self._events
         inside = other + (true - other) * chances
-        slope, spread = (true - other) * chances * (1.0 - chances), inside * (1.0 - inside)
-        ratio = np.divide(slope**2, spread, out=np.zeros_like(slope), where=spread > 0.0)
-        return np.asarray(np.maximum(ratio, _LEAST))
+        if among is not None:  # a true class that is no candidate is replaced by a random one that is
+            inside += (outside - other) * (1.0 - (chances * among).sum(axis=1, keepdims=True))
+        slope, spread = chances * (true - inside), inside * (1.0 - inside)
+        ratio = np.divide(slope**2, spread, out=np.zeros_like(slope), where=spread > _ROUNDING)
+        return np.asarray(np.maximum(ratio if among is None else ratio * among, _LEAST))
+
+    @cached_property
+    def _events(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+        """Probabilities that a class is in the released set, and the mask of candidates; shapes that fit (n, k).
+
+        They are those for the class as the true one, for another candidate, and for a true class that is no candidate.
+        """
+        channel, rows = self.release.class_channel, len(self.release)
+        if all(isinstance(each, EvenChannel) for each in getattr(channel, "channels", (channel,))):
+            both = [np.reshape(each, (-1, 1)) for each in (channel.membership.true, channel.membership.other)]
+        else:
+            every = [channel.holding(np.full(rows, code, dtype=np.int32)) for code in range(channel.classes)]
+            both = [np.stack([np.broadcast_to(each[place], rows) for each in every], axis=1) for place in (0, 1)]
+        sizes = candidate_sizes(channel)
+        if sizes is None:
+            return both[0], both[1], both[1], None
+        among = unpack(row_arrays(channel)["candidates"], channel.classes)
+        count = sizes[:, None]
+        return both[0], both[1], (both[0] + (count - 1) * both[1]) / count, among
 
     def _logits(self, scores: Any) -> Float[np.ndarray, "n k"]:
         """Logits of all classes as a new array; one score is that of the second class of two."""

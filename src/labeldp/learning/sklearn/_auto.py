@@ -53,10 +53,10 @@ class AutoClassifier(ProbabilityClassifier):
     A model that fails, or does not give finite probabilities, is left out and named in ``left_out_``.
 
     Args:
-        minutes: No further fit is begun after this time, and an unfinished model is left out; None for no limit.
+            minutes: No further fit is begun after this time, and an unfinished model is left out; None for no limit.
             Without one, the same release and rows give the same classifier.
-        folds: Folds; from 100 000 rows on only one of them is held out.
-        every_row: True to hold out every fold in turn however many rows there are.
+        folds: Folds; from 100 000 rows on only one of them is held out, if it has as many units as there are folds.
+            every_row: True to hold out every fold in turn however many rows there are.
 
     Attributes:
         classes_: The declared classes.
@@ -120,9 +120,11 @@ class AutoClassifier(ProbabilityClassifier):
         folds = _checks.whole(self.folds, "folds", 2)
         parts = group_folds(len(release), folds, groups)
         held, folded = np.arange(len(release)), parts
-        if len(release) >= _MANY_ROWS and not self.every_row:
+        of_one = None if groups is None else np.asarray(groups)[parts[0][1]]
+        enough = of_one is None or len(np.unique(of_one)) >= folds
+        if len(release) >= _MANY_ROWS and enough and not self.every_row:
             parts, held = parts[:1], parts[0][1]
-            folded = group_folds(len(held), folds, None if groups is None else np.asarray(groups)[held])
+            folded = group_folds(len(held), folds, of_one)
         self.columns_ = None if issparse(features) else kinds_of(features)
         rows = features if unlabelled is None else stack_rows(features, self.frame(unlabelled))
         work = _Work(release, rows, parts, report or (lambda *_: None), time.monotonic() + 60.0 * minutes)

@@ -82,6 +82,9 @@ def cross_fitted_mixture(
 ) -> Float[np.ndarray, "n k"]:
     """The mixture's predictions for rows that neither the models nor the weights were fitted on.
 
+    Weights are fitted on the rows of other folds. Their predictions are by models that saw these rows, so a held-out
+    label has a small influence on the weights that it is judged by, as in any stacking without nested folds.
+
     Args:
         release: Released labels of n rows.
         predictions: Predictions of m models in declared order, for each row by models fitted on other rows.

@@ -23,7 +23,7 @@ from labeldp.learning.metrics import gains_of
 from labeldp.learning.sklearn import Calibrator, clearly_best
 from labeldp.learning.tables._regressors import is_behind_first
 from labeldp.privacy import predicted_columns
-from labeldp.release import Release
+from labeldp.release import Release, unit_numbers
 from labeldp.release.folder import Certificate
 
 FOLDS = 5
@@ -45,8 +45,10 @@ def unit_of(certificate: Certificate) -> str | None:
 
 
 def units_in(table: pa.Table, unit: str | None) -> pa.ChunkedArray | None:
-    """The privacy unit of each row, or None if its column was not kept."""
-    return table[unit] if unit is not None and unit in table.column_names else None
+    """The number of each row's privacy unit, as releases tell units apart, or None if its column was not kept."""
+    if unit is None or unit not in table.column_names:
+        return None
+    return pa.chunked_array([unit_numbers(table[unit], table.num_rows)])
 
 
 def folds_of(rows: int, units: pa.ChunkedArray | None, folds: int = FOLDS) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -11,7 +11,8 @@ from labeldp.mechanisms.randomizers import mean_expectation
 from labeldp.privacy.accounting import RowRanges
 from labeldp.release.folder._certificate import AND, Certificate, Draw
 
-_ANY_ROWS = RowRanges.all(1 << 62)
+#: More rows than any release has, but few enough that those of many releases can be placed one after another.
+_ANY_ROWS = RowRanges.all(1 << 48)
 _SEVERAL = "the rows are of several releases, of which each can be verified alone"
 _OTHERS = "the rows of each of these releases are other people's"
 
