@@ -861,3 +861,15 @@ def test_a_bad_epsilon_is_refused_before_the_table_is_read(release, source, monk
     monkeypatch.setattr(module, "survey", None)
     with pytest.raises(EpsilonError):
         release(source, epsilon=1e-300)
+
+
+def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
+    """The system's reason is given, without a second look at the file for another one."""
+    (tmp_path / "t.csv").write_text("x,y\n1,a\n", encoding="utf-8")
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tables_module.Path, "open", refuse)
+    cause = tables_module._cause(tmp_path / "t.csv", PermissionError(13, "Permission denied"))
+    assert cause == "Permission denied; check the file and its permissions"

@@ -407,12 +407,12 @@ def _cause(path: Path, problem: Exception) -> str:
     """The cause of a reader's error, in words of ours alone, and what to do."""
     if path.is_file() and path.stat().st_size == 0:
         return "it is empty; check how it was saved"
+    if why := getattr(problem, "strerror", None):
+        return f"{why}; check the file and its permissions"
     if isinstance(problem, UnicodeError) or (path.name.lower().endswith((".csv", ".tsv")) and _has_zeros(path)):
         return _CAUSES["utf-8"]
     message = str(problem).lower()
-    known = next((cause for word, cause in _CAUSES.items() if word in message), _DAMAGED)
-    why = getattr(problem, "strerror", None)
-    return f"{why}; check the file and its permissions" if why else known
+    return next((cause for word, cause in _CAUSES.items() if word in message), _DAMAGED)
 
 
 def _has_zeros(path: Path) -> bool:
