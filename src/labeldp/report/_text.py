@@ -54,8 +54,7 @@ _UNITS = (
 #: Least improvement of accuracy whose rows are named.
 _LEAST_SHOWN = 0.01
 _HELD_OUT = (
-    "Choices on released labels cost no privacy, and no row is scored by a model that was fitted or chosen on it. "
-    "Scores are those of models fitted on the other rows alone."
+    "Choices on released labels cost no privacy. Each row is scored by models that were fitted on other rows alone."
 )
 
 _ONLY_BOUNDS = (
