@@ -27,6 +27,9 @@ _COMPILED = "_kernels"
 _CHECKER = "labeldp_annotations"
 _NOT_AN_ARRAY = Annotated[object, Is[lambda found: not isinstance(found, np.ndarray)]]
 SLOW = tomllib.loads(Path(__file__).with_name("slow.toml").read_text(encoding="utf-8"))["test"]
+#: Calls of each function at which its annotations are executed, in each test.
+_CHECKED_CALLS = 200
+_TESTS = [0]  # how many began
 _MADE = set()  # code of functions in functions that were made before
 _BEGAN = pytest.StashKey[float]()
 _execute = beartype(conf=BeartypeConf(is_pep484_tower=True))
@@ -71,6 +74,20 @@ def _read(hint, names):
         return Any
 
 
+def at_first(function, executed):
+    """A function whose annotations are executed at its first calls in a test: those in a loop are many, and alike."""
+    test = calls = 0
+
+    @wraps(function)
+    def called(*args, **kwargs):
+        nonlocal test, calls
+        test, calls = _TESTS[0], 1 + (calls if test == _TESTS[0] else 0)
+        plain = jaxtyping.config.jaxtyping_disable or calls > _CHECKED_CALLS
+        return (function if plain else executed)(*args, **kwargs)
+
+    return called
+
+
 def annotated(thing=None, *, typechecker):
     """Execute annotations by jaxtyping where they hold a shape, and elsewhere by beartype alone, which is faster."""
     if thing is None:
@@ -83,7 +100,8 @@ def annotated(thing=None, *, typechecker):
     hints = getattr(function, "__annotations__", {})
     read = {place: _read(hint, function.__globals__) for place, hint in hints.items()}
     if any(map(_shaped, read.values())):
-        return _jaxtyped(thing, typechecker=typechecker)
+        shaped = _jaxtyped(thing, typechecker=typechecker)
+        return shaped if isinstance(thing, type) else at_first(thing, shaped)
     if not hints or isinstance(thing, type) or function.__name__ == "__init__":
         return thing
     # A twin is checked, since Typer reads the annotations of the function itself.
@@ -92,13 +110,7 @@ def annotated(thing=None, *, typechecker):
     )
     twin.__kwdefaults__, twin.__annotations__ = function.__kwdefaults__, read
     twin.__qualname__, twin.__module__ = function.__qualname__, function.__module__
-    executed = check(twin)
-
-    @wraps(function)
-    def called(*args, **kwargs):
-        return (function if jaxtyping.config.jaxtyping_disable else executed)(*args, **kwargs)
-
-    return called
+    return at_first(function, check(twin))
 
 
 vars(_shapes).update({name: getattr(jaxtyping, name) for name in _shapes.__all__})  # a user's arrays have no shapes
@@ -109,6 +121,11 @@ sys.modules[_CHECKER].check = check
 install_import_hook(checked_modules(), f"{_CHECKER}.check")
 
 from labeldp import _random_words  # noqa: E402 (imported under the hook)
+
+
+def pytest_runtest_setup():
+    """Count tests, each of which executes annotations anew."""
+    _TESTS[0] += 1
 
 
 def pytest_addoption(parser):

@@ -104,6 +104,16 @@ def test_annotations_are_executed_in_the_tests():
         channel.draw(np.zeros(2, dtype=np.int32), words.astype(np.int64))
 
 
+def test_annotations_are_executed_at_the_first_calls_of_each_test():
+    """A call in a long loop is not checked any more; that is what a test of a loop costs less by."""
+    rows = np.int64(10)  # no int, and taken for one
+    with pytest.raises(BeartypeCallHintViolation):
+        _threads.blocks(rows, 1, 5)
+    for _ in range(1000):
+        _threads.blocks(10, 1, 5)
+    assert len(_threads.blocks(rows, 1, 5)) == 2
+
+
 def test_annotations_without_a_shape_are_executed():
     """A function without arrays is checked too, by its arguments and by what it returns."""
     with pytest.raises(BeartypeCallHintViolation):
