@@ -123,11 +123,6 @@ install_import_hook(checked_modules(), f"{_CHECKER}.check")
 from labeldp import _random_words  # noqa: E402 (imported under the hook)
 
 
-def pytest_runtest_setup():
-    """Count tests, each of which executes annotations anew."""
-    _TESTS[0] += 1
-
-
 def pytest_addoption(parser):
     """Let a run take the mutants that a change touches; tests/mutants/conftest.py says which these are."""
     parser.addoption("--mutants", choices=("all", "touched"), default="all", help="which mutants are tried")
@@ -170,7 +165,8 @@ def _processor_seconds():
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item):
-    """Note when a test begins."""
+    """Note when a test begins, in which annotations are executed anew."""
+    _TESTS[0] += 1
     item.stash[_BEGAN] = _processor_seconds()
     return (yield)
 

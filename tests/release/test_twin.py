@@ -340,7 +340,7 @@ def test_neighbours_are_refused_in_the_same_words(maker, labels, space, tables, 
     else:
         release_table(make(labels), "colour", space, 1.0, tables / "first", keep=["id"])
     for other in neighbours(labels, space.values):
-        with pytest.raises(Exception, match="expected|budget exceeded") as refused:
+        with pytest.raises(Exception, match=r"expected|budget exceeded") as refused:
             release_table(make(other), "colour", space, 1.0, tables / "out", keep=["id"])
         found.add((type(refused.value).__name__, str(refused.value)))
     assert len(found) == 1
@@ -382,7 +382,7 @@ def test_neighbours_of_a_curator_fail_in_the_same_words(labels, space):
         curator = Curator(given, space)
         curator.randomize(RandomizedResponse(space, 1.0))
         for rows in (None, [60], [0, 0]):
-            with pytest.raises(Exception, match="expected|budget exceeded") as refused:
+            with pytest.raises(Exception, match=r"expected|budget exceeded") as refused:
                 curator.randomize(RandomizedResponse(space, 1.0), rows)
             found.add((str(rows), type(refused.value).__name__, str(refused.value)))
     assert len(found) == 3
