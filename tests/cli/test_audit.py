@@ -278,7 +278,7 @@ def test_a_model_of_the_release_is_fitted_anew(run, noise):
 
     Fitted on all rows it remembers the noise of their labels, which would judge it.
     """
-    learned = run("learn", noise / "one", "--output", noise / "model.skops")
+    learned = run("learn", noise / "one", "--model", "boosting", "--output", noise / "model.skops")
     accuracy = re.search(r"│ accuracy +│ (\S+) ", learned.out).group(1)
     ran = run("audit", noise / "one", "--model", noise / "model.skops")
     assert (ran.code, ran.err) == (0, "")
