@@ -11,7 +11,7 @@ from rich.console import Console
 from labeldp import Classes, Release
 from labeldp.learning.metrics import Estimate
 from labeldp.learning.tables._class_scores import class_scores
-from labeldp.report._text import gain_text, scores_text
+from labeldp.report._learned import gain_text, scores_text
 
 
 @pytest.fixture(scope="module")

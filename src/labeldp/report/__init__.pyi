@@ -18,6 +18,9 @@ from ._json import scores_json as scores_json
 from ._json import staged_json as staged_json
 from ._json import verdict_json as verdict_json
 from ._generators import generator_text as generator_text
+from ._learned import learned_text as learned_text
+from ._learned import scores_text as scores_text
+from ._learned import staged_text as staged_text
 from ._plan_answer import answer_text as answer_text
 from ._plan_answer import closing_text as closing_text
 from ._plan_answer import over_epsilon_text as over_epsilon_text
@@ -33,9 +36,6 @@ from ._plans import purchase_text as purchase_text
 from ._profiles import profile_text as profile_text
 from ._profiles import save_profile_figure as save_profile_figure
 from ._text import account_text as account_text
-from ._text import learned_text as learned_text
 from ._text import ledger_text as ledger_text
 from ._text import release_text as release_text
-from ._text import scores_text as scores_text
-from ._text import staged_text as staged_text
 from ._text import verdict_text as verdict_text

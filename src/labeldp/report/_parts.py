@@ -17,9 +17,12 @@ from labeldp.release.folder import Check
 
 if TYPE_CHECKING:
     from labeldp.release import TableRelease
+    from labeldp.release.folder import Certificate
 
 #: The parts of a printed result in order: sentences and tables.
 Parts = list[RenderableType]
+#: Names to list in one line.
+_SHOWN_COLUMNS = 12
 
 
 def sentence(text: str, style: str = "") -> Text:
@@ -93,3 +96,22 @@ def three_digits(value: float) -> str:
 def epsilon_above(value: float) -> str:
     """An epsilon for people: three significant digits, rounded up."""
     return shown_above(value, 3)
+
+
+def next_commands(*commands: str) -> Text:
+    """The commands that usually come next."""
+    return sentence(f"Next: {', or '.join(commands)}")
+
+
+def resampled_share(certificate: Certificate) -> float | None:
+    """The expected share of rows whose features come from a generator; None without one."""
+    law = certificate.features
+    return None if law is None or law.generator is None else float(law.chance)
+
+
+def listed(names: list[str]) -> str:
+    """Names, of many the first few and the last."""
+    more = len(names) - _SHOWN_COLUMNS
+    return (
+        ", ".join(names) if more <= 0 else f"{', '.join(names[: _SHOWN_COLUMNS // 2])} ... {names[-1]} ({len(names)})"
+    )

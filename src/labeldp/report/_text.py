@@ -23,51 +23,34 @@ from labeldp.report._parts import (
     add_row,
     check_table,
     epsilon_above,
+    listed,
     name_value_table,
     near,
+    next_commands,
     paragraphs,
     quantile_of,
+    resampled_share,
     sentence,
     three_digits,
     titled_table,
 )
 
 if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
-    from labeldp.learning.metrics import Bounds, Estimate
-    from labeldp.learning.tables import ClassScores, Learned, NumberScores, Staged
     from labeldp.privacy.accounting import Budget
     from labeldp.release import CombinedGuarantee, TableRelease
     from labeldp.release.folder import Certificate, Draw, Verdict
     from labeldp.release.ledger import Entry
 
-_SHOWN_COLUMNS = 12
-_SHOWN_CLASSES = 12
+
 _USUAL_DELTA = 1e-6
 _CONFIDENCE = 0.95
-_TOO_FEW = "too few rows to tell"
-
-_UNITS = (
-    "units with many rows have noisier labels, so the model follows units with few rows more closely: if the two kinds "
-    "differ, its predictions lean towards the latter"
-)
-
-#: Least improvement of accuracy whose rows are named.
-_LEAST_SHOWN = 0.01
-_HELD_OUT = (
-    "Choices on released labels cost no privacy. Each row is scored by models that were fitted on other rows alone."
-)
-
-_ONLY_BOUNDS = (
-    "These released labels do not identify the squares of true labels, so the error is only bounded. The improvement "
-    "over predicting the mean is identified, and models are chosen by it."
-)
 
 
 def release_text(release: TableRelease) -> Parts:
     """The result of a release, its cost and its guarantee. Nothing in it depends on a true label."""
     folder = shlex.quote(near(release.output))
-    shared = _next(f"labeldp verify {folder}", f"labeldp learn {folder} --output model.skops")
-    answer = _next(f"labeldp verify {folder}")
+    shared = next_commands(f"labeldp verify {folder}", f"labeldp learn {folder} --output model.skops")
+    answer = next_commands(f"labeldp verify {folder}")
     end = [Text(), answer if release.certificate.of_answer else shared]
     quantile = quantile_of(release)
     if quantile is not None and (far := _far(release.certificate)):
@@ -76,24 +59,24 @@ def release_text(release: TableRelease) -> Parts:
         level = float(release.certificate.law["level"])
         clipped = f"About {100 * min(level, 1.0 - level):.2g} % of the labels lie beyond that range, and get clipped."
         end = [Text(), sentence(f"Next: release the labels with {declared} and a --budget for both. {clipped}")]
-    return [*_release_parts(release), Text(), *_guarantee_parts(release.certificate), *end]
+    return [*release_parts(release), Text(), *guarantee_parts(release.certificate), *end]
 
 
-def _release_parts(release: TableRelease) -> Parts:
+def release_parts(release: TableRelease) -> Parts:
     """The result of a release without its guarantee."""
     certificate = release.certificate
     rows = [("mechanism", _mechanism(certificate)), *_utility(certificate, release.effective_share).items()]
     if (quantile := quantile_of(release)) is not None:
         rows.append(("quantile", f"{_exactly(quantile)} at level {certificate.law['level']}"))
     rows += [("assumed", assumption) for assumption in certificate.guarantee.assumptions]
-    if (resampled := _resampled_share(certificate)) is not None:
+    if (resampled := resampled_share(certificate)) is not None:
         rows.append(("features", f"{resampled:.1%} of rows get features from the generator (expected share)"))
     budget = release.budget
     delta = f" and delta {_delta(release.spent[1])} of {budget.delta:g}" if release.spent[1] else ""
     delta = f" at delta {budget.delta:g}" if budget.concentrated else delta
     spent = f"epsilon {epsilon_above(release.spent[0])} of {epsilon_above(budget.epsilon)}{delta}"
     rows += [
-        ("columns", _listed([name for name, _ in certificate.columns])),
+        ("columns", listed([name for name, _ in certificate.columns])),
         ("output", near(release.output)),
         ("ledger", near(release.ledger)),
         ("spent", f"{spent} for this label, over all releases in the ledger"),
@@ -136,12 +119,6 @@ def _far(certificate: Certificate) -> str:
         f"The noise reaches beyond the {'largest' if level > 0.5 else 'least'} label, so the quantile may be far off: "
         "take a level nearer to 0.5, a narrower --interval, or a larger epsilon."
     )
-
-
-def _resampled_share(certificate: Certificate) -> float | None:
-    """The expected share of rows whose features come from a generator; None without one."""
-    law = certificate.features
-    return None if law is None or law.generator is None else float(law.chance)
 
 
 def _utility(certificate: Certificate, effective_share: Callable[[], float | None]) -> dict[str, str]:
@@ -222,11 +199,11 @@ def verdict_text(verdict: Verdict) -> Parts:
     if verdict.signature_unchecked:
         parts += [Text(), Text("Signed, not checked: pass --public-key.", "yellow")]
     if verdict.holds and verdict.certificate is not None:
-        parts += [Text(), *_guarantee_parts(verdict.certificate)]
+        parts += [Text(), *guarantee_parts(verdict.certificate)]
     return parts
 
 
-def _guarantee_parts(certificate: Certificate) -> Parts:
+def guarantee_parts(certificate: Certificate) -> Parts:
     """The meaning of the guarantee for a person, and its formal statement."""
     meaning = certificate.meaning
     return [*([sentence(meaning), Text()] if meaning else []), paragraphs(certificate.sentence)]
@@ -238,7 +215,7 @@ def _contents(certificate: Certificate) -> Table:
         ("mechanism", _mechanism(certificate)),
         ("label", f"{certificate.label} ({_size(certificate.space)})"),
         ("rows", f"{certificate.rows:,}"),
-        ("columns", _listed([name for name, _ in certificate.columns])),
+        ("columns", listed([name for name, _ in certificate.columns])),
     ]
     if certificate.of_answer and (noise := _noise(certificate.draws[-1], certificate)):
         rows.append(("noise", noise))
@@ -393,266 +370,7 @@ def _delta(value: float) -> str:
     return f"{float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(Decimal(repr(float(value)))))!r}"
 
 
-def _next(*commands: str) -> Text:
-    """The commands that usually come next."""
-    return sentence(f"Next: {', or '.join(commands)}")
-
-
-def learned_text(learned: Learned, output: str) -> Parts:
-    """A learned model, its accuracy on held-out rows, its file, and the guarantee that covers it."""
-    model, certificate = learned.model, learned.model.certificate
-    rows = _model_rows(learned, learned.setting)
-    if not certificate.of_answer and len(getattr(channel_of(certificate.law), "repeats", ())) > 1:
-        rows.append(("note", _UNITS))
-    if (resampled := _resampled_share(certificate)) is not None:
-        rows.append(("note", _resampled(resampled, corrected=learned.corrected)))
-    lines = name_value_table([*rows, ("output", output)])
-    learner = "a combination of models" if model.model == "auto" else model.model
-    result = sentence(f"Learned {learner} from {certificate.rows:,} released rows, at no further privacy cost.")
-    if learned.scores is None:
-        gain = "Exchanged labels cannot show how good the model is: use 'labeldp evaluate' with public labels."
-        scores: Parts = []
-    else:
-        gain = gain_text(learned.scores)
-        scores = [Text(), *_score_tables(learned.scores, certificate.space.points, learned.judged_by, public=False)]
-        scores.append(sentence(_HELD_OUT))
-    end = [*_on_true_rows(learned), Text(), paragraphs(certificate.sentence), Text()]
-    end.append(_next(f"labeldp evaluate {shlex.quote(output)} ANOTHER_RELEASE --released"))
-    return [sentence(gain), result, Text(), lines, *scores, *end]
-
-
-def _on_true_rows(learned: Learned) -> Parts:
-    """A remark that scores are for partly resampled features, and the estimate for true rows where there is one."""
-    resampled = _resampled_share(learned.model.certificate)
-    if learned.scores is None or resampled is None:
-        return []
-    mixed = (
-        f"These scores are for released rows, {resampled:.1%} of which are expected to have features from the "
-        "generator: a good model does better on original rows."
-    )
-    if learned.true_accuracy is None:
-        return [sentence(f"{mixed} Pass --generator to estimate how much.")]
-    share, interval = _share(learned.true_accuracy, learned.scores.rows)
-    within = f" (95 % interval {interval})" if interval else ""
-    return [sentence(f"{mixed} Accuracy on original rows, estimated: {share}{within}.")]
-
-
-def _resampled(share: float, *, corrected: bool) -> str:
-    """The treatment of resampled features by a model."""
-    rows = f"the features of {share:.1%} of rows (expected) come from the generator"
-    if corrected:
-        return f"{rows}; the model is corrected for them"
-    return f"{rows}; only label noise is corrected: pass --generator, or use labeldp.learning.sklearn"
-
-
-def _model_rows(learned: Learned | Staged, *settings: str) -> list[tuple[str, str]]:
-    """A model with its method and settings, the features that it uses, and those that it does not."""
-    model = learned.model
-    return [
-        ("model", ", ".join([model.model, f"method {model.method}", *settings])),
-        ("features", _listed(model.inputs)),
-        *(("left out", f"{name}: {why}") for name, why in learned.left_out.items()),
-    ]
-
-
-def staged_text(staged: Staged) -> Parts:
-    """The result of a release in stages: the release, each stage, and the last model."""
-    columns = ["stage", "rows", "candidates", "truth kept", "effective rows, at most", "fitted on"]
-    table = titled_table("stages", columns)
-    for number, stage in enumerate(staged.stages, 1):
-        add_row(
-            table,
-            str(number),
-            f"{len(stage.rows):,}",
-            f"{stage.candidates:.1f}",
-            f"{stage.truth_probability:.1%}",
-            three_digits(int(len(stage.rows) * stage.clean_share)),
-            f"{stage.fitted_on:,}",
-        )
-    lines = name_value_table([*_model_rows(staged), ("output", str(staged.model_file))])
-    note = (
-        "Truth kept and effective rows, at most, are expected values if the prior of the stage is right; a single "
-        f"release would have at most {three_digits(int(staged.one_release))} effective rows. To judge the model, use "
-        "'labeldp evaluate' with public labels or another release."
-    )
-    guarantee = _guarantee_parts(staged.release.certificate)
-    return [*_release_parts(staged.release), Text(), table, Text(), lines, Text(), sentence(note), Text(), *guarantee]
-
-
-def scores_text(
-    scores: ClassScores | NumberScores, points: Sequence[object], judged_by: str, *, public: bool = False
-) -> Parts:
-    """The gain over a constant prediction, then all scores, each with its 95 % interval."""
-    tables = _score_tables(scores, points, judged_by, public=public)
-    return [sentence(gain_text(scores, public=public)), Text(), *tables]
-
-
-def gain_text(scores: ClassScores | NumberScores, *, public: bool = False) -> str:
-    """The gain of a model over a constant prediction; or that labels do not show one, with the rows that would."""
-    from labeldp.learning.tables import NumberScores  # noqa: PLC0415 (slow to load)
-
-    labels = "these labels" if public else "the released labels"
-    if isinstance(scores, NumberScores):
-        return _verdict(scores.gain, scores.rows, "the mean", labels, "MSE improvement {}", three_digits)
-    if scores.better is None or scores.log_loss_gain is None:
-        gain = f"log likelihood of {labels} higher by {{}} nats"
-        return _verdict(scores.likelihood_gain, scores.rows, "class shares", labels, gain, three_digits)
-    found = _verdict(scores.better, scores.rows, "the most common class", labels, "accuracy {} points", _points)
-    if scores.better.low > 0.0 or scores.log_loss_gain.low <= 0.0:
-        return found
-    gain = "log loss improvement {} nats"
-    return f"{_verdict(scores.log_loss_gain, scores.rows, 'class shares', labels, gain, three_digits)} {found}"
-
-
-def _verdict(gain: Estimate, rows: int, constant: str, labels: str, amount: str, number: Callable[[float], str]) -> str:
-    """One sentence on a gain over a constant prediction, and how many rows would show it."""
-    from labeldp.learning.tables import rows_to_show  # noqa: PLC0415 (slow to load)
-
-    value = min(max(gain.value, gain.low), gain.high)
-    found = f"{amount.format(number(value))} (95 % interval {number(gain.low)} to {number(gain.high)})"
-    if gain.low > 0.0 or gain.high < 0.0:
-        return f"{'Better' if gain.low > 0.0 else 'Worse'} than always predicting {constant}: {found}."
-    shown = f"{labels} do not show that the model is better than always predicting {constant}: {found}."
-    wanted = max(gain.value, _LEAST_SHOWN if number is _points else 0.0)
-    if wanted <= 0.0 or not math.isfinite(gain.error):
-        return shown[:1].upper() + shown[1:]
-    shown, enough = f"{shown[:1].upper()}{shown[1:]}", rows_to_show(rows, gain, wanted)
-    if enough <= rows:
-        return f"{shown} An improvement of {number(wanted)} would probably have shown."
-    return f"{shown} About {three_digits(enough)} rows would show an improvement of {number(wanted)}."
-
-
-def _points(share: float) -> str:
-    """A difference of shares in percentage points."""
-    return f"{100.0 * share:+.1f}"
-
-
-def _score_tables(
-    scores: ClassScores | NumberScores, points: Sequence[object], judged_by: str, *, public: bool
-) -> Parts:
-    """Scores of predictions on released or public labels, each with its 95 % interval."""
-    from labeldp.learning.metrics import Bounds  # noqa: PLC0415 (most commands have no scores to show)
-    from labeldp.learning.tables import NumberScores  # noqa: PLC0415
-
-    if isinstance(scores, NumberScores):
-        return _number_scores_text(scores, judged_by)
-    table = titled_table(f"{scores.rows:,} rows, by {judged_by}", ["", "estimate", "95 % interval"])
-    _add_gains(table, scores)
-    accuracy = scores.accuracy
-    if isinstance(accuracy, Bounds):
-        lower, upper = (min(max(end, 0.0), 1.0) for end in (accuracy.lower, accuracy.upper))
-        add_row(table, "accuracy lies between", f"{lower:.1%} and {upper:.1%}", _range(accuracy))
-    else:
-        add_row(table, "accuracy", *_share(accuracy, scores.rows))
-    if scores.majority is not None:
-        least = 0.0 if public else 1.0 / len(points)  # the largest share of a class, unless true labels show it
-        add_row(table, "accuracy of the most common class", *_share(scores.majority, scores.rows, least))
-    if scores.auc is not None:
-        add_row(table, "area under the ROC", *_share(scores.auc, scores.rows))
-    if scores.log_loss is not None:
-        known = isinstance(accuracy, Bounds) or accuracy.tells(0.0, 1.0)
-        add_row(table, "log loss (nats)", *(_loss(scores.log_loss, scores.rows) if known else (_TOO_FEW, "")))
-    if scores.recall is not None:
-        for place, point in list(enumerate(points))[:_SHOWN_CLASSES]:
-            add_row(table, f"recall of {point}", *_share(scores.recall[place], scores.rows))
-    if scores.unpredicted:
-        never = [str(points[code]) for code in scores.unpredicted]
-        more = f" and {len(never) - _SHOWN_CLASSES} more" * (len(never) > _SHOWN_CLASSES)
-        add_row(table, "never predicted", f"{', '.join(never[:_SHOWN_CLASSES])}{more}", "")
-    of = "" if public else " of released labels"
-    add_row(table, f"log likelihood{of}, gain over uniform guessing (nats)", *_estimate(scores.log_likelihood))
-    return [table]
-
-
-def _add_gains(table: Table, scores: ClassScores) -> None:
-    """Rows for the gains over constant predictions."""
-    if scores.better is not None:
-        better = scores.better
-        value = _points(min(max(better.value, better.low), better.high))
-        low, high = _points(better.low), _points(better.high)
-        add_row(table, "accuracy above the most common class (points)", value, f"{low} to {high}")
-    if scores.log_loss_gain is not None:
-        add_row(table, "log loss below that of class shares (nats)", *_estimate(scores.log_loss_gain))
-    else:  # rows have candidates, so labels were released
-        name = "log likelihood of released labels, gain over class shares (nats)"
-        add_row(table, name, *_estimate(scores.likelihood_gain))
-
-
-def _number_scores_text(scores: NumberScores, judged_by: str) -> Parts:
-    """Scores of predicted numbers, in the unit of the label."""
-    from labeldp.learning.metrics import Bounds  # noqa: PLC0415
-
-    table = titled_table(f"{scores.rows:,} rows, by {judged_by}", ["", "estimate", "95 % interval"])
-    roots = {"root mean squared error (RMSE)": scores.squared_error, "RMSE of predicting the mean": scores.baseline}
-    numbers = {
-        "share of variance explained (R2)": scores.r2,
-        "mean absolute error": scores.absolute_error,
-        "mean label": scores.mean,
-    }
-    first = {"MSE improvement over predicting the mean": scores.gain}
-    for name, score in (*first.items(), *roots.items(), *numbers.items()):
-        if score is not None:
-            between = " lies between" if isinstance(score, Bounds) else ""
-            add_row(table, name + between, *_number(score, scores.rows, root=name in roots))
-    return [table, *([sentence(_ONLY_BOUNDS)] if isinstance(scores.squared_error, Bounds) else [])]
-
-
-def _number(score: Estimate | Bounds, rows: int, *, root: bool) -> tuple[str, str]:
-    """An estimate or a pair of bounds, and its interval; with ``root`` the square roots.
-
-    Noise can make the estimate of a mean square negative: its root then cannot be told, but for the interval.
-    """
-    from labeldp.learning.metrics import Bounds, Estimate  # noqa: PLC0415
-
-    ends = [score.lower, score.upper] if isinstance(score, Bounds) else [score.value]
-    if not all(map(math.isfinite, ends)):
-        known = math.isinf(score.low) and math.isfinite(score.high) and score.high < 1.0
-        return _TOO_FEW, f"at most {three_digits(score.high)}" if known else ""
-    low, high, *rest = (three_digits(math.sqrt(max(x, 0.0)) if root else x) for x in (score.low, score.high, *ends))
-    if root and isinstance(score, Estimate) and score.value <= 0:
-        return _too_few(score, rows, score.high)[0], f"{low} to {high}"
-    return " and ".join(rest), f"{low} to {high}"
-
-
-def _share(estimate: Estimate, rows: int, least: float = 0.0) -> tuple[str, str]:
-    """A share and its interval in per cent; an estimate below the least possible one or above 1 is clipped."""
-    if not estimate.tells(0.0, 1.0):
-        return _too_few(estimate, rows, 1.0)
-    value, low, high = (min(max(each, least), 1.0) for each in (estimate.value, estimate.low, estimate.high))
-    return f"{value:.1%}", f"{low:.1%} to {high:.1%}"
-
-
-def _too_few(estimate: Estimate, rows: int, most: float) -> tuple[str, str]:
-    """A text for an estimate that cannot be told, with the rows for an interval of half the range 0 to ``most``."""
-    needed = estimate.rows_needed(rows, most / 2.0) if most > 0.0 else None
-    return (_TOO_FEW if needed is None else f"{_TOO_FEW}; about {needed:,} would do"), ""
-
-
-def _estimate(estimate: Estimate) -> tuple[str, str]:
-    """A number and its interval."""
-    return f"{estimate.value:.3g}", f"{estimate.low:.3g} to {estimate.high:.3g}"
-
-
-def _loss(estimate: Estimate, rows: int) -> tuple[str, str]:
-    """A number that is not negative, and its interval; an estimate below 0 cannot be told."""
-    value, interval = _estimate(estimate)
-    if estimate.value >= 0.0:
-        return value, interval
-    return _too_few(estimate, rows, estimate.high)[0], interval if estimate.high > 0.0 else ""
-
-
-def _range(estimate: Estimate | Bounds) -> str:
-    return f"{estimate.low:.1%} to {estimate.high:.1%}"
-
-
 def _mechanism(certificate: Certificate) -> str:
     """The name of the last mechanism, and its released label."""
     name = certificate.draws[-1].mechanism
     return name if certificate.of_answer else f"{name}: {channel_of(certificate.law).detail}"
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - _SHOWN_COLUMNS
-    return (
-        ", ".join(names) if more <= 0 else f"{', '.join(names[: _SHOWN_COLUMNS // 2])} ... {names[-1]} ({len(names)})"
-    )
