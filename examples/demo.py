@@ -43,7 +43,7 @@ def tables(folder: Path) -> list[tuple[str, Path, pd.DataFrame, str, Classes]]:
 
 
 def learners() -> dict[str, Any]:
-    """The default learner with few folds, and the best linear one that takes released labels for true."""
+    """The default learner with few folds, and a linear one that takes released labels for true."""
     return {
         "private": AutoClassifier(folds=3),
         "ignoring the noise": make_pipeline(StandardScaler(), SoftmaxRegression(method="plain")),

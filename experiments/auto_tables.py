@@ -1,4 +1,4 @@
-"""The default classifier on 33 public tables: against its members, class shares, plain learning and no privacy.
+"""The default classifier on 34 public tables: against its members, class shares, plain learning and no privacy.
 
 auto_tables.md has the protocol and what the results show.
 """
