@@ -21,7 +21,7 @@ _ROWS_PER_BATCH = 1 << 16
 
 @dataclass(frozen=True)
 class PublicShape:
-    """What a plan reads off the public columns of a table.
+    """The facts about public columns of a table that a plan uses.
 
     Attributes:
         rows: Number of rows.

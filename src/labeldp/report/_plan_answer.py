@@ -149,6 +149,6 @@ def unit_notes(repeats: Sequence[Repeat], unit: str | None) -> Parts:
 
 
 def closing_text(*, bought: bool = False, detail: bool = False) -> Parts:
-    """What the figures were computed from, and where there is more."""
+    """The source of the figures, and the option that shows more."""
     source = "your settings and the counts that were bought." if bought else "your settings; no label was read."
     return [Text(), sentence(f"Computed from {source}{'' if detail else _MORE}")]

@@ -103,7 +103,7 @@ def assumed_text(forecast: Forecast) -> Parts:
 
 
 def replaced_defaults(forecast: Forecast) -> list[str]:
-    """How to replace the defaults of the assumption that decides."""
+    """The options that replace the defaults of the assumption that decides."""
     ways = "; ".join(_WAYS[name] for name in forecast.defaults)
     return [f"To replace a default: {ways}."] if ways else []
 

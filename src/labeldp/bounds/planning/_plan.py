@@ -147,7 +147,7 @@ def plan(
 
 @dataclass(frozen=True)
 class _Setting:
-    """What options share: label space, rows, class shares and units."""
+    """Label space, rows, class shares and units of all options."""
 
     space: LabelSpace
     rows: int

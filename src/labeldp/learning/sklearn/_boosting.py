@@ -185,7 +185,7 @@ class BoostingClassifier(ProbabilityClassifier):
 
 
 def _any_varies(features: Any) -> bool:
-    """Whether there is a column with two values, as LightGBM requires."""
+    """True if there is a column with two values, as LightGBM requires."""
     if issparse(features):
         return bool((features.max(axis=0) != features.min(axis=0)).nnz)
     return not np.array_equal(features, np.broadcast_to(features[:1], features.shape), equal_nan=True)

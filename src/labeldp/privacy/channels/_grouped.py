@@ -67,7 +67,7 @@ class _Grouped(Channel):
 
     @property
     def detail(self) -> str:
-        """How epsilon is divided over units, or that single rows have several channels."""
+        """The division of epsilon over units, or the number of channels of single rows."""
         least, most = min(self.repeats), max(self.repeats)
         if most == 1:
             return f"{len(self.channels)} channels of single rows"
