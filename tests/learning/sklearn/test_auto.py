@@ -2,6 +2,8 @@
 
 import functools
 import pickle
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -352,6 +354,26 @@ def test_columns_of_one_unit_keep_their_scale():
     assert len(set(scaled.scale_)) == 1
     different = UnitScaler().fit(alike * [1.0, 1.0, 1.0, 1000.0])
     np.testing.assert_allclose(different.transform(alike * [1.0, 1.0, 1.0, 1000.0]).std(axis=0), 1.0)
+
+
+def test_without_pandas_it_says_what_to_install():
+    """The package needs scikit-learn alone; this learner names the extra that it needs beyond that."""
+    code = """
+import sys
+from labeldp import Classes, Curator
+from labeldp.errors import MissingExtraError
+release = Curator(["no", "yes"] * 10, Classes(["no", "yes"])).randomize(epsilon=1.0)
+for name in [name for name in sys.modules if name.startswith("pandas.")]:
+    del sys.modules[name]
+sys.modules["pandas"] = None
+from labeldp.learning.sklearn import AutoClassifier
+try:
+    AutoClassifier().fit([[0.0], [1.0]] * 10, release)
+except MissingExtraError as problem:
+    print(problem)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'labeldp[learn]'" in done.stdout
 
 
 def test_progress_is_reported():

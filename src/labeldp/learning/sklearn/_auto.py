@@ -6,10 +6,9 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import pandas as pd
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
@@ -18,9 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp._documented import documented_in
+from labeldp._extras import require_extra
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
-from labeldp.learning.features import UnitScaler, row_count, scaling_transformer, tree_transformer
+from labeldp.learning.features import row_count
 from labeldp.learning.losses import require_release, stack_rows
 from labeldp.learning.sklearn._boosting import BoostingClassifier
 from labeldp.learning.sklearn._calibrated import group_folds
@@ -31,6 +31,9 @@ from labeldp.learning.sklearn._softmax import SoftmaxRegression
 from labeldp.learning.sklearn._tree import TreeClassifier
 from labeldp.privacy import predicted_columns
 from labeldp.release import Release
+
+if TYPE_CHECKING:  # pandas is in another extra than the rest of this package
+    import pandas as pd
 
 #: From this many rows on, one fold is held out instead of each in turn.
 _MANY_ROWS = 100_000
@@ -87,6 +90,7 @@ class AutoClassifier(ProbabilityClassifier):
 
     Raises:
         InputError: There are fewer rows or units than folds, or every model fails.
+        MissingExtraError: pandas is not installed.
     """
 
     _: KW_ONLY
@@ -114,6 +118,7 @@ class AutoClassifier(ProbabilityClassifier):
             unlabelled: Features of further rows without labels, in the form of X: clusters are found among these too.
             report: Called with the name of the work, the number of fits done, and the number of all fits.
         """
+        require_extra("learn", "pandas")
         release, features = require_release(y), as_frame(X)
         check_released_rows(X, release)
         minutes = math.inf if self.minutes is None else _checks.not_negative(self.minutes, "minutes")
@@ -164,7 +169,7 @@ class AutoClassifier(ProbabilityClassifier):
         return np.asarray(self.mixture_(some))
 
     def __getstate__(self) -> dict[str, Any]:
-        """What files keep: all but the predictions of released rows."""
+        """The state that files keep: all but the predictions of released rows."""
         return {name: value for name, value in super().__getstate__().items() if not name.startswith("held_out_")}
 
     def frame(self, features: Any) -> Any:
@@ -201,6 +206,8 @@ class Member:
 
 def members_of(columns: Mapping[str, str] | None) -> dict[str, Member]:
     """The models for columns of some kinds, or for sparse features, by name."""
+    from labeldp.learning.features import UnitScaler, scaling_transformer, tree_transformer  # noqa: PLC0415 (pandas)
+
     if columns is None:
         scaled: Any = MaxAbsScaler()
         coded, categorical = FunctionTransformer(accept_sparse=True), list[int]()
@@ -247,7 +254,7 @@ class _Work:
         self.report("learn", self.done, self.total)
 
     def has_time(self) -> bool:
-        """Whether the deadline has not passed."""
+        """True before the deadline."""
         return time.monotonic() <= self.deadline
 
     def fit(self, member: Member) -> tuple[Pipeline, Float[np.ndarray, "n k"]]:
@@ -287,6 +294,8 @@ def as_frame(features: Any) -> Any:
     Raises:
         InputError: They are not a table.
     """
+    import pandas as pd  # noqa: PLC0415 (an extra)
+
     if issparse(features):
         return features.tocsr()
     found = features.to_pandas() if hasattr(features, "to_pandas") else features
@@ -300,7 +309,8 @@ def as_frame(features: Any) -> Any:
 
 def _column(values: pd.Series) -> np.ndarray:
     """The values of a column: numbers, or objects with None for missing values."""
-    kinds = pd.api.types
+    import pandas.api.types as kinds  # noqa: PLC0415 (an extra)
+
     if kinds.is_datetime64_any_dtype(values) or kinds.is_timedelta64_dtype(values):
         return np.asarray(values.astype("int64").where(values.notna()).to_numpy(np.float64, na_value=np.nan))
     if kinds.is_numeric_dtype(values):
@@ -311,4 +321,6 @@ def _column(values: pd.Series) -> np.ndarray:
 
 def kinds_of(frame: pd.DataFrame) -> dict[str, str]:
     """The kind of each column: ``"number"`` or ``"category"``."""
-    return {str(name): "number" if pd.api.types.is_numeric_dtype(frame[name]) else "category" for name in frame.columns}
+    from pandas.api.types import is_numeric_dtype  # noqa: PLC0415 (an extra)
+
+    return {str(name): "number" if is_numeric_dtype(frame[name]) else "category" for name in frame.columns}
