@@ -8,7 +8,7 @@ from labeldp import Classes, Interval, release_table
 from labeldp.errors import InputError
 from labeldp.learning.metrics import Estimate
 from labeldp.learning.tables import NumberScores, TableModel, evaluate, learn
-from labeldp.report._text import _number
+from labeldp.report._learned import _number
 
 SPACE = Interval(0.0, 120.0, 1.0)
 
@@ -115,6 +115,7 @@ def test_one_bit_of_a_label_bounds_the_error(folder, run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--minutes", "1"], "with the model auto of classes alone"),
         (["--model", "trees"], "among auto, softmax, boosting, convex, ridge, neighbours"),
         (["--model", "ridge", "--method", "em"], "a method of ridge"),
     ],

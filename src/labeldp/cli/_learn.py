@@ -35,12 +35,12 @@ def learn(
         output: A new file for the model, such as model.skops, or model.safetensors for a network.
         model: Classes: auto (default: a mean of a linear model, boosting and clusters, weighed on released labels),
             softmax, boosting, convex, torch:mlp, torch:ratings; with images torch:convolutional, torch:inception,
-            torch:resnet18. Numeric labels: auto (default: ridge, or boosting if released labels
-            clearly prefer it), ridge, boosting, neighbours, convex.
+            torch:resnet18. Numeric labels: auto (default: ridge, or boosting if released labels clearly prefer it),
+            ridge, boosting, neighbours, convex.
         method: Correction for label noise. softmax: likelihood (forward correction), unbiased (backward), plain (none)
-            or clusters; boosting: em, plain or clusters; networks: likelihood, unbiased, posterior or plain; convex:
-            unbiased; numeric labels: auto, unbiased, likelihood, decoded or plain. Default: the first, or clusters
-            after 'release --mechanism cluster'.
+            or clusters; boosting: likelihood (LightGBM), em, plain or clusters; networks: likelihood, unbiased,
+            posterior or plain; convex: unbiased; numeric labels: auto, unbiased, likelihood, decoded or plain. Default:
+            the first, or clusters after 'release --mechanism cluster'.
         features: Columns to predict from, a,b,c; default: all useful ones. For torch:ratings: user,item.
         generator: After 'release --mechanism double': the generator's file, to correct for resampled features.
         minutes: With auto for classes: begin no further fit after this time, and leave out what is not finished.
@@ -58,6 +58,8 @@ def learn(
         if model is not None and model.startswith(NETWORK):
             from labeldp.learning.tables import ModelChoice, learn_network  # noqa: PLC0415 (PyTorch is an extra)
 
+            if minutes is not None:
+                raise InputError("expected no --minutes with a network, found one; set --epochs")
             if generator is not None:
                 raise InputError(
                     "expected no --generator with a network, found one; leave it out, or use ResampledClassifier"

@@ -169,7 +169,8 @@ def learn(
 
     Returns:
         The model fitted on all rows, and its cross-validated scores. Hyperparameters are chosen, and probabilities
-        calibrated, on released labels, and where these do not show that features help the model predicts class shares;
+        calibrated, on released labels, and where these do not show that features help the model predicts class shares,
+        or with ``"auto"`` probabilities near them;
         ``"plain"``, a baseline, is neither calibrated nor, but for softmax, replaced, nor is ``"clusters"``. No row is
         scored by a model that was fitted, chosen or calibrated on it, nor, if the unit's column was kept, on its unit.
 
@@ -185,15 +186,21 @@ def learn(
         _checks.among(model, "a model", dict.fromkeys([*METHODS, *NUMBER_METHODS]))
     table = public_columns(directory)
     if is_answer(directory):
-        if generator is not None:
+        if generator is not None or minutes is not None:
             raise InputError(
-                "expected released labels with a generator, found those of peer exchange; leave the generator out"
+                "expected released labels with a generator or a time limit, found those of peer exchange; leave it out"
             )
         model, method = check_class_model(model or OF_CLASSES, method)
         return _learn_from_peers(Path(directory), table, model, method, features)
     release = Release.load(directory)
     if generator is not None:
         check_generator(generator, release)
+    chosen = model or _default_model(release, method, generator)
+    if minutes is not None and (chosen != AUTO or isinstance(release.space, Interval)):
+        raise InputError(
+            f"expected a time limit (minutes) with the model {AUTO} of classes alone, found one with {chosen}; leave "
+            "it out"
+        )
     certificate = enough_rows(release)
     unit = unit_of(certificate)
     columns, left_out = columns_of(table, features, unit)
@@ -202,10 +209,8 @@ def learn(
     if of_numbers and model != OF_CLASSES:
         name = model or AUTO
         return _learn_numbers(rows, name, check_number_model(name, method, release))
-    name, method = check_class_model(model or _default_model(release, method, generator), method)
+    name, method = check_class_model(chosen, method)
     if name != AUTO:
-        if minutes is not None:
-            raise InputError(f"expected a time limit with the model {AUTO} alone, found one with {name}; leave it out")
         if generator is not None and name == "boosting" and method is None:
             method = "em"  # the first of its methods that can be corrected
         return _learn_classes(rows, name, class_method(release, name, method), generator)
@@ -216,7 +221,7 @@ def learn(
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """What a model is learned from.
+    """The rows that a model is learned from, with all that is known of them.
 
     Attributes:
         release: Released labels of n rows.
