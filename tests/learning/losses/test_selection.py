@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 
-from labeldp.learning.losses import best_penalty, splits
+from labeldp.learning.losses import Gains, best_penalty, splits
 from labeldp.learning.sklearn import SoftmaxRegression, _softmax
 
 PENALTIES = (10.0, 1.0, 0.1)
@@ -83,6 +83,16 @@ def test_a_penalty_that_was_given_up_is_not_taken():
     gains[2, :20] = -np.inf
     gains[2, 20:] = 5.0
     assert choose(gains) == 1.0
+
+
+def test_a_group_can_be_left_out_of_the_choice():
+    """Its rows play no part, and the gains of two sets of rows add up."""
+    gains = np.repeat([[0.0, 0.0, 0.0], [9.0, -1.0, -1.0], [0.5, 0.6, 0.7]], [10, 10, 10], axis=1)
+    groups = np.repeat([0, 1, 2], 10)
+    first, second = (Gains.of(gains[:, rows], groups[rows], 3) for rows in (groups < 1, groups > 0))
+    both = first + second
+    np.testing.assert_array_equal(both.rows, [10, 10, 10])
+    assert [both.best(), both.best(without=0), both.best(without=1), both.best(without=2)] == [1, 2, 1, 1]
 
 
 @pytest.mark.parametrize("rows", [1000, 20_000])

@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,11 +17,12 @@ from scipy.sparse import csr_matrix
 from labeldp import Classes, Curator, RandomizedResponse
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.features import UnitScaler
-from labeldp.learning.losses import gain
+from labeldp.learning.losses import Gains, gain
 from labeldp.learning.sklearn import AutoClassifier, BoostingClassifier
 from labeldp.learning.sklearn import _auto as auto
 from labeldp.learning.sklearn._cluster_leaves import ClusterLeaves
 from labeldp.learning.sklearn._mixture import Mixture, cross_fitted_mixture
+from labeldp.learning.sklearn._paths import Path
 from labeldp.release import Release
 
 SPACE = Classes(["none", "mild", "grave"])
@@ -119,13 +121,9 @@ def test_units_are_on_one_side_of_every_fold(monkeypatch):
     seen = []
 
     class Spy(BoostingClassifier):
-        def fit(self, X, y):  # noqa: N803 (scikit-learn's name)
-            self.units = set(np.asarray(X)[:, 0])
-            return super().fit(X, y)
-
-        def predict_proba(self, X):  # noqa: N803
-            seen.append((self.units, set(np.asarray(X)[:, 0])))
-            return super().predict_proba(X)
+        def path(self, X, y, held):  # noqa: N803 (scikit-learn's name)
+            seen.append((set(np.asarray(X)[:, 0]), set(np.asarray(held.features)[:, 0])))
+            return super().path(X, y, held)
 
     monkeypatch.setattr(auto, "BoostingClassifier", lambda **_: Spy(rounds=3))
     members = auto.members_of({"unit": "number"})
@@ -134,11 +132,38 @@ def test_units_are_on_one_side_of_every_fold(monkeypatch):
     features = pd.DataFrame({"unit": units.astype(float)})
     release = released(np.array(SPACE.points)[units % 3])
     AutoClassifier().fit(features, release, groups=units)
-    folds = [(fit, held) for fit, held in seen if len(fit) < 60]
-    assert len(folds) == 5
-    assert all(not fit & held for fit, held in folds)
+    assert len(seen) == 5
+    assert all(not fit & held for fit, held in seen)
     AutoClassifier().fit(features, release)
     assert any(fit & held for fit, held in seen)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_the_setting_for_a_row_is_chosen_by_other_groups(monkeypatch, many):
+    """A setting that is best for one group alone, as by chance, predicts the others and not that group."""
+
+    class Lucky(BoostingClassifier):
+        def path(self, X, y, held):  # noqa: ARG002, N803 (scikit-learn's names)
+            gains = np.array([[0.0] * 5, [10.0] + [-1.0] * 4])  # of the second setting: 6 with the first group, else -4
+            here = np.bincount(held.groups, minlength=5) > 0
+            predicted = np.eye(3)[[0, 1]]
+            return Path(Gains(here * 1.0, gains * here), lambda s: np.tile(predicted[s], (len(held.groups), 1)))
+
+        def fit_setting(self, setting, X, y):  # noqa: ARG002, N803
+            chosen.append(setting)
+            return self
+
+    chosen, found = [], {}
+    monkeypatch.setattr(auto, "BoostingClassifier", lambda **_: Lucky())
+    monkeypatch.setattr(auto, "_MANY_ROWS", 100 if many else 10**6)
+    members = auto.members_of({"age": "number"})
+    monkeypatch.setattr(auto, "members_of", lambda _: {"boosting": members["boosting"]})
+    monkeypatch.setattr(auto, "cross_fitted_mixture", lambda _, every, __: found.update(every=every) or every[0])
+    model = AutoClassifier().fit(pd.DataFrame({"age": np.zeros(150)}), released(["mild"] * 150))
+    first = model.held_out_folds_ == 0
+    assert (found["every"][0, first].argmax(axis=1) == 0).all()
+    assert (found["every"][0, ~first].argmax(axis=1) == 1).all()
+    assert chosen == [1]
 
 
 @pytest.mark.parametrize("how", ["raises", "not finite"])
@@ -146,13 +171,10 @@ def test_a_member_that_fails_is_left_out_and_named(monkeypatch, how):
     """Others go on without a member that raises or returns NaN, and the reason is kept."""
 
     class Broken(BoostingClassifier):
-        def fit(self, X, y):  # noqa: N803 (scikit-learn's name)
+        def path(self, X, y, held):  # noqa: N803 (scikit-learn's name)
             if how == "raises":
                 raise ValueError("out of order")
-            return super().fit(X, y)
-
-        def predict_proba(self, X):  # noqa: N803
-            return np.full((len(X), 3), np.nan)
+            return replace(super().path(X, y, held), predict=lambda _: np.full((len(held.groups), 3), np.nan))
 
     monkeypatch.setattr(auto, "BoostingClassifier", Broken)
     features, labels = table(300)
@@ -166,7 +188,7 @@ def test_an_error_of_every_member_is_an_error(monkeypatch):
     """Where no model can be fitted, nothing is predicted, and the reasons are named."""
 
     class Broken(BoostingClassifier):
-        def fit(self, X, y):  # noqa: ARG002, N803 (scikit-learn's names)
+        def path(self, X, y, held):  # noqa: ARG002, N803 (scikit-learn's names)
             raise ValueError("out of order")
 
     for name in ("SoftmaxRegression", "BoostingClassifier", "TreeClassifier"):
@@ -391,9 +413,9 @@ def test_a_deadline_ends_a_member_between_its_fits(monkeypatch):
     """A member that outlasts the time is left out rather than fitted on all rows."""
 
     class Slow(BoostingClassifier):
-        def fit(self, X, y):  # noqa: N803 (scikit-learn's name)
+        def path(self, X, y, held):  # noqa: N803 (scikit-learn's name)
             time.sleep(0.3)
-            return super().fit(X, y)
+            return super().path(X, y, held)
 
     monkeypatch.setattr(auto, "BoostingClassifier", Slow)
     monkeypatch.setattr(auto, "SoftmaxRegression", Slow)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -26,10 +28,10 @@ from labeldp.learning.sklearn._boosting import BoostingClassifier
 from labeldp.learning.sklearn._calibrated import group_folds
 from labeldp.learning.sklearn._cluster_leaves import ClusterLeaves
 from labeldp.learning.sklearn._mixture import Mixture, cross_fitted_mixture
+from labeldp.learning.sklearn._paths import Held, Path
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
 from labeldp.learning.sklearn._softmax import SoftmaxRegression
 from labeldp.learning.sklearn._tree import TreeClassifier
-from labeldp.privacy import predicted_columns
 from labeldp.release import Release
 
 if TYPE_CHECKING:  # pandas is in another extra than the rest of this package
@@ -56,7 +58,7 @@ class AutoClassifier(ProbabilityClassifier):
     A model that fails, or does not give finite probabilities, is left out and named in ``left_out_``.
 
     Args:
-            minutes: No further fit is begun after this time, and an unfinished model is left out; None for no limit.
+        minutes: No further fit is begun after this time, and an unfinished model is left out; None for no limit.
             Without one, the same release and rows give the same classifier.
         folds: Folds; from 100 000 rows on only one of them is held out, if it has as many units as there are folds.
             every_row: True to hold out every fold in turn however many rows there are.
@@ -130,9 +132,13 @@ class AutoClassifier(ProbabilityClassifier):
         if len(release) >= _MANY_ROWS and enough and not self.every_row:
             parts, held = parts[:1], parts[0][1]
             folded = group_folds(len(held), folds, of_one)
+        groups_of = np.zeros(len(release), dtype=np.int64)
+        for number, (_, fold) in enumerate(folded):
+            groups_of[held[fold]] = number
         self.columns_ = None if issparse(features) else kinds_of(features)
         rows = features if unlabelled is None else stack_rows(features, self.frame(unlabelled))
-        work = _Work(release, rows, parts, report or (lambda *_: None), time.monotonic() + 60.0 * minutes)
+        deadline = time.monotonic() + 60.0 * minutes
+        work = _Work(release, rows, parts, groups_of, len(folded), report or (lambda *_: None), deadline)
         codes = self._set_classes(release.space)
         self.members_, self.left_out_, predicted = {}, {}, []
         members = members_of(self.columns_)
@@ -153,9 +159,7 @@ class AutoClassifier(ProbabilityClassifier):
         self.mixture_ = replace(mixture, shares=mixture.shares[codes])
         self.weights_ = dict(zip(self.members_, mixture.weights.tolist(), strict=True))
         self.held_out_ = cross_fitted_mixture(labels, every, folded)[:, codes]
-        self.held_out_rows_, self.held_out_folds_ = held, np.empty(len(held), dtype=np.int64)
-        for number, (_, fold) in enumerate(folded):
-            self.held_out_folds_[fold] = number
+        self.held_out_rows_, self.held_out_folds_ = held, groups_of[held]
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
@@ -233,6 +237,8 @@ class _Work:
         release: Released labels of the first n rows.
         rows: Features of these rows, and of those without labels.
         parts: Rows to fit on and held-out rows of each fold.
+        groups: The group of each held-out row: no choice for it depends on the gain of its group.
+        count: Number of groups.
         report: Called with the name of the work, the number of fits done, and the number of all fits.
         deadline: Time of the monotonic clock at which no further fit begins.
         done: Number of fits that are done.
@@ -242,6 +248,8 @@ class _Work:
     release: Release
     rows: Any
     parts: Sequence[tuple[np.ndarray, Int[np.ndarray, "_"]]]
+    groups: Int[np.ndarray, "n"]
+    count: int
     report: Progress
     deadline: float
     done: int = 0
@@ -260,6 +268,8 @@ class _Work:
     def fit(self, member: Member) -> tuple[Pipeline, Float[np.ndarray, "n k"]]:
         """A member fitted on all rows, and predictions of held-out rows by copies fitted on the others.
 
+        The setting of a copy is the best one for held-out rows of the other groups, that of the member itself for all.
+
         Raises:
             InputError: There is no time left, or probabilities are not finite.
         """
@@ -267,16 +277,24 @@ class _Work:
         self._begin()
         encoder = clone(member.encoder)
         encoded = encoder.fit_transform(self.rows)[:count]
-        predicted = np.zeros((count, space.size))
+        paths = list[Path]()
         for fit, held in self.parts:
             self._begin()
-            fitted = member.learner(encoder).fit(encoded[fit], self.release[fit])
-            predicted[held] = predicted_columns(fitted, encoded[held], space)
+            rows = Held(encoded[held], self.release[held], self.groups[held], self.count)
+            paths.append(member.learner(encoder).path(encoded[fit], self.release[fit], rows))
             self.done += 1
         self._begin()
+        gains = functools.reduce(operator.add, [path.gains for path in paths])
+        settings = [gains.best(without=group) for group in range(self.count)]
+        predicted = np.zeros((count, space.size))
+        for path, (_, held) in zip(paths, self.parts, strict=True):
+            groups = self.groups[held]
+            for setting in {settings[group] for group in groups}:
+                chosen = np.isin(groups, np.flatnonzero(np.equal(settings, setting)))
+                predicted[held[chosen]] = path.predict(setting)[chosen]
         if not np.isfinite(predicted).all():
             raise InputError("it gave probabilities that are not finite")
-        fitted = member.learner(encoder).fit(encoded, self.release)
+        fitted = member.learner(encoder).fit_setting(gains.best(), encoded, self.release)
         return Pipeline([("columns", encoder), ("model", fitted)]), predicted
 
     def _begin(self) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import operator
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
@@ -14,10 +17,11 @@ from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._extras import require_extra
 from labeldp._shapes import Float
-from labeldp.learning.boosting import lightgbm_metric, lightgbm_objective
-from labeldp.learning.losses import gain, require_release, splits
+from labeldp.learning.boosting import lightgbm_objective
+from labeldp.learning.losses import Gains, gain, require_release, splits
 from labeldp.learning.sklearn._calibrated import Calibrator
 from labeldp.learning.sklearn._lbfgs import softmax
+from labeldp.learning.sklearn._paths import Held, Path
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
 from labeldp.release import Release
 
@@ -89,11 +93,41 @@ class BoostingClassifier(ProbabilityClassifier):
             self, X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite="allow-nan"
         )
         check_released_rows(X, release)
-        most = _checks.whole(self.rounds, "rounds", 1)
-        self._codes = self._set_classes(release.space)
-        self._start = Calibrator.of_shares(release).shifts
-        self.leaves_, self.rounds_ = self._best(features, release, most)
-        trees = self._grow(features, release, self.leaves_, self.rounds_) if self.rounds_ else None
+        judged = list[Gains]()
+        for fit, held in splits(len(release), min(self.folds, len(release))):
+            rest = Held(features[held], release[held], np.zeros(len(held), dtype=np.int64), 1)
+            judged.append(self.path(features[fit], release[fit], rest).gains)
+        return self._fit_setting(functools.reduce(operator.add, judged).best(), features, release)
+
+    def path(self, X: Any, y: Release, held: Held) -> Path:  # noqa: N803
+        """Fits to some rows with each number of leaves and of rounds, judged on other rows."""
+        most, start = _checks.whole(self.rounds, "rounds", 1), Calibrator.of_shares(y).shifts
+        curves, trees = np.zeros((len(_LEAVES), most + 1, held.count)), list[Any]()
+        curves[:] = _gains_by_group(held, softmax(np.tile(start, (len(held.groups), 1))))
+        if _any_varies(X):
+            for curve, leaves in zip(curves, _LEAVES, strict=True):
+                trees.append(self._grow(X, y, start, leaves, most, (held, curve)))
+
+        def predict(setting: int) -> Float[np.ndarray, "m k"]:
+            place, rounds = divmod(setting, most + 1)
+            return softmax(_scores(start, held.features, trees[place] if trees else None, rounds))
+
+        rows = np.bincount(held.groups, minlength=held.count).astype(np.float64)
+        return Path(Gains(rows, curves.reshape(-1, held.count)), predict)
+
+    def fit_setting(self, setting: int, X: Any, y: Release) -> Self:  # noqa: N803
+        """Fit with one of the numbers of leaves and of rounds of a path."""
+        require_extra("boosting", "lightgbm")
+        features = validate_data(
+            self, X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite="allow-nan"
+        )
+        return self._fit_setting(setting, features, y)
+
+    def _fit_setting(self, setting: int, features: Any, release: Release) -> Self:
+        self._codes, self._start = self._set_classes(release.space), Calibrator.of_shares(release).shifts
+        place, self.rounds_ = divmod(setting, self.rounds + 1)
+        self.leaves_ = _LEAVES[place]
+        trees = self._grow(features, release, self._start, self.leaves_, self.rounds_) if self.rounds_ else None
         self.model_ = "" if trees is None else trees.model_to_string()
         return self
 
@@ -108,45 +142,27 @@ class BoostingClassifier(ProbabilityClassifier):
             ensure_all_finite="allow-nan",
             reset=False,
         )
-        scores = np.tile(self._start, (features.shape[0], 1))
+        trees = None
         if self.model_:
             from lightgbm import Booster  # noqa: PLC0415 (an extra)
 
-            added = np.asarray(Booster(model_str=self.model_).predict(features, raw_score=True))
-            if added.ndim == 1:  # the score of the second declared class
-                scores[:, 1] += added
-            else:
-                scores += added
-        return softmax(scores)[:, self._codes]
-
-    def _best(self, features: Any, release: Release, most: int) -> tuple[int, int]:
-        """The number of leaves and of rounds with the largest likelihood of held-out released labels."""
-        gains = np.zeros((len(_LEAVES), most + 1))
-        for fit, held in splits(len(release), min(self.folds, len(release))):
-            if not _any_varies(features[fit]):
-                continue
-            before = float(gain(release[held], softmax(np.tile(self._start, (len(held), 1)))).mean())
-            for place, leaves in enumerate(_LEAVES):
-                curve: list[float] = []
-                self._grow(features[fit], release[fit], leaves, most, (features[held], release[held], curve))
-                curve = [before, *curve, *[curve[-1]] * (most - len(curve))]
-                gains[place] += len(held) * np.array(curve)
-        place, best = divmod(int(np.argmax(gains)), most + 1)
-        return _LEAVES[place], best
+            trees = Booster(model_str=self.model_)
+        return softmax(_scores(self._start, features, trees, self.rounds_))[:, self._codes]
 
     def _grow(
         self,
         features: Any,
         release: Release,
+        start: Float[np.ndarray, "k"],
         leaves: int,
         rounds: int,
-        held: tuple[Any, Release, list[float]] | None = None,
+        judged: tuple[Held, Float[np.ndarray, "r g"]] | None = None,
     ) -> Any:
-        """Trees fitted to released labels; the gain of held-out rows after each round is appended to a list."""
+        """Trees fitted to released labels; the gains of held-out rows after each round are written to an array."""
         import lightgbm  # noqa: PLC0415 (an extra)
 
         single = release.space.size == 2
-        start = self._start[1:] - self._start[:1] if single else self._start
+        first = start[1:] - start[:1] if single else start
         settings = {
             "objective": lightgbm_objective(release),
             "num_class": 1 if single else release.space.size,
@@ -163,25 +179,44 @@ class BoostingClassifier(ProbabilityClassifier):
             "seed": 0,
             "verbose": -1,
         }
-        data = _data(features, start, self.categorical)
-        if held is None:
+        data = _data(features, first, self.categorical)
+        if judged is None:
             return lightgbm.train(settings, data, rounds)
-        others, labels, curve = held
-        metric = lightgbm_metric(labels)
+        held, curve = judged
+        done = itertools.count(1)
 
         def judge(scores: Any, _: Any) -> tuple[str, float, bool]:
-            name, loss, more = metric(scores, None)
-            curve.append(-loss)
-            return name, loss, more
+            chances = softmax(np.stack([np.zeros(len(scores)), scores], axis=1) if single else np.asarray(scores))
+            curve[next(done) :] = _gains_by_group(held, chances)
+            return "loss", -float(curve[-1].sum()) / len(held.groups), False
 
         return lightgbm.train(
             settings,
             data,
             rounds,
-            valid_sets=[_data(others, start, self.categorical, data)],
+            valid_sets=[_data(held.features, first, self.categorical, data)],
             feval=judge,
             callbacks=[lightgbm.early_stopping(_PATIENCE, verbose=False)],
         )
+
+
+def _gains_by_group(held: Held, chances: Float[np.ndarray, "m k"]) -> Float[np.ndarray, "g"]:
+    """Gains of held-out rows with these probabilities, summed in their groups."""
+    return np.bincount(held.groups, gain(held.release, chances), minlength=held.count)
+
+
+def _scores(start: Float[np.ndarray, "k"], features: Any, trees: Any, rounds: int) -> Float[np.ndarray, "m k"]:
+    """Scores of rows after a number of rounds; without trees, those of the class shares."""
+    scores = np.tile(start, (features.shape[0], 1))
+    if trees is not None and rounds:
+        added = np.asarray(
+            trees.predict(features, raw_score=True, num_iteration=min(rounds, trees.current_iteration()))
+        )
+        if added.ndim == 1:  # the score of the second declared class
+            scores[:, 1] += added
+        else:
+            scores += added
+    return scores
 
 
 def _any_varies(features: Any) -> bool:

@@ -28,6 +28,10 @@ class SoftmaxFit:
     intercepts: Float[np.ndarray, "k"]
     iterations: int
 
+    def scores(self, features: Any) -> Float[np.ndarray, "n k"]:
+        """Logits of rows with features of shape (n, d)."""
+        return np.asarray(features @ self.coefficients + self.intercepts)
+
 
 @dataclass(frozen=True, eq=False)
 class SoftmaxProblem:

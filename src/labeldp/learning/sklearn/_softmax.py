@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
@@ -24,6 +25,7 @@ from labeldp.errors import InputError
 from labeldp.learning.features import indexable_rows, row_weights, take_rows
 from labeldp.learning.losses import (
     METHODS,
+    Gains,
     Method,
     OriginalFeatures,
     RowLoss,
@@ -36,6 +38,7 @@ from labeldp.learning.losses import (
     row_loss,
 )
 from labeldp.learning.sklearn._lbfgs import INTERCEPT_VARIANCE, SoftmaxFit, SoftmaxProblem, softmax
+from labeldp.learning.sklearn._paths import Held, Path
 from labeldp.learning.sklearn._soft_labels import (
     MetaEstimator,
     ProbabilityClassifier,
@@ -76,6 +79,11 @@ class _TrainingRows:
     weights: Float[np.ndarray, "n"]
     original: OriginalFeatures | None
     synthetic: SyntheticRows | None
+
+    @classmethod
+    def of(cls, features: Any, release: Release) -> _TrainingRows:
+        """Rows of the same weight, with their own features."""
+        return cls(features, release, np.ones(len(release)), None, None)
 
     def take(self, rows: Int[np.ndarray, "m"]) -> _TrainingRows:
         """Selected rows, and all synthetic ones."""
@@ -200,28 +208,51 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         return np.asarray(features @ self.coef_.T + self.intercept_)
 
-    def _penalty(self, rows: _TrainingRows) -> float:
-        """The penalty with the largest likelihood of held-out released labels; each fit starts from the last."""
-        release = rows.release
-        usual = total_variance(rows.features) / (_LOGIT_VARIANCE * len(release))
+    def path(self, X: Any, y: Release, held: Held) -> Path:  # noqa: N803
+        """Fits to some rows under each penalty, relative to the usual one, judged on other rows."""
+        self._set_classes(y.space)
+        rows, rest = (_TrainingRows.of(*each) for each in ((X, y), (held.features, held.release)))
+        penalties, usual = self._penalties(rows)
+        gains, models = self._judged(rows, rest, penalties, usual)
+        return Path(
+            Gains.of(gains, held.groups, held.count, penalties.index(usual), 0),  # below: given up here, not elsewhere
+            lambda setting: softmax(models[min(setting, len(models) - 1)].scores(held.features)),
+        )
+
+    def fit_setting(self, setting: int, X: Any, y: Release) -> Self:  # noqa: N803
+        """Fit under one of the penalties of a path."""
+        self.set_params(l2=self._penalties(_TrainingRows.of(X, y))[0][setting])
+        return self.fit(X, y)
+
+    def _penalties(self, rows: _TrainingRows) -> tuple[list[float], float]:
+        """Penalties to choose from, beginning with that of class shares, and the usual one."""
+        usual = total_variance(rows.features) / (_LOGIT_VARIANCE * len(rows.release))
         if self.method != "likelihood":  # its curvature is the effective rows per row; that of the others is one
-            usual /= float(np.mean(pair_share(release.class_channel.membership)))
-        penalties = [math.inf, *(usual * share for share in _PENALTIES)]
+            usual /= float(np.mean(pair_share(rows.release.class_channel.membership)))
+        return [math.inf, *(usual * share for share in _PENALTIES)], usual
+
+    def _penalty(self, rows: _TrainingRows) -> float:
+        """The penalty with the largest likelihood of held-out released labels."""
+        count, (penalties, usual) = len(rows.release), self._penalties(rows)
 
         def judge(fit_on: np.ndarray, held: np.ndarray) -> np.ndarray:
-            part, rest = rows.take(fit_on), rows.take(held)
-            gains = np.full((len(penalties), len(held)), -np.inf)
-            model = None
-            for i, penalty in enumerate(penalties):
-                model = self._fit(part, penalty, model)
-                probabilities = softmax(np.asarray(rest.features @ model.coefficients + model.intercepts))
-                gains[i] = self._gain(rest, probabilities) * (rest.weights / rows.weights.mean())
-                means = gains[: i + 1].mean(axis=1)
-                if penalty < usual and max(means[-_PATIENCE:]) < max(means):
-                    break  # no improvement by the last penalties
-            return gains
+            return self._judged(rows.take(fit_on), rows.take(held), penalties, usual)[0]
 
-        return best_penalty(penalties, usual, len(release), min(self.folds, len(release)), judge, fallback=math.inf)
+        return best_penalty(penalties, usual, count, min(self.folds, count), judge, fallback=math.inf)
+
+    def _judged(
+        self, part: _TrainingRows, rest: _TrainingRows, penalties: Sequence[float], usual: float
+    ) -> tuple[Float[np.ndarray, "s m"], list[SoftmaxFit]]:
+        """Gains of rows under each penalty by fits to others, each of which starts from the last, and these fits."""
+        gains, models = np.full((len(penalties), len(rest.release)), -np.inf), list[SoftmaxFit]()
+        scale = (part.weights.sum() + rest.weights.sum()) / (len(part.weights) + len(rest.weights))
+        for place, penalty in enumerate(penalties):
+            models.append(self._fit(part, penalty, models[-1] if models else None))
+            gains[place] = self._gain(rest, softmax(models[-1].scores(rest.features))) * (rest.weights / scale)
+            means = gains[: place + 1].mean(axis=1)
+            if penalty < usual and max(means[-_PATIENCE:]) < max(means):
+                break  # no improvement by the last penalties
+        return gains, models
 
     def _gain(self, rows: _TrainingRows, probabilities: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n"]:
         """Log likelihood of held-out released labels; with ``"plain"`` as if they were true."""
