@@ -276,7 +276,7 @@ def mixture_problem(models=3, rows=400):
 
 
 def test_weights_are_those_of_a_solver():
-    """Weights have the likelihood that constrained optimisation finds, and no other weights have a larger one."""
+    """Weights have the likelihood times prior that constrained optimisation finds, and none have a larger one."""
     release, predictions = mixture_problem()
     mixture = Mixture.fit(release, predictions)
     moved = np.stack([Mixture(np.array([s]), np.ones(1), 1.0, mixture.shares)(p[None]) for s, p in zip(
@@ -284,7 +284,7 @@ def test_weights_are_those_of_a_solver():
     chances = (release.likelihood() * moved).sum(axis=2)
 
     def loss(weights):
-        return -np.log(weights @ chances).sum()
+        return -np.log(weights @ chances).sum() - 3.0 * np.log(np.maximum(weights, 1e-12)).sum()
 
     sums = {"type": "eq", "fun": lambda weights: weights.sum() - 1.0}
     best = minimize(loss, np.full(3, 1 / 3), bounds=[(0, 1)] * 3, constraints=[sums], method="SLSQP", tol=1e-12)
@@ -299,10 +299,10 @@ def test_slopes_are_those_of_a_search():
     shares = Mixture.fit(release, predictions).shares
     for place in range(3):
         slope = Mixture.fit(release, predictions[[place]]).slopes[0]
-        grid = np.linspace(0.0, 3.0, 301)
+        grid = np.exp(np.linspace(-3.5, 1.5, 501))
         values = [
             gain(release, Mixture(np.array([s]), np.ones(1), 1.0, shares)(predictions[[place]])).sum()
-            - 0.5 * (s - 1.0) ** 2
+            - np.log1p((np.log(s) / 0.25) ** 2)
             for s in grid
         ]
         assert slope == pytest.approx(grid[int(np.argmax(values))], abs=0.02)

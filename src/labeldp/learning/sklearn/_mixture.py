@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,8 +18,12 @@ from labeldp.release import Release
 
 #: Probabilities below this are raised to it, so that a few certain mistakes do not decide a slope.
 _LEAST = 1e-6
-_STEEPEST, _TOLERANCE = 20.0, 1e-3
-#: Rounds of expectation maximisation: the likelihood is concave in the weights, and changes little after fewer.
+_FLATTEST, _STEEPEST, _TOLERANCE = 0.02, 20.0, 1e-3
+#: Scale of the Cauchy prior of the logarithm of a slope: most slopes are near 1, and data can say otherwise.
+_SPREAD = 0.25
+#: Dirichlet prior of weights: each model begins as if it alone had predicted this many rows.
+_PRIOR_ROWS = 3.0
+#: Rounds of expectation maximisation: their target is concave in the weights, and changes little after fewer.
 _ROUNDS = 500
 
 
@@ -47,9 +52,10 @@ class Mixture:
     def fit(cls, release: Release, predictions: Float[np.ndarray, "m n k"]) -> Mixture:
         """The mixture of largest likelihood for rows that the models were not fitted on.
 
-        Released labels decide in three steps: the slope of each model, the weights, and the slope of the mean. Slopes
-        have a normal prior around 1, with a standard deviation of 1, so that few effective rows change little. The
-        likelihood is that of the released labels under the channel, so this is exact for every channel.
+        Released labels decide in three steps: the slope of each model, the weights, and the slope of the mean. The
+        logarithm of a slope has a Cauchy prior around 0 and weights have a Dirichlet prior around even ones, so that
+        few effective rows change little. The likelihood is that of the released labels under the channel, so this is
+        exact for every channel.
 
         Args:
             release: Released labels of n rows.
@@ -113,20 +119,22 @@ def _likeliest_slope(
 ) -> float:
     """The slope of largest likelihood times its prior."""
 
-    def loss(slope: float) -> float:
-        hit = (likelihood * _moved(probabilities, slope, shares)).sum(axis=1)
-        return 0.5 * (slope - 1.0) ** 2 - float(np.log(hit).sum())
+    def loss(power: float) -> float:
+        hit = (likelihood * _moved(probabilities, math.exp(power), shares)).sum(axis=1)
+        return math.log1p((power / _SPREAD) ** 2) - float(np.log(hit).sum())
 
-    return float(minimize_scalar(loss, bounds=(0.0, _STEEPEST), method="bounded", options={"xatol": _TOLERANCE}).x)
+    bounds = (math.log(_FLATTEST), math.log(_STEEPEST))
+    return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": _TOLERANCE}).x)
 
 
 def _likeliest_weights(chances: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "m"]:
-    """Weights of largest likelihood, by expectation maximisation from even ones.
+    """Weights of largest likelihood times their prior, by expectation maximisation from even ones.
 
     Args:
         chances: P(released label) of each row by each model, up to a factor for each row.
     """
     weights = np.full(len(chances), 1.0 / len(chances))
     for _ in range(_ROUNDS):
-        weights = weights * (chances / (weights @ chances)).mean(axis=1)
-    return np.asarray(weights / weights.sum())
+        weights = weights * (chances / (weights @ chances)).sum(axis=1) + _PRIOR_ROWS
+        weights /= weights.sum()
+    return np.asarray(weights)
