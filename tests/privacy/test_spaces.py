@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -115,8 +116,8 @@ def test_a_label_outside_is_refused_by_its_row(space, labels, row):
         (letters, [object()]),
         (letters, ["a", 1]),
         (letters, ["a", f"\ud800{HIDDEN}"]),
-        (letters, np.array([["a"], ["b"]])),
-        (letters, pd.DataFrame({"y": ["a", "b"]})),
+        (letters, np.array([["a", "b"]])),
+        (letters, pd.DataFrame({"y": ["a", "b"], "z": ["a", "b"]})),
         (letters, [datetime.date(2020, 1, 1)]),
         (letters, np.array(["2020-01-01"], dtype="datetime64[D]")),
         (numbers, ["0", "1"]),
@@ -164,6 +165,35 @@ MISSING = {
     "dictionary": pa.array(["a", None, "b"]).dictionary_encode(),
     "chunks": pa.chunked_array([pa.array(["a"]), pa.array([None, "b"], pa.string())]),
 }
+
+
+@pytest.mark.parametrize(
+    "wrap", [np.asarray, np.ma.asarray, torch.tensor, lambda codes: np.asarray(codes).astype(">i4")]
+)
+@pytest.mark.parametrize("column", [False, True])
+def test_tensors_columns_and_other_byte_orders_are_taken(wrap, column):
+    """Numbers as a tensor, as one column of two dimensions or in another byte order are the same labels."""
+    labels = wrap([1, 0, 7])
+    assert numbers.encode(labels[:, None] if column else labels).tolist() == [1, 0, 2]
+    assert Interval(0, 9, 1).encode(labels[:, None] if column else labels).tolist() == [1, 0, 7]
+
+
+@pytest.mark.parametrize("order", ["<i4", ">i4"])
+@pytest.mark.parametrize("column", [False, True])
+def test_a_masked_label_is_missing(order, column):
+    """What a mask hides is not read, in whatever form the labels are."""
+    labels = np.ma.masked_array(np.array([1, 0, 7], order), mask=[False, False, True])
+    text = refusal(numbers, labels[:, None] if column else labels)
+    assert "found none in row 2" in text
+    assert Classes([0, 1, 7], missing=0).encode(labels[:, None] if column else labels).tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "labels", [np.zeros((3, 2)), np.zeros((3, 1, 1)), torch.zeros(3, requires_grad=True), torch.zeros(3).bfloat16()]
+)
+def test_what_is_no_column_is_refused(labels):
+    """More columns, more dimensions, and tensors without a NumPy form."""
+    assert "expected labels" in refusal(numbers, labels)
 
 
 @pytest.mark.parametrize("name", MISSING)

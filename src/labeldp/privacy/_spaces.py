@@ -366,9 +366,13 @@ def _as_arrow(labels: object) -> pa.Array:
         array = labels.combine_chunks()
     else:
         dimensions = _result_or_none(lambda: np.ndim(labels))  # type: ignore[arg-type]
-        if dimensions != 1:
+        if dimensions == 2 and getattr(labels, "shape", ())[1:] == (1,):
+            labels = np.asanyarray(labels)[:, 0]
+        elif dimensions != 1:
             raise LabelError(f"expected labels in one dimension, found {dimensions or 'something else'}")
         array = _result_or_none(lambda: pa.array(labels, from_pandas=True))
+        if array is None and hasattr(labels, "__array__"):  # tensors, and numbers of another byte order
+            array = _result_or_none(lambda: pa.array(_native(np.asanyarray(labels)), from_pandas=True))
         if array is None:
             raise LabelError("expected labels that are all strings, numbers or booleans, found something else")
     if isinstance(array, pa.ChunkedArray):
@@ -376,6 +380,11 @@ def _as_arrow(labels: object) -> pa.Array:
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
     return pc.if_else(pc.is_nan(array), None, array) if pa.types.is_floating(array.type) else array
+
+
+def _native(array: np.ndarray) -> np.ndarray:
+    """An array in the byte order of this machine."""
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _as_floats(labels: object) -> Float[np.ndarray, "n"]:
@@ -392,7 +401,7 @@ def _result_or_none(make: Callable[[], Any]) -> Any:
 
     try:
         return make()
-    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+    except (pa.ArrowException, OverflowError, RuntimeError, TypeError, ValueError):
         return None
 
 

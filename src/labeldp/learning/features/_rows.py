@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from scipy.sparse import issparse
 
 from labeldp._shapes import Float, Shaped
@@ -29,11 +30,16 @@ def take_rows(features: Any, rows: np.ndarray) -> Any:
 
 
 def indexable_rows(features: Any) -> Any:
-    """Features whose rows can be selected: lists become arrays, sparse matrices compressed rows, tuples stay tuples."""
+    """Features whose rows can be selected: lists become arrays, sparse matrices compressed rows, tuples stay tuples.
+
+    Arrow tables become frames, which tools of scikit-learn take.
+    """
     if isinstance(features, tuple):
         return tuple(indexable_rows(part) for part in features)
     if issparse(features):
         return features.tocsr()
+    if isinstance(features, pa.Table):
+        return features.to_pandas()
     return features if hasattr(features, "shape") else np.asarray(features)
 
 

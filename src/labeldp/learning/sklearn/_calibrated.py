@@ -195,7 +195,7 @@ class CalibratedClassifier(MetaEstimator, ProbabilityClassifier):
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k)."""
         check_is_fitted(self)
-        declared = self._calibrator(predicted_columns(self.estimator_, X, self.space_))
+        declared = self._calibrator(predicted_columns(self.estimator_, indexable_rows(X), self.space_))
         return columns_in_order(declared, self.space_.points, self.classes_)
 
     def _inner(self) -> Any:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, RowsError
-from labeldp.learning.features import row_count, take_rows
+from labeldp.learning.features import indexable_rows, row_count, take_rows
 from labeldp.learning.losses import Gains, gain, require_release
 from labeldp.learning.sklearn._paths import Held, Path
 from labeldp.privacy import LabelSpace, columns_in_order, predicted_columns
@@ -144,7 +144,7 @@ def fit_on_soft_labels(
 
 def soft_probabilities(model: Any, features: Any, classes: int) -> Float[np.ndarray, "n k"]:
     """Probabilities of all columns that ``fit_on_soft_labels`` had, zero for those that it was not fitted on."""
-    known = np.asarray(model.predict_proba(features))
+    known = np.asarray(model.predict_proba(indexable_rows(features)))
     probabilities = np.zeros((len(known), classes))
     probabilities[:, np.asarray(model.classes_, dtype=np.int64)] = known
     return probabilities

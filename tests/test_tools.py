@@ -1,0 +1,126 @@
+"""The page on other libraries' tools: each line of its table does what it says, and so does what is named instead."""
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.calibration
+import sklearn.ensemble
+import sklearn.experimental.enable_halving_search_cv
+import sklearn.feature_selection
+import sklearn.inspection
+import sklearn.linear_model
+import sklearn.model_selection
+import sklearn.multiclass
+import sklearn.pipeline
+import sklearn.preprocessing
+import sklearn.semi_supervised
+
+import labeldp.learning.metrics
+import labeldp.learning.sklearn
+from labeldp import Classes, Curator
+from labeldp.errors import NotTrueLabelsError
+from labeldp.learning.sklearn import CalibratedClassifier, ReleasedLabelClassifier, SoftmaxRegression
+
+PAGE = Path(__file__).parents[1] / "docs/guide/tools.md"
+SPACE = Classes(["no", "yes"])
+_CODE = re.compile(r"`([^`]*)`")
+pytestmark = pytest.mark.usefixtures("as_users_call")
+
+
+def lines():
+    """The lines of the table of tools: code, what is said of it, and the code of what to use instead."""
+    section = PAGE.read_text(encoding="utf-8").partition("## scikit-learn\n")[2].partition("\n## ")[0]
+    cells = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("| `")
+    ]
+    assert len(cells) > 20
+    return [(_CODE.fullmatch(code)[1], said, _CODE.findall(instead)) for code, said, instead in cells]
+
+
+def places():
+    """Names of scikit-learn and of this library, and rows of which the first feature tells the label."""
+    chance = np.random.default_rng(0)
+    codes = chance.integers(0, 2, 150)
+    names = {}
+    for module in (
+        *(sklearn.calibration, sklearn.ensemble, sklearn.feature_selection, sklearn.inspection, sklearn.linear_model),
+        *(
+            sklearn.model_selection,
+            sklearn.multiclass,
+            sklearn.pipeline,
+            sklearn.preprocessing,
+            sklearn.semi_supervised,
+        ),
+        *(labeldp.learning.metrics, labeldp.learning.sklearn),
+    ):
+        names |= {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
+    names["X"] = np.column_stack([codes + chance.normal(0, 0.3, 150), chance.normal(size=150)])
+    names["site"] = chance.integers(0, 3, 150)
+    names["release"] = Curator(np.array(SPACE.points)[codes], SPACE).randomize(epsilon=3.0)
+    names["model"] = SoftmaxRegression(l2=0.01)
+    return names
+
+
+@pytest.mark.parametrize(("code", "said", "instead"), lines())
+def test_a_line_of_the_page_is_true(code, said, instead):
+    """What works works; what refuses raises, and never a fit of released labels as true ones; the way out works."""
+    names = places()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if said.startswith("works"):
+            assert eval(code, names) is not None  # noqa: S307 (the project's own page)
+            assert not instead
+            return
+        assert said == "refuses"
+        with pytest.raises((NotTrueLabelsError, ValueError), match=r"true labels|Unknown label type|mix of unknown"):
+            eval(code, names)  # noqa: S307
+        (way_out,) = instead
+        assert eval(way_out, names) is not None  # noqa: S307
+
+
+def test_an_encoder_of_unbiased_columns_estimates_shares():
+    """A category's number is near its true share, though half of the labels were changed."""
+    chance = np.random.default_rng(1)
+    site = np.repeat([0, 1], 20_000)
+    codes = (chance.random(40_000) < np.array([0.1, 0.6])[site]).astype(int)
+    release = Curator(np.array(SPACE.points)[codes], SPACE).randomize(epsilon=1.0)
+    encoder = sklearn.preprocessing.TargetEncoder(target_type="continuous")
+    encoder.fit(site[:, None], release.unbiased()[:, 1])
+    error = np.sqrt(release.unbiased()[:, 1].var() / 20_000)
+    np.testing.assert_allclose(encoder.encodings_[0], [0.1, 0.6], atol=5 * error)
+
+
+@pytest.mark.parametrize("learner", [ReleasedLabelClassifier, CalibratedClassifier, SoftmaxRegression])
+def test_arrow_tables_and_polars_frames_are_features(learner):
+    """They give what the frame of their values gives."""
+    pa, names = pytest.importorskip("pyarrow"), places()
+    frame = pd.DataFrame(names["X"], columns=["a", "b"])
+    wanted = learner().fit(frame, names["release"]).predict_proba(frame)
+    table = pa.Table.from_pandas(frame)
+    np.testing.assert_allclose(learner().fit(table, names["release"]).predict_proba(table), wanted)
+
+
+@pytest.mark.parametrize("learner", [ReleasedLabelClassifier, CalibratedClassifier, SoftmaxRegression])
+def test_polars_frames_are_features(learner):
+    """They give what the array of their values gives, and series of them are labels."""
+    polars, names = pytest.importorskip("polars"), places()
+    frame = polars.DataFrame(names["X"], schema=["a", "b"])
+    wanted = learner().fit(names["X"], names["release"]).predict_proba(names["X"])
+    np.testing.assert_allclose(learner().fit(frame, names["release"]).predict_proba(frame), wanted)
+    assert len(Curator(polars.Series(["no", "yes"]), SPACE).randomize(epsilon=1.0)) == 2
+    assert polars.from_arrow(names["release"].to_arrow()).len() == 150
+
+
+def test_a_folder_is_a_data_set_of_hugging_face(tmp_path):
+    """Its Parquet file is read as it is, and a column of a data set is labels."""
+    datasets, names = pytest.importorskip("datasets"), places()
+    frame = pd.DataFrame(names["X"], columns=["a", "b"])
+    names["release"].save(tmp_path / "shared", frame, keep="all")
+    found = datasets.Dataset.from_parquet(str(tmp_path / "shared" / "data.parquet"), cache_dir=str(tmp_path / "cache"))
+    assert found.column_names == ["a", "b", "label_released"]
+    assert list(found["label_released"]) == names["release"].to_arrow().to_pylist()
+    assert len(Curator(found["label_released"], SPACE).randomize(epsilon=1.0)) == 150
