@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Literal
 
@@ -103,7 +103,7 @@ class ChannelLoss(nn.Module):
         method: NetworkMethod = "likelihood",
         *,
         correction: float = 1.0,
-        class_weights: Sequence[float] | None = None,
+        class_weights: object = None,
         deviation: float | None = None,
         reduction: Literal["mean", "sum", "none"] = "mean",
     ) -> None:
@@ -134,7 +134,7 @@ class ChannelLoss(nn.Module):
             raise InputError(f"expected no correction with numeric labels, found {correction!r}; leave it out")
         self.values(self.release)
 
-    def _checked(self, class_weights: Sequence[float] | None) -> Float32[np.ndarray, "k"] | None:
+    def _checked(self, class_weights: object) -> Float32[np.ndarray, "k"] | None:
         """Weights of the classes, if the method can have some."""
         if class_weights is None:
             return None
