@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/slices.py
     OMP_NUM_THREADS=1 python benchmarks/slices.py --rows 100000 --slices 20      a quick look
 
-Random rows of a release of labels by randomized response, in processor time on one thread; beside it NumPy takes the same
-rows of a bare array of labels. The first slice is apart from the others, since it computes what all of them share.
+Random rows of a release of labels by randomized response, in processor time on one thread; beside it NumPy takes the
+same rows of a bare array of labels. The first slice is apart from the others, since it computes what all of them share.
 """
 
 import argparse

@@ -97,7 +97,6 @@ def test_slices_hash_the_whole_release_once(plain, monkeypatch):
     assert len(hashed) == 1
 
 
-
 def test_the_hash_tells_releases_apart(release):
     """Another order of rows has another hash; the same rows have the same."""
     assert release[:].hash == release.hash
