@@ -16,7 +16,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset, r
 from labeldp import Classes, Curator, Interval, PriorResponse, RandomizedResponse, Release, SubsetResponse
 from labeldp.errors import InputError, NotTrueLabelsError, RowsError
 from labeldp.learning.losses import Latent
-from labeldp.learning.torch import ChannelLoss
+from labeldp.learning.torch import NETWORK_METHODS, ChannelLoss
 from labeldp.privacy.channels import (
     CHANNELS,
     BinChannel,
@@ -322,6 +322,36 @@ def test_class_weights_weigh_the_unbiased_loss(make_release):
     losses = ChannelLoss(release, "unbiased", class_weights=weights, reduction="none")(logits, targets(release))
     expected = -weights * torch.log_softmax(logits[0], dim=0).numpy()
     np.testing.assert_allclose(table.matrix @ losses.numpy(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", NETWORK_METHODS)
+def test_one_output_for_two_classes_is_the_log_odds_of_the_second(make_release, method):
+    """It gives the loss of two outputs of which the first is zero, in either shape."""
+    release = make_release(np.array([0, 1, 1], dtype=np.int32), ResponseChannel.at(2, 1.0), Classes(["no", "yes"]))
+    odds = torch.tensor([0.3, -2.0, 5.0])
+    loss = ChannelLoss(release, method, reduction="none")
+    expected = loss(torch.stack([torch.zeros(3), odds], dim=1), targets(release))
+    for outputs in (odds, odds[:, None]):
+        torch.testing.assert_close(loss(outputs, targets(release)), expected)
+
+
+def test_preferences_under_bradley_terry_and_direct_optimization(make_release):
+    """A released preference bit has its probability under the difference of rewards, or of log ratios times beta.
+
+    Bradley and Terry 1952: P(the first answer is preferred) = sigmoid(r1 - r2). Rafailov et al. 2023, equation 7: the
+    same with beta times the difference of the log ratios of policy and reference as reward.
+    """
+    channel = ResponseChannel.at(2, 1.5)
+    released = np.array([0, 1, 1, 0], dtype=np.int32)
+    release = make_release(released, channel, Classes(["second", "first"]))
+    rng = np.random.default_rng(3)
+    policy, reference = (torch.from_numpy(rng.normal(size=(4, 2))) for _ in range(2))
+    for margin in (policy[:, 0] - policy[:, 1], 0.1 * ((policy - reference)[:, 0] - (policy - reference)[:, 1])):
+        first = torch.sigmoid(margin).numpy()
+        chance = np.stack([1 - first, first], axis=1) @ channel.matrix()
+        expected = -np.log(chance[np.arange(4), released] / channel.matrix()[0, 1])
+        found = ChannelLoss(release, reduction="none")(margin, targets(release))
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
 
 
 # -------------------------------------------------------------------------------------------------- what is refused

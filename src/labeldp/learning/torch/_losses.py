@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from labeldp import _checks
 from labeldp._shapes import Float, Float32, Integer
 from labeldp.errors import InputError
-from labeldp.learning.losses import Latent, require_release, unbiased_numbers
+from labeldp.learning.losses import Latent, require_release, row_loss, unbiased_numbers
 from labeldp.learning.torch._values import LIKELIHOODS, NETWORK_METHODS, NetworkMethod, RowValues, rows_of
 from labeldp.privacy import Interval
 from labeldp.release import Release
@@ -22,19 +22,9 @@ from labeldp.release import Release
 _CHECKED_EVERY = 64
 
 
-def forward_loss(log_probs: Float[Tensor, "b k"], values: Float[Tensor, "b k"]) -> Float[Tensor, "b"]:
-    """``-log sum_j v_j p_j``, from ``log p`` and ``log v``."""
-    return -torch.logsumexp(log_probs + values, dim=1)
-
-
-def posterior_loss(log_probs: Float[Tensor, "b k"], values: Float[Tensor, "b k"]) -> Float[Tensor, "b"]:
-    """The cross entropy ``-sum_j q_j log p_j`` on the posterior ``q_j = v_j p_j / sum_i v_i p_i``, held fixed.
-
-    With logits z the gradient of ``forward_loss`` is ``p_j - q_j`` (Fisher's identity), and so is this one, since q
-    sums to one. Second derivatives differ.
-    """
-    targets = torch.softmax(log_probs.detach() + values, dim=1)
-    return -(targets * log_probs).sum(dim=1)
+def forward_loss(probs: Float[Tensor, "b k"], values: Float[Tensor, "b k"]) -> Float[Tensor, "b"]:
+    """``-log sum_j v_j p_j``; the sum is at least the smallest likelihood, so no small probability makes it zero."""
+    return -(probs * values).sum(dim=1).log()
 
 
 def linear_loss(log_probs: Float[Tensor, "b k"], values: Float[Tensor, "b k"]) -> Float[Tensor, "b"]:
@@ -42,9 +32,17 @@ def linear_loss(log_probs: Float[Tensor, "b k"], values: Float[Tensor, "b k"]) -
     return -(values * log_probs).sum(dim=1)
 
 
-_FORMS: MappingProxyType[str, Callable[[Tensor, Tensor], Tensor]] = MappingProxyType(
-    {"likelihood": forward_loss, "posterior": posterior_loss, "unbiased": linear_loss, "plain": linear_loss}
-)
+def posterior(probs: Float[Tensor, "b k"], values: Float[Tensor, "b k"]) -> Float[Tensor, "b k"]:
+    """``q_j = v_j p_j / sum_i v_i p_i``.
+
+    The cross entropy on it, held fixed, is the loss of ``"posterior"``: with logits z the gradient of ``forward_loss``
+    is ``p_j - q_j`` (Fisher's identity), and so is that of the cross entropy, since q sums to one. Second derivatives
+    differ.
+    """
+    joint = probs * values
+    return joint / joint.sum(dim=1, keepdim=True)
+
+
 _REDUCTIONS: MappingProxyType[str, Callable[[Tensor], Tensor]] = MappingProxyType(
     {"mean": torch.mean, "sum": torch.sum, "none": lambda losses: losses}
 )
@@ -58,6 +56,8 @@ class ChannelLoss(nn.Module):
 
     * logits of the classes in declared order, ``release.space.points``, shape (b, k); for numeric labels those of the
       grid points, with ``"likelihood"`` or ``"posterior"``;
+    * for two classes also the log odds of the second one, shape (b,) or (b, 1), as for ``nn.BCEWithLogitsLoss``: such
+      as the difference of two rewards, where the label says which of two answers was preferred;
     * for numeric labels with ``"unbiased"`` or ``"plain"``, a prediction in the label's unit, shape (b,) or (b, 1). The
       loss is the squared difference from the released number; with ``"unbiased"`` its mean, given the true label, is
       the squared error plus the variance of the noise, which no prediction changes;
@@ -114,6 +114,8 @@ class ChannelLoss(nn.Module):
         self.deviation = None if deviation is None else _checks.positive(deviation, "deviation")
         self.values = RowValues(method, correction, deviation is not None)
         self.squared = self.values.is_squared(release)
+        self.binary = self.release.space.size == 2 and not isinstance(self.release.space, Interval)
+        self.certain = self.release.is_public and deviation is None
         self._check_arguments(correction)
         table, edges = self.values.table(self.release), None if deviation is None else Latent.of(self.release).edges
         for name, array in (("table", table), ("edges", edges), ("class_weights", self._checked(class_weights))):
@@ -132,7 +134,8 @@ class ChannelLoss(nn.Module):
             unbiased_numbers(self.release)
         if numeric and correction != 1:
             raise InputError(f"expected no correction with numeric labels, found {correction!r}; leave it out")
-        self.values(self.release)
+        if not numeric:
+            row_loss(self.release, "likelihood" if self.method == "posterior" else self.method, correction)
 
     def _checked(self, class_weights: object) -> Float32[np.ndarray, "k"] | None:
         """Weights of the classes, if the method can have some."""
@@ -180,23 +183,33 @@ class ChannelLoss(nn.Module):
         if prior is not None and (self.method not in LIKELIHOODS or self.edges is not None):
             raise InputError(f"expected the method likelihood or posterior with a prior, found {self.method!r}")
         precise = outputs if outputs.dtype == torch.float64 else outputs.float()
-        values = self._values_of(targets, precise)
+        if self.binary and outputs.numel() == len(targets):
+            precise = nn.functional.pad(precise.reshape(-1, 1), (1, 0))
+        values, method = self._values_of(targets, precise), "plain" if self.certain else self.method
         if resampled is not None:
-            values = self._mixed(values, resampled.to(values))
-        losses = self._losses(precise, values, prior)
+            values, method = self._mixed(values, resampled.to(values)), self.method
+        if self.squared:
+            losses = (precise.flatten() - values[:, 0]) ** 2
+        elif method == "likelihood" and prior is None:
+            losses = forward_loss(self._probabilities(precise), values)
+        else:
+            losses = self._cross_entropy(precise, values, method, prior)
         if weights is not None:
             losses = losses * weights.to(losses)
         return _REDUCTIONS[self.reduction](losses)
 
-    def _losses(self, outputs: Tensor, values: Tensor, prior: Tensor | None) -> Float[Tensor, "b"]:
-        if self.squared:
-            return (outputs.flatten() - values[:, 0]) ** 2
-        log_probs = torch.log_softmax(outputs, dim=1) if self.edges is None else self._log_cells(outputs)
+    def _cross_entropy(
+        self, outputs: Tensor, values: Tensor, method: NetworkMethod, prior: Tensor | None
+    ) -> Float[Tensor, "b"]:
+        """The cross entropy on targets: given ones, or the posterior under the outputs or a prior."""
+        log_probs = torch.log_softmax(outputs, dim=1) if self.edges is None else self._probabilities(outputs).log()
         if prior is not None:
-            return linear_loss(log_probs, torch.softmax(prior.to(values).log() + values, dim=1))
-        if self.class_weights is not None:
+            values = posterior(prior.to(values), values)
+        elif method == "posterior":
+            values = posterior(log_probs.detach().exp(), values)
+        elif self.class_weights is not None:
             values = values * self.class_weights.to(values)
-        return _FORMS[self.method](log_probs, values)
+        return linear_loss(log_probs, values)
 
     def _values_of(self, targets: Tensor, like: Tensor) -> Float[Tensor, "b c"]:
         """The values of a batch: from the table on its device, or from the channel of its rows on the CPU."""
@@ -207,19 +220,21 @@ class ChannelLoss(nn.Module):
             self.to(like.device)
         return self.table.index_select(0, targets[:, 1].to(like.device)).to(like.dtype)
 
-    def _log_cells(self, outputs: Tensor) -> Float[Tensor, "b c"]:
-        """Log probabilities of the cells of the range, for labels that are normal around predictions (``Latent``)."""
+    def _probabilities(self, outputs: Tensor) -> Float[Tensor, "b c"]:
+        """Probabilities of the classes, or of the cells of the range for labels that are normal (``Latent``)."""
+        if self.edges is None:
+            return torch.softmax(outputs, dim=1)
         ends = (self.edges.to(outputs) - outputs.flatten()[:, None]) / self.deviation
-        below = torch.nn.functional.pad(torch.special.ndtr(ends), (1, 0))
-        above = torch.nn.functional.pad(below, (0, 1), value=1.0)
-        return above.diff(dim=1).clamp_min(torch.finfo(outputs.dtype).tiny).log()
+        below = nn.functional.pad(torch.special.ndtr(ends), (1, 0))
+        return nn.functional.pad(below, (0, 1), value=1.0).diff(dim=1)
 
     def _mixed(self, values: Tensor, resampled: Tensor) -> Float[Tensor, "b k"]:
         """The values of rows some of whose features were resampled; see ``OriginalFeatures``."""
         if self.method not in LIKELIHOODS:
             return values - resampled
-        original, likelihood = 1.0 - resampled.sum(dim=1, keepdim=True), values.exp()
-        return torch.log(original * likelihood + (resampled * likelihood).sum(dim=1, keepdim=True))
+        original = 1.0 - resampled.sum(dim=1, keepdim=True)
+        mixed = original * values + (resampled * values).sum(dim=1, keepdim=True)
+        return mixed.clamp_min(torch.finfo(mixed.dtype).tiny)
 
     # ------------------------------------------------------------------------------------------------------- checks
 
@@ -239,7 +254,7 @@ class ChannelLoss(nn.Module):
             raise InputError("expected a batch of at least one row, found none; leave empty batches out")
         self._check_outputs(outputs, len(targets))
         is_checked = targets.device.type == "cpu" or self.batches % _CHECKED_EVERY == 0
-        if is_checked and bool((targets[:, 0] != self.release.mark).any()):
+        if is_checked and (targets[:, 0].cpu().numpy() != self.release.mark).any():
             raise InputError(
                 "expected targets of the release that the loss was made from, or of a part of it, found others; "
                 "make both from one release (Release.concat joins several)"
@@ -248,13 +263,13 @@ class ChannelLoss(nn.Module):
 
     def _check_outputs(self, outputs: Tensor, rows: int) -> None:
         one = self.squared or self.deviation is not None
-        shapes = [(rows,), (rows, 1)] if one else [(rows, self.release.space.size)]
+        shapes = [(rows, 1 if one else self.release.space.size), *([(rows,), (rows, 1)] if one or self.binary else [])]
         if not isinstance(outputs, Tensor) or tuple(outputs.shape) not in shapes:
             found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
             what = "a prediction for each row" if one else "rows by declared classes"
             more = "; or pass deviation= for a single prediction" if isinstance(self.release.space, Interval) else ""
             raise InputError(
-                f"expected outputs of shape {shapes[-1]}, {what}, found {found}; give the network {shapes[-1][1]} "
+                f"expected outputs of shape {shapes[0]}, {what}, found {found}; give the network {shapes[0][1]} "
                 f"outputs{'' if one else more}"
             )
         if outputs.dtype == torch.float16 and not bool(torch.isfinite(outputs).all()):

@@ -9,14 +9,14 @@ from typing import Literal
 import numpy as np
 
 from labeldp._shapes import Float32, Int
-from labeldp.learning.losses import Latent, plain_numbers, row_loss
+from labeldp.learning.losses import Latent, Method, plain_numbers, row_loss
 from labeldp.privacy import Interval
 from labeldp.privacy.channels import Channel, NumberChannel, pack, row_arrays
 from labeldp.release import Release
 
 NetworkMethod = Literal["likelihood", "unbiased", "posterior", "plain"]
 NETWORK_METHODS: tuple[NetworkMethod, ...] = ("likelihood", "unbiased", "posterior", "plain")
-#: The methods whose values are log likelihoods.
+#: The methods whose values are likelihoods.
 LIKELIHOODS = ("likelihood", "posterior")
 
 #: Most entries of a table of all released classes, and most classes of sets with a table.
@@ -42,19 +42,17 @@ class RowValues:
         return isinstance(release.space, Interval) and self.method not in LIKELIHOODS
 
     def __call__(self, release: Release) -> Float32[np.ndarray, "n c"]:
-        """Numbers; or the log likelihood of each class or cell, up to a constant for each row; or targets."""
+        """Numbers; or the likelihood of each class or cell, up to a factor for each row; or targets."""
         if self.is_squared(release):
-            numbers = plain_numbers(release) if self.method == "plain" else release.numbers()
-            return np.asarray(numbers, dtype=np.float32)[:, None]
-        method = "likelihood" if self.method == "posterior" else self.method
-        if self.around:
-            dense = Latent.of(release).likelihood()
-        elif isinstance(release.channel, NumberChannel):
-            dense = release.likelihood()
+            values = (plain_numbers(release) if self.method == "plain" else release.numbers())[:, None]
+        elif self.around:
+            values = Latent.of(release).likelihood()
+        elif self.method in LIKELIHOODS and not release.is_public:
+            values = release.likelihood()
         else:
-            dense = row_loss(release, method, self.correction).dense(release.space.size)
-        with np.errstate(divide="ignore"):  # labels declared public are certain
-            return np.asarray(np.log(dense) if method == "likelihood" else dense, dtype=np.float32)
+            method: Method = "unbiased" if self.method == "unbiased" else "plain"
+            values = row_loss(release, method, self.correction).dense(release.space.size)
+        return np.asarray(values, dtype=np.float32)
 
     def table(self, release: Release) -> Float32[np.ndarray, "m c"] | None:
         """The values of each possible released label, by the first word of its target.
