@@ -24,6 +24,7 @@ from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release
 from labeldp.learning.torch import (
     NETWORK_METHODS,
     SCHEDULES,
+    ChannelLoss,
     NetworkMethod,
     ReleasedRows,
     Run,
@@ -70,8 +71,9 @@ def released_epoch(
         seed=0,
         channels_last=False,
     )
-    rows = ReleasedRows(images, release, method)
-    return Run.start(module, rows, np.arange(len(rows)), None, course, SingleDevice(torch.device("cpu"))).epoch
+    loss = ChannelLoss(release, method, reduction="none")
+    rows = ReleasedRows(images, release, loss)
+    return Run.start(module, rows, loss, np.arange(len(rows)), None, course, SingleDevice(torch.device("cpu"))).epoch
 
 
 def releases(labels: np.ndarray, classes: int) -> dict[str, Release]:

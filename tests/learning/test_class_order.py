@@ -53,7 +53,7 @@ from labeldp.learning.sklearn import (
 from labeldp.learning.stages import ConsensusRetraining, FixedPrior, ModelPrior, MultiStage
 from labeldp.learning.tables import ModelChoice, evaluate, learn, open_model
 from labeldp.learning.tables._network import learn_network
-from labeldp.learning.torch import ReleasedRows, TorchClassifier
+from labeldp.learning.torch import ChannelLoss, ReleasedRows, TorchClassifier
 from labeldp.privacy import columns_in_order
 from labeldp.privacy.channels import ResponseChannel
 
@@ -457,13 +457,18 @@ def test_a_network_takes_the_prior_of_a_model_by_its_classes(order, fitted):
     """The loss with a named prior is that of the sorted order, for outputs in declared order."""
     data, space, model = DATA[3], Classes(order), fitted("softmax", TURNED)
     logits = torch.from_numpy(np.random.default_rng(0).normal(size=(5, 3)))
-    usual = ReleasedRows(data.features, data.release(Classes(NAMES)), prior=model.predict_proba(data.features))
-    rows = ReleasedRows(data.features, data.release(space), prior=ClassProbabilities.of(model, data.features))
+
+    def losses(space, prior, logits):
+        loss = ChannelLoss(data.release(space), reduction="none")
+        _, labels = ReleasedRows(data.features, data.release(space), loss, prior=prior)[np.arange(5)]
+        return loss(logits, **labels)
+
+    usual = losses(Classes(NAMES), model.predict_proba(data.features), logits)
     declared = logits[:, [NAMES.index(name) for name in order]]
-    torch.testing.assert_close(rows[np.arange(5)][1](declared), usual[np.arange(5)][1](logits))
+    torch.testing.assert_close(losses(space, ClassProbabilities.of(model, data.features), declared), usual)
     if order != NAMES:
         with pytest.raises(InputError, match="ClassProbabilities"):
-            ReleasedRows(data.features, data.release(space), prior=model.predict_proba(data.features))
+            losses(space, model.predict_proba(data.features), declared)
 
 
 def test_a_network_of_another_order_is_no_warm_start():

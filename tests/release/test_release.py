@@ -89,6 +89,14 @@ def test_slices_of_slices_name_the_release_that_was_drawn(release):
     assert release[5:][::2][[1, 2]].certificate.parent == release.hash
 
 
+def test_slices_hash_the_whole_release_once(plain, monkeypatch):
+    """A loop that slices again and again reads all labels at the first slice, and not at the others."""
+    hashed = []
+    monkeypatch.setattr("labeldp.release._release.row_arrays", lambda channel: hashed.append(channel) or {})
+    assert {plain[[i]].certificate.parent for i in range(5)} == {plain.hash}
+    assert len(hashed) == 1
+
+
 def test_the_hash_tells_releases_apart(release):
     """Another order of rows has another hash; the same rows have the same."""
     assert release[:].hash == release.hash

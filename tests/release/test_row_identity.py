@@ -49,7 +49,7 @@ from labeldp.learning.sklearn import (
     TreeClassifier,
 )
 from labeldp.learning.stages import ConsensusRetraining, ModelPrior, MultiStage
-from labeldp.learning.torch import ReleasedRows, TorchClassifier
+from labeldp.learning.torch import TorchClassifier
 from labeldp.release._row_identity import identity_of
 
 ROWS = 60
@@ -328,7 +328,7 @@ DOORS = {
     "resampled": lambda x, f: resampled().fit(x, released(f), replaced=0.5),
     "resampled score": lambda x, f: resampled().fit(AGES, released(f), replaced=0.5).score(x, released(f)),
     "partial_fit": lambda x, f: ConvexClassifier(region=Ball(1.0)).partial_fit(x, released(f)),
-    "torch rows": lambda x, f: ReleasedRows((np.zeros((ROWS, 1)), x), released(f)),
+    "torch rows": lambda x, f: released(f).targets((np.zeros((ROWS, 1)), x)),
     "trees": lambda x, f: TreeClassifier([cluster_tree(AGES, leaves=4)]).fit((x["age"] > 0.5).astype(int), released(f)),
     "score": lambda x, f: fitted()[0].score(x, released(f)),
     "numeric score": lambda x, f: fitted()[1].score(x, numeric(f)),

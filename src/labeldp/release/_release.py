@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,18 +15,18 @@ import pyarrow as pa
 
 from labeldp import _checks
 from labeldp._html import facts_html
-from labeldp._shapes import Float
+from labeldp._shapes import Float, Int32
 from labeldp.errors import InputError, NotTrueLabelsError, RowsError
 from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
 from labeldp.privacy.channels import Channel, ClassChannel, ResponseChannel, concatenated_channel, row_arrays
 from labeldp.release._row_identity import RowIdentity, check_same_rows, concatenated_identity, identity_of
 from labeldp.release._row_index import row_numbers
+from labeldp.release._targets import from_words, mark_of, to_words
 from labeldp.release.folder import (
     Certificate,
     check_beside,
     concatenated,
     declared_public,
-    digest,
     to_columns,
     verified,
     write_release,
@@ -270,11 +272,47 @@ class Release:
         parent = self.certificate.parent or self.hash
         return Release(codes, channel, self.space, self.certificate.of_rows(len(codes), parent), identity)
 
-    @property
+    @cached_property
     def hash(self) -> str:
-        """SHA-256 of the released labels and the row arrays of their channel."""
-        parts = [self.codes, *row_arrays(self.channel).values()]
-        return digest(b"".join(np.ascontiguousarray(part).tobytes() for part in parts))
+        """SHA-256 of the released labels and the row arrays of their channel, computed at the first use."""
+        sha256 = hashlib.sha256()
+        for part in (self.codes, *row_arrays(self.channel).values()):
+            sha256.update(np.ascontiguousarray(part).data if part.size else b"")
+        return sha256.hexdigest()
+
+    def targets(self, features: object = None) -> Int32[np.ndarray, "n w"]:
+        """The rows as plain whole numbers, for training loops and loaders of other libraries.
+
+        Each row has the mark of the release, the released label, and the row's public parameters of the channel, such
+        as its candidates or its cluster. So a loader may shuffle, split and batch them as it likes, beside the
+        features. They are no labels to train on as such: ``labeldp.learning.torch.ChannelLoss`` reads them.
+
+        Args:
+            features: The features of these rows, whose index, if they have one, is compared with that of the labels.
+
+        Returns:
+            A new array of shape (n, w), with w >= 2 columns that depend on the mechanism.
+
+        Raises:
+            RowsError: The features have another index than the labels.
+
+        Example:
+            >>> from labeldp import Classes, Release
+            >>> Release.public(["no", "yes", "no"], Classes(["no", "yes"])).targets()[:, 1].tolist()
+            [0, 1, 0]
+        """
+        check_same_rows(features, self)
+        return to_words(self.mark, self.codes, self.channel)
+
+    @cached_property
+    def mark(self) -> int:
+        """The first number of each target: the same for all parts of a release, and another one for other releases."""
+        return mark_of(self.channel, self.space, self.certificate)
+
+    def of_targets(self, targets: Int32[np.ndarray, "m w"]) -> Release:
+        """The release of some rows from their targets, in any order and number, with the certificate of the whole."""
+        codes, channel = from_words(targets, self.codes, self.channel)
+        return dataclasses.replace(self, codes=codes, channel=channel, identity=None)
 
     def likelihood(self) -> Float[np.ndarray, "n k"]:
         """P(released | true = j) for each row and class, up to a factor for each row."""

@@ -8,8 +8,7 @@ from torch import nn
 from labeldp.errors import InputError, RowsError, VerificationError
 from labeldp.learning.losses import SyntheticRows, row_loss
 from labeldp.learning.sklearn import OriginalFeatures, ResampledClassifier
-from labeldp.learning.torch import ReleasedRows, TorchClassifier
-from labeldp.learning.torch._losses import LabelLoss
+from labeldp.learning.torch import ChannelLoss, ReleasedRows, TorchClassifier
 from labeldp.privacy.channels import ResponseChannel
 
 CLASSES, ROWS = 3, 24
@@ -40,7 +39,9 @@ def test_a_gradient_is_that_of_the_kernels(kind, method, make_channel, randomize
     original = OriginalFeatures(np.random.default_rng(1).random(ROWS), [0.2, 0.3, 0.5])
     start, order = np.random.default_rng(2).normal(size=(ROWS, CLASSES)), np.random.default_rng(3).permutation(ROWS)
     logits = torch.tensor(start[order], requires_grad=True)
-    LabelLoss.of(release, method, original=original).take(order)(logits).sum().backward()
+    loss = ChannelLoss(release, method, reduction="sum")
+    _, labels = ReleasedRows(np.zeros((ROWS, 1)), release, loss, original=original)[order]
+    loss(logits, **labels).backward()
     expected = start.copy()
     row_loss(release, "unbiased" if method == "unbiased" else "likelihood", original=original)(expected, np.ones(ROWS))
     np.testing.assert_allclose(logits.grad.numpy(), expected[order], rtol=1e-5, atol=1e-5)
@@ -107,9 +108,9 @@ def test_what_does_not_go_together_is_refused(rows, tmp_path):
     release, cells, _, original = rows
     features, prior = np.eye(2)[cells], np.full((len(release), CLASSES), 1 / CLASSES)
     with pytest.raises(InputError, match="both"):
-        ReleasedRows(features, release, prior=prior, original=original)
+        ReleasedRows(features, release, ChannelLoss(release), prior=prior, original=original)
     with pytest.raises(RowsError, match="240 rows"):
-        ReleasedRows(features, release, original=original.take(slice(0, 2)))
+        ReleasedRows(features, release, ChannelLoss(release), original=original.take(slice(0, 2)))
     taken = SyntheticRows(features, original.prior, REDRAWN)
     network = nn.Linear(2, CLASSES)
     with pytest.raises(InputError, match="mixup"):

@@ -7,8 +7,8 @@ import torch
 from labeldp import Classes, Release
 from labeldp.errors import InputError
 from labeldp.learning.losses import posterior, row_loss
-from labeldp.learning.torch import NETWORK_METHODS
-from labeldp.learning.torch._losses import LabelLoss
+from labeldp.learning.torch import NETWORK_METHODS, ChannelLoss
+from labeldp.learning.torch._rows import ReleasedRows
 from labeldp.privacy.channels import SubsetChannel
 
 CLASSES = 4
@@ -30,6 +30,12 @@ def logits():
     """Logits of each row, in double precision."""
     found = np.random.default_rng(2).normal(scale=2.0, size=(ROWS, CLASSES))
     return torch.tensor(found, requires_grad=True)
+
+
+def losses(release, logits, rows=ALL, method="likelihood", correction=1.0, **more):
+    """The loss of each of some rows, by their targets."""
+    targets = torch.from_numpy(release.targets())
+    return ChannelLoss(release, method, correction=correction, reduction="none")(logits, targets[rows], **more)
 
 
 def softmax(logits):
@@ -59,7 +65,7 @@ def written_out(release, method, logits):
 def test_a_loss_is_what_its_formula_says(release, method, logits):
     """For every kind of channel and method the loss of each row equals the dense formula, rows in any order."""
     rows = np.random.default_rng(3).permutation(ROWS)
-    found = LabelLoss.of(release, method).take(rows)(logits[rows])
+    found = losses(release, logits[rows], rows, method)
     expected = written_out(release, method, logits.detach().numpy())[rows]
     np.testing.assert_allclose(found.detach().numpy(), expected, **CLOSE)
 
@@ -67,7 +73,7 @@ def test_a_loss_is_what_its_formula_says(release, method, logits):
 @pytest.mark.parametrize("method", NETWORK_METHODS)
 def test_a_gradient_is_that_of_the_kernels(release, method, logits):
     """Autograd gives the gradient of the compiled losses; that of posterior targets is that of the likelihood."""
-    LabelLoss.of(release, method).take(ALL)(logits).sum().backward()
+    losses(release, logits, method=method).sum().backward()
     expected = logits.detach().numpy().copy()
     row_loss(release, "likelihood" if method == "posterior" else method)(expected, np.ones(ROWS))
     np.testing.assert_allclose(logits.grad.numpy(), expected, **CLOSE)
@@ -81,7 +87,7 @@ def test_posterior_targets_move_a_network_as_the_likelihood_does(release):
     found = []
     for method in ("likelihood", "posterior"):
         network.zero_grad()
-        LabelLoss.of(release, method).take(ALL)(network(features)).mean().backward()
+        losses(release, network(features), method=method).mean().backward()
         found.append(torch.cat([each.grad.flatten() for each in network.parameters()]))
     assert found[0].abs().max() > 1e-3
     torch.testing.assert_close(found[0], found[1], rtol=1e-6, atol=1e-9)
@@ -96,7 +102,7 @@ def test_the_unbiased_gradient_expects_the_true_one(kind, make_channel, make_rel
     channel = make_channel(kind, CLASSES, ROWS)
     table = channel.table(row)
     count = len(table.outcomes)
-    loss = LabelLoss.of(make_release(table.outcomes, channel.take(np.full(count, row))), "unbiased")
+    release = make_release(table.outcomes, channel.take(np.full(count, row)))
     torch.manual_seed(row)
     network = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, CLASSES)).double()
     features = torch.randn(1, 3, dtype=torch.float64)
@@ -106,7 +112,7 @@ def test_the_unbiased_gradient_expects_the_true_one(kind, make_channel, make_rel
         value.backward()
         return torch.cat([each.grad.flatten() for each in network.parameters()])
 
-    each = torch.stack([gradient(loss.take(np.array([i]))(network(features)).sum()) for i in range(count)])
+    each = torch.stack([gradient(losses(release, network(features), [i], "unbiased").sum()) for i in range(count)])
     for true in table.outcomes if kind == "candidates" else range(CLASSES):
         expected = gradient(torch.nn.functional.cross_entropy(network(features), torch.tensor([int(true)])))
         torch.testing.assert_close(torch.tensor(table.matrix[true]) @ each, expected, rtol=1e-5, atol=1e-5)
@@ -118,7 +124,7 @@ def test_extreme_logits_stay_finite(release, method, size):
     """Logits that overflow when raised give finite losses and gradients, in single precision."""
     values = size * np.random.default_rng(4).choice([-1.0, 0.0, 1.0], size=(ROWS, CLASSES))
     logits = torch.tensor(values, dtype=torch.float32, requires_grad=True)
-    found = LabelLoss.of(release, method).take(ALL)(logits)
+    found = losses(release, logits, method=method)
     found.sum().backward()
     assert torch.isfinite(found).all()
     assert torch.isfinite(logits.grad).all()
@@ -130,45 +136,43 @@ def test_extreme_logits_stay_finite(release, method, size):
 
 def test_half_precision_is_left_before_the_loss(release, logits):
     """Logits in half precision give losses in single precision."""
-    loss = LabelLoss.of(release).take(ALL)
-    found = loss(logits.detach().to(torch.bfloat16))
+    found = losses(release, logits.detach().to(torch.bfloat16))
     assert found.dtype == torch.float32
-    torch.testing.assert_close(found, loss(logits.detach()).float(), rtol=0.05, atol=0.05)
+    torch.testing.assert_close(found, losses(release, logits.detach()).float(), rtol=0.05, atol=0.05)
 
 
 @pytest.mark.parametrize("method", NETWORK_METHODS)
 def test_public_labels_give_the_cross_entropy(method, logits):
     """Every method on labels declared public is PyTorch's cross entropy."""
     codes = np.random.default_rng(5).integers(0, CLASSES, ROWS)
-    loss = LabelLoss.of(Release.public(codes, Classes(range(CLASSES))), method).take(ALL)
+    found = losses(Release.public(codes, Classes(range(CLASSES))), logits, method=method)
     expected = torch.nn.functional.cross_entropy(logits, torch.tensor(codes), reduction="none")
-    torch.testing.assert_close(loss(logits), expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_a_thousand_classes_stay_packed_until_the_batch(randomized):
-    """Sets of a thousand classes lie in bits beside a weight for each row, and a batch is the dense formula."""
+    """Sets of a thousand classes lie in bits beside a mark of each row, and a batch is the dense formula."""
     rng = np.random.default_rng(6)
     release = randomized(rng.integers(0, 1000, 40), SubsetChannel.at(1000, 300, 1.0), 7)
-    loss = LabelLoss.of(release)
-    assert loss.release.codes.nbytes + loss.weights.nbytes == 40 * (125 + 4)
+    assert release.targets().nbytes == 40 * (128 + 4)
     logits = rng.normal(size=(3, 1000))
     hit = (release.likelihood()[[5, 0, 39]] * softmax(logits)).sum(axis=1)
-    found = loss.take(np.array([5, 0, 39]))(torch.tensor(logits))
+    found = losses(release, torch.tensor(logits), [5, 0, 39])
     np.testing.assert_allclose(found.numpy(), -np.log(hit), **CLOSE)
 
 
 def test_weights_weigh(release, logits):
     """The loss of a row is multiplied by its weight."""
     weights = np.random.default_rng(8).uniform(0.0, 2.0, ROWS)
-    found = LabelLoss.of(release, weights=weights).take(ALL)(logits)
-    torch.testing.assert_close(found, LabelLoss.of(release).take(ALL)(logits) * torch.tensor(weights).float())
+    found = losses(release, logits, weights=torch.tensor(weights))
+    torch.testing.assert_close(found, losses(release, logits) * torch.tensor(weights))
 
 
 @pytest.mark.parametrize("correction", [0.0, 0.4])
 def test_a_partial_correction_is_that_of_the_kernels(release, correction):
     """For every kind of channel the gradient at equal logits shows the same targets."""
     logits = torch.zeros(ROWS, CLASSES, requires_grad=True)
-    LabelLoss.of(release, "unbiased", correction).take(ALL)(logits).sum().backward()
+    losses(release, logits, method="unbiased", correction=correction).sum().backward()
     expected = np.zeros((ROWS, CLASSES))
     row_loss(release, "unbiased", correction)(expected, np.ones(ROWS))
     np.testing.assert_allclose(logits.grad.numpy(), expected, **CLOSE)
@@ -178,24 +182,24 @@ def test_a_partial_correction_is_that_of_the_kernels(release, correction):
 def test_what_is_no_method_or_correction_is_refused(release):
     """Names are shown; so are corrections that are no share, before any batch is made."""
     with pytest.raises(InputError, match="among likelihood, unbiased, posterior, plain, found 'forward'"):
-        LabelLoss.of(release, "forward")
+        ChannelLoss(release, "forward")
     with pytest.raises(InputError, match="correction from 0 to 1"):
-        LabelLoss.of(release, "unbiased", 1.5)
+        ChannelLoss(release, "unbiased", correction=1.5)
 
 
 @pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize("shape", [(3, CLASSES), (ROWS, CLASSES + 1), (ROWS,)])
 def test_logits_of_another_shape_are_refused(release, shape):
     """Both shapes are named."""
-    with pytest.raises(InputError, match=rf"logits of shape \({ROWS}, {CLASSES}\)"):
-        LabelLoss.of(release).take(ALL)(torch.zeros(shape))
+    with pytest.raises(InputError, match=rf"outputs of shape \({ROWS}, {CLASSES}\)"):
+        losses(release, torch.zeros(shape))
 
 
 @pytest.mark.parametrize("method", ["likelihood", "posterior"])
 def test_a_prior_makes_the_posterior_the_target(release, method, logits):
     """With a prior the loss is the cross entropy on the posterior under it, held fixed."""
     prior = np.random.default_rng(3).dirichlet(np.ones(CLASSES), ROWS)
-    found = LabelLoss.of(release, method, prior=7.0 * prior).take(ALL)(logits)
+    found = losses(release, logits, method=method, prior=torch.tensor(7.0 * prior))
     targets = posterior(release, prior)
     expected = -(targets * np.log(softmax(logits.detach().numpy()))).sum(axis=1)
     np.testing.assert_allclose(found.detach().numpy(), expected, **CLOSE)
@@ -206,10 +210,8 @@ def test_a_prior_makes_the_posterior_the_target(release, method, logits):
 def test_public_labels_go_before_a_prior(logits):
     """Labels that were declared public are certain, whatever a prior says."""
     release = Release.public(np.arange(ROWS) % CLASSES, Classes(range(CLASSES)))
-    prior = np.full((ROWS, CLASSES), 0.25)
-    torch.testing.assert_close(
-        LabelLoss.of(release, prior=prior).take(ALL)(logits), LabelLoss.of(release).take(ALL)(logits)
-    )
+    prior = torch.full((ROWS, CLASSES), 0.25)
+    torch.testing.assert_close(losses(release, logits, prior=prior), losses(release, logits))
 
 
 @pytest.mark.parametrize(
@@ -226,4 +228,4 @@ def test_public_labels_go_before_a_prior(logits):
 def test_priors_that_are_none_are_refused(release, prior, method, expected):
     """A prior has a finite share of each class for each row, and goes with losses that know the likelihood."""
     with pytest.raises(InputError, match=expected):
-        LabelLoss.of(release, method, prior=prior)
+        ReleasedRows(np.zeros((ROWS, 2)), release, ChannelLoss(release, method), prior=prior)

@@ -13,8 +13,15 @@ from torch import nn
 from labeldp import Classes, RandomizedResponse, Release
 from labeldp.errors import InputError, VerificationError
 from labeldp.learning.losses import gain
-from labeldp.learning.torch import ReleasedRows, Run, SingleDevice, TorchClassifier, TrainingSettings, augmentation
-from labeldp.learning.torch._losses import LabelLoss
+from labeldp.learning.torch import (
+    ChannelLoss,
+    ReleasedRows,
+    Run,
+    SingleDevice,
+    TorchClassifier,
+    TrainingSettings,
+    augmentation,
+)
 
 SPACE = Classes(["ham", "jam", "spam"])
 ROWS = 120
@@ -113,11 +120,12 @@ def test_each_epoch_sees_each_row_once(features, release):
 
 def test_mixup_mixes_features_and_losses_alike(features, release):
     """The loss of a step is that of both labels at the mixed features, in the shares in which these were mixed."""
-    rows = ReleasedRows(features, release)
+    loss = ChannelLoss(release, reduction="none")
+    rows = ReleasedRows(features, release, loss)
     settings = {"augment": None, "averaging": 0.0, "patience": None, "seed": 0, "channels_last": False}
     training = TrainingSettings(1, 32, functools.partial(torch.optim.SGD, lr=0.0), lambda _: 1.0, mixup=0.7, **settings)
     torch.manual_seed(0)
-    run = Run.start(linear(3), rows, np.arange(ROWS), None, training, SingleDevice(torch.device("cpu")))
+    run = Run.start(linear(3), rows, loss, np.arange(ROWS), None, training, SingleDevice(torch.device("cpu")))
     chosen = np.arange(20, 52)
     given, asked = rows[chosen]
     found = run._step(given, asked, 1.0, np.random.default_rng(9))
@@ -125,8 +133,8 @@ def test_mixup_mixes_features_and_losses_alike(features, release):
     share, order = chance.beta(0.7, 0.7), chance.permutation(32)
     assert 0.05 < share < 0.45 or 0.55 < share < 0.95
     logits = run.network(torch.tensor(share * features[chosen] + (1 - share) * features[chosen[order]]))
-    loss = LabelLoss.of(release)
-    expected = share * loss.take(chosen)(logits) + (1 - share) * loss.take(chosen[order])(logits)
+    targets = torch.from_numpy(release.targets())
+    expected = share * loss(logits, targets[chosen]) + (1 - share) * loss(logits, targets[chosen[order]])
     assert float(found) == pytest.approx(expected.mean().item(), rel=1e-6)
 
 

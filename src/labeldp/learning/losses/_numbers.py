@@ -180,11 +180,11 @@ class Latent:
         ends = (self.edges - centres[:, None]) / deviation
         below = np.pad(ndtr(ends), ((0, 0), (1, 1)), constant_values=((0, 0), (0.0, 1.0)))
         density = np.pad(np.exp(-0.5 * ends**2) / _SQRT_2PI, ((0, 0), (1, 1)))
-        likelihood = self._likelihood()
+        likelihood = self.likelihood()
         hit = np.maximum((likelihood * np.diff(below, axis=1)).sum(axis=1), np.finfo(float).tiny)
         return np.log(hit), -(likelihood * np.diff(density, axis=1)).sum(axis=1) / (deviation * hit)
 
-    def _likelihood(self) -> Float[np.ndarray, "n c"]:
+    def likelihood(self) -> Float[np.ndarray, "n c"]:
         """P(released | label) for each row and cell, up to a factor for the row."""
         if isinstance(self.channel, SingleNumberChannel):  # without all points of the grid
             return np.asarray(self.channel.rows_of(self.points).T[self.released])

@@ -8,6 +8,7 @@ require_extra("torch", "torch", "accelerate", "kornia", "safetensors", "PIL")
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
+    "ChannelLoss",
     "TorchClassifier",
     "augmentation",
     "convolutional",

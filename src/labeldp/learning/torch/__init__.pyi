@@ -5,8 +5,9 @@ from ._files import ENCODERS as ENCODERS
 from ._files import Network as Network
 from ._files import NetworkModel as NetworkModel
 from ._files import PREFIX as PREFIX
-from ._losses import NETWORK_METHODS as NETWORK_METHODS
-from ._losses import NetworkMethod as NetworkMethod
+from ._losses import ChannelLoss as ChannelLoss
+from ._values import NETWORK_METHODS as NETWORK_METHODS
+from ._values import NetworkMethod as NetworkMethod
 from ._networks import convolutional as convolutional
 from ._networks import inception as inception
 from ._networks import mlp as mlp

@@ -26,7 +26,7 @@ from labeldp.errors import InputError
 from labeldp.learning.features import row_weights
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, require_release
 from labeldp.learning.sklearn import ProbabilityClassifier
-from labeldp.learning.torch._losses import NETWORK_METHODS, NetworkMethod
+from labeldp.learning.torch._losses import ChannelLoss
 from labeldp.learning.torch._rows import (
     ReleasedRows,
     as_rows,
@@ -46,6 +46,7 @@ from labeldp.learning.torch._training import (
     split,
     train,
 )
+from labeldp.learning.torch._values import NETWORK_METHODS, NetworkMethod
 from labeldp.privacy import columns_in_order
 from labeldp.release import Release, check_same_rows
 
@@ -195,11 +196,11 @@ class TorchClassifier(ProbabilityClassifier):
         with seeded_random_state(self.seed):
             module = self._start(declared)
             dtype = weight_dtype(module)
+            loss = ChannelLoss(release, self.method, correction=self.correction, reduction="none")
             rows = ReleasedRows(
                 features,
                 release,
-                self.method,
-                correction=self.correction,
+                loss,
                 sample_weight=sample_weight,
                 prior=prior,
                 original=None if synthetic is not None else original,
@@ -216,7 +217,7 @@ class TorchClassifier(ProbabilityClassifier):
             judged = HeldOut(features, held, release[held], weights, known) if len(held) else None
             owner = self._owner(module, rows, y, original, synthetic)
             checkpoint = None if self.checkpoint is None else Checkpoint(Path(self.checkpoint), owner)
-            run = Run.start(module, rows, fit, judged, settings, machine, synthetic)
+            run = Run.start(module, rows, loss, fit, judged, settings, machine, synthetic)
             if len(fit) // run.steps < machine.num_processes:
                 raise InputError(
                     f"expected batches with a row for each of {machine.num_processes} processes, found fewer"
@@ -328,9 +329,9 @@ class TorchClassifier(ProbabilityClassifier):
             digest.update(name.encode())
             digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
         digest.update(f"{release.hash} {shape_of(rows.features)} {release.space.points!r}".encode())
-        digest.update(rows.loss.weights.tobytes())
-        if rows.loss.prior is not None:
-            digest.update(b"prior" + rows.loss.prior.tobytes())
+        digest.update(rows.labels["weights"].tobytes())
+        if "prior" in rows.labels:
+            digest.update(b"prior" + rows.labels["prior"].tobytes())
         if original is not None:
             digest.update(b"original" + original.shares.tobytes() + original.prior.tobytes())
         if synthetic is not None:

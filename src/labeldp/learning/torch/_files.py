@@ -33,9 +33,9 @@ from labeldp.learning.features import (
     write_new_file,
 )
 from labeldp.learning.sklearn import Calibrator
-from labeldp.learning.torch._losses import NETWORK_METHODS
 from labeldp.learning.torch._networks import NETWORKS
 from labeldp.learning.torch._rows import predicted_rows
+from labeldp.learning.torch._values import NETWORK_METHODS
 from labeldp.privacy import LabelSpace
 from labeldp.release.folder import Certificate
 

@@ -1,41 +1,30 @@
-"""Cross entropy under a channel on a network's logits, dense only per batch."""
+"""Losses of released labels on a network's outputs, dense only per batch."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from labeldp import _checks
-from labeldp._shapes import Float, Float32, Int
+from labeldp._shapes import Float, Float32, Integer
 from labeldp.errors import InputError
-from labeldp.learning.losses import OriginalFeatures, row_loss
-from labeldp.privacy import declared_columns
+from labeldp.learning.losses import Latent, require_release, row_loss, unbiased_numbers
+from labeldp.learning.torch._values import LIKELIHOODS, NETWORK_METHODS, NetworkMethod, RowValues, rows_of
+from labeldp.privacy import Interval
 from labeldp.release import Release
 
-NetworkMethod = Literal["likelihood", "unbiased", "posterior", "plain"]
-NETWORK_METHODS: tuple[NetworkMethod, ...] = ("likelihood", "unbiased", "posterior", "plain")
+#: Batches on another device than the CPU between two that are checked, since a check waits for the device.
+_CHECKED_EVERY = 64
 
 
-def forward_loss(log_probs: Float[Tensor, "b k"], values: Float[Tensor, "b k"]) -> Float[Tensor, "b"]:
-    """``-log sum_j v_j p_j``, from ``log p`` and ``log v``."""
-    return -torch.logsumexp(log_probs + values, dim=1)
-
-
-def posterior_loss(log_probs: Float[Tensor, "b k"], values: Float[Tensor, "b k"]) -> Float[Tensor, "b"]:
-    """The cross entropy ``-sum_j q_j log p_j`` on the posterior ``q_j = v_j p_j / sum_i v_i p_i``, held fixed.
-
-    With logits z the gradient of ``forward_loss`` is ``p_j - q_j`` (Fisher's identity), and so is this one, since q
-    sums to one. Second derivatives differ.
-    """
-    targets = torch.softmax(log_probs.detach() + values, dim=1)
-    return -(targets * log_probs).sum(dim=1)
+def forward_loss(probs: Float[Tensor, "b k"], values: Float[Tensor, "b k"]) -> Float[Tensor, "b"]:
+    """``-log sum_j v_j p_j``; the sum is at least the smallest likelihood, so no small probability makes it zero."""
+    return -(probs * values).sum(dim=1).log()
 
 
 def linear_loss(log_probs: Float[Tensor, "b k"], values: Float[Tensor, "b k"]) -> Float[Tensor, "b"]:
@@ -43,141 +32,252 @@ def linear_loss(log_probs: Float[Tensor, "b k"], values: Float[Tensor, "b k"]) -
     return -(values * log_probs).sum(dim=1)
 
 
-_FORMS: MappingProxyType[str, Callable[[Tensor, Tensor], Tensor]] = MappingProxyType(
-    {"likelihood": forward_loss, "posterior": posterior_loss, "unbiased": linear_loss, "plain": linear_loss}
+def posterior(probs: Float[Tensor, "b k"], values: Float[Tensor, "b k"]) -> Float[Tensor, "b k"]:
+    """``q_j = v_j p_j / sum_i v_i p_i``.
+
+    The cross entropy on it, held fixed, is the loss of ``"posterior"``: with logits z the gradient of ``forward_loss``
+    is ``p_j - q_j`` (Fisher's identity), and so is that of the cross entropy, since q sums to one. Second derivatives
+    differ.
+    """
+    joint = probs * values
+    return joint / joint.sum(dim=1, keepdim=True)
+
+
+_REDUCTIONS: MappingProxyType[str, Callable[[Tensor], Tensor]] = MappingProxyType(
+    {"mean": torch.mean, "sum": torch.sum, "none": lambda losses: losses}
 )
 
 
-@dataclass(frozen=True, eq=False)
-class BatchLoss:
-    """Loss of a batch of released labels; called with logits in declared order, it returns the loss of each row.
+class ChannelLoss(nn.Module):
+    """The loss of a network's outputs on released labels, in place of ``nn.CrossEntropyLoss`` or ``nn.MSELoss``.
 
-    Attributes:
-        values: Log likelihood of each class, up to a constant for each row; or targets.
-        weights: Weight of each row.
-        method: Kind of loss.
+    It is called with outputs and a batch of ``release.targets()``, from any loader, in any order, on any device, of the
+    release or a part of it. The outputs of a row are
+
+    * logits of the classes in declared order, ``release.space.points``, shape (b, k); for numeric labels those of the
+      grid points, with ``"likelihood"`` or ``"posterior"``;
+    * for two classes also the log odds of the second one, shape (b,) or (b, 1), as for ``nn.BCEWithLogitsLoss``: such
+      as the difference of two rewards, where the label says which of two answers was preferred;
+    * for numeric labels with ``"unbiased"`` or ``"plain"``, a prediction in the label's unit, shape (b,) or (b, 1). The
+      loss is the squared difference from the released number; with ``"unbiased"`` its mean, given the true label, is
+      the squared error plus the variance of the noise, which no prediction changes;
+    * for numeric labels with ``deviation``, a prediction too, around which labels are normal: the likelihood of
+      ``ReleasedLabelRegressor``.
+
+    A likelihood is known up to a constant for each row, so the loss of a perfect network is not zero.
+
+    Args:
+        release: The release, or a part of it: its channel, label space and mark are kept, and no row.
+        method: ``"likelihood"``: minus the log likelihood of the released label (forward correction); ``"posterior"``:
+            the cross entropy on the posterior of the true class under the outputs, with the same gradient;
+            ``"unbiased"``: an unbiased estimate of the loss on true labels (backward correction); ``"plain"``: released
+            labels as if they were true, as a baseline. On labels declared public all are the cross entropy.
+        correction: With ``"unbiased"`` for classes: share of the correction, from 0 to 1.
+        class_weights: With ``"unbiased"``: a weight for the loss on each class, in declared order, shape (k,).
+        deviation: For predictions of numeric labels: standard deviation of labels around them, in their unit.
+        reduction: ``"mean"`` or ``"sum"`` over rows, or ``"none"``.
+
+    Guarantee:
+        It holds no label and draws none: whatever is trained with it, over any number of epochs, is covered by the
+        release's guarantee.
+
+    References:
+        Patrini et al. 2017 (forward), Natarajan et al. 2013 (backward), Malek et al. 2021, section 3.2 (posterior).
+
+    Example:
+        >>> import torch
+        >>> from torch.utils.data import DataLoader, TensorDataset
+        >>> from labeldp import Classes, Curator, RandomizedResponse
+        >>> from labeldp.learning.torch import ChannelLoss
+        >>> space = Classes(["no", "yes"])
+        >>> release = Curator(["no", "yes"] * 50, space).randomize(RandomizedResponse(space, epsilon=1.0))
+        >>> rows = TensorDataset(torch.randn(100, 3), torch.from_numpy(release.targets()))
+        >>> loss, network = ChannelLoss(release), torch.nn.Linear(3, space.size)
+        >>> for features, targets in DataLoader(rows, batch_size=20, shuffle=True):
+        ...     loss(network(features), targets).backward()
     """
 
-    values: Float[Tensor, "b k"]
-    weights: Float[Tensor, "b"]
-    method: NetworkMethod
-
-    def __call__(self, logits: Float[Tensor, "b k"]) -> Float[Tensor, "b"]:
-        """The weighted loss of each row, in single precision at least."""
-        if logits.shape != self.values.shape:
-            raise InputError(
-                f"expected logits of shape {tuple(self.values.shape)}, rows by declared classes, found "
-                f"{tuple(logits.shape)}; give the network {self.values.shape[1]} outputs"
-            )
-        precise = logits if logits.dtype == torch.float64 else logits.float()
-        log_probs = torch.log_softmax(precise, dim=1)
-        return _FORMS[self.method](log_probs, self.values.to(log_probs)) * self.weights.to(log_probs)
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def take(self, rows: Int[Tensor, "m"]) -> BatchLoss:
-        """The loss of some of the rows."""
-        return BatchLoss(self.values[rows], self.weights[rows], self.method)
-
-    def to(self, device: torch.device | str) -> BatchLoss:
-        """The same loss on a device."""
-        return BatchLoss(self.values.to(device), self.weights.to(device), self.method)
-
-
-@dataclass(frozen=True, eq=False)
-class LabelLoss:
-    """Loss of a release, made dense batch by batch: in memory is what was released, and a weight for each row.
-
-    Attributes:
-        release: Released labels.
-        method: Kind of loss.
-        correction: Share of the correction, with ``"unbiased"``.
-        weights: Weight of each row.
-        prior: Prior of the class of each row, with which the loss is the cross entropy on a fixed posterior.
-        original: Probabilities that features are original, if some were resampled.
-    """
-
-    release: Release
-    method: NetworkMethod
-    correction: float
-    weights: Float32[np.ndarray, "n"]
-    prior: Float32[np.ndarray, "n k"] | None = None
-    original: OriginalFeatures | None = None
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         release: Release,
         method: NetworkMethod = "likelihood",
+        *,
         correction: float = 1.0,
-        weights: Float[np.ndarray, "n"] | None = None,
-        prior: object = None,
-        original: OriginalFeatures | None = None,
-    ) -> LabelLoss:
-        """The loss of a release.
+        class_weights: object = None,
+        deviation: float | None = None,
+        reduction: Literal["mean", "sum", "none"] = "mean",
+    ) -> None:
+        super().__init__()
+        self.release = rows_of(require_release(release), slice(0, 0))
+        self.method = _checks.among(method, "a method", NETWORK_METHODS)
+        self.reduction = _checks.among(reduction, "a reduction", tuple(_REDUCTIONS))
+        self.deviation = None if deviation is None else _checks.positive(deviation, "deviation")
+        self.values = RowValues(method, correction, deviation is not None)
+        self.squared = self.values.is_squared(release)
+        self.binary = self.release.space.size == 2 and not isinstance(self.release.space, Interval)
+        self.certain = self.release.is_public and deviation is None
+        self._check_arguments(correction)
+        table, edges = self.values.table(self.release), None if deviation is None else Latent.of(self.release).edges
+        for name, array in (("table", table), ("edges", edges), ("class_weights", self._checked(class_weights))):
+            self.register_buffer(name, None if array is None else torch.from_numpy(array), persistent=False)
+        self.width, self.batches = self.release.targets().shape[1], 0
+
+    def _check_arguments(self, correction: float) -> None:
+        """Refuse arguments that do not fit the channel, before any batch."""
+        numeric = isinstance(self.release.space, Interval)
+        if self.deviation is not None and not (numeric and self.method in LIKELIHOODS):
+            raise InputError(
+                "expected a deviation with numeric labels and the method 'likelihood' alone, found one with "
+                f"{'numeric labels' if numeric else 'classes'} and {self.method!r}; leave it out"
+            )
+        if self.squared and self.method == "unbiased":
+            unbiased_numbers(self.release)
+        if numeric and correction != 1:
+            raise InputError(f"expected no correction with numeric labels, found {correction!r}; leave it out")
+        if not numeric:
+            row_loss(self.release, "likelihood" if self.method == "posterior" else self.method, correction)
+
+    def _checked(self, class_weights: object) -> Float32[np.ndarray, "k"] | None:
+        """Weights of the classes, if the method can have some."""
+        if class_weights is None:
+            return None
+        weights = np.asarray(class_weights, dtype=np.float32)
+        if self.squared or self.method != "unbiased":
+            raise InputError(
+                f"expected class weights for classes with method='unbiased' alone, found method={self.method!r}: the "
+                "class of a row is not known, and its likelihood has no weight; to predict for other class shares add "
+                "their log ratio to the logits"
+            )
+        if weights.shape != (self.release.space.size,) or not np.isfinite(weights).all() or (weights < 0).any():
+            raise InputError(
+                f"expected a weight of at least 0 for each of {self.release.space.size} declared classes, found others "
+                f"of shape {weights.shape}"
+            )
+        return weights
+
+    def forward(
+        self,
+        outputs: Float[Tensor, "b *k"],
+        targets: Integer[Tensor, "b w"],
+        weights: Float[Tensor, "b"] | None = None,
+        *,
+        prior: Float[Tensor, "b k"] | None = None,
+        resampled: Float[Tensor, "b k"] | None = None,
+    ) -> Float[Tensor, "*b"]:
+        """The loss of a batch, in single precision at least.
 
         Args:
-            release: Released labels; if they were declared public, every method is plain cross entropy.
-            method: ``"likelihood"``, ``"unbiased"`` and ``"plain"`` as in ``row_loss``; ``"posterior"``: the cross
-                entropy on the posterior of the true class under the model's own prediction and the channel.
-            correction: With ``"unbiased"``: share of the correction, from 0 to 1.
-            weights: Weight of each row, by default 1.
-            prior: P(true = j | further knowledge of the row), up to a factor: ``ClassProbabilities``, or an array of
-                shape (n, k) if the classes were declared in sorted order; ignored for labels that were declared public.
-            original: Probabilities that features are original, if some were resampled; targets are then computed
-                batch by batch.
+            outputs: Outputs of the network.
+            targets: The same rows of ``release.targets()``.
+            weights: A weight for the loss of each row; ``"mean"`` still divides by the number of rows.
+            prior: P(true = j | further knowledge of the row): the loss is then the cross entropy to the fixed posterior
+                ``q_j = prior_j P(released | j) / sum``.
+            resampled: Probability that the row's features were resampled and its true class is j, as
+                ``OriginalFeatures`` gives it.
 
-        References:
-            Patrini et al. 2017 (forward), Natarajan et al. 2013 (backward), Malek et al. 2021, section 3.2 (posterior).
+        Raises:
+            InputError: The outputs have another shape, or overflowed in half precision; or the targets are none, or
+                those of another release.
         """
-        _checks.among(method, "a method", NETWORK_METHODS)
-        shares = None if prior is None else _checked_prior(prior, release, method)
-        if release.is_public and original is None:
-            method, shares = "plain", None
-        if shares is not None and original is not None:
-            raise InputError("expected a prior or the original features, found both; leave one out")
-        if original is not None:
-            original.of(release)
-        each = np.ones(len(release)) if weights is None else weights
-        loss = cls(release, method, correction, np.asarray(each, dtype=np.float32), shares, original)
-        loss._dense(np.arange(0))  # the correction is checked before any batch
-        return loss
+        self._check(outputs, targets)
+        if prior is not None and (self.method not in LIKELIHOODS or self.edges is not None):
+            raise InputError(f"expected the method likelihood or posterior with a prior, found {self.method!r}")
+        precise = outputs if outputs.dtype == torch.float64 else outputs.float()
+        if self.binary and outputs.numel() == len(targets):
+            precise = nn.functional.pad(precise.reshape(-1, 1), (1, 0))
+        values, method = self._values_of(targets, precise), "plain" if self.certain else self.method
+        if resampled is not None:
+            values, method = self._mixed(values, resampled.to(values)), self.method
+        if self.squared:
+            losses = (precise.flatten() - values[:, 0]) ** 2
+        elif method == "likelihood" and prior is None:
+            losses = forward_loss(self._probabilities(precise), values)
+        else:
+            losses = self._cross_entropy(precise, values, method, prior)
+        if weights is not None:
+            losses = losses * weights.to(losses)
+        return _REDUCTIONS[self.reduction](losses)
 
-    def __len__(self) -> int:
-        return len(self.release)
+    def _cross_entropy(
+        self, outputs: Tensor, values: Tensor, method: NetworkMethod, prior: Tensor | None
+    ) -> Float[Tensor, "b"]:
+        """The cross entropy on targets: given ones, or the posterior under the outputs or a prior."""
+        log_probs = torch.log_softmax(outputs, dim=1) if self.edges is None else self._probabilities(outputs).log()
+        if prior is not None:
+            values = posterior(prior.to(values), values)
+        elif method == "posterior":
+            values = posterior(log_probs.detach().exp(), values)
+        elif self.class_weights is not None:
+            values = values * self.class_weights.to(values)
+        return linear_loss(log_probs, values)
 
-    def take(self, rows: Int[np.ndarray, "m"]) -> BatchLoss:
-        """The loss of some of the rows, in dense form."""
-        weights, values = torch.from_numpy(self.weights[rows]), torch.from_numpy(self._dense(rows))
-        if self.prior is None:
-            return BatchLoss(values, weights, self.method)
-        known = torch.from_numpy(self.prior[rows]).double().log() + values
-        return BatchLoss(torch.softmax(known, dim=1).float(), weights, "plain")
+    def _values_of(self, targets: Tensor, like: Tensor) -> Float[Tensor, "b c"]:
+        """The values of a batch: from the table on its device, or from the channel of its rows on the CPU."""
+        if self.table is None:
+            rows = self.release.of_targets(targets.cpu().numpy().astype(np.int32, copy=False))
+            return torch.from_numpy(self.values(rows)).to(like)
+        if self.table.device != like.device:
+            self.to(like.device)
+        return self.table.index_select(0, targets[:, 1].to(like.device)).to(like.dtype)
 
-    def _dense(self, rows: Int[np.ndarray, "m"]) -> Float32[np.ndarray, "m k"]:
-        method = "likelihood" if self.method == "posterior" else self.method
-        original = None if self.original is None else self.original.take(rows)
-        loss = row_loss(rows_of(self.release, rows), method, self.correction, original)
-        dense = loss.dense(self.release.channel.classes)
-        return (np.log(dense) if method == "likelihood" else dense).astype(np.float32)
+    def _probabilities(self, outputs: Tensor) -> Float[Tensor, "b c"]:
+        """Probabilities of the classes, or of the cells of the range for labels that are normal (``Latent``)."""
+        if self.edges is None:
+            return torch.softmax(outputs, dim=1)
+        ends = (self.edges.to(outputs) - outputs.flatten()[:, None]) / self.deviation
+        below = nn.functional.pad(torch.special.ndtr(ends), (1, 0))
+        return nn.functional.pad(below, (0, 1), value=1.0).diff(dim=1)
 
+    def _mixed(self, values: Tensor, resampled: Tensor) -> Float[Tensor, "b k"]:
+        """The values of rows some of whose features were resampled; see ``OriginalFeatures``."""
+        if self.method not in LIKELIHOODS:
+            return values - resampled
+        original = 1.0 - resampled.sum(dim=1, keepdim=True)
+        mixed = original * values + (resampled * values).sum(dim=1, keepdim=True)
+        return mixed.clamp_min(torch.finfo(mixed.dtype).tiny)
 
-def _checked_prior(prior: object, release: Release, method: NetworkMethod) -> Float32[np.ndarray, "n k"]:
-    """Check a prior of the classes of each row, and normalise it."""
-    shape = (len(release), release.channel.classes)
-    if method not in ("likelihood", "posterior"):
-        raise InputError(f"expected the method likelihood or posterior with a prior, found {method!r}")
-    odds = np.asarray(declared_columns(prior, release.space), dtype=np.float64)
-    if odds.shape != shape or not np.isfinite(odds).all() or (odds < 0.0).any() or not (odds.sum(axis=1) > 0).all():
-        raise InputError(
-            f"expected a prior of shape {shape} whose rows are finite, not negative and not all zero, found one of "
-            f"shape {odds.shape} or other rows; use ClassProbabilities.of(model, features) of these rows"
-        )
-    shares = odds / odds.sum(axis=1, keepdims=True)
-    return np.asarray(np.maximum(shares, np.finfo(np.float32).tiny), dtype=np.float32)
+    # ------------------------------------------------------------------------------------------------------- checks
 
+    def _check(self, outputs: Tensor, targets: Tensor) -> None:
+        """Refuse targets and outputs that do not fit the release or each other."""
+        if not isinstance(targets, Tensor) or targets.ndim != 2 or targets.shape[1] != self.width:
+            found = f"shape {tuple(targets.shape)}" if isinstance(targets, Tensor) else type(targets).__name__
+            raise InputError(
+                f"expected targets of shape (b, {self.width}), rows of release.targets() as a tensor, found {found}"
+            )
+        if targets.is_floating_point():
+            raise InputError(
+                f"expected targets of whole numbers, found {targets.dtype}: a mean of targets is no target, so mix "
+                "losses, share * loss(outputs, targets) + (1 - share) * loss(outputs, targets[order])"
+            )
+        if not len(targets):
+            raise InputError("expected a batch of at least one row, found none; leave empty batches out")
+        self._check_outputs(outputs, len(targets))
+        is_checked = targets.device.type == "cpu" or self.batches % _CHECKED_EVERY == 0
+        if is_checked and (targets[:, 0].cpu().numpy() != self.release.mark).any():
+            raise InputError(
+                "expected targets of the release that the loss was made from, or of a part of it, found others; "
+                "make both from one release (Release.concat joins several)"
+            )
+        self.batches += 1
 
-def rows_of(release: Release, rows: slice | Int[np.ndarray, "m"]) -> Release:
-    """Some rows of a release without a certificate of their own, which would take a hash each time."""
-    return dataclasses.replace(release, codes=release.codes[rows], channel=release.channel.take(rows))
+    def _check_outputs(self, outputs: Tensor, rows: int) -> None:
+        one = self.squared or self.deviation is not None
+        shapes = [(rows, 1 if one else self.release.space.size), *([(rows,), (rows, 1)] if one or self.binary else [])]
+        if not isinstance(outputs, Tensor) or tuple(outputs.shape) not in shapes:
+            found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+            what = "a prediction for each row" if one else "rows by declared classes"
+            more = "; or pass deviation= for a single prediction" if isinstance(self.release.space, Interval) else ""
+            raise InputError(
+                f"expected outputs of shape {shapes[0]}, {what}, found {found}; give the network {shapes[0][1]} "
+                f"outputs{'' if one else more}"
+            )
+        if outputs.dtype == torch.float16 and not bool(torch.isfinite(outputs).all()):
+            raise InputError(
+                "expected finite outputs, found an overflow of half precision (float16 ends at 65504); compute in "
+                "bfloat16, or scale features and numeric labels"
+            )
+
+    def extra_repr(self) -> str:
+        """The release, the method and the reduction, for printing."""
+        return f"{self.release.space!r}, {self.method!r}, reduction={self.reduction!r}"

@@ -8,16 +8,17 @@ import numpy as np
 import torch
 from scipy.sparse import issparse
 from torch import Tensor, nn
-from torch.utils.data import Dataset
 
-from labeldp._shapes import Float, Int
+from labeldp._shapes import Float, Float32, Int
 from labeldp._threads import blocks
 from labeldp.errors import InputError
 from labeldp.learning.features import row_count, row_weights
 from labeldp.learning.losses import OriginalFeatures, require_release
 from labeldp.learning.sklearn import check_released_rows
-from labeldp.learning.torch._losses import BatchLoss, LabelLoss, NetworkMethod
-from labeldp.release import Release, check_same_rows
+from labeldp.learning.torch._losses import ChannelLoss
+from labeldp.learning.torch._values import LIKELIHOODS, NetworkMethod
+from labeldp.privacy import declared_columns
+from labeldp.release import Release
 
 #: Gray levels of an image in bytes.
 _WHITE = 255
@@ -26,67 +27,72 @@ _WHITE = 255
 PREDICTED = 1024
 
 
-class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
-    """PyTorch data set of features and of the loss of each row's released label.
-
-    It is loaded in whole batches: ``rows[[3, 1, 4]]`` returns features as tensors and a ``BatchLoss``, which is called
-    with logits of the classes in declared order, ``release.space.points``. Until then labels stay in their compact
-    released form.
+class ReleasedRows:
+    """Features and released labels of the rows that a network is trained on, read in whole batches.
 
     Args:
         features: Rows along the first axis: a tensor, an array (memory-mapped or not), a sparse matrix, a frame of
             numbers, or a tuple of these, such as users and items. Bytes count as images and are divided by 255, real
             numbers become ``dtype``, whole numbers become indices.
         release: A release with a label for each row.
-        method: ``"likelihood"``, ``"unbiased"``, ``"posterior"`` or ``"plain"``.
-        correction: With ``"unbiased"``: share of the correction, from 0 to 1.
+        loss: The loss that reads the labels.
         sample_weight: Weights of rows, which are scaled to a mean of one.
         prior: P(true = j | further knowledge of a row), as for ``TorchClassifier.fit``.
         original: Probabilities that features are original, if some were resampled.
         dtype: Type of real-valued features.
-
-    Guarantee:
-        It holds only released labels and draws none: models trained on it, over any number of epochs, are covered by
-        the release's guarantee.
-
-    Example:
-        >>> import numpy as np
-        >>> from labeldp import Classes, Curator, RandomizedResponse
-        >>> from labeldp.learning.torch import ReleasedRows
-        >>> space = Classes(["no", "yes"])
-        >>> release = Curator(["no", "yes", "yes"], space).randomize(RandomizedResponse(space, epsilon=1.0))
-        >>> rows = ReleasedRows(np.zeros((3, 4)), release)
-        >>> features, loss = rows[[0, 2]]
-        >>> tuple(features.shape), tuple(loss(features[:, :2]).shape)
-        ((2, 4), (2,))
     """
 
     def __init__(
         self,
         features: Any,
         release: Release,
-        method: NetworkMethod = "likelihood",
+        loss: ChannelLoss,
         *,
-        correction: float = 1.0,
         sample_weight: Any = None,
         prior: Any = None,
         original: OriginalFeatures | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        self.features = as_rows(features)
+        self.features, self.dtype = as_rows(features), dtype
         check_released_rows(self.features, require_release(release))
-        check_same_rows(features, release)  # ``as_rows`` drops an index
         weights = row_weights(sample_weight, len(release))
-        self.loss = LabelLoss.of(release, method, correction, weights / weights.mean(), prior, original)
-        self.dtype = dtype
+        self.labels: dict[str, np.ndarray] = {
+            "targets": release.targets(features),  # ``as_rows`` drops an index
+            "weights": (weights / weights.mean()).astype(np.float32),
+        }
+        if prior is not None:
+            self.labels["prior"] = _checked_prior(prior, release, loss.method)
+        if prior is not None and original is not None:
+            raise InputError("expected a prior or the original features, found both; leave one out")
+        if original is not None and loss.method == "plain":
+            raise InputError("expected a method that knows of resampled features, found 'plain'; use 'likelihood'")
+        self.original = None if original is None else original.of(release)
 
     def __len__(self) -> int:
-        return len(self.loss)
+        return len(self.labels["targets"])
 
-    def __getitem__(self, rows: Any) -> tuple[Any, BatchLoss]:
-        """Features and losses of some rows, by number; one row makes a batch of one."""
-        chosen = np.atleast_1d(np.asarray(rows, dtype=np.int64))
-        return tensor_rows(self.features, chosen, self.dtype), self.loss.take(chosen)
+    def __getitem__(self, rows: Int[np.ndarray, "m"]) -> tuple[Any, dict[str, Tensor]]:
+        """Features of some rows, by number, and the arguments of the loss but its outputs."""
+        labels = {name: torch.from_numpy(each[rows]) for name, each in self.labels.items()}
+        if self.original is not None:
+            part = self.original.take(rows)
+            labels["resampled"] = torch.from_numpy((1.0 - part.shares)[:, None] * part.prior).float()
+        return tensor_rows(self.features, rows, self.dtype), labels
+
+
+def _checked_prior(prior: object, release: Release, method: NetworkMethod) -> Float32[np.ndarray, "n k"]:
+    """Check a prior of the classes of each row, and normalise it."""
+    shape = (len(release), release.channel.classes)
+    if method not in LIKELIHOODS:
+        raise InputError(f"expected the method likelihood or posterior with a prior, found {method!r}")
+    odds = np.asarray(declared_columns(prior, release.space), dtype=np.float64)
+    if odds.shape != shape or not np.isfinite(odds).all() or (odds < 0.0).any() or not (odds.sum(axis=1) > 0).all():
+        raise InputError(
+            f"expected a prior of shape {shape} whose rows are finite, not negative and not all zero, found one of "
+            f"shape {odds.shape} or other rows; use ClassProbabilities.of(model, features) of these rows"
+        )
+    shares = odds / odds.sum(axis=1, keepdims=True)
+    return np.asarray(np.maximum(shares, np.finfo(np.float32).tiny), dtype=np.float32)
 
 
 def as_rows(features: Any) -> Any:

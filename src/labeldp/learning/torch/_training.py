@@ -24,9 +24,10 @@ from labeldp.errors import InputError, VerificationError
 from labeldp.learning.features import row_count
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, gain
 from labeldp.learning.sklearn import UnguardedFitWarning as UnguardedFitWarning  # noqa: PLC0414 (an export)
-from labeldp.learning.torch._losses import BatchLoss, rows_of
+from labeldp.learning.torch._losses import ChannelLoss
 from labeldp.learning.torch._rows import PREDICTED, ReleasedRows, outputs, probabilities, tensor_rows, to_device
 from labeldp.learning.torch._settings import Checkpoint, Machine, TrainingSettings
+from labeldp.learning.torch._values import rows_of
 from labeldp.privacy.channels import pair_share
 from labeldp.release import Release
 
@@ -55,6 +56,7 @@ class Run:
         model: The prepared network.
         optimizer: The prepared optimizer.
         rows: All rows.
+        loss: The loss of each row.
         fit: Numbers of the rows that are fitted on.
         held: Held-out rows, or None.
         settings: Training settings.
@@ -70,6 +72,7 @@ class Run:
     model: nn.Module
     optimizer: Any
     rows: ReleasedRows
+    loss: ChannelLoss
     fit: Int[np.ndarray, "m"]
     held: HeldOut | None
     settings: TrainingSettings
@@ -87,6 +90,7 @@ class Run:
         cls,
         module: nn.Module,
         rows: ReleasedRows,
+        loss: ChannelLoss,
         fit: Int[np.ndarray, "m"],
         held: HeldOut | None,
         settings: TrainingSettings,
@@ -100,7 +104,7 @@ class Run:
         averaged = averaging(module, settings.averaging) if settings.averaging else None
         model, optimizer = machine.prepare(module, settings.optimizer(module.parameters()))
         rates = [group["lr"] for group in optimizer.param_groups]
-        return cls(model, optimizer, rows, fit, held, settings, machine, averaged, rates, synthetic=synthetic)
+        return cls(model, optimizer, rows, loss, fit, held, settings, machine, averaged, rates, synthetic=synthetic)
 
     @property
     def network(self) -> nn.Module:
@@ -129,9 +133,9 @@ class Run:
         losses: list[Tensor] = []
         checked = 0
         self.model.train()
-        for i, (features, batch_loss) in enumerate(map(self.rows.__getitem__, parts)):
+        for i, (features, labels) in enumerate(map(self.rows.__getitem__, parts)):
             self._rate(number * self.steps + i)
-            losses.append(self._step(features, batch_loss.to(machine.device), shares[i], rng))
+            losses.append(self._step(features, labels, shares[i], rng))
             if len(losses) % _CHECKED_EVERY == 0 or len(losses) == self.steps:
                 self._check_losses(losses, checked)
                 checked = len(losses)
@@ -152,23 +156,25 @@ class Run:
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * share
 
-    def _step(self, features: Any, batch_loss: BatchLoss, share: float, rng: np.random.Generator) -> Tensor:
+    def _step(self, features: Any, labels: dict[str, Tensor], share: float, rng: np.random.Generator) -> Tensor:
         """One step; ``share`` is this process's part of the batch times the number of processes."""
-        inputs = self._on_device(features)
+        inputs, count = self._on_device(features), len(labels["targets"])
+        labels = {name: each.to(self.machine.device) for name, each in labels.items()}
         if self.settings.augment is not None:
             inputs = self.settings.augment(inputs)
         if self.settings.mixup:
             mixed = rng.beta(self.settings.mixup, self.settings.mixup)
-            order = torch.from_numpy(rng.permutation(len(batch_loss))).to(self.machine.device)
+            order = torch.from_numpy(rng.permutation(count)).to(self.machine.device)
             inputs = mixture(inputs, order, mixed)
         with self.machine.autocast():
             logits = outputs(self.model, inputs)
-        loss = batch_loss(logits)
+        loss = self.loss(logits, **labels)
         if self.settings.mixup:
-            loss = mixed * loss + (1.0 - mixed) * batch_loss.take(order)(logits)
+            other = {name: each[order] for name, each in labels.items()}
+            loss = mixed * loss + (1.0 - mixed) * self.loss(logits, **other)
         mean = loss.mean()
         if self.synthetic is not None:
-            mean = (mean - self.synthetic.replaced * self._synthetic_loss(self.synthetic, len(batch_loss), rng)) / (
+            mean = (mean - self.synthetic.replaced * self._synthetic_loss(self.synthetic, count, rng)) / (
                 1.0 - self.synthetic.replaced
             )
         self.optimizer.zero_grad()

@@ -219,7 +219,10 @@ class Channel(ABC):
 
     def take(self, rows: slice | Int[np.ndarray, "m"]) -> Self:
         """The channel of a subset of its rows."""
-        arrays: dict[str, Any] = {name: values[rows] for name, values in row_arrays(self).items()}
+        return self.with_rows(**{name: values[rows] for name, values in row_arrays(self).items()})
+
+    def with_rows(self, **arrays: Any) -> Self:
+        """The channel of other rows, by their arrays: all those of ``row_arrays``."""
         return dataclasses.replace(self, **arrays) if arrays else self
 
 

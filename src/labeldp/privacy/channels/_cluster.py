@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -201,11 +201,11 @@ class ClusterChannel(SingleClassChannel):
         matrix = np.tile(resample[cluster], (self.classes, 1)) + keep[cluster] * np.eye(self.classes)
         return TransitionTable(np.arange(self.classes, dtype=np.int32), matrix)
 
-    def take(self, rows: slice | Int[np.ndarray, "m"]) -> Self:
-        """The channel of a subset of its rows; its checked clusters and cached values carry over."""
+    def with_rows(self, **arrays: Any) -> Self:
+        """The channel of other rows in the same clusters; checked clusters and cached values carry over."""
         part = copy.copy(self)
         vars(part).pop("membership", None)
-        vars(part)["clusters"] = self.clusters[rows]
+        vars(part).update(arrays)
         return part
 
     @cached_property
