@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from accelerate.state import AcceleratorState
 from sklearn.datasets import load_digits
 from torch import nn
 
@@ -35,13 +36,21 @@ def usual():
     return float(np.mean(model.predict(images[ROWS:] / 16) == digits[ROWS:]))
 
 
+@pytest.fixture
+def fresh_settings():
+    """What accelerate keeps for a whole process is as in a new one, and does not reach other tests."""
+    AcceleratorState._reset_state(reset_partial_state=True)
+    yield
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
 def test_each_framework_has_an_example_of_thirty_lines():
     """A user finds each of them, and reads it at a glance."""
     assert {path.name for path in EXAMPLES} == {"own_loop.py", "loading_processes.py", "split_rows.py", *NEEDS}
     assert all(len(path.read_text(encoding="utf-8").splitlines()) <= 30 for path in EXAMPLES)
 
 
-@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.usefixtures("as_users_call", "fresh_settings")
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_learns_from_one_draw(path, usual, tmp_path, monkeypatch, capsys):
     """Each label is drawn once, over all epochs and processes, and the network is as good as that of our own trainer.
