@@ -187,6 +187,15 @@ def test_features_in_parts_are_arguments(release):
         learner(module=Pairs, mixup=0.5).fit(given, release)
 
 
+@pytest.mark.parametrize(("fitted", "other"), [(np.uint8, np.float32), (np.float32, np.uint8), (np.float64, np.int64)])
+def test_features_mean_in_prediction_what_they_meant_in_fit(fitted, other, features, release):
+    """Bytes are divided by 255 and whole numbers look up, so the same numbers of another type are other features."""
+    model = learner(epochs=1).fit(features.astype(fitted), release)
+    with pytest.raises(InputError, match=r"expected features in .* as in fit, found .* pass the same type"):
+        model.predict(features.astype(other))
+    model.predict(torch.from_numpy(features.astype(fitted)))
+
+
 def test_prediction_is_by_rows_alone(features, release):
     """Predictions in evaluation mode do not depend on the rows beside, nor on how many there are."""
 

@@ -30,6 +30,7 @@ from labeldp.learning.torch._losses import ChannelLoss
 from labeldp.learning.torch._rows import (
     ReleasedRows,
     as_rows,
+    kinds_of,
     outputs,
     predicted_rows,
     shape_of,
@@ -108,6 +109,8 @@ class TorchClassifier(ProbabilityClassifier):
         history_: The mean loss of each epoch, and the gain on held-out released labels.
         n_iter_: Number of epochs made.
         device_: Device of the network.
+        kinds_: What each part of the features was in ``fit``, and must be in predictions: bytes, whole numbers or real
+            numbers.
 
     Guarantee:
         Whatever is learned from a release is covered by the release's guarantee, at no further cost, over any number
@@ -228,13 +231,18 @@ class TorchClassifier(ProbabilityClassifier):
             trained = train(run, checkpoint, self.report)
         self._set_classes(release.space)
         self.outputs_, self.module_, self.history_ = declared, trained, run.history
-        self.n_iter_, self.device_ = len(run.history), machine.device
+        self.n_iter_, self.device_, self.kinds_ = len(run.history), machine.device, kinds_of(features)
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k), in the order of ``classes_``."""
         check_is_fitted(self)
         features = as_rows(X)
+        if (kinds := kinds_of(features)) != (fitted := getattr(self, "kinds_", kinds)):
+            raise InputError(
+                f"expected features in {' and '.join(fitted)}, as in fit, found {' and '.join(kinds)}; bytes are "
+                "divided by 255 and whole numbers are indices, so pass the same type"
+            )
         classes, channels_last = len(self.classes_), self.channels_last
         predicted = predicted_rows(self.module_, features, classes, self.device_, channels_last=channels_last)
         if not np.isfinite(predicted).all():

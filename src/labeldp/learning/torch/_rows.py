@@ -114,6 +114,14 @@ def shape_of(features: Any) -> str:
     return str(tuple(features.shape))
 
 
+def kinds_of(features: Any) -> tuple[str, ...]:
+    """What the numbers of each part of features mean to a network: they are scaled, taken as they are, or look up."""
+    if isinstance(features, tuple):
+        return tuple(kind for part in features for kind in kinds_of(part))
+    kind = str(features.dtype).removeprefix("torch.")
+    return ("bytes" if kind == "uint8" else "whole numbers" if "int" in kind else "real numbers",)
+
+
 def tensor_rows(features: Any, rows: Int[np.ndarray, "m"], dtype: torch.dtype) -> Any:
     """Some rows as tensors, of the types that a network takes."""
     if isinstance(features, tuple):
