@@ -272,6 +272,23 @@ def test_priors_of_clusters_on_digits(tmp_path):
 
 
 @pytest.mark.slow
+def test_preferences_of_a_few_lines(tmp_path):
+    """Each method gets one row, certified for no more than asked, and films that are liked more are ranked higher."""
+    chance = np.random.default_rng(0)
+    lines = [f"{1 + n // 40}\t{n % 40}\t{1 + (n % 40) // 8 if chance.random() < 0.9 else 3}\t0" for n in range(8000)]
+    (tmp_path / "u.data").write_text("\n".join(lines) + "\n")
+    results = tmp_path / "results"
+    results.mkdir()
+    run("preferences.py", results, "--data", str(tmp_path / "u.data"), "--epsilons", "3")
+    rows = {row["method"]: row for row in rows_of(results / "preferences.csv")}
+    assert set(rows) == {"no privacy", "plain", "likelihood", "unbiased"}
+    assert len(rows) == len(rows_of(results / "preferences.csv"))
+    assert all(0 < float(row["certified_epsilon"]) <= 3 for name, row in rows.items() if name != "no privacy")
+    assert all(float(row["accuracy"]) > 0.7 for row in rows.values())
+    assert float(rows["likelihood"]["log_loss"]) < float(rows["plain"]["log_loss"])
+
+
+@pytest.mark.slow
 def test_stages_on_images_made_by_chance(tmp_path):
     """CIFAR-100 is read in its binary form, and no row passes for one with the paper's settings that is none."""
     chance = np.random.default_rng(0)

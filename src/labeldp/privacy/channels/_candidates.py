@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -28,6 +29,14 @@ class CandidateRows(ExchangeableChannel):
     def sizes(self) -> Int[np.ndarray, "n"]:
         """The number of candidates of each row."""
         return sizes(self.candidates)
+
+    def with_rows(self, **arrays: Any) -> Self:
+        """The channel of rows with other candidates, which were checked where they were first those of a channel."""
+        part = copy.copy(self)
+        for of_rows in ("sizes", "membership"):
+            vars(part).pop(of_rows, None)
+        vars(part).update(arrays)
+        return part
 
     def check_candidates(self) -> None:
         """Refuse rows without candidates, and candidates that are no classes."""
