@@ -52,10 +52,11 @@ def learn(
     from labeldp.learning import convex, generators  # noqa: PLC0415
     from labeldp.learning.features import check_model_path  # noqa: PLC0415
 
-    check_model_path(output)
+    of_network = model is not None and model.startswith(NETWORK)
+    check_model_path(output, ".safetensors" if of_network else ".skops")
     with printed_warnings(convex.FewRowsWarning), progress() as bar:
         options: dict[str, Any] = {"model": model, "method": method, "features": names(features)}
-        if model is not None and model.startswith(NETWORK):
+        if of_network:
             from labeldp.learning.tables import ModelChoice, learn_network  # noqa: PLC0415 (PyTorch is an extra)
 
             if minutes is not None:

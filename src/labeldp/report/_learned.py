@@ -134,7 +134,14 @@ def scores_text(
     scores: ClassScores | NumberScores, points: Sequence[object], judged_by: str, *, public: bool = False
 ) -> Parts:
     """The gain over a constant prediction, then all scores, each with its 95 % interval."""
+    from labeldp.learning.tables import NumberScores  # noqa: PLC0415 (slow to load)
+
     tables = _score_tables(scores, points, judged_by, public=public)
+    if isinstance(scores, NumberScores) and public:
+        low, high = (f"{points[end]:.12g}" for end in (0, -1))
+        tables.append(
+            sentence(f"Labels below {low} or above {high}, the range that was declared, are scored as its ends.")
+        )
     return [sentence(gain_text(scores, public=public)), Text(), *tables]
 
 

@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
 from labeldp.errors import InputError, TableError
-from labeldp.release.tables import read_as, tells_people_apart
+from labeldp.release.tables import number_rows, read_as, tells_people_apart
 
 #: Kinds of feature columns, and the Arrow type that values of each are read as.
 KINDS = MappingProxyType(
@@ -105,8 +105,11 @@ def _why_uninformative(name: str, column: pa.ChunkedArray, kind: str) -> str | N
     distinct = pc.count_distinct(column, mode="all").as_py()
     if distinct <= 1:
         return "it is the same in every row"
-    if pa.types.is_integer(column.type) and distinct > _FEW_VALUES and tells_people_apart(name):
-        return "it is named like an identifier, whose size means nothing; name it among the features to use it"
+    if pa.types.is_integer(column.type) and distinct > _FEW_VALUES:
+        if tells_people_apart(name):
+            return "it is named like an identifier, whose size means nothing; name it among the features to use it"
+        if distinct == len(column) and number_rows(column):
+            return "its whole numbers are all different, as if they named rows; name it among the features to use it"
     if kind == "category" and distinct > _MOST_DISTINCT * len(column):
         return "most of its values occur once; name it among the features to use it"
     return None
