@@ -205,8 +205,11 @@ def _score_tables(
     if scores.majority is not None:
         least = 0.0 if public else 1.0 / len(points)  # the largest share of a class, unless true labels show it
         add_row(table, "accuracy of the most common class", *_share(scores.majority, scores.rows, least))
+    if scores.balanced_accuracy is not None:
+        add_row(table, "balanced accuracy (mean recall)", *_share(scores.balanced_accuracy, scores.rows))
     if scores.auc is not None:
-        add_row(table, "area under the ROC", *_share(scores.auc, scores.rows))
+        mean = ", mean of each class against the rest" * (len(points) > 2)
+        add_row(table, f"area under the ROC{mean}", *_share(scores.auc, scores.rows))
     if scores.log_loss is not None:
         known = isinstance(accuracy, Bounds) or accuracy.tells(0.0, 1.0)
         add_row(table, "log loss (nats)", *(_loss(scores.log_loss, scores.rows) if known else (_TOO_FEW, "")))
