@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 import skops.io
 
-from labeldp import Classes, Release, release_table
+from labeldp import Classes, Curator, Release, release_table
 from labeldp.learning.metrics import accuracy
 from labeldp.learning.tables import TableModel, learn
+from labeldp.learning.tables._folds import chosen_rows
 
 ROWS = 400
 
@@ -454,3 +455,35 @@ def test_a_time_limit_is_kept_and_what_it_left_out_is_named(folder, run, tmp_pat
         refused.err.split()
     )
     assert not (tmp_path / "n").exists()
+
+
+def test_a_table_that_takes_too_long_is_learned_from_in_part(folder, run, tmp_path):
+    """At most so many rows, which is said, and the same ones at every call."""
+    typed = ("learn", folder / "train-shared", "--model", "softmax", "--features", "age,town", "--rows", 100)
+    first, again = (run(*typed, "--output", tmp_path / f"{name}.skops") for name in "ab")
+    assert first.code == 0, first.err
+    said = f"Learned softmax from 100 of {ROWS:,} released rows, chosen by chance without a look at labels"
+    assert said in " ".join(first.out.split())
+    assert "100 rows, by five-fold cross-validation" in first.out
+    assert first.out.replace("a.skops", "b.skops") == again.out
+    network = run(*typed[:3], "torch:mlp", "--epochs", 1, *typed[4:], "--output", tmp_path / "n.safetensors")
+    assert network.code == 0, network.err
+    assert "from 100 of" in " ".join(network.out.split())
+    found = run(*typed, "--output", tmp_path / "c.skops", "--json")
+    assert json.loads(found.out)["rows"] == 100
+    refused = run(*typed[:-1], 5, "--output", tmp_path / "d.skops")
+    assert refused.err == "error: expected rows to be a whole number of at least 10, found 5\n"
+    every = run(*typed[:-1], 10 * ROWS, "--output", tmp_path / "e.skops")
+    assert f"Learned softmax from {ROWS:,} of {ROWS:,} released rows" in " ".join(every.out.split())
+
+
+def test_rows_are_chosen_in_whole_units_and_without_labels():
+    """Each unit is in or out, whatever the labels are, and the release's name alone decides."""
+    units = pa.chunked_array([np.repeat(np.arange(100), 5)])
+    release = Curator(["no", "yes"] * 250, Classes(["no", "yes"])).randomize(epsilon=1.0)
+    chosen = chosen_rows(release.certificate, units, 203)
+    assert len(chosen) == 200
+    assert (np.bincount(chosen // 5)[np.unique(chosen // 5)] == 5).all()
+    assert np.array_equal(chosen, chosen_rows(release.certificate, units, 203))
+    other = Curator(["no", "yes"] * 250, Classes(["no", "yes"])).randomize(epsilon=1.0)
+    assert not np.array_equal(chosen, chosen_rows(other.certificate, units, 203))

@@ -59,7 +59,10 @@ def learned_text(learned: Learned, output: str) -> Parts:
         rows.append(("note", _resampled(resampled, corrected=learned.corrected)))
     lines = name_value_table([*rows, ("output", output)])
     learner = "a combination of models" if model.model == "auto" else model.model
-    result = sentence(f"Learned {learner} from {certificate.rows:,} released rows, at no further privacy cost.")
+    of = f"{certificate.rows:,} released rows"
+    if learned.rows is not None:
+        of = f"{learned.rows:,} of {of}, chosen by chance without a look at labels"
+    result = sentence(f"Learned {learner} from {of}, at no further privacy cost.")
     if learned.scores is None:
         gain = "Exchanged labels cannot show how good the model is: use 'labeldp evaluate' with public labels."
         scores: Parts = []
