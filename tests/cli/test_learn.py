@@ -104,7 +104,7 @@ def test_a_release_alone_gives_a_model_and_how_good_it_is(model, method, folder,
 def test_columns_that_say_nothing_are_left_out_and_said_to_be(learned, folder, run, tmp_path):
     """Names, and columns with one value; what is used has its kind."""
     assert dict(learned.model.columns) == {
-        "family": "number", "age": "number", "town": "category", "smokes": "flag", "seen": "time"
+        "family": "number", "age": "number", "town": "category", "smokes": "flag", "seen": "instant"
     }  # fmt: skip
     assert set(learned.left_out) == {"id", "same"}
     done = run("learn", folder / "train-shared", "--features", "age,smokes", "--output", tmp_path / "m")
@@ -487,3 +487,23 @@ def test_rows_are_chosen_in_whole_units_and_without_labels():
     assert np.array_equal(chosen, chosen_rows(release.certificate, units, 203))
     other = Curator(["no", "yes"] * 250, Classes(["no", "yes"])).randomize(epsilon=1.0)
     assert not np.array_equal(chosen, chosen_rows(other.certificate, units, 203))
+
+
+@pytest.mark.parametrize("model", ["auto", "softmax", "boosting"])
+def test_dates_become_features_that_a_kept_model_makes_again(run, tmp_path, model):
+    """What the printed features say of a date is done to new rows, read from CSV by 'evaluate' or given as a frame."""
+    for name, seed in (("train", 0), ("test", 1)):
+        random = np.random.default_rng(seed)
+        seen = pd.Timestamp("2023-01-02") + pd.to_timedelta(random.integers(0, 700, 600), unit="D")
+        frame = pd.DataFrame({"seen": seen, "dose": random.random(600), "ill": np.where(seen.month < 7, "yes", "no")})
+        frame.to_csv(tmp_path / f"{name}.csv", index=False, date_format="%Y-%m-%d")
+    release_table(tmp_path / "train.csv", "ill", Classes(["no", "yes"]), 6.0, tmp_path / "shared", drop=[])
+    learned = run("learn", tmp_path / "shared", "--model", model, "--output", tmp_path / "m.skops")
+    assert learned.code == 0, learned.err
+    assert "seen (day, month, weekday), dose" in learned.out
+    judged = run("evaluate", tmp_path / "m.skops", tmp_path / "test.csv", "--labels-are-public", "--json")
+    found = json.loads(judged.out)["scores"]["accuracy"]["value"]
+    assert found > 0.95
+    kept, test = TableModel.load(tmp_path / "m.skops"), pd.read_csv(tmp_path / "test.csv", parse_dates=["seen"])
+    assert dict(kept.columns)["seen"] == "day"
+    assert float(np.mean(kept.predict(test) == test["ill"])) == pytest.approx(found)

@@ -101,10 +101,14 @@ def _resampled(share: float, *, corrected: bool) -> str:
 
 def _model_rows(learned: Learned | Staged, *settings: str) -> list[tuple[str, str]]:
     """A model with its method and settings, the features that it uses, and those that it does not."""
+    from labeldp.learning.features import CALENDAR  # noqa: PLC0415 (most commands have no features to show)
+
     model = learned.model
+    made = {name: CALENDAR[kind] for name, kind in model.columns.items() if kind in CALENDAR}
+    features = [f"{name} (day, {', '.join(made[name])})" if name in made else name for name in model.inputs]
     return [
         ("model", ", ".join([model.model, f"method {model.method}", *settings])),
-        ("features", listed(model.inputs)),
+        ("features", listed(features)),
         *(("left out", f"{name}: {why}") for name, why in learned.left_out.items()),
     ]
 

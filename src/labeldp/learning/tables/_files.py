@@ -91,7 +91,9 @@ class TableModel:
 
     Attributes:
         estimator: A fitted scikit-learn pipeline; its classes are the declared ones, in an order of its own.
-        columns: Kind of each input column: number, flag, date, time or category.
+        columns: Kind of each input column: number, flag, day, instant or category. Of a day and of an instant the model
+            takes the number of days since 1970, the month and the weekday, and of an instant the hour; older models
+            have a date or a time, of which they take a number alone.
         model: ``"auto"``, ``"softmax"``, ``"boosting"`` or ``"convex"``; of numeric labels ``"ridge"``, ``"boosting"``,
             ``"neighbours"`` or ``"convex"``.
         method: Training method.

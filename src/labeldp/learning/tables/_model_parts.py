@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import check_array
 
-from labeldp.learning.features import KINDS
+from labeldp.learning.features import KINDS, frame_columns
 from labeldp.learning.sklearn import AutoClassifier, NeighborsRegressor, members_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _estimators_in(value: Any, seen: set[int]) -> Iterator[BaseEstimator]:
 
 def _check_members(fitted: AutoClassifier, columns: Mapping[str, str]) -> None:
     """Refuse members that ``AutoClassifier`` does not make."""
-    known = members_of({name: "category" if kind == "category" else "number" for name, kind in columns.items()})
+    known = members_of(frame_columns(columns))
     for name, (encoder, learner) in fitted.members_.items():
         if types_of(encoder) != types_of(known[name].encoder) or type(learner) is not known[name].kind:
             raise KeyError(name)

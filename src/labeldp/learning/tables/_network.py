@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from labeldp import _checks
 from labeldp.errors import InputError
-from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, columns_of, frame_of
+from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, columns_of, frame_of, without_calendar
 from labeldp.learning.sklearn import Calibrator, cross_fitted
 from labeldp.learning.tables._class_scores import class_scores
 from labeldp.learning.tables._classifiers import calibration_setting
@@ -104,6 +104,7 @@ def network_of(
             "expected two columns for ratings, users and items, found none; name both (--features user,item)"
         )
     columns, left_out = columns_of(table, features, unit)
+    columns = without_calendar(columns)
     frame = frame_of(table, columns)
     encoder = PairEncoder.of(frame, columns) if kind is PairEncoder else ColumnEncoder.of(frame, columns)
     return Network(model.removeprefix(PREFIX), classes, encoder, {}), encoder.features(frame, None), left_out
