@@ -49,7 +49,7 @@ def learn(
             tables that take too long.
         images: The images of the rows.
         training: Settings of networks.
-        json_: Print JSON; docs/guide/json.md lists the keys.
+        json_: Print JSON; 'labeldp schema' describes it.
     """
     from labeldp.learning.tables import learn as learn_table  # noqa: PLC0415, I001 (first, as its extra has all of them)
     from labeldp.learning import convex, generators  # noqa: PLC0415
