@@ -243,6 +243,31 @@ CLASS_METRICS: Mapping[str, Metric] = {
 }
 
 
+def areas_of(rows: Rows) -> float:
+    """The mean over classes of the area under the curve, by ranks; ties count half."""
+    areas = []
+    for code in range(rows.chances.shape[1]):
+        ranks, hits = stats.rankdata(rows.chances[:, code]), rows.labels == code
+        count = hits.sum()
+        areas.append((ranks[hits].sum() - count * (count + 1) / 2) / (count * (len(ranks) - count)))
+    return float(np.mean(areas))
+
+
+#: Means over classes.
+MEAN_METRICS: Mapping[str, Metric] = {
+    "balanced accuracy": Metric(
+        lambda rows, _: float(
+            np.mean([np.mean(rows.predicted[rows.labels == code] == code) for code in np.unique(rows.labels)])
+        ),
+        lambda release, rows, units: metrics.balanced_accuracy(release, rows.predicted, units=units),
+    ),
+    "mean AUC": Metric(
+        lambda rows, _: areas_of(rows),
+        lambda release, rows, units: metrics.mean_auc(release, rows.chances, units=units),
+    ),
+}
+
+
 NUMBER_METRICS: Mapping[str, Metric] = {
     "mean squared error": Metric(
         lambda rows, _: float(np.mean((rows.labels - rows.predicted) ** 2)),
@@ -329,6 +354,11 @@ FAMILIES: Mapping[str, Family] = {
         lambda given: settings_of(CLASSES, given),
         of_metrics(class_rows, lambda setting: Classes(range(CLASSES[setting["mechanism"]])), CLASS_METRICS),
         dict.fromkeys(("accuracy", "recall", "AUC", "calibration", "confusion"), UNIT_RANGE),
+    ),
+    "class means": Family(
+        lambda given: (each for each in settings_of(CLASSES, given) if each["rows"] <= 2_000),
+        of_metrics(class_rows, lambda setting: Classes(range(CLASSES[setting["mechanism"]])), MEAN_METRICS),
+        dict.fromkeys(MEAN_METRICS, UNIT_RANGE),
     ),
     "numbers": Family(
         lambda given: settings_of(("OptimalResponse", "RandomizedResponse of numbers"), given),

@@ -118,7 +118,8 @@ def share(value: object, name: str, ends: str = "[]", hint: str = "") -> float:
 def among(value: T, name: str, known: Iterable[object]) -> T:
     """A value that is one of those known; ``name`` begins the message, as in ``"a method"``."""
     if value not in (choices := list(known)):
-        raise InputError(f"expected {name} among {', '.join(map(str, choices))}, found {value!r}")
+        meant = nearest(value, map(str, choices)) if isinstance(value, str) else ""
+        raise InputError(f"expected {name} among {', '.join(map(str, choices))}, found {value!r}{meant}")
     return value
 
 

@@ -6,10 +6,35 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
+from labeldp.cli import app
 from labeldp.report._json import plain
 
 GUIDE = Path(__file__).parents[2] / "docs/guide/json.md"
+
+
+def keys_of(schema):
+    """The keys of a document that is an object, or a list of objects."""
+    return set(schema.get("items", schema)["properties"])
+
+
+def without_other_keys(schema):
+    """A schema that allows no key but those that it names, at any depth."""
+    if isinstance(schema, list):
+        return [without_other_keys(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {} if "properties" not in schema else {"additionalProperties": False}
+    return {name: without_other_keys(each) for name, each in schema.items()} | closed
+
+
+def check_document(run, command, document):
+    """A document is of the schema that its command prints, which names all of its keys."""
+    jsonschema = pytest.importorskip("jsonschema", reason="it checks schemas")
+    schema = json.loads(run("schema", command).out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(document, without_other_keys(schema), jsonschema.Draft202012Validator)
 
 
 def documented(command):
@@ -47,7 +72,7 @@ def documents(run, tmp_path):
     return printed
 
 
-def test_documents_have_the_keys_that_are_listed_and_agree(documents):
+def test_documents_have_the_keys_that_are_listed_and_agree(documents, run):
     """Both ways, for every command."""
     for name, found in documents.items():
         missing = {"profile"} if name == "audit" else set()  # without --profile
@@ -67,6 +92,14 @@ def test_documents_have_the_keys_that_are_listed_and_agree(documents):
     assert documents["audit"]["audits"][0]["claim"] >= 1.99
     assert documents["generator"]["columns"] == ["sex", "smoker"]
 
+    # each is of its schema, and the schema tells another
+    for name, found in documents.items():
+        check_document(run, name, found)
+    with pytest.raises(Exception, match=r"'epsilon' is a required property"):
+        check_document(run, "learn", {key: value for key, value in documents["learn"].items() if key != "epsilon"})
+    with pytest.raises(Exception, match="was unexpected"):
+        check_document(run, "learn", documents["learn"] | {"zq": 1})
+
 
 def test_stages_have_the_keys_of_a_release_and_their_own(run, tmp_path):
     """The release's numbers, and one object for each stage."""
@@ -78,6 +111,7 @@ def test_stages_have_the_keys_of_a_release_and_their_own(run, tmp_path):
     assert done.code == 0, done.err
     found = json.loads(done.out)
     assert set(found) == documented("release") | documented("stages")
+    check_document(run, "stages", found)
     assert sum(stage["rows"] for stage in found["stages"]) == found["rows"] == 1991
 
 
@@ -90,6 +124,7 @@ def test_the_audit_of_a_function_is_one_document(run, tmp_path, monkeypatch):
     found = json.loads(done.out, parse_constant=lambda _: pytest.fail("no number of JSON"))
     assert found["holds"] is found["audits"][0]["holds"] is False
     assert set(found) <= documented("audit")
+    check_document(run, "audit", found)
 
 
 def test_what_does_not_hold_says_so(run, tmp_path):
@@ -97,7 +132,58 @@ def test_what_does_not_hold_says_so(run, tmp_path):
     (tmp_path / "shared").mkdir()
     done = run("verify", tmp_path / "shared", "--json")
     assert done.code == 1
-    assert json.loads(done.out)["holds"] is False
+    found = json.loads(done.out)
+    assert found["holds"] is False
+    check_document(run, "verify", found)
+
+
+def test_every_command_has_a_schema_with_the_keys_of_the_guide(run):
+    """Commands with --json, schemas, and sections of the page are the same, and so are their keys."""
+    named = run("schema").out.split()
+    page = re.findall(r"^## (\w+)$", GUIDE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    commands = typer.main.get_command(app).commands
+    with_json = [name for name, each in commands.items() if any("--json" in option.opts for option in each.params)]
+    assert sorted(named) == sorted(page) == sorted(with_json)
+    for name in named:
+        keys = documented(name) | (documented("release") if name == "stages" else set())
+        assert keys_of(json.loads(run("schema", name).out)) == keys, name
+    assert run("schema", "relase").err.endswith("found 'relase'; did you mean 'release'?\n")
+
+
+@pytest.mark.parametrize("profile", [(), ("--profile",)])
+def test_other_documents_are_of_their_schemas_too(run, tmp_path, profile):
+    """Numeric labels, candidates, a plan of a range, a quantile, and the profile of an audit."""
+    assert run("demo", tmp_path).code == 0
+    table, private = tmp_path / "patients.csv", ("--unit", "row", "--other-people", "made up", "--budget", 99)
+    costs, classes = (
+        ("--label", "costs", "--interval", "0,500,1"),
+        ("--label", "diagnosis", "--classes", "none,heart disease"),
+    )
+    shared, model = tmp_path / "shared", tmp_path / "m.skops"
+    typed = {
+        "release": (table, *costs, *private, "--epsilon", 2, "--keep", "age,sex", "--output", shared),
+        "learn": (shared, "--model", "ridge", "--output", model),
+        "evaluate": (model, table, "--label", "costs", "--labels-are-public"),
+        "plan": ("--interval", "0,500,1", "--rows", 500, "--dimension", 3, "--target", 50),
+        "check": (table, "--label", "costs"),
+        "account": (shared,),
+        "ledger": (table,),
+    }
+    if profile:
+        flipped = ("--epsilon", 2, "--keep", "age,smoker", "--output", shared)
+        public = ("--truth", table, "--label", "diagnosis", "--labels-are-public")
+        quantile = ("--epsilon", 2, "--keep", "none", "--mechanism", "noisy-quantile", "--level", 0.9)
+        assert run("release", table, *classes, *private, *flipped).code == 0
+        typed = {
+            "audit": (shared, *public, *profile),
+            "release": (table, *costs, *private, *quantile, "--output", tmp_path / "q"),
+            "verify": (tmp_path / "q",),
+            "plan": ("--classes", 3, "--rows", 100, "--dimension", 2),
+        }
+    for name, arguments in typed.items():
+        done = run(name, *arguments, "--json")
+        assert done.code == 0, done.err
+        check_document(run, name, json.loads(done.out))
 
 
 def test_values_become_those_of_json():

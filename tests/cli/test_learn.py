@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 import skops.io
 
-from labeldp import Classes, Release, release_table
+from labeldp import Classes, Curator, Release, release_table
 from labeldp.learning.metrics import accuracy
 from labeldp.learning.tables import TableModel, learn
+from labeldp.learning.tables._folds import chosen_rows
 
 ROWS = 400
 
@@ -103,7 +104,7 @@ def test_a_release_alone_gives_a_model_and_how_good_it_is(model, method, folder,
 def test_columns_that_say_nothing_are_left_out_and_said_to_be(learned, folder, run, tmp_path):
     """Names, and columns with one value; what is used has its kind."""
     assert dict(learned.model.columns) == {
-        "family": "number", "age": "number", "town": "category", "smokes": "flag", "seen": "time"
+        "family": "number", "age": "number", "town": "category", "smokes": "flag", "seen": "instant"
     }  # fmt: skip
     assert set(learned.left_out) == {"id", "same"}
     done = run("learn", folder / "train-shared", "--features", "age,smokes", "--output", tmp_path / "m")
@@ -454,3 +455,55 @@ def test_a_time_limit_is_kept_and_what_it_left_out_is_named(folder, run, tmp_pat
         refused.err.split()
     )
     assert not (tmp_path / "n").exists()
+
+
+def test_a_table_that_takes_too_long_is_learned_from_in_part(folder, run, tmp_path):
+    """At most so many rows, which is said, and the same ones at every call."""
+    typed = ("learn", folder / "train-shared", "--model", "softmax", "--features", "age,town", "--rows", 100)
+    first, again = (run(*typed, "--output", tmp_path / f"{name}.skops") for name in "ab")
+    assert first.code == 0, first.err
+    said = f"Learned softmax from 100 of {ROWS:,} released rows, chosen by chance without a look at labels"
+    assert said in " ".join(first.out.split())
+    assert "100 rows, by five-fold cross-validation" in first.out
+    assert first.out.replace("a.skops", "b.skops") == again.out
+    network = run(*typed[:3], "torch:mlp", "--epochs", 1, *typed[4:], "--output", tmp_path / "n.safetensors")
+    assert network.code == 0, network.err
+    assert "from 100 of" in " ".join(network.out.split())
+    found = run(*typed, "--output", tmp_path / "c.skops", "--json")
+    assert json.loads(found.out)["rows"] == 100
+    refused = run(*typed[:-1], 5, "--output", tmp_path / "d.skops")
+    assert refused.err == "error: expected rows to be a whole number of at least 10, found 5\n"
+    every = run(*typed[:-1], 10 * ROWS, "--output", tmp_path / "e.skops")
+    assert f"Learned softmax from {ROWS:,} of {ROWS:,} released rows" in " ".join(every.out.split())
+
+
+def test_rows_are_chosen_in_whole_units_and_without_labels():
+    """Each unit is in or out, whatever the labels are, and the release's name alone decides."""
+    units = pa.chunked_array([np.repeat(np.arange(100), 5)])
+    release = Curator(["no", "yes"] * 250, Classes(["no", "yes"])).randomize(epsilon=1.0)
+    chosen = chosen_rows(release.certificate, units, 203)
+    assert len(chosen) == 200
+    assert (np.bincount(chosen // 5)[np.unique(chosen // 5)] == 5).all()
+    assert np.array_equal(chosen, chosen_rows(release.certificate, units, 203))
+    other = Curator(["no", "yes"] * 250, Classes(["no", "yes"])).randomize(epsilon=1.0)
+    assert not np.array_equal(chosen, chosen_rows(other.certificate, units, 203))
+
+
+@pytest.mark.parametrize("model", ["auto", "softmax", "boosting"])
+def test_dates_become_features_that_a_kept_model_makes_again(run, tmp_path, model):
+    """What the printed features say of a date is done to new rows, read from CSV by 'evaluate' or given as a frame."""
+    for name, seed in (("train", 0), ("test", 1)):
+        random = np.random.default_rng(seed)
+        seen = pd.Timestamp("2023-01-02") + pd.to_timedelta(random.integers(0, 700, 600), unit="D")
+        frame = pd.DataFrame({"seen": seen, "dose": random.random(600), "ill": np.where(seen.month < 7, "yes", "no")})
+        frame.to_csv(tmp_path / f"{name}.csv", index=False, date_format="%Y-%m-%d")
+    release_table(tmp_path / "train.csv", "ill", Classes(["no", "yes"]), 6.0, tmp_path / "shared", drop=[])
+    learned = run("learn", tmp_path / "shared", "--model", model, "--output", tmp_path / "m.skops")
+    assert learned.code == 0, learned.err
+    assert "seen (day, month, weekday), dose" in learned.out
+    judged = run("evaluate", tmp_path / "m.skops", tmp_path / "test.csv", "--labels-are-public", "--json")
+    found = json.loads(judged.out)["scores"]["accuracy"]["value"]
+    assert found > 0.95
+    kept, test = TableModel.load(tmp_path / "m.skops"), pd.read_csv(tmp_path / "test.csv", parse_dates=["seen"])
+    assert dict(kept.columns)["seen"] == "day"
+    assert float(np.mean(kept.predict(test) == test["ill"])) == pytest.approx(found)

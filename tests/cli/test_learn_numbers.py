@@ -68,6 +68,9 @@ def test_a_release_of_numbers_gives_a_model_and_its_error(folder, run, tmp_path)
     found, true = rows_of(done.out), rows_of(judged.out)
     error, baseline = (float(true[name]) for name in ("root mean squared error (RMSE)", "RMSE of predicting the mean"))
     assert error < 0.7 * baseline
+    low, high = (f"{end:g}" for end in (SPACE.low, SPACE.high))
+    clipped = f"Labels below {low} or above {high}, the range that was declared, are scored as its ends."
+    assert clipped in " ".join(judged.out.split())
     assert float(true["mean absolute error"]) < error
     assert float(true["share of variance explained (R2)"]) == pytest.approx(1 - (error / baseline) ** 2, abs=0.01)
     assert abs(squared(found["root mean squared error (RMSE)"]) - error**2) < 170
@@ -129,7 +132,7 @@ def test_what_cannot_be_learned_is_refused(arguments, message, folder, run, tmp_
 
 def test_ridge_does_not_learn_classes(tmp_path):
     """A model of real labels refuses a release of classes."""
-    pd.DataFrame({"x": range(40), "y": ["a", "b"] * 20}).to_csv(tmp_path / "t.csv", index=False)
+    pd.DataFrame({"x": [*range(20)] * 2, "y": ["a", "b"] * 20}).to_csv(tmp_path / "t.csv", index=False)
     release_table(tmp_path / "t.csv", "y", Classes(["a", "b"]), 1.0, tmp_path / "out", drop=[])
     with pytest.raises(InputError, match="a model of classes among"):
         learn(tmp_path / "out", model="ridge")

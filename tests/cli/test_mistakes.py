@@ -23,7 +23,7 @@ TWO_LINES, WITH_A_RELEASE = 260, 350
 LABELS = ("zq-ill", "zq-well")
 HEAD = "patient_id,age,town,diagnosis,cost"
 LINES = [
-    f"p{i // 2},{20 + 7 * i % 50},{('north', 'south', 'east')[i * i % 3]},{LABELS[i * i % 7 % 2]},{137 * i % 900}.5"
+    f"p{i // 2},{20 + 11 * i % 37},{('north', 'south', 'east')[i * i % 3]},{LABELS[i * i % 7 % 2]},{137 * i % 900}.5"
     for i in range(40)
 ]
 #: Abbreviations in commands.

@@ -154,6 +154,8 @@ def test_a_plan_that_teaches_nothing_says_so(run):
     ran = run(*given, "--epsilon", 0.1, "--detail")
     assert ran.code == 0
     assert "no mechanism beats always predicting the mean: test RMSE" in ran.out
+    assert "that of the mean, which remains" in ran.out
+    assert ", of the mean " in ran.out
     assert {line[-1] for line in cells(ran)[:6]} == {"", "auto"}
     assert "none: no mechanism beats always predicting the mean" in ran.out
     ran = run(*given, "--target", 50, "--detail")

@@ -345,9 +345,10 @@ def test_an_end_of_the_range_can_be_bought(run, tmp_path):
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i % 7},{i}\n" for i in range(101)), encoding="utf-8")
     given = ("release", tmp_path / "t.csv", "--label", "y", "--interval", "0,1000,1", "--keep", "none", "--unit", "row")
     asked = (*given, "--mechanism", "noisy-quantile", "--output", tmp_path / "q", "--epsilon", 100)
-    assert run(*asked).err == "error: expected --level, such as 0.95, with noisy-quantile alone, found none\n"
+    missing = "error: expected a level with noisy-quantile, found none; pass a share of the labels: --level 0.95\n"
+    assert run(*asked).err == missing
     refused = run(*given, "--mechanism", "minimax", "--level", 0.5, "--epsilon", 1, *asked[-4:-2])
-    assert "found it with 'minimax'" in refused.err
+    assert "with noisy-quantile alone, found one with 'minimax'" in refused.err
     assert not (tmp_path / "q").exists()
     done = run(*asked, "--level", 0.75, "--budget", 101)
     assert done.code == 0, done.err

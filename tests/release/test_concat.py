@@ -16,6 +16,7 @@ from labeldp import (
     RandomizedResponse,
     Release,
     SubsetResponse,
+    concatenate,
 )
 from labeldp.errors import InputError
 from labeldp.learning.sklearn import SoftmaxRegression
@@ -163,10 +164,11 @@ def test_candidates_of_one_law_stay_with_their_rows():
     assert whole.guarantee.epsilon == 2.0
 
 
-@pytest.mark.parametrize("name", ["concatenate", "append", "hstack", "vstack", "stack"])
+@pytest.mark.parametrize("name", ["concatenate", "append", "insert", "block", "hstack", "vstack", "dstack", "stack"])
 def test_numpy_names_the_way(months, name):
     """Arrays of opaque labels have lost their channels, so NumPy's own functions refuse."""
-    arguments = months if name == "append" else (list(months),)
+    several = {"append": months, "insert": (months[0], 0, months[1])}
+    arguments = several.get(name, (list(months),))
     with pytest.raises(InputError, match=r"Release\.concat"):
         getattr(np, name)(*arguments)
 
@@ -176,8 +178,9 @@ def test_other_functions_of_numpy_find_opaque_labels(months):
     assert np.shape(months[0]) == (60,)
     assert np.ndim(months[0]) == 1
     assert np.take(months[0], [1, 2]).dtype == object
-    with pytest.raises(Exception, match="true labels"):
-        np.unique(months[0])
+    for labels in (months[0], np.r_[months[0], months[1]]):  # r_ asks nobody, but what it returns is opaque too
+        with pytest.raises(Exception, match="true labels"):
+            np.unique(labels)
 
 
 def test_a_model_of_all_rows_was_fitted_on_each_part(months):
@@ -216,5 +219,34 @@ def test_rows_of_the_same_names_are_not_other_peoples():
     ):
         twice = [curator.randomize(RandomizedResponse(SPACE, epsilon)) for epsilon in (1.0, 2.0)]
         assert Release.concat(twice).guarantee.epsilon == 3.0
-        with pytest.raises(InputError, match="same index or identities"):
+        with pytest.raises(InputError, match="by their curator, index or identities"):
             Release.concat(twice, other_people="another hospital")
+
+
+def test_rows_of_one_curator_of_a_plain_list_are_not_other_peoples():
+    """The curator's session tells, in slices and concatenated releases too; its other rows are other people's."""
+    curator = Curator(np.resize(np.array(SPACE.points), 60).tolist(), SPACE, budget=9.0, name="y")
+    one, two = (curator.randomize(RandomizedResponse(SPACE, epsilon)) for epsilon in (1.0, 2.0))
+    new = part(RandomizedResponse(SPACE, 1.0))
+    for parts in ([one, two], [one[:10], two[:10]], [Release.concat([one, new]), two]):
+        with pytest.raises(InputError, match="found two of the same rows"):
+            Release.concat(parts, other_people="another hospital")
+    first, rest = (curator.randomize(RandomizedResponse(SPACE, 1.0), rows) for rows in (range(20), range(20, 60)))
+    assert Release.concat([first, rest], other_people="stays of one night").guarantee.epsilon == 1.0
+    assert Release.concat([one[:20], one[30:]], other_people="one charge").guarantee.epsilon == 1.0
+
+
+def test_stages_know_their_curator():
+    """A release of several stages is of all their rows."""
+    curator = Curator(np.resize(np.array(SPACE.points), 60).tolist(), SPACE, budget=9.0, name="y")
+    rows = [np.arange(20), np.arange(20, 60)]
+    stages = concatenate([(each, curator.randomize(RandomizedResponse(SPACE, 1.0), each)) for each in rows])
+    again = curator.randomize(RandomizedResponse(SPACE, 2.0), [59])
+    with pytest.raises(InputError, match="found two of the same rows"):
+        Release.concat([stages, again], other_people="another hospital")
+
+
+def test_a_mechanism_is_named_once():
+    """However many parts it has drawn."""
+    whole = Release.concat([part(RandomizedResponse(SPACE, 1.0)) for _ in range(9)])
+    assert repr(whole) == f"<Release of {len(whole)} rows by randomized-response, epsilon 9>"

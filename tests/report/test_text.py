@@ -188,9 +188,18 @@ def test_no_share_is_shown_that_cannot_be(value, error, low, high, told):
 
     From 9 rows with a standard error of 0.3, an interval of half of the range takes 9 (3.92 0.3 / 0.5)^2 = 49.8 rows.
     """
-    found = shares(Estimate(value, error, low, high), auc=Estimate(value, error, low, high))
-    assert tuple(found["accuracy"]) == tuple(found["area under the ROC"]) == told
+    score = Estimate(value, error, low, high)
+    found = shares(score, auc=score, balanced_accuracy=score)
+    names = ("accuracy", "area under the ROC", "balanced accuracy (mean recall)")
+    assert {tuple(found[name]) for name in names} == {told}
     assert (found["log loss (nats)"] == ["too few rows to tell", ""]) == told[0].startswith("too few")
+
+
+def test_the_area_of_several_classes_is_a_mean():
+    """What it is the mean of is said."""
+    score = Estimate(0.5, 0.1, 0.3, 0.7)
+    found = ClassScores(9, score, score, auc=score, likelihood_gain=score)
+    assert "area under the ROC, mean of each class against the rest" in printed(scores_text(found, "abc", "labels"))
 
 
 def test_bounds_are_shares():

@@ -21,6 +21,7 @@ from labeldp.cli._learn import learn
 from labeldp.cli._ledger import ledger
 from labeldp.cli._plan import plan
 from labeldp.cli._release import release
+from labeldp.cli._schema import schema
 from labeldp.cli._stages import stages
 from labeldp.cli._terminal import complain
 from labeldp.cli._verify import verify
@@ -48,7 +49,10 @@ def _about(
         typer.echo(f"labeldp {__version__}")
 
 
-for _command in (demo, check, release, stages, verify, audit, generator, learn, evaluate, plan, account, ledger, key):
+for _command in (
+    *(demo, check, release, stages, verify, audit, generator, learn, evaluate, plan, account, ledger, key),
+    schema,
+):
     add_command(app, _command)
 
 

@@ -29,7 +29,7 @@ def account(
         one_table: Declare that all releases are of one table: row numbers mean the same rows.
         long: Allow recomputations that take longer than ten seconds.
         figure: Draw epsilon over delta to this file: .png, .svg or .pdf.
-        json_: Print JSON; docs/guide/json.md lists the keys.
+        json_: Print JSON; 'labeldp schema' describes it.
     """
     combined = release.combined_guarantee(
         paths, deltas=delta or (), epsilons=epsilon or (), one_table=one_table, long=long

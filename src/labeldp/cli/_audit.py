@@ -120,7 +120,7 @@ def audit(
         function: The function to audit.
         draws: Largest number of outputs to draw for each label.
         confidence: One minus the probability of a false alarm; default 0.99, or 0.999999 for a release.
-        json_: Print JSON; docs/guide/json.md lists the keys.
+        json_: Print JSON; 'labeldp schema' describes it.
     """
     try:
         check_one_of("either the folder of a release or --callable MODULE:NAME", directory, function.callable_)

@@ -20,7 +20,7 @@ def check(source: Path, *, label: str | None = None, file: FileOptions, json_: b
         source (TABLE): CSV or Parquet, a folder of either, or IDX labels.
         label: Name of the sensitive label column; without it, the columns are listed.
         file: How CSV files are written.
-        json_: Print JSON; docs/guide/json.md lists the keys.
+        json_: Print JSON; 'labeldp schema' describes it.
     """
     with progress() as bar:
         found = release.check_table(file.of(source), label or "", bar)

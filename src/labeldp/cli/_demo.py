@@ -36,7 +36,7 @@ def demo(folder: Path = Path(), *, json_: bool = False) -> None:
 
     Args:
         folder ([DIR]): The folder to write patients.csv to; default: this one.
-        json_: Print JSON; docs/guide/json.md lists the keys.
+        json_: Print JSON; 'labeldp schema' describes it.
     """
     path = folder / _FILE
     try:

@@ -30,7 +30,7 @@ def evaluate(
         released: TABLE is the folder of a release.
         images: The images of the rows.
         file: How CSV files are written.
-        json_: Print JSON; docs/guide/json.md lists the keys.
+        json_: Print JSON; 'labeldp schema' describes it.
     """
     from labeldp.learning import tables  # noqa: PLC0415 (the learners are an extra)
 

@@ -71,7 +71,7 @@ def generator(
             known probabilities.
         smoothing: Share of rows drawn uniformly; default 0, or 0.01 for cells.
         judge: Estimate how well drawn rows can be distinguished from held-out rows of TABLE; slower.
-        json_: Print JSON; docs/guide/json.md lists the keys.
+        json_: Print JSON; 'labeldp schema' describes it.
     """
     from labeldp.learning import generators  # noqa: PLC0415 (the learners are an extra)
 

@@ -13,7 +13,7 @@ def key(output: Path, *, json_: bool = False) -> None:
 
     Args:
         output (FILE): A new file for the private key; the public key is written to FILE.pub.
-        json_: Print JSON; docs/guide/json.md lists the keys.
+        json_: Print JSON; 'labeldp schema' describes it.
     """
     private, public = folder.make_key(output)
     text = [

@@ -20,6 +20,7 @@ def learn(
     features: list[str] | None = None,
     generator: Path | None = None,
     minutes: float | None = None,
+    rows: int | None = None,
     images: ImageOptions,
     training: TrainingOptions,
     json_: bool = False,
@@ -44,18 +45,21 @@ def learn(
         features: Columns to predict from, a,b,c; default: all useful ones. For torch:ratings: user,item.
         generator: After 'release --mechanism double': the generator's file, to correct for resampled features.
         minutes: With auto for classes: begin no further fit after this time, and leave out what is not finished.
+        rows: Learn from at most so many rows, chosen by chance without a look at labels, in whole privacy units; for
+            tables that take too long.
         images: The images of the rows.
         training: Settings of networks.
-        json_: Print JSON; docs/guide/json.md lists the keys.
+        json_: Print JSON; 'labeldp schema' describes it.
     """
     from labeldp.learning.tables import learn as learn_table  # noqa: PLC0415, I001 (first, as its extra has all of them)
     from labeldp.learning import convex, generators  # noqa: PLC0415
     from labeldp.learning.features import check_model_path  # noqa: PLC0415
 
-    check_model_path(output)
+    of_network = model is not None and model.startswith(NETWORK)
+    check_model_path(output, ".safetensors" if of_network else ".skops")
     with printed_warnings(convex.FewRowsWarning), progress() as bar:
-        options: dict[str, Any] = {"model": model, "method": method, "features": names(features)}
-        if model is not None and model.startswith(NETWORK):
+        options: dict[str, Any] = {"model": model, "method": method, "features": names(features), "rows": rows}
+        if of_network:
             from labeldp.learning.tables import ModelChoice, learn_network  # noqa: PLC0415 (PyTorch is an extra)
 
             if minutes is not None:

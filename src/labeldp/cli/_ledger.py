@@ -17,7 +17,7 @@ def ledger(file: Path, *, json_: bool = False) -> None:
 
     Args:
         file (FILE): A table that was released, or its ledger, such as TABLE.labeldp-ledger beside it.
-        json_: Print JSON; docs/guide/json.md lists the keys.
+        json_: Print JSON; 'labeldp schema' describes it.
     """
     table, own = file, release.ledger_path(file)
     if own.is_file():

@@ -229,7 +229,7 @@ def plan(
         expected: Assumptions of the forecast.
         purchase: Counts of the labels that are bought.
         detail: Compare every mechanism, and list all assumptions.
-        json_: Print JSON; docs/guide/json.md lists the keys.
+        json_: Print JSON; 'labeldp schema' describes it.
         figure: Draw the plan over epsilon to this file: .png, .svg or .pdf.
     """
     example = epsilon is None and expected.target is None

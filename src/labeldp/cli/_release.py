@@ -183,7 +183,7 @@ def release(
         spending: The ledger and its budget.
         file: How CSV files are written.
         sign: The private key to sign the release with, from 'labeldp key'.
-        json_: Print JSON; docs/guide/json.md lists the keys.
+        json_: Print JSON; 'labeldp schema' describes it.
     """
     signer = None if sign is None else folder.private_key(sign)
     check_one_of(DECLARED, space.classes, space.interval)

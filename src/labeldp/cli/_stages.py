@@ -114,7 +114,7 @@ def stages(
         model: The model.
         spending: The ledger and its budget.
         file: How CSV files are written.
-        json_: Print JSON; docs/guide/json.md lists the keys.
+        json_: Print JSON; 'labeldp schema' describes it.
     """
     from labeldp.learning.tables import StagePlan, learn_in_stages  # noqa: PLC0415, I001 (first, as its extra has all of them)
     from labeldp.learning.sklearn import UnguardedFitWarning  # noqa: PLC0415

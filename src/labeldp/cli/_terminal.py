@@ -17,9 +17,14 @@ from rich.text import Text
 from labeldp._checks import printable
 
 _WIDTH_OF_FILES = 1000
+#: Seconds from which on a time is told in a unit, and the seconds of that unit.
+_TIMES = ((5400.0, 3600.0, "hour"), (90.0, 60.0, "minute"), (0.0, 1.0, "second"))
+#: Seconds over which the speed of a bar is taken: a fit may last minutes.
+_SPEED_OVER = 3600.0
 #: Seconds between two lines of progress, where no bar can be drawn.
 _PAUSE = 10.0
 _TITLES = {
+    "load": "reading the release",
     "clusters": "assigning clusters",
     "audit": "drawing and counting",
     "neighbours": "finding neighbours",
@@ -81,15 +86,24 @@ def names(texts: Sequence[str] | None) -> list[str] | None:
 
 def _lines() -> Callable[[str, int, int], None]:
     """Report progress by lines on standard error, the first after a while: what ends soon says nothing."""
-    last = time.monotonic()
+    last, begun = time.monotonic(), dict[str, tuple[float, int]]()
 
     def report(name: str, done: int, total: int) -> None:
         nonlocal last
-        if (now := time.monotonic()) - last >= _PAUSE:
+        now = time.monotonic()
+        since, first = begun.setdefault(name, (now, done))
+        if now - last >= _PAUSE:
             last = now
-            complain(f"{_TITLES[name]}: {done:,}{f' of {total:,}' if total else ''}", "")
+            left = _left((now - since) * (total - done) / (done - first)) if total and done > first else ""
+            complain(f"{_TITLES[name]}: {done:,}{f' of {total:,}' if total else ''}{left}", "")
 
     return report
+
+
+def _left(seconds: float) -> str:
+    """The time that is left, if what remains goes on as what is done did."""
+    amount, unit = next((round(seconds / size), unit) for least, size, unit in _TIMES if seconds >= least)
+    return f", about {amount} {unit}{'s' * (amount != 1)} left"
 
 
 @contextmanager
@@ -100,7 +114,7 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
         yield _lines()
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True, speed_estimate_period=_SPEED_OVER) as bar:
         tasks: dict[str, int] = {}
 
         def report(name: str, done: int, total: int) -> None:

@@ -19,7 +19,7 @@ def verify(directory: Path, *, public_key: Path | None = None, long: bool = Fals
         directory (DIR): A release folder.
         public_key: The public key of whoever should have signed it, from 'labeldp key'.
         long: Allow recomputations that take longer than ten seconds.
-        json_: Print JSON; docs/guide/json.md lists the keys.
+        json_: Print JSON; 'labeldp schema' describes it.
     """
     if not directory.is_dir():
         file = "a file; name the folder that 'labeldp release' wrote"

@@ -79,7 +79,8 @@ def concatenate(parts: Iterable[tuple[object, Release]], answers: Sequence[Answe
     channel = concatenated_channel([(stage.release.channel, len(stage.rows)) for stage in stages]).take(order)
     codes = np.concatenate([stage.release.codes for stage in stages])[order]
     identity = concatenated_identity([stage.release.identity for stage in stages], order)
-    return Release(codes, channel, stages[0].release.space, _certificate(stages, answers), identity)
+    origins = tuple(origin for stage in stages for origin in stage.release.origins)
+    return Release(codes, channel, stages[0].release.space, _certificate(stages, answers), identity, origins)
 
 
 @dataclass(frozen=True, eq=False)

@@ -390,13 +390,15 @@ class Curator:
         """Charge, draw labels and features batch by batch into the sink, and certify."""
         watched = WatchedWords(words)
         columns = tuple(dict.fromkeys((*channels.columns, *self._sink.columns)))
+        origin = (self._session, entry.rows)
 
         def pieces(file: Path | None, first: int) -> Iterator[Piece]:
             for batch in self._source.batches(places, columns, file, first):
                 drawn = features.draw(batch) if features else None  # before the labels: a generator may fail
                 channel, mass = channels.of(batch)
                 released = draw(channel, batch.codes, watched, batch.first)
-                yield Piece(released, channel, expectation(channel, mass), drawn, batch.columns, batch.identity)
+                expects = expectation(channel, mass)
+                yield Piece(released, channel, expects, drawn, batch.columns, batch.identity, origin)
 
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):
             self._begin_draw()

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from labeldp._html import facts_html
 from labeldp._shapes import Float, Int32
 from labeldp.errors import InputError, NotTrueLabelsError, RowsError
 from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
+from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import Channel, ClassChannel, ResponseChannel, concatenated_channel, row_arrays
 from labeldp.release._row_identity import RowIdentity, check_same_rows, concatenated_identity, identity_of
 from labeldp.release._row_index import row_numbers
@@ -55,11 +57,22 @@ class ReleasedLabel:
 
 _LABEL = ReleasedLabel()
 _NUMBERS = "numbers"
-_CONCATENATE = (np.concatenate, np.append, np.hstack, np.vstack, np.stack, np.column_stack)
+_CONCATENATE = (
+    *(np.concatenate, np.append, np.insert, np.block),
+    *(np.hstack, np.vstack, np.dstack, np.stack, np.column_stack),
+)
+#: The session of a curator, and rows of its labels.
+Origin = tuple[str, RowRanges]
 
 
 def _same_people(releases: Sequence[Release]) -> bool:
-    """True if two releases name the same rows, otherwise than by their places."""
+    """True if two releases are of the same rows of a curator, or name the same rows otherwise than by their places."""
+    for one, two in combinations(releases, 2):
+        both = (one.certificate, two.certificate)
+        if all(both) and len({each.release for each in both if each}) > 1:
+            pairs = product(one.origins, two.origins)
+            if any(here[0] == there[0] and here[1].meet(there[1]) for here, there in pairs):
+                return True
     named: dict[bytes, str] = {}
     for each in releases:
         if each.identity is None or each.identity.kind == _NUMBERS or each.certificate is None:
@@ -95,6 +108,8 @@ class Release:
         identity: Digests of the index of the labels, or of their declared identities, by which features of other rows
             are noticed; None if rows are known by position alone, as after ``load``: no folder and no pickle holds an
             index.
+        origins: For each charge the session of the curator and the rows, by which ``concat`` notices rows of the same
+            people; kept in memory alone, as ``identity`` is.
 
     Example:
         >>> from labeldp import Classes, Curator, RandomizedResponse
@@ -109,6 +124,7 @@ class Release:
     space: LabelSpace
     certificate: Certificate | None
     identity: RowIdentity | None = None
+    origins: tuple[Origin, ...] = ()
 
     def __post_init__(self) -> None:
         codes = np.array(self.codes)
@@ -152,7 +168,8 @@ class Release:
         Raises:
             InputError: The releases differ in label, label space, unit or form; rows of several releases have
                 candidates; public labels are among released ones; or a release is passed twice. Or the reason is blank,
-                long or not printable, or two releases that it is about have the same index or identities.
+                long or not printable, or two releases that it is about have the same index or identities, or are of the
+            same rows of one curator.
 
         References:
             Dwork and Roth 2014, theorem 3.16, for sums; McSherry 2009, theorem 4, for disjoint rows.
@@ -183,8 +200,8 @@ class Release:
         reason = "" if other_people == "" else _checks.reason(other_people)
         if reason and _same_people(releases):
             raise InputError(
-                "expected releases of other people's rows, found two with the same index or identities; leave "
-                "other_people out, and their epsilons add up"
+                "expected releases of other people's rows, found two of the same rows, by their curator, index or "
+                "identities; leave other_people out, and their epsilons add up"
             )
         certificate = concatenated(certified, reason) if certified else None
         if certificate is not None and not certificate.concatenated:  # slices of one release
@@ -192,10 +209,14 @@ class Release:
         channel = concatenated_channel([(release.channel, len(release)) for release in releases])
         codes = np.concatenate([release.codes for release in releases])
         identity = concatenated_identity([release.identity for release in releases], np.arange(len(codes)))
-        return cls(codes, channel, spaces[0], certificate, identity)
+        origins = tuple(dict.fromkeys(origin for release in releases for origin in release.origins))
+        return cls(codes, channel, spaces[0], certificate, identity, origins)
 
     def __array_function__(self, function: Any, _: object, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Refuse to be concatenated by NumPy, which drops channels; other functions find opaque labels."""
+        """Refuse to be concatenated by NumPy, which drops channels; other functions find opaque labels.
+
+        So does ``np.r_``, which asks nobody before it concatenates.
+        """
         if function in _CONCATENATE:
             raise InputError(
                 f"expected Release.concat([...]) for releases, found numpy.{function.__name__}, which drops channels"
@@ -270,7 +291,8 @@ class Release:
         if self.certificate is None:
             return Release(codes, channel, self.space, None, identity)
         parent = self.certificate.parent or self.hash
-        return Release(codes, channel, self.space, self.certificate.of_rows(len(codes), parent), identity)
+        certificate = self.certificate.of_rows(len(codes), parent)
+        return Release(codes, channel, self.space, certificate, identity, self.origins)
 
     @cached_property
     def hash(self) -> str:
@@ -499,7 +521,7 @@ class Release:
     def __repr__(self) -> str:
         if self.certificate is None:
             return f"<Release of {len(self)} labels declared public>"
-        mechanisms = ", ".join(draw.mechanism for draw in self.certificate.draws)
+        mechanisms = ", ".join(dict.fromkeys(draw.mechanism for draw in self.certificate.draws))
         public = "" if self.certificate.private else ", NOT PRIVATE (test words)"
         return (
             f"<Release of {len(self)} rows by {mechanisms}, epsilon {shown_above(self.guarantee.epsilon, 7)}{public}>"

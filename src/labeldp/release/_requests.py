@@ -350,9 +350,12 @@ _BUILDERS: Mapping[str, Callable[[ReleaseRequest, TableSource], TableMechanism]]
 
 def _level_of(request: ReleaseRequest) -> float:
     """The level of a quantile, which no other mechanism has."""
-    if (request.level is None) == (request.mechanism == QUANTILE) or request.level is None:
-        found = "none" if request.level is None else f"it with {request.mechanism!r}"
-        raise InputError(f"expected --level, such as 0.95, with {QUANTILE} alone, found {found}")
+    if request.level is None:
+        raise InputError(f"expected a level with {QUANTILE}, found none; pass a share of the labels: --level 0.95")
+    if request.mechanism != QUANTILE:
+        raise InputError(
+            f"expected a level (--level) with {QUANTILE} alone, found one with {request.mechanism!r}; leave it out"
+        )
     return request.level
 
 

@@ -16,7 +16,7 @@ from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, mean_expectation
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import Channel
-from labeldp.release._release import Release
+from labeldp.release._release import Origin, Release
 from labeldp.release._row_identity import RowIdentity
 from labeldp.release._row_release import RowRelease
 from labeldp.release._source import Progress, TableSource
@@ -37,6 +37,7 @@ class Piece:
         features: Their features, if these were resampled too.
         columns: The public columns of a table.
         identity: The identity of the rows, if it is known.
+        origin: The session of the curator, and the rows that were charged.
     """
 
     codes: np.ndarray
@@ -45,6 +46,7 @@ class Piece:
     features: pa.Table | None = None
     columns: pa.RecordBatch | None = None
     identity: RowIdentity | None = None
+    origin: Origin | None = None
 
 
 #: Draws the rows of a file, or of all files, whose first row has a place among all rows.
@@ -72,7 +74,8 @@ class MemorySink(Sink):
         (piece,) = pieces(None, 0)
 
         def release(certificate: Certificate) -> Release | RowRelease:
-            labels = Release(piece.codes, piece.channel, certificate.space, certificate, piece.identity)
+            origins = () if piece.origin is None else (piece.origin,)
+            labels = Release(piece.codes, piece.channel, certificate.space, certificate, piece.identity, origins)
             return labels if piece.features is None else RowRelease(labels, piece.features)
 
         return piece.expects, release

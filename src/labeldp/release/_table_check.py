@@ -22,6 +22,7 @@ from labeldp.release.tables import (
     TableFile,
     column_heads,
     declared_classes,
+    number_rows,
     open_table,
     tells_people_apart,
     typed,
@@ -218,8 +219,7 @@ def _names_rows(name: str, column: pa.ChunkedArray) -> bool:
     """True if different values name rows: texts, counters, and whole numbers with the name of an identifier."""
     if not pa.types.is_integer(column.type):
         return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
-    ends = pc.min_max(column)
-    return tells_people_apart(name) or ends["max"].as_py() - ends["min"].as_py() < len(column)
+    return tells_people_apart(name) or number_rows(column)
 
 
 def _column_remarks(

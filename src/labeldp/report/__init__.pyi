@@ -35,6 +35,8 @@ from ._plans import plan_text as plan_text
 from ._plans import purchase_text as purchase_text
 from ._profiles import profile_text as profile_text
 from ._profiles import save_profile_figure as save_profile_figure
+from ._schemas import JSON_COMMANDS as JSON_COMMANDS
+from ._schemas import schema_of as schema_of
 from ._text import account_text as account_text
 from ._text import ledger_text as ledger_text
 from ._text import release_text as release_text

@@ -80,6 +80,7 @@ def learned_json(learned: Learned, output: str) -> dict[str, Any]:
     model = learned.model
     return {
         "output": output,
+        "rows": learned.rows or model.certificate.rows,
         "model": model.model,
         "method": model.method,
         "setting": learned.setting,

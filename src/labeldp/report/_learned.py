@@ -59,7 +59,10 @@ def learned_text(learned: Learned, output: str) -> Parts:
         rows.append(("note", _resampled(resampled, corrected=learned.corrected)))
     lines = name_value_table([*rows, ("output", output)])
     learner = "a combination of models" if model.model == "auto" else model.model
-    result = sentence(f"Learned {learner} from {certificate.rows:,} released rows, at no further privacy cost.")
+    of = f"{certificate.rows:,} released rows"
+    if learned.rows is not None:
+        of = f"{learned.rows:,} of {of}, chosen by chance without a look at labels"
+    result = sentence(f"Learned {learner} from {of}, at no further privacy cost.")
     if learned.scores is None:
         gain = "Exchanged labels cannot show how good the model is: use 'labeldp evaluate' with public labels."
         scores: Parts = []
@@ -98,10 +101,14 @@ def _resampled(share: float, *, corrected: bool) -> str:
 
 def _model_rows(learned: Learned | Staged, *settings: str) -> list[tuple[str, str]]:
     """A model with its method and settings, the features that it uses, and those that it does not."""
+    from labeldp.learning.features import CALENDAR  # noqa: PLC0415 (most commands have no features to show)
+
     model = learned.model
+    made = {name: CALENDAR[kind] for name, kind in model.columns.items() if kind in CALENDAR}
+    features = [f"{name} (day, {', '.join(made[name])})" if name in made else name for name in model.inputs]
     return [
         ("model", ", ".join([model.model, f"method {model.method}", *settings])),
-        ("features", listed(model.inputs)),
+        ("features", listed(features)),
         *(("left out", f"{name}: {why}") for name, why in learned.left_out.items()),
     ]
 
@@ -134,7 +141,14 @@ def scores_text(
     scores: ClassScores | NumberScores, points: Sequence[object], judged_by: str, *, public: bool = False
 ) -> Parts:
     """The gain over a constant prediction, then all scores, each with its 95 % interval."""
+    from labeldp.learning.tables import NumberScores  # noqa: PLC0415 (slow to load)
+
     tables = _score_tables(scores, points, judged_by, public=public)
+    if isinstance(scores, NumberScores) and public:
+        low, high = (f"{points[end]:.12g}" for end in (0, -1))
+        tables.append(
+            sentence(f"Labels below {low} or above {high}, the range that was declared, are scored as its ends.")
+        )
     return [sentence(gain_text(scores, public=public)), Text(), *tables]
 
 
@@ -198,8 +212,11 @@ def _score_tables(
     if scores.majority is not None:
         least = 0.0 if public else 1.0 / len(points)  # the largest share of a class, unless true labels show it
         add_row(table, "accuracy of the most common class", *_share(scores.majority, scores.rows, least))
+    if scores.balanced_accuracy is not None:
+        add_row(table, "balanced accuracy (mean recall)", *_share(scores.balanced_accuracy, scores.rows))
     if scores.auc is not None:
-        add_row(table, "area under the ROC", *_share(scores.auc, scores.rows))
+        mean = ", mean of each class against the rest" * (len(points) > 2)
+        add_row(table, f"area under the ROC{mean}", *_share(scores.auc, scores.rows))
     if scores.log_loss is not None:
         known = isinstance(accuracy, Bounds) or accuracy.tells(0.0, 1.0)
         add_row(table, "log loss (nats)", *(_loss(scores.log_loss, scores.rows) if known else (_TOO_FEW, "")))

@@ -67,12 +67,12 @@ def _expected(row: EpsilonRow, forecast: Forecast) -> str:
     error, clean = row.error or 0.0, forecast.clean_error
     if forecast.of_numbers:
         of_mean = f"the mean of all labels errs by about {three_digits(error)} ({three_digits(clean)} without privacy)"
-        test, best = (three_digits(forecast.against_labels(each)) for each in (error, clean))
-        with_features = (
-            f"test RMSE about {test} ({best} without privacy, {three_digits(forecast.spread or 0.0)} "
-            f"{baseline_name(forecast)})"
-        )
+        best, mean = three_digits(forecast.against_labels(clean)), three_digits(forecast.spread or 0.0)
+        test = three_digits(forecast.against_labels(error))
+        with_features = f"test RMSE about {test} ({best} without privacy, {mean} {baseline_name(forecast)})"
         none = "" if forecast.best else f"no mechanism beats {baseline_name(forecast)}: "
+        if _is_mean(error, forecast):
+            with_features = f"test RMSE about {mean}, that of the mean, which remains ({best} without privacy)"
         return f"{none}{with_features if forecast.dimension else of_mean}; {_informative(row, forecast.rows)}"
     if forecast.dimension:
         return f"about {_points(error - clean)} points less accuracy than without privacy"
@@ -127,8 +127,15 @@ def _error_cell(row: EpsilonRow, forecast: Forecast) -> str:
     if row.error is None:
         return "unknown"
     if forecast.of_numbers:
+        if _is_mean(row.error, forecast):
+            return f"{three_digits(forecast.spread or 0.0)}, of the mean"
         return three_digits(forecast.against_labels(row.error) if forecast.dimension else row.error)
     return _points(row.error - forecast.clean_error) if forecast.dimension else f"{_points(row.error)} %"
+
+
+def _is_mean(error: float, forecast: Forecast) -> bool:
+    """True if a model of numeric labels would be no better than their mean, which learners then predict."""
+    return forecast.dimension > 0 and forecast.against_labels(error) >= (forecast.spread or 0.0)
 
 
 def _percent_above(share: float) -> str:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
 
-from labeldp.learning.features import columns_of, frame_of
+from labeldp.learning.features import (
+    columns_of,
+    frame_columns,
+    frame_of,
+    scaling_transformer,
+    tree_transformer,
+    without_calendar,
+)
 
 
 @pytest.mark.parametrize(
@@ -38,8 +51,79 @@ def test_texts_of_a_dictionary_are_numbers_too():
 
 def test_identifiers_are_left_out_unless_they_are_named():
     """The size of a patient's number says nothing of the next patient."""
-    table = pa.table({"patient_nbr": np.arange(40) * 7 % 31, "age": np.arange(40), "site_id": np.arange(40) % 3})
+    table = pa.table({"patient_nbr": np.arange(40) * 7 % 31, "age": np.arange(40) // 2, "site_id": np.arange(40) % 3})
     columns, left_out = columns_of(table, None, None)
     assert set(columns) == {"age", "site_id"}
     assert "identifier" in left_out["patient_nbr"]
     assert set(columns_of(table, ["patient_nbr"], None)[0]) == {"patient_nbr"}
+
+
+@pytest.mark.parametrize("order", [np.arange(40), np.arange(60)[::-1] * 2 + 1000, np.arange(400) * 13])
+def test_numbers_of_rows_are_left_out_unless_they_are_named(order):
+    """Whole numbers without a repeat, so near each other that measurements would repeat, are no measurements."""
+    table = pa.table({"case": order, "age": order % 37})
+    columns, left_out = columns_of(table, None, None)
+    assert set(columns) == {"age"}
+    assert "all different" in left_out["case"]
+    assert set(columns_of(table, ["case"], None)[0]) == {"case"}
+
+
+def test_measurements_may_all_be_different():
+    """Incomes in a wide range, numbers with a repeat, and few rows are features."""
+    wide = np.random.default_rng(0).choice(100_000, 60, replace=False)
+    table = pa.table({"income": wide, "visits": np.r_[np.arange(59), 3], "weight": np.arange(60) + 0.5})
+    assert set(columns_of(table, None, None)[0]) == {"income", "visits", "weight"}
+    assert set(columns_of(pa.table({"age": np.arange(18)}), None, None)[0]) == {"age"}
+
+
+def test_dates_and_times_are_days_months_weekdays_and_hours():
+    """Of each row alone, missing ones too, in UTC where a time has a zone."""
+    days = [dt.date(2024, 2, 29), None, dt.date(1969, 12, 31)]
+    times = [dt.datetime(2024, 2, 29, 18, 30), dt.datetime(2024, 3, 1), None]
+    zoned = pa.array(times, pa.timestamp("s")).cast(pa.timestamp("s", "UTC"))
+    table = pa.table({"day": days, "seen": times, "zoned": zoned.cast(pa.timestamp("s", "Asia/Tokyo"))})
+    columns, _ = columns_of(table, ["day", "seen", "zoned"], None)
+    assert columns == {"day": "day", "seen": "instant", "zoned": "instant"}
+    frame = frame_of(table, columns)
+    assert list(frame) == list(frame_columns(columns))
+    np.testing.assert_array_equal(frame["day"], [19782.0, np.nan, -1.0])
+    assert frame["day month"].fillna("").tolist() == ["2", "", "12"]
+    assert frame["day weekday"].fillna("").tolist() == ["3", "", "2"]  # a Thursday and a Wednesday, from Monday on
+    np.testing.assert_allclose(frame["seen"], [19782.0 + 18.5 / 24, 19783.0, np.nan])
+    np.testing.assert_array_equal(frame["seen hour"], [18.0, 0.0, np.nan])
+    for part in ("", " month", " weekday", " hour"):
+        assert frame[f"zoned{part}"].equals(frame[f"seen{part}"].rename(f"zoned{part}"))
+    assert frame_of(table.slice(0, 1), columns).iloc[0].tolist() == frame.iloc[0].tolist()
+
+
+def test_a_date_beside_a_column_of_its_months_is_a_number_alone():
+    """The features of a date have names, which a column may have already; networks take a number, too."""
+    table = pa.table({"day": [dt.date(2024, 2, 29)], "day month": ["February"]})
+    columns, _ = columns_of(table, ["day", "day month"], None)
+    assert columns == {"day": "date", "day month": "category"}
+    assert frame_of(table, columns)["day"].tolist() == [19782.0]
+    assert without_calendar({"a": "day", "b": "instant", "c": "flag"}) == {"a": "date", "b": "time", "c": "flag"}
+
+
+def test_free_text_is_left_out_with_what_to_do():
+    """Sentences are told from codes, which may be named among the features."""
+    notes = [f"was seen on day {i}, came back" for i in range(30)]
+    table = pa.table({"note": notes, "code": [f"x{i}" for i in range(30)], "age": [*range(10)] * 3})
+    columns, left_out = columns_of(table, None, None)
+    assert set(columns) == {"age"}
+    assert "it is free text, which no model reads; make columns of what matters in it" in left_out["note"]
+    assert "name it among the features" in left_out["code"]
+
+
+def test_models_learn_from_months_and_weekdays():
+    """Whatever the family, the pipeline of a table tells summers and Sundays, which the number of days does not."""
+    random = np.random.default_rng(0)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(random.integers(0, 1461, 2000), unit="D")
+    table = pa.table({"day": pa.array(days.date)})
+    columns, _ = columns_of(table, None, None)
+    frame = frame_of(table, columns)
+    for labels in (days.month.isin([6, 7, 8]), days.day_of_week == 6):
+        linear = make_pipeline(scaling_transformer(columns), LogisticRegression(max_iter=1000))
+        trees = make_pipeline(tree_transformer(columns)[0], DecisionTreeClassifier(max_depth=14))
+        for model in (linear, trees):
+            assert model.fit(frame[:1500], labels[:1500]).score(frame[1500:], labels[1500:]) > 0.95

@@ -71,7 +71,7 @@ def test_a_file_gives_the_same_predictions(base, tmp_path):
     )
 
 
-@pytest.mark.parametrize("part", ["learner", "encoder", "name"])
+@pytest.mark.parametrize("part", ["learner", "encoder", "family", "name"])
 def test_a_file_with_another_member_is_refused(base, tmp_path, part):
     """Only the families that learn fits are taken from a file, each with its own encoder."""
     path = learned(base)[1].model.save(tmp_path / "model.skops")
@@ -81,6 +81,8 @@ def test_a_file_with_another_member_is_refused(base, tmp_path, part):
         members["linear"].steps[-1] = ("model", DecisionTreeClassifier())
     elif part == "encoder":
         members["linear"].steps[0] = ("columns", members["boosting"][0])
+    elif part == "family":
+        members["linear"] = members["boosting"]
     else:
         members["other"] = members.pop("linear")
     with pytest.raises(InputError, match="expected a model made by 'labeldp learn'"):

@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+from sklearn.dummy import DummyClassifier
+from sklearn.feature_extraction.text import HashingVectorizer
 
 from labeldp import Classes, Curator, RandomizedResponse
 from labeldp.errors import InputError
@@ -58,6 +60,45 @@ def test_a_search_tree_in_a_file_is_not_used(tmp_path):
     assert not np.allclose(model.predict(public_columns(folder)), expected)
     opened = open_model(model.save(tmp_path / "forged.skops"))
     np.testing.assert_array_equal(opened.predict(public_columns(folder)), expected)
+
+
+def with_fitted_encoder(estimator):
+    """The encoder that was declared stays; the fitted one reads files, though it is scikit-learn's own."""
+    ((name, _, columns), *rest) = estimator[0].transformers_
+    estimator[0].transformers_ = [(name, HashingVectorizer(input="filename"), columns), *rest]
+
+
+def with_fitted_learner(estimator):
+    """The learner inside is another one, which predicts."""
+    estimator[-1].estimator_ = DummyClassifier().fit(np.zeros((3, 1)), [0, 1, 2])
+
+
+def with_fewer_coefficients(estimator):
+    """The parts are those of a model, and do not fit together."""
+    estimator[-1].coef_ = estimator[-1].coef_[:, :0]
+
+
+def without_intercepts(estimator):
+    """A part of what was fitted is missing."""
+    del estimator[-1].intercept_
+
+
+FORGED = {
+    "a fitted encoder": ("softmax", None, with_fitted_encoder),
+    "a fitted learner": ("boosting", "plain", with_fitted_learner),
+    "coefficients": ("softmax", None, with_fewer_coefficients),
+    "no intercepts": ("softmax", None, without_intercepts),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_model_is_refused_when_it_is_opened(name, tmp_path):
+    """Parts of trusted types in the wrong place, or that do not fit: not a traceback once it predicts."""
+    model, method, forge = FORGED[name]
+    learned = learn(GOLDEN / "randomized-response", model=model, method=method, features=["age"]).model
+    forge(learned.estimator)
+    with pytest.raises(InputError, match="expected a model made by 'labeldp learn'"):
+        open_model(learned.save(tmp_path / "forged.skops"))
 
 
 @pytest.fixture(scope="module")

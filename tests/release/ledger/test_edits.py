@@ -236,6 +236,14 @@ def test_new_rows_are_named_and_leave_alone(tmp_path):
     assert release(both, tmp_path / "o3", budget=2.0).spent == (2.0, 0.0)  # no row was in all three
 
 
+def test_rows_that_are_there_twice_are_called_copies(tmp_path):
+    """More rows than an earlier release had may be its rows: they are copies of each other, which is said."""
+    release(write(TABLE, tmp_path / "january.csv"), tmp_path / "o1")
+    twice = write(pa.concat_tables([TABLE, TABLE.slice(0, 50), NEW]), tmp_path / "twice.csv")
+    with pytest.raises(BudgetError, match=r"450 of these 550 rows \(copies of its 400\)"):
+        release(twice, tmp_path / "o2")
+
+
 def test_edited_rows_are_not_called_new(tmp_path):
     """Where an earlier row is missing, a row that was not found may be that one, edited: none is said to be new."""
     release(write(TABLE, tmp_path / "t.csv"), tmp_path / "o1")

@@ -22,6 +22,7 @@ from labeldp import (
 )
 from labeldp._random_words import SecureWords, TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LabelError, TableError
+from labeldp.release.tables import clusters_of, open_table
 
 SPACE = Classes(["no", "yes"])
 ROWS = 600
@@ -46,6 +47,16 @@ def released(source, mechanism, epsilon=1.0, **options):
     """A release of the table, of age alone."""
     given = {"keep": ["age"], "clusters": "district", **MECHANISMS[mechanism], **options}
     return release_table(source, "ill", SPACE, epsilon, source.parent / "out", **given)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_clusters_are_spelled_as_they_are(write_table, tmp_path, ending):
+    """Capitals, blanks and leading zeros tell clusters apart, though they may be of one person."""
+    names = ["a", "A", "a ", "07", "7x", "7", "Ä", "ä"]
+    path = write_table(tmp_path / f"t.{ending}", {"place": names * 3, "ill": ["no", "yes"] * 12})
+    numbers = clusters_of(open_table(path, "ill"), "place", 5, lambda *_: None)
+    assert sorted(numbers[:8]) == list(range(8))
+    assert numbers.tolist() == numbers[:8].tolist() * 3
 
 
 def rows_of(done):

@@ -1,10 +1,13 @@
+from ._columns import CALENDAR as CALENDAR
 from ._columns import KINDS as KINDS
 from ._columns import UnitScaler as UnitScaler
 from ._columns import columns_of as columns_of
 from ._columns import tree_transformer as tree_transformer
+from ._columns import frame_columns as frame_columns
 from ._columns import frame_of as frame_of
 from ._columns import points_of as points_of
 from ._columns import scaling_transformer as scaling_transformer
+from ._columns import without_calendar as without_calendar
 from ._encoders import ColumnEncoder as ColumnEncoder
 from ._encoders import Encoder as Encoder
 from ._encoders import PairEncoder as PairEncoder

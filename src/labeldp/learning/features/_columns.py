@@ -18,32 +18,53 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
 from labeldp.errors import InputError, TableError
-from labeldp.release.tables import read_as, tells_people_apart
+from labeldp.release.tables import number_rows, read_as, tells_people_apart
 
-#: Kinds of feature columns, and the Arrow type that values of each are read as.
+#: Kinds of feature columns, and the Arrow type that values of each are read as. A date or a time is a single number, to
+#: networks and in older models; a day or an instant has a month and a weekday too.
 KINDS = MappingProxyType(
     {
         "number": pa.float64(),
         "flag": pa.bool_(),
         "date": pa.date32(),
         "time": pa.timestamp("us"),
+        "day": pa.date32(),
+        "instant": pa.timestamp("us"),
         "category": pa.string(),
     }
 )
 #: The integer type that stores the values of kinds other than numbers.
-_INTEGER_TYPES = MappingProxyType({"flag": pa.uint8(), "date": pa.int32(), "time": pa.int64()})
+_INTEGER_TYPES = MappingProxyType(
+    {"flag": pa.uint8(), "date": pa.int32(), "time": pa.int64(), "day": pa.int32(), "instant": pa.int64()}
+)
+_MICROSECONDS = 86_400e6  # of a day
+#: The features beside the number of days since 1970, by kind: functions of Arrow, and the kinds of their values.
+CALENDAR: Mapping[str, Mapping[str, tuple[Any, str]]] = MappingProxyType(
+    {
+        "day": {"month": (pc.month, "category"), "weekday": (pc.day_of_week, "category")},
+        "instant": {
+            "month": (pc.month, "category"),
+            "weekday": (pc.day_of_week, "category"),
+            "hour": (pc.hour, "number"),
+        },
+    }
+)
+#: The kinds that make a single number of dates and times.
+_PLAIN = MappingProxyType({"day": "date", "instant": "time"})
 
 _TYPES = MappingProxyType(
     {
         "number": (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
         "flag": (pa.types.is_boolean,),
-        "date": (pa.types.is_date,),
-        "time": (pa.types.is_timestamp,),
+        "day": (pa.types.is_date,),
+        "instant": (pa.types.is_timestamp,),
         "category": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_dictionary),
     }
 )
 #: A text column with more distinct values than this share of its rows is not used unless it is requested.
 _MOST_DISTINCT = 0.5
+#: Three words.
+_WORDS = r"\S\s+\S+\s+\S"
 #: Whole numbers of more values, with the name of an identifier, are not used unless they are requested.
 _FEW_VALUES = 20
 #: A number in any spelling, as in a column of ``1.50``, ``2`` and ``1e3``. With leading zeros it is a code.
@@ -70,7 +91,8 @@ def columns_of(
         if wanted is None and kind is not None:
             why = "it names the privacy unit" if name == unit else _why_uninformative(name, table[name], kind)
         if why is None and kind is not None:
-            used[name] = kind
+            taken = any(f"{name} {part}" in names for part in CALENDAR.get(kind, ()))
+            used[name] = _PLAIN[kind] if taken else kind
         elif wanted is not None:
             raise InputError(f"expected numbers, dates or text in the feature {name!r}, found {table[name].type}")
         else:
@@ -105,19 +127,50 @@ def _why_uninformative(name: str, column: pa.ChunkedArray, kind: str) -> str | N
     distinct = pc.count_distinct(column, mode="all").as_py()
     if distinct <= 1:
         return "it is the same in every row"
-    if pa.types.is_integer(column.type) and distinct > _FEW_VALUES and tells_people_apart(name):
-        return "it is named like an identifier, whose size means nothing; name it among the features to use it"
+    if pa.types.is_integer(column.type) and distinct > _FEW_VALUES:
+        if tells_people_apart(name):
+            return "it is named like an identifier, whose size means nothing; name it among the features to use it"
+        if distinct == len(column) and number_rows(column):
+            return "its whole numbers are all different, as if they named rows; name it among the features to use it"
     if kind == "category" and distinct > _MOST_DISTINCT * len(column):
+        if pc.mean(pc.match_substring_regex(column.cast(pa.string()), _WORDS)).as_py() > _MOST_DISTINCT:
+            return "it is free text, which no model reads; make columns of what matters in it before the release"
         return "most of its values occur once; name it among the features to use it"
     return None
 
 
+def without_calendar(columns: Mapping[str, str]) -> dict[str, str]:
+    """Kinds of columns with a single number for each date and time."""
+    return {name: _PLAIN.get(kind, kind) for name, kind in columns.items()}
+
+
+def frame_columns(columns: Mapping[str, str]) -> dict[str, str]:
+    """The columns of a frame, each a number or a category: those of a date or a time come after it."""
+    found = dict[str, str]()
+    for name, kind in columns.items():
+        found[name] = "category" if kind == "category" else "number"
+        found |= {f"{name} {part}": of_part for part, (_, of_part) in CALENDAR.get(kind, {}).items()}
+    return found
+
+
 def frame_of(table: pa.Table, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Feature columns as a frame: numbers, and categories as objects; None and NaN are missing values."""
+    """Feature columns as a frame: numbers, and categories as objects; None and NaN are missing values.
+
+    A date is the number of days since 1970, its month and its weekday, a time its hour too, in UTC if it has a zone.
+    """
     missing = [repr(name) for name in columns if name not in table.column_names]
     if missing:
         raise InputError(f"expected the columns {', '.join(map(repr, columns))}, found no {', '.join(missing)}")
-    return pd.DataFrame({name: _column_values(table[name], name, kind) for name, kind in columns.items()})
+    values = dict[str, np.ndarray]()
+    for name, kind in columns.items():
+        values[name] = _column_values(table[name], name, kind)
+        if kind in CALENDAR:
+            moments = table[name].cast(KINDS[kind])
+            for part, (of, part_kind) in CALENDAR[kind].items():
+                column = of(moments)
+                column = column.cast(pa.string()) if part_kind == "category" else column
+                values[f"{name} {part}"] = _column_values(column, f"{name} {part}", part_kind)
+    return pd.DataFrame(values)
 
 
 @documented_in("labeldp.learning.features")
@@ -144,8 +197,7 @@ def scaling_transformer(
 
     With many categories its output is sparse, unless ``dense`` is set.
     """
-    numbers = [name for name, kind in columns.items() if kind != "category"]
-    categories = [name for name, kind in columns.items() if kind == "category"]
+    numbers, categories = _by_kind(columns)
     scaler = StandardScaler() if scaler is None else scaler
     complete = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), scaler)
     encoder = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES)
@@ -171,11 +223,16 @@ def points_of(table: pa.Table, unit: str | None = None) -> Float[np.ndarray, "n 
 
 def tree_transformer(columns: Mapping[str, str]) -> tuple[ColumnTransformer, list[int]]:
     """Transformer of a frame for trees (numbers as they are, categories as codes), and the places of the codes."""
-    numbers = [name for name, kind in columns.items() if kind != "category"]
-    categories = [name for name, kind in columns.items() if kind == "category"]
+    numbers, categories = _by_kind(columns)
     encoder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=MOST_CATEGORIES)
     encoded = ColumnTransformer([("numbers", "passthrough", numbers), ("categories", encoder, categories)])
-    return encoded, list(range(len(numbers), len(columns)))
+    return encoded, list(range(len(numbers), len(numbers) + len(categories)))
+
+
+def _by_kind(columns: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """The numbers and the categories of a frame."""
+    kinds = frame_columns(columns)
+    return [name for name in kinds if kinds[name] == "number"], [name for name in kinds if kinds[name] == "category"]
 
 
 def _column_values(column: pa.ChunkedArray, name: str, kind: str) -> np.ndarray:
@@ -188,6 +245,7 @@ def _column_values(column: pa.ChunkedArray, name: str, kind: str) -> np.ndarray:
             texts = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
             return np.array(texts.to_pylist(), dtype=object)
         numbers = values.cast(_INTEGER_TYPES.get(kind, pa.float64())).cast(pa.float64()).to_numpy()
+        numbers = numbers / _MICROSECONDS if kind == "instant" else numbers
     except pa.ArrowException:
         raise TableError(f"expected a {kind} in every row of the column {name!r}, found {column.type}") from None
     infinite = np.isinf(numbers)

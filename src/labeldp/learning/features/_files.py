@@ -89,8 +89,12 @@ class FileFormat:
             raise InputError(f"expected a {self.noun} {self.origin} in {file}, found {why}") from problem
 
 
-def check_model_path(path: Path) -> Path:
-    """Refuse a file that exists, or that has no folder to be in."""
+def check_model_path(path: Path, ending: str = "") -> Path:
+    """Refuse a file that exists, that has no folder to be in, or whose name has another ending than one wanted."""
+    if ending and path.suffix not in ("", ending):
+        raise OutputError(
+            f"expected a model file that ends in {ending}, found {path}; name it {path.with_suffix(ending).name}"
+        )
     if os.path.lexists(path):
         raise OutputError(f"expected an output file that does not exist yet, found {path}; choose another name")
     if not path.parent.is_dir():

@@ -1,4 +1,6 @@
 from ._area import auc as auc
+from ._class_means import balanced_accuracy as balanced_accuracy
+from ._class_means import mean_auc as mean_auc
 from ._classes import accuracy as accuracy
 from ._classes import accuracy_bounds as accuracy_bounds
 from ._classes import accuracy_scorer as accuracy_scorer

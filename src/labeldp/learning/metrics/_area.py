@@ -75,24 +75,47 @@ def auc(
     """
     require_identified(release)
     checked = finite_array(scores, "scores", (positive_row_count(release),))
-    weight, noise = weights_with_noise(release, np.full(len(release), code_of(release, positive)))
+    places, sample = rows_of_groups(groups, len(release)), Units.of(units, len(release))
+    return area_of(release, checked, code_of(release, positive), places, sample, level)[0]
+
+
+def area_of(
+    release: Release,
+    scores: Float[np.ndarray, "n"],
+    code: int,
+    places: list[Int[np.ndarray, "_"]],
+    sample: Units,
+    level: float,
+) -> tuple[Estimate, Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+    """The area of a class, what each row adds to it less its expectation, and its share of the divisor.
+
+    Args:
+        release: Released labels of n rows.
+        scores: A score of each row.
+        code: The positive class.
+        places: Row numbers of each group.
+        sample: The units of rows.
+        level: Coverage of the confidence interval.
+    """
+    weight, noise = weights_with_noise(release, np.full(len(release), code))
     partners = np.zeros((len(release), 2, 2))
-    for rows in _rows_of_groups(groups, len(release)):
-        partners[rows] = _partners(checked[rows], weight[rows])
+    for rows in places:
+        partners[rows] = _partners(scores[rows], weight[rows])
     # Sums over the pairs of each row, those in order and all: Hajek's projection of a sum over pairs. The variance of
     # such sums counts the degenerate part, which the projection leaves out, twice instead of once, since each pair is
     # in two of them (Efron and Stein 1981); with few effective rows the error is too large rather than too small.
     pairs = weight[:, None] * partners[:, 0] + (1.0 - weight)[:, None] * partners[:, 1]
-    sample, sums = Units.of(units, len(release)), pairs.sum(axis=0) / 2.0
+    sums = pairs.sum(axis=0) / 2.0
     covariance, known = sample.covariance(pairs), np.array([sums[1] > TOLERANCE and sample.count > 1])
     found = quotient_estimates(sums[:1], sums[1:], covariance[None], known, level, sample.free)[0]
     if not known[0]:
-        return found
+        return found, np.zeros(len(release)), np.zeros(len(release))
     by_label = partners[:, 0] - partners[:, 1]  # what a row adds if it is of the class, over what it adds if it is not
     low, high = _interval(
         sums, covariance, by_label.T @ (noise[:, None] * by_label), float(weight.sum()), sample, level
     )
-    return Estimate(found.value, found.error, low, high)
+    influence = (pairs[:, 0] - found.value * pairs[:, 1]) / sums[1]
+    return Estimate(found.value, found.error, low, high), influence, pairs[:, 1] / sums[1]
 
 
 def _interval(
@@ -153,7 +176,7 @@ def _usual_variance(area: Any, positives: float, rows: int) -> Any:
     return both * (1.0 + max(rows / 2.0 - 1.0, 0.0) * ((1.0 - area) / (2.0 - area) + area / (1.0 + area)))
 
 
-def _rows_of_groups(groups: object, rows: int) -> list[Int[np.ndarray, "_"]]:
+def rows_of_groups(groups: object, rows: int) -> list[Int[np.ndarray, "_"]]:
     """Row numbers of each group."""
     if groups is None:
         return [np.arange(rows)]

@@ -6,15 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from labeldp._shapes import Int
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning import metrics
 from labeldp.learning.losses import require_release
 from labeldp.learning.metrics._estimates import Bounds, Estimate, Estimates
 from labeldp.learning.metrics._sums import class_weights, folds_to_choose_on, sums_of_others
 from labeldp.learning.metrics._units import Units
-from labeldp.privacy import declared_columns
+from labeldp.privacy import ClassProbabilities, declared_columns
 from labeldp.release import Release
+
+#: Classes whose areas are averaged: each takes a sort of all rows.
+_MOST_AREAS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +33,9 @@ class Scores:
             would look better than it is. The interval is of the largest share of a class, from those of all shares at
             once. None if rows have candidates, as all below.
         log_loss: Mean cross entropy on true labels.
-        auc: Area under the receiver operating characteristic of the second declared class of two; None for more.
+        auc: Area under the receiver operating characteristic of the second declared class of two; of more classes the
+            mean of all areas, each class against the rest; None for more than 100.
+        balanced_accuracy: Mean recall of all classes.
         recall: Recall of each class, in declared order.
         unpredicted: Codes of classes that no row is predicted to have.
     """
@@ -41,6 +46,7 @@ class Scores:
     majority: Estimate | None = None
     log_loss: Estimate | None = None
     auc: Estimate | None = None
+    balanced_accuracy: Estimate | None = None
     recall: Estimates | None = None
     unpredicted: tuple[int, ...] = ()
 
@@ -78,10 +84,23 @@ def scores(
         accuracy,
         _most_common_accuracy(release, folds, sample),
         metrics.log_loss(release, probabilities, units=sample),
-        metrics.auc(release, columns[:, 1], points[1], groups=folds, units=sample) if len(points) == 2 else None,
+        _area(release, columns, folds, sample),
+        metrics.balanced_accuracy(release, predicted, units=sample),
         metrics.recall(release, predicted, units=sample),
         unpredicted,
     )
+
+
+def _area(
+    release: Release, columns: Float[np.ndarray, "n k"], folds: Int[np.ndarray, "n"] | None, units: Units
+) -> Estimate | None:
+    """The area of the second class of two, or the mean area of more."""
+    points = release.space.points
+    if len(points) == 2:
+        return metrics.auc(release, columns[:, 1], points[1], groups=folds, units=units)
+    if len(points) > _MOST_AREAS:
+        return None
+    return metrics.mean_auc(release, ClassProbabilities(columns, points), groups=folds, units=units)
 
 
 def _most_common_accuracy(

@@ -65,11 +65,11 @@ _LEVEL = 0.95
 _OPEN = (-math.inf, math.inf)
 _GAINS = ("likelihood_gain", "better", "log_loss_gain")
 #: Scores that are no means of rows, or bounds of means.
-_NO_MEANS = ("accuracy", "auc", "recall")
+_NO_MEANS = ("accuracy", "auc", "balanced_accuracy", "recall")
 #: Ranges of scores, which intervals are clipped to.
 _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
-        **dict.fromkeys(("accuracy", "auc", "recall"), (0.0, 1.0)),
+        **dict.fromkeys(_NO_MEANS, (0.0, 1.0)),
         **dict.fromkeys(("log_loss", "squared_error", "absolute_error"), (0.0, math.inf)),
         "better": (-1.0, 1.0),
         "r2": (-math.inf, 1.0),

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from sklearn.compose import ColumnTransformer
-from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import Pipeline
 
 from labeldp._shapes import Float
@@ -29,9 +27,10 @@ from labeldp.learning.features import (
     is_network,
     write_new_file,
 )
-from labeldp.learning.sklearn import AutoClassifier, Calibrator, NeighborsRegressor, members_of
+from labeldp.learning.sklearn import AutoClassifier, Calibrator
 from labeldp.learning.tables._classifiers import OF_CLASSES, estimators_of
 from labeldp.learning.tables._folds import cross_validated, enough_rows, folds_of, unit_of, units_in
+from labeldp.learning.tables._model_parts import check_parts, check_prediction, types_of
 from labeldp.learning.tables._regressors import number_estimators
 from labeldp.learning.tables._resampled import check_generator, corrected
 from labeldp.mechanisms.resampling import Generator
@@ -92,7 +91,9 @@ class TableModel:
 
     Attributes:
         estimator: A fitted scikit-learn pipeline; its classes are the declared ones, in an order of its own.
-        columns: Kind of each input column: number, flag, date, time or category.
+        columns: Kind of each input column: number, flag, day, instant or category. Of a day and of an instant the model
+            takes the number of days since 1970, the month and the weekday, and of an instant the hour; older models
+            have a date or a time, of which they take a number alone.
         model: ``"auto"``, ``"softmax"``, ``"boosting"`` or ``"convex"``; of numeric labels ``"ridge"``, ``"boosting"``,
             ``"neighbours"`` or ``"convex"``.
         method: Training method.
@@ -237,12 +238,10 @@ class TableModel:
             calibrator = Calibrator.from_plain(about.get("calibrator"), certificate.space.size)
             model = cls(held["estimator"], MappingProxyType(columns), *parts, calibrator)
             make = _number_candidates if model.of_numbers else estimators_of
-            if _types(model.estimator) != _types(make(columns, model.model, model.method)[0]):
+            if types_of(model.estimator) != types_of(make(columns, model.model, model.method)[0]):
                 raise KeyError("estimator")  # learn makes no such pipeline
-            if isinstance(model.estimator, AutoClassifier):
-                _check_members(model.estimator, columns)
-            elif isinstance(model.estimator[-1], NeighborsRegressor):
-                _build_search_tree(model.estimator[-1].index_)
+            check_parts(model.estimator, columns)
+            check_prediction(model)
             return model
 
 
@@ -263,32 +262,6 @@ def open_model(path: str | Path) -> TableModel | NetworkModel:
 def _number_candidates(columns: Mapping[str, str], model: str, method: str) -> list[Pipeline]:
     """Candidate pipelines for numeric labels."""
     return list(number_estimators(columns, model, method).values())
-
-
-def _types(estimator: Any) -> tuple[Any, ...]:
-    """The types of an estimator and of all its parts, in order."""
-    match estimator:
-        case Pipeline(steps=parts) | ColumnTransformer(transformers=parts):
-            inner = [part[1] for part in parts]
-        case _:
-            inner = [getattr(estimator, "estimator", None)]
-    return type(estimator), *(_types(each) for each in inner if hasattr(each, "get_params"))
-
-
-def _check_members(fitted: AutoClassifier, columns: Mapping[str, str]) -> None:
-    """Refuse members that ``AutoClassifier`` does not make."""
-    known = members_of({name: "category" if kind == "category" else "number" for name, kind in columns.items()})
-    for name, (encoder, learner) in fitted.members_.items():
-        if _types(encoder) != _types(known[name].encoder) or type(learner) is not known[name].kind:
-            raise KeyError(name)
-        for tree in getattr(learner, "trees", ()):
-            if tree.finder.embedding is not None:
-                _build_search_tree(tree.finder.embedding.search)
-
-
-def _build_search_tree(index: NearestNeighbors) -> None:
-    """Build an index of neighbours anew: a search tree in a forged file may point outside its rows."""
-    index.fit(index._fit_X)
 
 
 def _skops_io() -> Any:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 
+from labeldp import _checks
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.convex import FewRowsWarning
@@ -49,6 +50,21 @@ def units_in(table: pa.Table, unit: str | None) -> pa.ChunkedArray | None:
     if unit is None or unit not in table.column_names:
         return None
     return pa.chunked_array([unit_numbers(table[unit], table.num_rows)])
+
+
+def chosen_rows(certificate: Certificate, units: pa.ChunkedArray | None, most: int) -> Int[np.ndarray, "m"]:
+    """Numbers of at most so many rows, in whole units: by chance, without a look at labels, and equal for one release.
+
+    Raises:
+        InputError: So many rows do not suffice for cross-validation.
+    """
+    most = _checks.whole(most, "rows", 2 * FOLDS)
+    groups = np.arange(certificate.rows) if units is None else pc.rank(units, tiebreaker="dense").to_numpy() - 1
+    sizes = np.bincount(groups)
+    order = np.random.default_rng(list(certificate.release.encode())).permutation(len(sizes))
+    taken = np.zeros(len(sizes), dtype=np.bool_)
+    taken[order[np.cumsum(sizes[order]) <= most]] = True
+    return np.flatnonzero(taken[groups])
 
 
 def folds_of(rows: int, units: pa.ChunkedArray | None, folds: int = FOLDS) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -5,6 +5,7 @@ Needs ``pip install 'labeldp[learn]'``.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +42,7 @@ from labeldp.learning.tables._files import TableModel
 from labeldp.learning.tables._folds import (
     FOLDS,
     Progress,
+    chosen_rows,
     cross_validated,
     enough_rows,
     folds_of,
@@ -84,6 +86,7 @@ class ModelChoice:
         images: Images of the rows, for a network of images.
         image_column: The public column that names the image of each row; None if they are in the order of the rows.
         training: For a network: arguments of ``TorchClassifier`` that replace the defaults.
+        rows: The most rows to learn from, as in ``learn``; None for all.
     """
 
     model: str
@@ -92,6 +95,7 @@ class ModelChoice:
     images: Images | None = None
     image_column: str | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
+    rows: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +103,7 @@ class Learned:
     """Result of learning from a release.
 
     Attributes:
-        model: The model, fitted on all rows.
+        model: The model, fitted on all rows, or on those that were chosen.
         scores: Scores of such a model by cross-validation on released labels: estimates of the mean expected score of
             the models of the folds, which are fitted on four fifths of the rows, with errors for that (see
             ``class_scores``); the model itself, of all rows, is as good or slightly better. None after peer exchange,
@@ -110,6 +114,7 @@ class Learned:
         corrected: Whether the model was corrected for resampled features.
         true_accuracy: Approximate accuracy on true rows, if the model was corrected; scores are on released rows, some
             with resampled features.
+        rows: Number of rows that were chosen; None if all were used.
     """
 
     model: TableModel | NetworkModel
@@ -119,6 +124,7 @@ class Learned:
     judged_by: str = _BY_FOLDS
     corrected: bool = False
     true_accuracy: Estimate | None = None
+    rows: int | None = None
 
     def _repr_html_(self) -> str:
         facts = {
@@ -127,7 +133,17 @@ class Learned:
             "features": ", ".join(self.model.inputs),
             **{f"left out: {name}": why for name, why in self.left_out.items()},
         }
-        named = ("better", "accuracy", "auc", "log_loss", "gain", "r2", "squared_error", "absolute_error")
+        named = (
+            "better",
+            "accuracy",
+            "balanced_accuracy",
+            "auc",
+            "log_loss",
+            "gain",
+            "r2",
+            "squared_error",
+            "absolute_error",
+        )
         found = {name: getattr(self.scores, name, None) for name in named}
         scores = {
             name.replace("_", " "): f"{each.value:.3g} (95 % interval {each.low:.3g} to {each.high:.3g})"
@@ -146,6 +162,7 @@ def learn(
     features: Sequence[str] | None = None,
     generator: Generator | None = None,
     minutes: float | None = None,
+    rows: int | None = None,
     progress: Progress | None = None,
 ) -> Learned:
     """Learn to predict the label of a release from its public columns, and estimate the quality.
@@ -165,6 +182,8 @@ def learn(
         generator: For classes with resampled features: their generator. The model is then corrected to predict from
             true features (``labeldp.learning.sklearn``); without it, it predicts from features as they were released.
         minutes: For classes with ``"auto"``: no further model is begun after this time.
+        rows: The most rows to learn from, for tables that take too long: chosen by chance without a look at labels, in
+            whole privacy units if their column was kept, and the same ones at every call for one release.
         progress: Called with the name of the work, the number of fits done, and the number of all fits.
 
     Returns:
@@ -184,11 +203,13 @@ def learn(
     report = progress or (lambda *_: None)
     if model is not None:
         _checks.among(model, "a model", dict.fromkeys([*METHODS, *NUMBER_METHODS]))
+    report("load", 0, 0)
     table = public_columns(directory)
     if is_answer(directory):
-        if generator is not None or minutes is not None:
+        if generator is not None or minutes is not None or rows is not None:
             raise InputError(
-                "expected released labels with a generator or a time limit, found those of peer exchange; leave it out"
+                "expected released labels with a generator, a time limit or a number of rows, found those of peer "
+                "exchange; leave it out"
             )
         model, method = check_class_model(model or OF_CLASSES, method)
         return _learn_from_peers(Path(directory), table, model, method, features)
@@ -203,20 +224,26 @@ def learn(
         )
     certificate = enough_rows(release)
     unit = unit_of(certificate)
+    if rows is not None:
+        some = chosen_rows(certificate, units_in(table, unit), rows)
+        release, table = release[some], table.take(some)
+        enough_rows(release)
     columns, left_out = columns_of(table, features, unit)
-    rows = _Rows(release, certificate, columns, left_out, frame_of(table, columns), units_in(table, unit), report)
+    known = _Rows(release, certificate, columns, left_out, frame_of(table, columns), units_in(table, unit), report)
+    report("load", len(release), len(release))
     of_numbers = isinstance(release.space, Interval) and (model is not None or is_decodable(release))
     if of_numbers and model != OF_CLASSES:
         name = model or AUTO
-        return _learn_numbers(rows, name, check_number_model(name, method, release))
-    name, method = check_class_model(chosen, method)
-    if name != AUTO:
-        if generator is not None and name == "boosting" and method is None:
+        learned = _learn_numbers(known, name, check_number_model(name, method, release))
+    elif check_class_model(chosen, method)[0] != AUTO:
+        if generator is not None and chosen == "boosting" and method is None:
             method = "em"  # the first of its methods that can be corrected
-        return _learn_classes(rows, name, class_method(release, name, method), generator)
-    if generator is not None:
+        learned = _learn_classes(known, chosen, class_method(release, chosen, method), generator)
+    elif generator is not None:
         raise InputError(f"expected no generator with the model {AUTO}, found one; use softmax or boosting")
-    return _learn_auto(rows, minutes)
+    else:
+        learned = _learn_auto(known, minutes)
+    return dataclasses.replace(learned, rows=None if rows is None else len(release))
 
 
 @dataclass(frozen=True, eq=False)

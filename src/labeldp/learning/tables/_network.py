@@ -13,12 +13,21 @@ import pyarrow as pa
 
 from labeldp import _checks
 from labeldp.errors import InputError
-from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, columns_of, frame_of
+from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, columns_of, frame_of, without_calendar
 from labeldp.learning.sklearn import Calibrator, cross_fitted
 from labeldp.learning.tables._class_scores import class_scores
 from labeldp.learning.tables._classifiers import calibration_setting
 from labeldp.learning.tables._evaluate import image_names
-from labeldp.learning.tables._folds import FOLDS, Progress, enough_rows, folds_of, one_part, unit_of, units_in
+from labeldp.learning.tables._folds import (
+    FOLDS,
+    Progress,
+    chosen_rows,
+    enough_rows,
+    folds_of,
+    one_part,
+    unit_of,
+    units_in,
+)
 from labeldp.learning.tables._learn import Learned, ModelChoice
 from labeldp.learning.torch import (
     ENCODERS,
@@ -95,6 +104,7 @@ def network_of(
             "expected two columns for ratings, users and items, found none; name both (--features user,item)"
         )
     columns, left_out = columns_of(table, features, unit)
+    columns = without_calendar(columns)
     frame = frame_of(table, columns)
     encoder = PairEncoder.of(frame, columns) if kind is PairEncoder else ColumnEncoder.of(frame, columns)
     return Network(model.removeprefix(PREFIX), classes, encoder, {}), encoder.features(frame, None), left_out
@@ -148,8 +158,11 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
     unit = unit_of(certificate)
     table = table if table.column_names else pa.table({"": pa.nulls(len(release))})  # so that it has rows
     network, inputs, left_out = network_of(choice, release.space.size, table, unit)
-    units = units_in(table, unit)
-    fit, held = one_part(len(release), units)
+    units, some = units_in(table, unit), np.arange(len(release))
+    if choice.rows is not None:
+        some = chosen_rows(certificate, units, choice.rows)
+        enough_rows(release[some])
+    fit, held = (some[part] for part in one_part(len(some), None if units is None else units.take(some)))
     with warnings.catch_warnings():  # the held-out tenth guards against noise
         warnings.simplefilter("ignore", UnguardedFitWarning)
         learner = learner_of(network, choice, progress).fit(inputs[fit], release[fit])
@@ -164,4 +177,5 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
         MappingProxyType(left_out),
         f"{learner.n_iter_} epochs{calibration_setting(calibrator)}",
         _JUDGED_BY,
+        rows=None if choice.rows is None else len(some),
     )

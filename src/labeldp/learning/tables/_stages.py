@@ -138,7 +138,7 @@ class StagePlan:
     def file(self, output: Path) -> Path:
         """The file of the model."""
         ending = ".safetensors" if self.choice.model.startswith(_NETWORK) else ".skops"
-        return check_model_path(self.model_file or output.with_name(f"{output.name}{ending}"))
+        return check_model_path(self.model_file or output.with_name(f"{output.name}{ending}"), ending)
 
 
 _TWO_STAGES = StagePlan()

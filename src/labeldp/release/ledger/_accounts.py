@@ -184,6 +184,7 @@ def _told(earlier: Earlier, entry: Entry) -> str:
     output = f" into {_near_here(Path(known.output))}" if known.output else ""
     rows = sum(stop - start for start, stop in earlier.rows.ranges)
     which = f", {rows:,} of these {entry.rows.stop:,} rows" if earlier.certain and known.table else ""
+    which += f" (copies of its {known.rows.stop:,})" if which and rows > known.rows.stop else ""
     return f"epsilon {shown_above(known.guarantee.epsilon, 3)}{table}{output} on {known.time[:10]}{which}"
 
 

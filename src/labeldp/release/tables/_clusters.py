@@ -18,7 +18,8 @@ def clusters_of(
 ) -> Int[np.ndarray, "n"]:
     """The number of each row's cluster, from 0: as passed, or numbered by the keys of a column's values.
 
-    This takes four bytes per row.
+    Different spellings are different clusters: these are public groups of rows, not people, and none is protected by
+    merging two. This takes four bytes per row.
 
     Raises:
         InputError: The numbers are not whole numbers from 0.
@@ -31,7 +32,7 @@ def clusters_of(
     for batch in prefetch(table.batches([clusters], rows_per_batch)):
         if batch[clusters].null_count:
             raise TableError(f"expected a cluster in every row of {clusters!r}, found missing ones; fill them in")
-        keys, places = np.unique(unit_keys(batch[clusters]), return_inverse=True)
+        keys, places = np.unique(unit_keys(batch[clusters], as_stored=True), return_inverse=True)
         cells = np.array([numbers.setdefault(int(key), len(numbers)) for key in keys], dtype=np.int32)
         parts.append(cells[places])
         done += batch.num_rows

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from labeldp._shapes import UInt64
 from labeldp.release.tables._fingerprint_kernels import MISSING
@@ -17,6 +18,8 @@ _MOST_ROWS = 1 << 20
 #: About as many rows are compared with each other.
 _MOST_COMPARED = 1 << 18
 _FEWEST_VALUES = 12
+#: Expected pairs of equal whole numbers, of which measurements would show one.
+_COINCIDENCES = 10.0
 _ROWS_PER_VALUE = 500
 #: Words in the names of columns that tell people apart.
 _NAMES = re.compile(
@@ -83,6 +86,20 @@ def tells_people_apart(name: str) -> bool:
     """True if a word of a column's name is one of people's identifiers."""
     words: Sequence[str] = _WORDS.findall(name)
     return any(_NAMES.fullmatch(word.lower()) for word in words)
+
+
+def number_rows(column: pa.ChunkedArray) -> bool:
+    """True if different whole numbers lie so near each other that they were not measured, but given out.
+
+    Measured independently, whatever their distribution, n values among r numbers would all be different with a
+    probability of at most ``exp(-n (n - 1) / 2 r)``, which is here below one in 22 000, or r is at most n.
+
+    References:
+        Bloom 1973, for even shares as those with the fewest coincidences.
+    """
+    ends, count = pc.min_max(column), len(column)
+    numbers = ends["max"].as_py() - ends["min"].as_py() + 1
+    return bool(numbers <= count or count * (count - 1) >= 2 * _COINCIDENCES * numbers)
 
 
 def _may_identify(kind: pa.DataType) -> bool:

@@ -49,10 +49,11 @@ class Units:
         return np.asarray(self.counts[np.searchsorted(self.keys, unit_keys(column))])
 
 
-def unit_keys(column: pa.Array) -> Int[np.ndarray, "n"]:
+def unit_keys(column: pa.Array, *, as_stored: bool = False) -> Int[np.ndarray, "n"]:
     """A 64-bit key for each row's unit, which depends only on the row's value and its type.
 
-    Whole numbers, dates and times are their own keys, other values are hashed; equal values have equal keys.
+    Whole numbers, dates and times are their own keys, other values are hashed; equal values have equal keys, and so
+    have spellings that may be of one person, unless texts are taken as they are stored.
 
     Raises:
         TableError: A unit is missing, or the values are nested.
@@ -71,7 +72,7 @@ def unit_keys(column: pa.Array) -> Int[np.ndarray, "n"]:
         raise TableError(f"expected a unit column of plain values, found {kind}; name another column")
     plain = column.cast(pa.large_binary()) if _is_bytes(kind) else column
     coded = plain.dictionary_encode()
-    values = [_bytes(value) for value in coded.dictionary.to_pylist()]
+    values = [(_stored_bytes if as_stored else _bytes)(value) for value in coded.dictionary.to_pylist()]
     keys = np.frombuffer(b"".join(hashlib.blake2b(v, digest_size=8).digest() for v in values), dtype=np.int64)
     return np.asarray(keys[coded.indices.to_numpy(zero_copy_only=False)])
 
@@ -90,14 +91,18 @@ def _is_bytes(kind: pa.DataType) -> bool:
     )
 
 
+def _stored_bytes(value: object) -> bytes:
+    """The bytes of a value, equal for 0.0 and -0.0."""
+    return value if isinstance(value, bytes) else repr(value + 0.0 if isinstance(value, float) else value).encode()
+
+
 def _bytes(value: object) -> bytes:
     """The bytes of a value: equal for 0.0 and -0.0, ``7`` and ``007``, and texts that differ in capitals or blanks.
 
     One person's rows may come from two sources that write an identifier otherwise. Taking two people for one is safe:
     their rows share an epsilon that covers both.
     """
-    text = value if isinstance(value, bytes) else repr(value + 0.0 if isinstance(value, float) else value).encode()
-    text = text.strip()
+    text = _stored_bytes(value).strip()
     if not text.isascii():
         text = text.decode("utf-8", "surrogateescape").casefold().encode("utf-8", "surrogateescape")
     text = text.lower()
