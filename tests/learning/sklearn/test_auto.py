@@ -17,7 +17,7 @@ from labeldp import Classes, Curator, RandomizedResponse
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.features import UnitScaler
 from labeldp.learning.losses import gain
-from labeldp.learning.sklearn import AutoClassifier, BoostingClassifier
+from labeldp.learning.sklearn import AutoClassifier, BoostingClassifier, _members
 from labeldp.learning.sklearn import _auto as auto
 from labeldp.learning.sklearn._cluster_leaves import ClusterLeaves
 from labeldp.learning.sklearn._mixture import Mixture, cross_fitted_mixture
@@ -187,7 +187,7 @@ def test_without_time_class_shares_are_predicted():
 
 def test_many_rows_are_judged_on_one_fold(monkeypatch):
     """From a number of rows on, one fold alone is held out, unless every row is asked for."""
-    monkeypatch.setattr(auto, "_MANY_ROWS", 200)
+    monkeypatch.setattr(_members, "_MANY_ROWS", 200)
     features, labels = table(300)
     release = released(labels)
     model = AutoClassifier().fit(features, release)
@@ -198,7 +198,7 @@ def test_many_rows_are_judged_on_one_fold(monkeypatch):
 
 def test_of_few_units_every_fold_is_held_out_however_many_rows_there_are(monkeypatch):
     """One fold of ten units has two, too few to divide again by units."""
-    monkeypatch.setattr(auto, "_MANY_ROWS", 200)
+    monkeypatch.setattr(_members, "_MANY_ROWS", 200)
     features, labels = table(300)
     model = AutoClassifier().fit(features, released(labels), groups=np.arange(300) % 10)
     assert len(model.held_out_) == 300
