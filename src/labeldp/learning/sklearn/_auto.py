@@ -7,9 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp._documented import documented_in
@@ -17,17 +14,13 @@ from labeldp._shapes import Float
 from labeldp.learning.features import row_count
 from labeldp.learning.losses import require_release
 from labeldp.learning.sklearn._boosting import BoostingClassifier
-from labeldp.learning.sklearn._cluster_leaves import ClusterLeaves
-from labeldp.learning.sklearn._members import Member, MemberFits, Progress
+from labeldp.learning.sklearn._members import POWER, Member, MemberFits, Progress, encoders_of
 from labeldp.learning.sklearn._mixture import Mixture, cross_fitted_mixture
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier
 from labeldp.learning.sklearn._softmax import SoftmaxRegression
 from labeldp.learning.sklearn._tree import TreeClassifier
 from labeldp.privacy import LabelSpace, predicted_columns
 from labeldp.release import Release
-
-#: Power of the likelihood by which trees of clusters weigh.
-_POWER = 0.25
 
 
 @documented_in("labeldp.learning.sklearn")
@@ -129,20 +122,15 @@ class AutoClassifier(MemberFits, ProbabilityClassifier):
 
 def members_of(columns: Mapping[str, str] | None) -> dict[str, Member]:
     """The models for columns of some kinds, or for sparse features, by name."""
-    from labeldp.learning.features import UnitScaler, scaling_transformer, tree_transformer  # noqa: PLC0415 (pandas)
-
-    if columns is None:
-        scaled: Any = MaxAbsScaler()
-        coded, categorical = FunctionTransformer(accept_sparse=True), list[int]()
-    else:
-        scaler = StandardScaler() if "category" in columns.values() else UnitScaler()
-        scaled, (coded, categorical) = scaling_transformer(columns, scaler=scaler), tree_transformer(columns)
+    encoders = encoders_of(columns)
     return {
-        "linear": Member(scaled, SoftmaxRegression, lambda _: SoftmaxRegression()),
-        "boosting": Member(coded, BoostingClassifier, lambda _: BoostingClassifier(categorical=categorical)),
+        "linear": Member(encoders.scaled, SoftmaxRegression, lambda _: SoftmaxRegression()),
+        "boosting": Member(
+            encoders.coded, BoostingClassifier, lambda _: BoostingClassifier(categorical=encoders.categorical)
+        ),
         "clusters": Member(
-            Pipeline([("scaled", clone(scaled)), ("leaves", ClusterLeaves())]),
+            encoders.leaves,
             TreeClassifier,
-            lambda encoder: TreeClassifier(encoder[-1].trees_, power=_POWER),
+            lambda encoder: TreeClassifier(encoder[-1].trees_, power=POWER),
         ),
     }

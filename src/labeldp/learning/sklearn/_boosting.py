@@ -22,9 +22,9 @@ from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_r
 from labeldp.release import Release
 
 #: Numbers of leaves that are tried.
-_LEAVES = (4, 15)
+LEAVES = (4, 15)
 #: Rounds without improvement on held-out released labels after which a fit stops.
-_PATIENCE = 20
+PATIENCE = 20
 #: Fits to fewer rows than this take one thread: two would wait for each other longer than they work.
 _FEW_ROWS = 20_000
 
@@ -121,18 +121,18 @@ class BoostingClassifier(ProbabilityClassifier):
 
     def _best(self, features: Any, release: Release, most: int) -> tuple[int, int]:
         """The number of leaves and of rounds with the largest likelihood of held-out released labels."""
-        gains = np.zeros((len(_LEAVES), most + 1))
+        gains = np.zeros((len(LEAVES), most + 1))
         for fit, held in splits(len(release), min(self.folds, len(release))):
-            if not _any_varies(features[fit]):
+            if not any_varies(features[fit]):
                 continue
             before = float(gain(release[held], softmax(np.tile(self._start, (len(held), 1)))).mean())
-            for place, leaves in enumerate(_LEAVES):
+            for place, leaves in enumerate(LEAVES):
                 curve: list[float] = []
                 self._grow(features[fit], release[fit], leaves, most, (features[held], release[held], curve))
                 curve = [before, *curve, *[curve[-1]] * (most - len(curve))]
                 gains[place] += len(held) * np.array(curve)
         place, best = divmod(int(np.argmax(gains)), most + 1)
-        return _LEAVES[place], best
+        return LEAVES[place], best
 
     def _grow(
         self,
@@ -148,20 +148,12 @@ class BoostingClassifier(ProbabilityClassifier):
         single = release.space.size == 2
         start = self._start[1:] - self._start[:1] if single else self._start
         settings = {
+            **tree_settings(self, leaves, len(release)),
             "objective": lightgbm_objective(release),
             "num_class": 1 if single else release.space.size,
             "metric": "None",
-            "num_leaves": leaves,
-            "learning_rate": self.learning_rate,
             "min_sum_hessian_in_leaf": self.information,
-            "min_data_in_leaf": 1,
-            "min_data_in_bin": 1,
             "lambda_l2": self.penalty,
-            "num_threads": 1 if len(release) < _FEW_ROWS else 0,
-            "deterministic": True,
-            "force_row_wise": True,
-            "seed": 0,
-            "verbose": -1,
         }
         data = _data(features, start, self.categorical)
         if held is None:
@@ -180,11 +172,26 @@ class BoostingClassifier(ProbabilityClassifier):
             rounds,
             valid_sets=[_data(others, start, self.categorical, data)],
             feval=judge,
-            callbacks=[lightgbm.early_stopping(_PATIENCE, verbose=False)],
+            callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
         )
 
 
-def _any_varies(features: Any) -> bool:
+def tree_settings(learner: Any, leaves: int, rows: int) -> dict[str, Any]:
+    """Settings of LightGBM under which the same rows always give the same trees, of at most some leaves."""
+    return {
+        "num_leaves": leaves,
+        "learning_rate": learner.learning_rate,
+        "min_data_in_leaf": 1,
+        "min_data_in_bin": 1,
+        "num_threads": 1 if rows < _FEW_ROWS else 0,
+        "deterministic": True,
+        "force_row_wise": True,
+        "seed": 0,
+        "verbose": -1,
+    }
+
+
+def any_varies(features: Any) -> bool:
     """True if there is a column with two values, as LightGBM requires."""
     if issparse(features):
         return bool((features.max(axis=0) != features.min(axis=0)).nnz)

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
 
 from labeldp import _checks
 from labeldp._extras import require_extra
@@ -20,6 +21,7 @@ from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.losses import stack_rows
 from labeldp.learning.sklearn._calibrated import group_folds
+from labeldp.learning.sklearn._cluster_leaves import ClusterLeaves
 from labeldp.learning.sklearn._soft_labels import check_released_rows
 from labeldp.privacy import LabelSpace
 from labeldp.release import Release
@@ -29,6 +31,9 @@ if TYPE_CHECKING:  # pandas is in another extra than the rest of this package
 
 #: From this many rows on, one fold is held out instead of each in turn.
 _MANY_ROWS = 100_000
+
+#: Power of the likelihood by which trees of clusters weigh.
+POWER = 0.25
 
 Progress = Callable[[str, int, int], None]
 Parts = Sequence[tuple[np.ndarray, Int[np.ndarray, "_"]]]
@@ -47,6 +52,37 @@ class Member:
     encoder: Any
     kind: type
     learner: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Encoders:
+    """Encoders of features for members.
+
+    Attributes:
+        scaled: Standardised numbers, and categories one-hot.
+        coded: Numbers as they are, and codes of categories.
+        categorical: Columns of these codes.
+        leaves: Leaves of trees of clusters of scaled features.
+    """
+
+    scaled: Any
+    coded: Any
+    categorical: Sequence[int]
+    leaves: Pipeline
+
+
+def encoders_of(columns: Mapping[str, str] | None) -> Encoders:
+    """The encoders of columns of some kinds, or of sparse features."""
+    from labeldp.learning.features import UnitScaler, scaling_transformer, tree_transformer  # noqa: PLC0415 (pandas)
+
+    if columns is None:
+        scaled: Any = MaxAbsScaler()
+        coded, categorical = FunctionTransformer(accept_sparse=True), list[int]()
+    else:
+        scaler = StandardScaler() if "category" in columns.values() else UnitScaler()
+        scaled, (coded, categorical) = scaling_transformer(columns, scaler=scaler), tree_transformer(columns)
+    leaves = Pipeline([("scaled", clone(scaled)), ("leaves", ClusterLeaves())])
+    return Encoders(scaled, coded, categorical, leaves)
 
 
 @dataclass(eq=False, repr=False)

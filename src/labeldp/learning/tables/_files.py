@@ -6,7 +6,7 @@ import importlib
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
@@ -29,10 +29,18 @@ from labeldp.learning.features import (
     is_network,
     write_new_file,
 )
-from labeldp.learning.sklearn import AutoClassifier, Calibrator, NeighborsRegressor, members_of
+from labeldp.learning.sklearn import (
+    AutoClassifier,
+    AutoRegressor,
+    Calibrator,
+    NeighborsRegressor,
+    NumberMixture,
+    members_of,
+    number_members_of,
+)
 from labeldp.learning.tables._classifiers import OF_CLASSES, estimators_of
 from labeldp.learning.tables._folds import cross_validated, enough_rows, folds_of, unit_of, units_in
-from labeldp.learning.tables._regressors import number_estimators
+from labeldp.learning.tables._regressors import number_estimator, number_mixture_from
 from labeldp.learning.tables._resampled import check_generator, corrected
 from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import Interval, LabelSpace, columns_in_order, predicted_columns
@@ -66,15 +74,19 @@ _TRUSTED = [
     "labeldp.learning.convex.Steps",
     "labeldp.learning.features.UnitScaler",
     "labeldp.learning.sklearn.AutoClassifier",
+    "labeldp.learning.sklearn.AutoRegressor",
     "labeldp.learning.sklearn.BoostingClassifier",
+    "labeldp.learning.sklearn.BoostingRegressor",
     "labeldp.learning.sklearn.ClusterLeaves",
     "labeldp.learning.sklearn.Mixture",
     "labeldp.learning.sklearn.NeighborsRegressor",
+    "labeldp.learning.sklearn.NumberMixture",
     "labeldp.learning.sklearn.ReleasedLabelClassifier",
     "labeldp.learning.sklearn.ReleasedLabelRegressor",
     "labeldp.learning.sklearn.SoftLabelClassifier",
     "labeldp.learning.sklearn.SoftmaxRegression",
     "labeldp.learning.sklearn.TreeClassifier",
+    "labeldp.learning.sklearn.TreeRegressor",
     "numpy.dtype",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
     "sklearn.metrics._dist_metrics.EuclideanDistance64",
@@ -93,13 +105,14 @@ class TableModel:
     Attributes:
         estimator: A fitted scikit-learn pipeline; its classes are the declared ones, in an order of its own.
         columns: Kind of each input column: number, flag, date, time or category.
-        model: ``"auto"``, ``"softmax"``, ``"boosting"`` or ``"convex"``; of numeric labels ``"ridge"``, ``"boosting"``,
-            ``"neighbours"`` or ``"convex"``.
+        model: ``"auto"``, ``"softmax"``, ``"boosting"`` or ``"convex"``; of numeric labels ``"auto"``,
+            ``"ridge"``, ``"boosting"``, ``"neighbours"`` or ``"convex"``.
         method: Training method.
         certificate: Certificate of the release that it was learned from, whose guarantee covers the model.
         corrected: Whether it was corrected, by means of the generator, to predict from true features although those of
             the release were resampled; else it predicts from features as they were released.
-        calibrator: Calibration of its probabilities by held-out released labels; None where it needs none.
+        calibrator: Calibration of its probabilities, or shrinkage of its numbers towards the mean label, by held-out
+            released labels; None where it needs none.
     """
 
     estimator: Any
@@ -108,7 +121,7 @@ class TableModel:
     method: str
     certificate: Certificate
     corrected: bool = False
-    calibrator: Calibrator | None = None
+    calibrator: Calibrator | NumberMixture | None = None
 
     @property
     def space(self) -> LabelSpace:
@@ -148,7 +161,8 @@ class TableModel:
     def predict(self, table: object) -> np.ndarray:
         """The most likely true class of each row of an Arrow table or a frame, or the mean of its numeric label."""
         if self.of_numbers:
-            return np.asarray(self.estimator.predict(frame_of(pa.table(table), self.columns)))
+            numbers = np.asarray(self.estimator.predict(frame_of(pa.table(table), self.columns)))
+            return numbers if self.calibrator is None else self.calibrator(numbers[None])
         return np.asarray(self.classes_[np.argmax(self.predict_proba(table), axis=1)])
 
     def held_out_proba(
@@ -234,16 +248,23 @@ class TableModel:
             columns = {column["name"]: column["kind"] for column in about["columns"]}
             certificate = Certificate.from_json(json.dumps(about["certificate"]))
             parts = (about["model"], about["method"], certificate, about.get("corrected", False) is True)
-            calibrator = Calibrator.from_plain(about.get("calibrator"), certificate.space.size)
-            model = cls(held["estimator"], MappingProxyType(columns), *parts, calibrator)
-            make = _number_candidates if model.of_numbers else estimators_of
-            if _types(model.estimator) != _types(make(columns, model.model, model.method)[0]):
+            model = cls(held["estimator"], MappingProxyType(columns), *parts)
+            model = replace(model, calibrator=model._calibrator_from(about.get("calibrator")))
+            kind = (columns, model.model, model.method)
+            template = number_estimator(*kind) if model.of_numbers else estimators_of(*kind)[0]
+            if _types(model.estimator) != _types(template):
                 raise KeyError("estimator")  # learn makes no such pipeline
-            if isinstance(model.estimator, AutoClassifier):
+            if isinstance(model.estimator, AutoClassifier | AutoRegressor):
                 _check_members(model.estimator, columns)
             elif isinstance(model.estimator[-1], NeighborsRegressor):
                 _build_search_tree(model.estimator[-1].index_)
             return model
+
+    def _calibrator_from(self, body: dict[str, Any] | None) -> Calibrator | NumberMixture | None:
+        """The calibrator of this model from plain data."""
+        if self.of_numbers:
+            return number_mixture_from(body, (float(self.space.points[0]), float(self.space.points[-1])))
+        return Calibrator.from_plain(body, self.space.size)
 
 
 def open_model(path: str | Path) -> TableModel | NetworkModel:
@@ -260,11 +281,6 @@ def open_model(path: str | Path) -> TableModel | NetworkModel:
     return NetworkModel.load(path)
 
 
-def _number_candidates(columns: Mapping[str, str], model: str, method: str) -> list[Pipeline]:
-    """Candidate pipelines for numeric labels."""
-    return list(number_estimators(columns, model, method).values())
-
-
 def _types(estimator: Any) -> tuple[Any, ...]:
     """The types of an estimator and of all its parts, in order."""
     match estimator:
@@ -275,9 +291,10 @@ def _types(estimator: Any) -> tuple[Any, ...]:
     return type(estimator), *(_types(each) for each in inner if hasattr(each, "get_params"))
 
 
-def _check_members(fitted: AutoClassifier, columns: Mapping[str, str]) -> None:
-    """Refuse members that ``AutoClassifier`` does not make."""
-    known = members_of({name: "category" if kind == "category" else "number" for name, kind in columns.items()})
+def _check_members(fitted: AutoClassifier | AutoRegressor, columns: Mapping[str, str]) -> None:
+    """Refuse members that the combination of models does not make."""
+    make = number_members_of if isinstance(fitted, AutoRegressor) else members_of
+    known = make({name: "category" if kind == "category" else "number" for name, kind in columns.items()})
     for name, (encoder, learner) in fitted.members_.items():
         if _types(encoder) != _types(known[name].encoder) or type(learner) is not known[name].kind:
             raise KeyError(name)
