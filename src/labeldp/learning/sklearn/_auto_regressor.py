@@ -43,7 +43,8 @@ class AutoRegressor(MemberFits, NumberRegressor):
 
     Attributes:
         members_: The fitted models by name, each a pipeline that begins with an encoder of features.
-        weights_: The weight of each model; that of the mean label is the rest up to 1.
+        weights_: The weight of each model; that of the mean label is what they lack to 1. They exceed 1 together where
+            models are too cautious.
         mean_: The mean label.
         range_: Ends of the declared range, to which predictions are clipped.
         left_out_: Models that were not used, with reasons.

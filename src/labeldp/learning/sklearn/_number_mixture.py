@@ -1,4 +1,4 @@
-"""Weighted mean of models' predicted numbers and of the mean label, with weights chosen on released numbers."""
+"""Combination of models' predicted numbers and of the mean label, with weights chosen on released numbers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ Parts = Sequence[tuple[np.ndarray, Int[np.ndarray, "_"]]]
 @documented_in("labeldp.learning.sklearn")
 @dataclass(frozen=True, eq=False)
 class NumberMixture:
-    """Weighted mean of models' predicted numbers and of the mean label, within the declared range.
+    """Combination of models' predicted numbers and of the mean label, within the declared range.
 
     Attributes:
-        weights: Weight of each of m models, at least 0; that of the mean label is the rest up to 1.
+        weights: Weight of each of m models, at least 0; that of the mean label is what they lack to 1. Above 1 together
+            they move predictions away from the mean label, where models are too cautious.
         centre: The mean label.
         low: Lower end of the declared range.
         high: Upper end.

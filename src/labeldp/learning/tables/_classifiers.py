@@ -166,8 +166,8 @@ def auto_setting(fitted: AutoClassifier | AutoRegressor) -> str:
     if numbers and (rest := 1.0 - sum(weights.values())) > _SHOWN:
         weights[constant] = rest
     heaviest = sorted(weights.items(), key=lambda item: -item[1])
-    shown = ", ".join(f"{name} {weight:.0%}" for name, weight in heaviest)
-    return f"a mean of {shown}, weighed on released labels{missing}"
+    shown = ", ".join(f"{name} {format(weight, '.2f' if numbers else '.0%')}" for name, weight in heaviest)
+    return f"{'a combination' if numbers else 'a mean'} of {shown}, weighed on released labels{missing}"
 
 
 def calibration_setting(calibrator: Calibrator | None) -> str:
