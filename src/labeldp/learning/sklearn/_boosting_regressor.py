@@ -20,7 +20,7 @@ from labeldp.learning.sklearn._soft_labels import check_released_rows
 from labeldp.release import Release
 
 #: Features, numbers and weights of rows.
-_Numbers = tuple[Any, Float[np.ndarray, "n"], Float[np.ndarray, "n"]]
+_Numbers = tuple[Any, Float[np.ndarray, "_"], Float[np.ndarray, "_"]]
 
 
 @documented_in("labeldp.learning.sklearn")
