@@ -118,7 +118,7 @@ def test_one_bit_of_a_label_bounds_the_error(folder, run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--minutes", "1"], "with the model auto of classes alone"),
+        (["--minutes", "1", "--model", "ridge"], "with the model auto alone, found one with ridge"),
         (["--model", "trees"], "among auto, softmax, boosting, convex, ridge, neighbours"),
         (["--model", "ridge", "--method", "em"], "a method of ridge"),
     ],

@@ -28,23 +28,23 @@ def learn(
     """Learn to predict the label from the public columns of a release, at no further privacy cost.
 
     Models are tuned, combined, calibrated and scored on released labels, networks on a tenth of the rows. Where these
-    labels do not show that features help, predictions stay near the class shares. 'plain' ignores label noise and is a
-    baseline.
+    labels do not show that features help, predictions stay near the class shares, or are the mean label. 'plain'
+    ignores label noise and is a baseline.
 
     Args:
         directory (DIR): A release folder.
         output: A new file for the model, such as model.skops, or model.safetensors for a network.
         model: Classes: auto (default: a mean of a linear model, boosting and clusters, weighed on released labels),
             softmax, boosting, convex, torch:mlp, torch:ratings; with images torch:convolutional, torch:inception,
-            torch:resnet18. Numeric labels: auto (default: ridge, or boosting if released labels clearly prefer it),
-            ridge, boosting, neighbours, convex.
+            torch:resnet18. Numeric labels: auto (default: ridge, boosting, clusters and the mean label, weighed on
+            released labels), ridge, boosting, neighbours, convex.
         method: Correction for label noise. softmax: likelihood (forward correction), unbiased (backward), plain (none)
             or clusters; boosting: likelihood (LightGBM), em, plain or clusters; networks: likelihood, unbiased,
-            posterior or plain; convex: unbiased; numeric labels: auto, unbiased, likelihood, decoded or plain. Default:
-            the first, or clusters after 'release --mechanism cluster'.
+            posterior or plain; convex: unbiased; ridge and boosting of numeric labels: auto, unbiased, likelihood,
+            decoded or plain. Default: the first, or clusters after 'release --mechanism cluster'.
         features: Columns to predict from, a,b,c; default: all useful ones. For torch:ratings: user,item.
         generator: After 'release --mechanism double': the generator's file, to correct for resampled features.
-        minutes: With auto for classes: begin no further fit after this time, and leave out what is not finished.
+        minutes: With auto: begin no further fit after this time, and leave out what is not finished.
         rows: Learn from at most so many rows, chosen by chance without a look at labels, in whole privacy units; for
             tables that take too long.
         images: The images of the rows.

@@ -10,7 +10,7 @@ from labeldp.errors import InputError, LabelDPError, RowsError
 from labeldp.learning.cells import ClusterTree, cluster_tree, embed
 from labeldp.learning.cells._tree import ward
 from labeldp.learning.sklearn import TreeClassifier
-from labeldp.learning.sklearn._tree import _average_prunings, _mixtures
+from labeldp.learning.sklearn._tree import _class_distributions, _mixtures
 
 SPACE = Classes(range(3))
 
@@ -103,7 +103,7 @@ def test_all_prunings_are_weighed():
     merges = np.array([[0, 1], [6, 2], [3, 4], [8, 5], [7, 9]])
     mixtures, before = _mixtures(3)
     sums = rng.normal(size=(6, len(before)))
-    averages, evidence = _average_prunings(sums, merges, mixtures, before)
+    averages, evidence = _class_distributions(sums, merges, mixtures, before)
     expected, total = naive(sums, merges, mixtures, before)
     np.testing.assert_allclose(averages, expected, rtol=1e-10)
     assert evidence == pytest.approx(total, rel=1e-10)

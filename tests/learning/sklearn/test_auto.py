@@ -18,7 +18,7 @@ from labeldp import Classes, Curator, RandomizedResponse
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.features import UnitScaler
 from labeldp.learning.losses import Gains, gain
-from labeldp.learning.sklearn import AutoClassifier, BoostingClassifier
+from labeldp.learning.sklearn import AutoClassifier, BoostingClassifier, _members
 from labeldp.learning.sklearn import _auto as auto
 from labeldp.learning.sklearn._cluster_leaves import ClusterLeaves
 from labeldp.learning.sklearn._mixture import Mixture, cross_fitted_mixture
@@ -155,7 +155,7 @@ def test_the_setting_for_a_row_is_chosen_by_other_groups(monkeypatch, many):
 
     chosen, found = [], {}
     monkeypatch.setattr(auto, "BoostingClassifier", lambda **_: Lucky())
-    monkeypatch.setattr(auto, "_MANY_ROWS", 100 if many else 10**6)
+    monkeypatch.setattr(_members, "_MANY_ROWS", 100 if many else 10**6)
     members = auto.members_of({"age": "number"})
     monkeypatch.setattr(auto, "members_of", lambda _: {"boosting": members["boosting"]})
     monkeypatch.setattr(auto, "cross_fitted_mixture", lambda _, every, __: found.update(every=every) or every[0])
@@ -209,7 +209,7 @@ def test_without_time_class_shares_are_predicted():
 
 def test_many_rows_are_judged_on_one_fold(monkeypatch):
     """From a number of rows on, one fold alone is held out, unless every row is asked for."""
-    monkeypatch.setattr(auto, "_MANY_ROWS", 200)
+    monkeypatch.setattr(_members, "_MANY_ROWS", 200)
     features, labels = table(300)
     release = released(labels)
     model = AutoClassifier().fit(features, release)
@@ -220,7 +220,7 @@ def test_many_rows_are_judged_on_one_fold(monkeypatch):
 
 def test_of_few_units_every_fold_is_held_out_however_many_rows_there_are(monkeypatch):
     """One fold of ten units has two, too few to divide again by units."""
-    monkeypatch.setattr(auto, "_MANY_ROWS", 200)
+    monkeypatch.setattr(_members, "_MANY_ROWS", 200)
     features, labels = table(300)
     model = AutoClassifier().fit(features, released(labels), groups=np.arange(300) % 10)
     assert len(model.held_out_) == 300

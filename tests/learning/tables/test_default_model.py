@@ -162,7 +162,7 @@ def test_a_choice_is_respected(base):
     [
         (
             {"model": "softmax", "minutes": 1.0},
-            "with the model auto of classes alone, found one with softmax",
+            "with the model auto alone, found one with softmax",
         ),
         ({"minutes": -1.0}, "minutes"),
         ({"model": "auto", "method": "em"}, "a method of auto"),

@@ -6,6 +6,7 @@ from ._numbers import is_unbiased as is_unbiased
 from ._numbers import label_variance as label_variance
 from ._numbers import noise_variances as noise_variances
 from ._numbers import plain_numbers as plain_numbers
+from ._numbers import require_decodable as require_decodable
 from ._numbers import require_numeric_labels as require_numeric_labels
 from ._numbers import is_decodable as is_decodable
 from ._numbers import unbiased_numbers as unbiased_numbers

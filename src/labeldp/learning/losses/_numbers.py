@@ -61,6 +61,21 @@ def is_decodable(release: Release) -> bool:
     return is_unbiased(release) or release.channel.bins is not None
 
 
+def require_decodable(y: object) -> Release:
+    """The release itself, if it has numeric labels and identifies the mean label.
+
+    Raises:
+        InputError: Its labels are classes, or rows have candidates or clusters.
+    """
+    release = require_numeric_labels(y)
+    if not is_decodable(release):
+        raise InputError(
+            "expected released labels that identify the mean label, found candidates or clusters; learn them as "
+            "classes, with SoftmaxRegression or the model softmax"
+        )
+    return release
+
+
 def unbiased_numbers(release: Release) -> Float[np.ndarray, "n"]:
     """Released numbers whose mean, given the label, is the label.
 

@@ -9,7 +9,9 @@ __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
     "AutoClassifier",
+    "AutoRegressor",
     "BoostingClassifier",
+    "BoostingRegressor",
     "CalibratedClassifier",
     "CellClassifier",
     "CellRegressor",
@@ -23,5 +25,6 @@ __all__ = [
     "SoftLabelClassifier",
     "SoftmaxRegression",
     "TreeClassifier",
+    "TreeRegressor",
     "mean_in_cells",
 ]

@@ -6,7 +6,10 @@ from ._answers import CellClassifier as CellClassifier
 from ._answers import SoftLabelClassifier as SoftLabelClassifier
 from ._auto import AutoClassifier as AutoClassifier
 from ._auto import members_of as members_of
+from ._auto_regressor import AutoRegressor as AutoRegressor
+from ._auto_regressor import number_members_of as number_members_of
 from ._boosting import BoostingClassifier as BoostingClassifier
+from ._boosting_regressor import BoostingRegressor as BoostingRegressor
 from ._calibrated import CalibratedClassifier as CalibratedClassifier
 from ._calibrated import Calibrator as Calibrator
 from ._calibrated import UnguardedFitWarning as UnguardedFitWarning
@@ -19,6 +22,8 @@ from ._lbfgs import softmax as softmax
 from ._mixture import Mixture as Mixture
 from ._moments import MomentClassifier as MomentClassifier
 from ._moments import MomentRegressor as MomentRegressor
+from ._number_mixture import HeldOutNumbers as HeldOutNumbers
+from ._number_mixture import NumberMixture as NumberMixture
 from ._neighbors import NeighborsClassifier as NeighborsClassifier
 from ._neighbors import NeighborsRegressor as NeighborsRegressor
 from ._regressor import NumberRegressor as NumberRegressor
@@ -42,3 +47,4 @@ from ._softmax import PENALTIES as PENALTIES
 from ._softmax import ReleasedLabelClassifier as ReleasedLabelClassifier
 from ._softmax import SoftmaxRegression as SoftmaxRegression
 from ._tree import TreeClassifier as TreeClassifier
+from ._tree_regressor import TreeRegressor as TreeRegressor

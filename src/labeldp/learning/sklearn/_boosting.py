@@ -26,9 +26,9 @@ from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_r
 from labeldp.release import Release
 
 #: Numbers of leaves that are tried.
-_LEAVES = (4, 15)
+LEAVES = (4, 15)
 #: Rounds without improvement on held-out released labels after which a fit stops.
-_PATIENCE = 20
+PATIENCE = 20
 #: Fits to fewer rows than this take one thread: two would wait for each other longer than they work.
 _FEW_ROWS = 20_000
 
@@ -102,10 +102,10 @@ class BoostingClassifier(ProbabilityClassifier):
     def path(self, X: Any, y: Release, held: Held) -> Path:  # noqa: N803
         """Fits to some rows with each number of leaves and of rounds, judged on other rows."""
         most, start = _checks.whole(self.rounds, "rounds", 1), Calibrator.of_shares(y).shifts
-        curves, trees = np.zeros((len(_LEAVES), most + 1, held.count)), list[Any]()
+        curves, trees = np.zeros((len(LEAVES), most + 1, held.count)), list[Any]()
         curves[:] = _gains_by_group(held, softmax(np.tile(start, (len(held.groups), 1))))
-        if _any_varies(X):
-            for curve, leaves in zip(curves, _LEAVES, strict=True):
+        if any_varies(X):
+            for curve, leaves in zip(curves, LEAVES, strict=True):
                 trees.append(self._grow(X, y, start, leaves, most, (held, curve)))
 
         def predict(setting: int) -> Float[np.ndarray, "m k"]:
@@ -126,7 +126,7 @@ class BoostingClassifier(ProbabilityClassifier):
     def _fit_setting(self, setting: int, features: Any, release: Release) -> Self:
         self._codes, self._start = self._set_classes(release.space), Calibrator.of_shares(release).shifts
         place, self.rounds_ = divmod(setting, self.rounds + 1)
-        self.leaves_ = _LEAVES[place]
+        self.leaves_ = LEAVES[place]
         trees = self._grow(features, release, self._start, self.leaves_, self.rounds_) if self.rounds_ else None
         self.model_ = "" if trees is None else trees.model_to_string()
         return self
@@ -164,20 +164,12 @@ class BoostingClassifier(ProbabilityClassifier):
         single = release.space.size == 2
         first = start[1:] - start[:1] if single else start
         settings = {
+            **tree_settings(self, leaves, len(release)),
             "objective": lightgbm_objective(release),
             "num_class": 1 if single else release.space.size,
             "metric": "None",
-            "num_leaves": leaves,
-            "learning_rate": self.learning_rate,
             "min_sum_hessian_in_leaf": self.information,
-            "min_data_in_leaf": 1,
-            "min_data_in_bin": 1,
             "lambda_l2": self.penalty,
-            "num_threads": 1 if len(release) < _FEW_ROWS else 0,
-            "deterministic": True,
-            "force_row_wise": True,
-            "seed": 0,
-            "verbose": -1,
         }
         data = _data(features, first, self.categorical)
         if judged is None:
@@ -196,7 +188,7 @@ class BoostingClassifier(ProbabilityClassifier):
             rounds,
             valid_sets=[_data(held.features, first, self.categorical, data)],
             feval=judge,
-            callbacks=[lightgbm.early_stopping(_PATIENCE, verbose=False)],
+            callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
         )
 
 
@@ -219,7 +211,22 @@ def _scores(start: Float[np.ndarray, "k"], features: Any, trees: Any, rounds: in
     return scores
 
 
-def _any_varies(features: Any) -> bool:
+def tree_settings(learner: Any, leaves: int, rows: int) -> dict[str, Any]:
+    """Settings of LightGBM under which the same rows always give the same trees, of at most some leaves."""
+    return {
+        "num_leaves": leaves,
+        "learning_rate": learner.learning_rate,
+        "min_data_in_leaf": 1,
+        "min_data_in_bin": 1,
+        "num_threads": 1 if rows < _FEW_ROWS else 0,
+        "deterministic": True,
+        "force_row_wise": True,
+        "seed": 0,
+        "verbose": -1,
+    }
+
+
+def any_varies(features: Any) -> bool:
     """True if there is a column with two values, as LightGBM requires."""
     if issparse(features):
         return bool((features.max(axis=0) != features.min(axis=0)).nnz)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -36,8 +37,28 @@ class Path:
 
     Attributes:
         gains: Gains of the held-out rows under each setting.
-        predict: Function of a setting: probabilities of the held-out rows, shape (m, k), in declared order.
+        predict: Function of a setting: probabilities of the held-out rows, shape (m, k), in declared order; or numbers,
+            shape (m,).
     """
 
     gains: Gains
-    predict: Callable[[int], Float[np.ndarray, "m k"]]
+    predict: Callable[[int], Float[np.ndarray, "m ..."]]
+
+
+class OneSetting(ABC):
+    """A learner of released labels with one setting: it has nothing to choose."""
+
+    @abstractmethod
+    def _predict_held(self, held: Held) -> Float[np.ndarray, "m ..."]:
+        """Predictions of held-out rows, in declared order."""
+
+    def path(self, X: Any, y: Release, held: Held) -> Path:  # noqa: N803 (scikit-learn's name)
+        """Fits to some rows under each setting that the learner chooses among, judged on other rows."""
+        fitted: Any = self
+        predicted = fitted.fit(X, y)._predict_held(held)
+        return Path(Gains.of(np.zeros((1, len(held.groups))), held.groups, held.count), lambda _: predicted)
+
+    def fit_setting(self, setting: int, X: Any, y: Release) -> Self:  # noqa: ARG002, N803
+        """Fit under one of the settings of a path."""
+        fitted: Any = self
+        return cast("Self", fitted.fit(X, y))

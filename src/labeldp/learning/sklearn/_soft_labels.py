@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -14,13 +14,13 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.features import indexable_rows, row_count, take_rows
-from labeldp.learning.losses import Gains, gain, require_release
-from labeldp.learning.sklearn._paths import Held, Path
+from labeldp.learning.losses import gain, require_release
+from labeldp.learning.sklearn._paths import Held, OneSetting
 from labeldp.privacy import LabelSpace, columns_in_order, predicted_columns
 from labeldp.release import Release, check_same_rows
 
 
-class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
+class ProbabilityClassifier(OneSetting, ClassifierMixin, BaseEstimator):
     """Base of classifiers with probabilities: predicted classes, and a score on released labels.
 
     ``classes_`` is sorted, as scikit-learn requires, and all that a fitted learner shows has its order: columns of
@@ -63,15 +63,8 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
         probabilities = self._declared(self.predict_proba(X), release.space)
         return float(np.average(gain(release, probabilities), weights=sample_weight))
 
-    def path(self, X: Any, y: Release, held: Held) -> Path:  # noqa: N803
-        """Fits to some rows under each setting that the learner chooses among, judged on other rows; by default one."""
-        predicted = predicted_columns(self.fit(X, y), held.features, held.release.space)
-        return Path(Gains.of(np.zeros((1, len(held.groups))), held.groups, held.count), lambda _: predicted)
-
-    def fit_setting(self, setting: int, X: Any, y: Release) -> Self:  # noqa: ARG002, N803
-        """Fit under one of the settings of a path."""
-        fitted: Self = self.fit(X, y)
-        return fitted
+    def _predict_held(self, held: Held) -> Float[np.ndarray, "m k"]:
+        return predicted_columns(self, held.features, held.release.space)
 
 
 class ScoreClassifier(ProbabilityClassifier):

@@ -91,13 +91,13 @@ class TreeClassifier(ProbabilityClassifier):
             sample_weight: Weights of rows.
         """
         release = require_release(y)
-        leaves = self._leaves(X)
+        leaves = checked_leaves(self.trees, X)
         check_released_rows(leaves, release)
         check_same_rows(X, release)
         weights = row_weights(sample_weight, len(release))
         mixtures, prior = _mixtures(release.space.size)
         results = [
-            _average_prunings(
+            _class_distributions(
                 _leaf_likelihoods(release, leaf, tree.count, weights, mixtures), tree.merges, mixtures, prior
             )
             for tree, leaf in zip(self.trees, leaves.T, strict=True)
@@ -111,27 +111,32 @@ class TreeClassifier(ProbabilityClassifier):
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k), for leaves as in ``fit``."""
         check_is_fitted(self)
-        leaves = self._leaves(X)
+        leaves = checked_leaves(self.trees, X)
         parts = zip(self.weights_, self.distributions_, leaves.T, strict=True)
         return np.asarray(sum(weight * each[leaf] for weight, each, leaf in parts))
 
-    def _leaves(self, numbers: Any) -> Int[np.ndarray, "n t"]:
-        """The leaf of each row in each tree, checked."""
-        trees = tuple(self.trees)
-        if not trees or not all(isinstance(tree, ClusterTree) for tree in trees):
-            raise InputError("expected a list of ClusterTree, found something else; make trees with cluster_tree")
-        leaves = np.asarray(numbers)
-        leaves = leaves[:, None] if leaves.ndim == 1 else leaves
-        if leaves.ndim != 2 or leaves.shape[1] != len(trees) or leaves.dtype.kind not in "iu":
-            raise InputError(
-                f"expected the leaf of each row in each of {len(trees)} trees, found {leaves.dtype} of shape "
-                f"{leaves.shape}; stack tree.leaves, or tree.predict(features), as columns"
-            )
-        for tree, leaf in zip(trees, leaves.T, strict=True):
-            if leaf.size:
-                _checks.whole(int(leaf.min()), "leaf", 0, tree.count - 1)
-                _checks.whole(int(leaf.max()), "leaf", 0, tree.count - 1)
-        return leaves.astype(np.int64)
+
+def checked_leaves(trees: Sequence[Any], numbers: Any) -> Int[np.ndarray, "n t"]:
+    """The leaf of each row in each tree, shape (n, trees), from these or for one tree (n,).
+
+    Raises:
+        InputError: They are not leaves of these trees.
+    """
+    trees = tuple(trees)
+    if not trees or not all(isinstance(tree, ClusterTree) for tree in trees):
+        raise InputError("expected a list of ClusterTree, found something else; make trees with cluster_tree")
+    leaves = np.asarray(numbers)
+    leaves = leaves[:, None] if leaves.ndim == 1 else leaves
+    if leaves.ndim != 2 or leaves.shape[1] != len(trees) or leaves.dtype.kind not in "iu":
+        raise InputError(
+            f"expected the leaf of each row in each of {len(trees)} trees, found {leaves.dtype} of shape "
+            f"{leaves.shape}; stack tree.leaves, or tree.predict(features), as columns"
+        )
+    for tree, leaf in zip(trees, leaves.T, strict=True):
+        if leaf.size:
+            _checks.whole(int(leaf.min()), "leaf", 0, tree.count - 1)
+            _checks.whole(int(leaf.max()), "leaf", 0, tree.count - 1)
+    return leaves.astype(np.int64)
 
 
 def _mixtures(classes: int) -> tuple[Float[np.ndarray, "m k"], Float[np.ndarray, "m"]]:
@@ -164,32 +169,49 @@ def _leaf_likelihoods(
     return sums
 
 
-def _average_prunings(
+def _class_distributions(
     sums: Float[np.ndarray, "leaves m"],
     merges: Int[np.ndarray, "s 2"],
     mixtures: Float[np.ndarray, "m k"],
     prior: Float[np.ndarray, "m"],
 ) -> tuple[Float[np.ndarray, "leaves k"], float]:
-    """The class distribution of each leaf averaged over all prunings, and the log likelihood of all labels.
+    """The class distribution of each leaf averaged over all prunings, and the log likelihood of all labels."""
+    joint = sums_of_nodes(sums, merges) + np.log(prior)
+    single = logsumexp(joint, axis=1)
+    return average_prunings(single, np.exp(joint - single[:, None]) @ mixtures, merges)
 
-    With W a node's likelihood averaged over all prunings below it and E that with one distribution for all its rows,
-    ``W = E / 2 + W' W'' / 2`` for the parts ' and '', and W = E for a leaf. Going down, a node is reached by the
-    prunings that split all its ancestors; the share ``E / 2 W`` of them stops there.
-    """
+
+def sums_of_nodes(sums: Float[np.ndarray, "leaves m"], merges: Int[np.ndarray, "s 2"]) -> Float[np.ndarray, "nodes m"]:
+    """Sums over the rows of each node of a tree, from those of its leaves."""
     leaves = len(sums)
     nodes = np.concatenate([sums, np.empty((len(merges), sums.shape[1]))])
     for i, (one, other) in enumerate(merges):
         nodes[leaves + i] = nodes[one] + nodes[other]
-    joint = nodes + np.log(prior)
-    single = logsumexp(joint, axis=1)
-    means = np.exp(joint - single[:, None]) @ mixtures
-    whole, stops = single.copy(), np.ones(len(nodes))
+    return nodes
+
+
+def average_prunings(
+    single: Float[np.ndarray, "nodes"], means: Float[np.ndarray, "nodes ..."], merges: Int[np.ndarray, "s 2"]
+) -> tuple[Float[np.ndarray, "leaves ..."], float]:
+    """What each leaf predicts, averaged over all prunings of a tree, and the log likelihood of all labels.
+
+    With W a node's likelihood averaged over all prunings below it and E that with one distribution for all its rows,
+    ``W = E / 2 + W' W'' / 2`` for the parts ' and '', and W = E for a leaf. Going down, a node is reached by the
+    prunings that split all its ancestors; the share ``E / 2 W`` of them stops there.
+
+    Args:
+        single: log E of each node.
+        means: What each node predicts for its rows if it is not split.
+        merges: The two nodes that each merge joins.
+    """
+    leaves = len(single) - len(merges)
+    whole, stops = single.copy(), np.ones(len(single))
     for i, (one, other) in enumerate(merges, start=leaves):
         halved = single[i] - math.log(2.0)
         whole[i] = np.logaddexp(halved, whole[one] + whole[other] - math.log(2.0))
         stops[i] = math.exp(halved - whole[i])
-    reached, averages = np.ones(len(nodes)), np.zeros_like(means)
-    for i in range(len(nodes) - 1, -1, -1):
+    reached, averages = np.ones(len(single)), np.zeros_like(means)
+    for i in range(len(single) - 1, -1, -1):
         averages[i] += reached[i] * stops[i] * means[i]
         if i >= leaves:
             parts = merges[i - leaves]

@@ -18,6 +18,7 @@ from labeldp.learning.features import scaling_transformer, tree_transformer
 from labeldp.learning.sklearn import (
     PENALTIES,
     AutoClassifier,
+    AutoRegressor,
     BoostingClassifier,
     Calibrator,
     ReleasedLabelClassifier,
@@ -52,9 +53,12 @@ OF_CLASSES = "softmax"
 #: Methods of softmax that maximise a likelihood with class shares as a candidate, quickly; ``plain`` is a baseline.
 _QUICK = ("likelihood", "unbiased", "plain")
 
-#: A prediction without features, and why it was chosen.
-SHARES = "class shares"
+#: Predictions without features, of classes and of numbers, and why they were chosen.
+SHARES, MEAN = "class shares", "the mean label"
 _NO_HELP = "as held-out released labels do not show that features help"
+
+#: Least weight of the mean label that is named.
+_SHOWN = 0.005
 
 _TREES = 50
 _LEAVES = (8, 31)
@@ -152,12 +156,18 @@ def class_setting(fitted: Pipeline, model: str, best: int, calibrator: Calibrato
     return f"l2 {last.l2_:.3g}, chosen among {PENALTIES} and {SHARES} on released labels"
 
 
-def auto_setting(fitted: AutoClassifier) -> str:
+def auto_setting(fitted: AutoClassifier | AutoRegressor) -> str:
     """Description of the models that were combined, the heaviest first, and of those that were left out."""
-    heaviest = sorted(fitted.weights_.items(), key=lambda item: -item[1])
-    shown = ", ".join(f"{name} {weight:.0%}" for name, weight in heaviest)
+    numbers = isinstance(fitted, AutoRegressor)
+    constant, weights = MEAN if numbers else SHARES, dict(fitted.weights_)
     missing = "".join(f"; without {name}: {why}" for name, why in fitted.left_out_.items())
-    return f"a mean of {shown}, weighed on released labels{missing}" if shown else f"{SHARES}{missing}"
+    if not any(weights.values()):
+        return f"{constant}{f', {_NO_HELP}' if weights else ''}{missing}"
+    if numbers and (rest := 1.0 - sum(weights.values())) > _SHOWN:
+        weights[constant] = rest
+    heaviest = sorted(weights.items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{name} {format(weight, '.2f' if numbers else '.0%')}" for name, weight in heaviest)
+    return f"{'a combination' if numbers else 'a mean'} of {shown}, weighed on released labels{missing}"
 
 
 def calibration_setting(calibrator: Calibrator | None) -> str:

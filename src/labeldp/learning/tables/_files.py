@@ -6,7 +6,7 @@ import importlib
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from sklearn.pipeline import Pipeline
 
 from labeldp._shapes import Float
 from labeldp.errors import InputError, VerificationError
@@ -27,11 +26,11 @@ from labeldp.learning.features import (
     is_network,
     write_new_file,
 )
-from labeldp.learning.sklearn import AutoClassifier, Calibrator
+from labeldp.learning.sklearn import AutoClassifier, Calibrator, NumberMixture
 from labeldp.learning.tables._classifiers import OF_CLASSES, estimators_of
 from labeldp.learning.tables._folds import cross_validated, enough_rows, folds_of, unit_of, units_in
 from labeldp.learning.tables._model_parts import check_parts, check_prediction, types_of
-from labeldp.learning.tables._regressors import number_estimators
+from labeldp.learning.tables._regressors import number_estimator, number_mixture_from
 from labeldp.learning.tables._resampled import check_generator, corrected
 from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import Interval, LabelSpace, columns_in_order, predicted_columns
@@ -65,15 +64,19 @@ _TRUSTED = [
     "labeldp.learning.convex.Steps",
     "labeldp.learning.features.UnitScaler",
     "labeldp.learning.sklearn.AutoClassifier",
+    "labeldp.learning.sklearn.AutoRegressor",
     "labeldp.learning.sklearn.BoostingClassifier",
+    "labeldp.learning.sklearn.BoostingRegressor",
     "labeldp.learning.sklearn.ClusterLeaves",
     "labeldp.learning.sklearn.Mixture",
     "labeldp.learning.sklearn.NeighborsRegressor",
+    "labeldp.learning.sklearn.NumberMixture",
     "labeldp.learning.sklearn.ReleasedLabelClassifier",
     "labeldp.learning.sklearn.ReleasedLabelRegressor",
     "labeldp.learning.sklearn.SoftLabelClassifier",
     "labeldp.learning.sklearn.SoftmaxRegression",
     "labeldp.learning.sklearn.TreeClassifier",
+    "labeldp.learning.sklearn.TreeRegressor",
     "numpy.dtype",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
     "sklearn.metrics._dist_metrics.EuclideanDistance64",
@@ -94,13 +97,14 @@ class TableModel:
         columns: Kind of each input column: number, flag, day, instant or category. Of a day and of an instant the model
             takes the number of days since 1970, the month and the weekday, and of an instant the hour; older models
             have a date or a time, of which they take a number alone.
-        model: ``"auto"``, ``"softmax"``, ``"boosting"`` or ``"convex"``; of numeric labels ``"ridge"``, ``"boosting"``,
-            ``"neighbours"`` or ``"convex"``.
+        model: ``"auto"``, ``"softmax"``, ``"boosting"`` or ``"convex"``; of numeric labels ``"auto"``, ``"ridge"``,
+            ``"boosting"``, ``"neighbours"`` or ``"convex"``.
         method: Training method.
         certificate: Certificate of the release that it was learned from, whose guarantee covers the model.
         corrected: Whether it was corrected, by means of the generator, to predict from true features although those of
             the release were resampled; else it predicts from features as they were released.
-        calibrator: Calibration of its probabilities by held-out released labels; None where it needs none.
+        calibrator: Calibration of its probabilities, or shrinkage of its numbers towards the mean label, by held-out
+            released labels; None where it needs none.
     """
 
     estimator: Any
@@ -109,7 +113,7 @@ class TableModel:
     method: str
     certificate: Certificate
     corrected: bool = False
-    calibrator: Calibrator | None = None
+    calibrator: Calibrator | NumberMixture | None = None
 
     @property
     def space(self) -> LabelSpace:
@@ -149,7 +153,8 @@ class TableModel:
     def predict(self, table: object) -> np.ndarray:
         """The most likely true class of each row of an Arrow table or a frame, or the mean of its numeric label."""
         if self.of_numbers:
-            return np.asarray(self.estimator.predict(frame_of(pa.table(table), self.columns)))
+            numbers = np.asarray(self.estimator.predict(frame_of(pa.table(table), self.columns)))
+            return numbers if self.calibrator is None else self.calibrator(numbers[None])
         return np.asarray(self.classes_[np.argmax(self.predict_proba(table), axis=1)])
 
     def held_out_proba(
@@ -235,14 +240,21 @@ class TableModel:
             columns = {column["name"]: column["kind"] for column in about["columns"]}
             certificate = Certificate.from_json(json.dumps(about["certificate"]))
             parts = (about["model"], about["method"], certificate, about.get("corrected", False) is True)
-            calibrator = Calibrator.from_plain(about.get("calibrator"), certificate.space.size)
-            model = cls(held["estimator"], MappingProxyType(columns), *parts, calibrator)
-            make = _number_candidates if model.of_numbers else estimators_of
-            if types_of(model.estimator) != types_of(make(columns, model.model, model.method)[0]):
+            model = cls(held["estimator"], MappingProxyType(columns), *parts)
+            model = replace(model, calibrator=model._calibrator_from(about.get("calibrator")))
+            kind = (columns, model.model, model.method)
+            template = number_estimator(*kind) if model.of_numbers else estimators_of(*kind)[0]
+            if types_of(model.estimator) != types_of(template):
                 raise KeyError("estimator")  # learn makes no such pipeline
             check_parts(model.estimator, columns)
             check_prediction(model)
             return model
+
+    def _calibrator_from(self, body: dict[str, Any] | None) -> Calibrator | NumberMixture | None:
+        """The calibrator of this model from plain data."""
+        if self.of_numbers:
+            return number_mixture_from(body, (float(self.space.points[0]), float(self.space.points[-1])))
+        return Calibrator.from_plain(body, self.space.size)
 
 
 def open_model(path: str | Path) -> TableModel | NetworkModel:
@@ -257,11 +269,6 @@ def open_model(path: str | Path) -> TableModel | NetworkModel:
     from labeldp.learning.torch import NetworkModel  # noqa: PLC0415 (PyTorch is an extra of its own)
 
     return NetworkModel.load(path)
-
-
-def _number_candidates(columns: Mapping[str, str], model: str, method: str) -> list[Pipeline]:
-    """Candidate pipelines for numeric labels."""
-    return list(number_estimators(columns, model, method).values())
 
 
 def _skops_io() -> Any:

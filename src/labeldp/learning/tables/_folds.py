@@ -20,9 +20,7 @@ from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.convex import FewRowsWarning
 from labeldp.learning.losses import gain
-from labeldp.learning.metrics import gains_of
-from labeldp.learning.sklearn import Calibrator, clearly_best
-from labeldp.learning.tables._regressors import is_behind_first
+from labeldp.learning.sklearn import Calibrator
 from labeldp.privacy import predicted_columns
 from labeldp.release import Release, unit_numbers
 from labeldp.release.folder import Certificate
@@ -126,8 +124,7 @@ def cross_validated(
     """Predict each row by models that were fitted on other folds.
 
     Args:
-        estimators: The candidates. A regressor that is behind the first one on the first fold is not fitted on the
-            others.
+        estimators: The candidates; of numbers one.
         frame: Features of the n rows.
         release: Their released labels.
         parts: Rows to fit on and held-out rows of each fold.
@@ -146,17 +143,15 @@ def cross_validated(
             report("learn", fits, total)
             predicted[place, held] = _predictions(estimator, frame, release, fit, held, numbers=numbers)
             fits += 1
-            if numbers and place > 0 and fit is parts[0][0] and is_behind_first(release, predicted, place, held):
-                predicted[place] = predicted[0]
-                break
-    gain_of, choose = (gains_of, clearly_best) if numbers else (gain, _best)
-    gains = np.stack([gain_of(release, each) for each in predicted])
+    report("learn", fits, fits + 1)
+    if numbers:
+        return CrossValidation(predicted[0], folds, 0)
+    gains = np.stack([gain(release, each) for each in predicted])
     chosen = np.empty(predicted.shape[1:])
     for fit, held in parts:
-        best = predicted[choose(gains[:, fit])]
+        best = predicted[_best(gains[:, fit])]
         chosen[held] = Calibrator.fit(release[fit], best[fit])(best[held]) if calibrate else best[held]
-    report("learn", fits, fits + 1)
-    best = choose(gains)
+    best = _best(gains)
     calibrator = Calibrator.fit(release, predicted[best]) if calibrate else None
     without = partial(_without_pairs, estimators[0], frame, release, folds, chosen) if pairs else None
     return CrossValidation(chosen, folds, best, calibrator, without)

@@ -22,7 +22,7 @@ from labeldp.errors import InputError
 from labeldp.learning.features import Images, columns_of, frame_of, points_of, read_images
 from labeldp.learning.losses import decoded_numbers, is_decodable
 from labeldp.learning.metrics import Estimate, Scores
-from labeldp.learning.sklearn import AutoClassifier, noise_ratio
+from labeldp.learning.sklearn import AutoClassifier, AutoRegressor, HeldOutNumbers, noise_ratio
 from labeldp.learning.tables._class_scores import FACTOR, ClassScores, class_scores, in_folds
 from labeldp.learning.tables._classifiers import (
     AUTO,
@@ -51,9 +51,11 @@ from labeldp.learning.tables._folds import (
 )
 from labeldp.learning.tables._regressors import (
     NUMBER_METHODS,
+    OF_NUMBERS,
     NumberScores,
     check_number_model,
-    number_estimators,
+    needs_shrinkage,
+    number_estimator,
     number_scores,
     number_setting,
 )
@@ -169,27 +171,27 @@ def learn(
 
     Args:
         directory: The folder of a release.
-        model: For classes ``"auto"``, the default: a combination of models of several families
-            (``labeldp.learning.sklearn.AutoClassifier``); ``"softmax"`` (multinomial logistic regression, the default
-            with a method, a generator, or labels that lean towards clusters) or ``"boosting"`` (gradient boosting). For
-            numeric labels ``"ridge"`` (linear), ``"boosting"``, ``"neighbours"``, or ``"auto"``, the default: ridge, or
-            boosting if clearly better on held-out released labels. For both ``"convex"``: linear, by descent along
-            unbiased gradients (``labeldp.learning.convex``).
+        model: ``"auto"``, the default: a combination of models of several families
+            (``labeldp.learning.sklearn.AutoClassifier``, for numeric labels ``AutoRegressor``). For classes
+            ``"softmax"`` (multinomial logistic regression, the default with a method, a generator, or labels that lean
+            towards clusters) or ``"boosting"`` (gradient boosting). For numeric labels ``"ridge"`` (linear, the default
+            with a method), ``"boosting"`` or ``"neighbours"``. For both ``"convex"``: linear, by descent along unbiased
+            gradients (``labeldp.learning.convex``).
         method: See ``METHODS`` and ``NUMBER_METHODS``; by default the first of the model, or ``"clusters"`` if
             labels lean towards the class distributions of clusters, which at most epsilons are more informative than
             the labels. After peer exchange the only method is soft labels of clusters.
         features: The columns to predict from; by default all useful public ones.
         generator: For classes with resampled features: their generator. The model is then corrected to predict from
             true features (``labeldp.learning.sklearn``); without it, it predicts from features as they were released.
-        minutes: For classes with ``"auto"``: no further model is begun after this time.
+        minutes: With ``"auto"``: no further model is begun after this time.
         rows: The most rows to learn from, for tables that take too long: chosen by chance without a look at labels, in
             whole privacy units if their column was kept, and the same ones at every call for one release.
         progress: Called with the name of the work, the number of fits done, and the number of all fits.
 
     Returns:
         The model fitted on all rows, and its cross-validated scores. Hyperparameters are chosen, and probabilities
-        calibrated, on released labels, and where these do not show that features help the model predicts class shares,
-        or with ``"auto"`` probabilities near them;
+        calibrated, on released labels, and where these do not show that features help the model predicts class shares
+        or the mean label, or with ``"auto"`` for classes probabilities near class shares;
         ``"plain"``, a baseline, is neither calibrated nor, but for softmax, replaced, nor is ``"clusters"``. No row is
         scored by a model that was fitted, chosen or calibrated on it, nor, if the unit's column was kept, on its unit.
 
@@ -217,10 +219,9 @@ def learn(
     if generator is not None:
         check_generator(generator, release)
     chosen = model or _default_model(release, method, generator)
-    if minutes is not None and (chosen != AUTO or isinstance(release.space, Interval)):
+    if minutes is not None and chosen != AUTO:
         raise InputError(
-            f"expected a time limit (minutes) with the model {AUTO} of classes alone, found one with {chosen}; leave "
-            "it out"
+            f"expected a time limit (minutes) with the model {AUTO} alone, found one with {chosen}; leave it out"
         )
     certificate = enough_rows(release)
     unit = unit_of(certificate)
@@ -231,10 +232,9 @@ def learn(
     columns, left_out = columns_of(table, features, unit)
     known = _Rows(release, certificate, columns, left_out, frame_of(table, columns), units_in(table, unit), report)
     report("load", len(release), len(release))
-    of_numbers = isinstance(release.space, Interval) and (model is not None or is_decodable(release))
-    if of_numbers and model != OF_CLASSES:
-        name = model or AUTO
-        learned = _learn_numbers(known, name, check_number_model(name, method, release))
+    if isinstance(release.space, Interval) and chosen != OF_CLASSES:
+        method = check_number_model(chosen, method, release)
+        learned = _learn_auto(known, minutes) if chosen == AUTO else _learn_numbers(known, chosen, method)
     elif check_class_model(chosen, method)[0] != AUTO:
         if generator is not None and chosen == "boosting" and method is None:
             method = "em"  # the first of its methods that can be corrected
@@ -272,13 +272,19 @@ class _Rows:
         """Rows to fit on and held-out rows of each fold."""
         return list(folds_of(len(self.release), self.units))
 
+    def groups(self) -> np.ndarray | None:
+        """The privacy unit of each row as a number from 1 on; None if each row is its own."""
+        return None if self.units is None else np.asarray(pc.rank(self.units, tiebreaker="dense"))
+
     def model(self, estimator: Any, name: str, method: str, **facts: Any) -> TableModel:
         """The model to save."""
         return TableModel(estimator, MappingProxyType(dict(self.columns)), name, method, self.certificate, **facts)
 
 
 def _default_model(release: Release, method: str | None, generator: Generator | None) -> str:
-    """The combination of models; the linear one where a choice was made, or labels are not all that a release says."""
+    """The combination of models; a linear one where a choice was made, or labels are not all that a release says."""
+    if isinstance(release.space, Interval) and is_decodable(release):
+        return AUTO if method is None else OF_NUMBERS
     plain = isinstance(release.space, Classes) and method is None and generator is None
     return AUTO if plain and class_method(release, OF_CLASSES, None) != CLUSTERS else OF_CLASSES
 
@@ -286,15 +292,20 @@ def _default_model(release: Release, method: str | None, generator: Generator | 
 def _learn_auto(rows: _Rows, minutes: float | None) -> Learned:
     """Learn the combination of models of several families, scored on rows that it was not fitted on."""
     release, units = rows.release, rows.units
-    groups = None if units is None else pc.rank(units, tiebreaker="dense").to_numpy()
-    fitted = AutoClassifier(minutes=minutes, folds=FOLDS).fit(rows.frame, release, groups, report=rows.report)
+    numbers = isinstance(release.space, Interval)
+    learner: Any = (AutoRegressor if numbers else AutoClassifier)(minutes=minutes, folds=FOLDS)
+    fitted = learner.fit(rows.frame, release, rows.groups(), report=rows.report)
     held, every = fitted.held_out_rows_, len(fitted.held_out_rows_) == len(release)
-    others = None if units is None else units.take(held)
-    predicted = columns_in_order(fitted.held_out_, fitted.classes_, release.space.points)
+    folds, others = fitted.held_out_folds_ if every else None, None if units is None else units.take(held)
+    if numbers:
+        scores: Any = _number_scores(release[held], fitted.held_out_, folds, others)
+    else:
+        predicted = columns_in_order(fitted.held_out_, fitted.classes_, release.space.points)
+        scores = class_scores(release[held], predicted, folds, others)
     some = f"released labels of {len(held):,} rows that it was not fitted on"
     return Learned(
-        rows.model(fitted, AUTO, METHODS[AUTO][0]),
-        class_scores(release[held], predicted, fitted.held_out_folds_ if every else None, others),
+        rows.model(fitted, AUTO, (NUMBER_METHODS if numbers else METHODS)[AUTO][0]),
+        scores,
         MappingProxyType(rows.left_out),
         auto_setting(fitted),
         _BY_FOLDS if every else some,
@@ -302,18 +313,28 @@ def _learn_auto(rows: _Rows, minutes: float | None) -> Learned:
 
 
 def _learn_numbers(rows: _Rows, name: str, method: str) -> Learned:
-    """Learn a model of numeric labels."""
-    release = rows.release
-    candidates = number_estimators(rows.columns, name, method, noise_ratio(release, decoded_numbers(release)))
-    names, estimators = list(candidates), list[Any](candidates.values())
-    found = cross_validated(estimators, rows.frame, release, rows.parts(), rows.report, numbers=True)
-    fitted = estimators[found.best].fit(rows.frame, release)
+    """Learn a model of numeric labels of one family."""
+    release, parts = rows.release, rows.parts()
+    estimator = number_estimator(rows.columns, name, method, noise_ratio(release, decoded_numbers(release)))
+    found = cross_validated([estimator], rows.frame, release, parts, rows.report, numbers=True)
+    fitted, predicted, mixture = estimator.fit(rows.frame, release), found.predicted, None
+    if needs_shrinkage(name):
+        held = HeldOutNumbers.of(release, predicted[None], np.arange(len(release)), parts, rows.groups())
+        mixture, predicted = held.best(), held.cross_fitted(parts)
     return Learned(
-        rows.model(fitted, names[found.best], method),
-        in_folds(number_scores(release, found.predicted, found.folds, rows.units), _OF_NUMBERS),
+        rows.model(fitted, name, method, calibrator=mixture),
+        _number_scores(release, predicted, found.folds, rows.units),
         MappingProxyType(rows.left_out),
-        number_setting(fitted, names),
+        number_setting(fitted, mixture),
     )
+
+
+def _number_scores(
+    release: Release, predicted: np.ndarray, folds: np.ndarray | None, units: pa.ChunkedArray | None
+) -> NumberScores:
+    """Scores of numbers, with errors for fits to folds if there are any."""
+    found = number_scores(release, predicted, folds, units)
+    return found if folds is None else in_folds(found, _OF_NUMBERS)
 
 
 def _learn_classes(rows: _Rows, name: str, method: str, generator: Generator | None) -> Learned:

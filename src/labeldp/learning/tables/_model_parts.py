@@ -16,7 +16,13 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import check_array
 
 from labeldp.learning.features import KINDS, frame_columns
-from labeldp.learning.sklearn import AutoClassifier, NeighborsRegressor, members_of
+from labeldp.learning.sklearn import (
+    AutoClassifier,
+    AutoRegressor,
+    NeighborsRegressor,
+    members_of,
+    number_members_of,
+)
 
 if TYPE_CHECKING:
     from labeldp.learning.tables._files import TableModel
@@ -43,7 +49,7 @@ def check_parts(estimator: Any, columns: Mapping[str, str]) -> None:
             raise KeyError(type(part).__name__)
         if isinstance(part, FunctionTransformer) and getattr(part.func, "func", part.func) not in (None, check_array):
             raise KeyError("func")  # boosting's own checks its arrays
-    if isinstance(estimator, AutoClassifier):
+    if isinstance(estimator, AutoClassifier | AutoRegressor):
         _check_members(estimator, columns)
     elif isinstance(estimator[-1], NeighborsRegressor):
         _build_search_tree(estimator[-1].index_)
@@ -86,9 +92,10 @@ def _estimators_in(value: Any, seen: set[int]) -> Iterator[BaseEstimator]:
         yield from _estimators_in(each, seen)
 
 
-def _check_members(fitted: AutoClassifier, columns: Mapping[str, str]) -> None:
-    """Refuse members that ``AutoClassifier`` does not make."""
-    known = members_of(frame_columns(columns))
+def _check_members(fitted: AutoClassifier | AutoRegressor, columns: Mapping[str, str]) -> None:
+    """Refuse members that the combination of models does not make."""
+    make = number_members_of if isinstance(fitted, AutoRegressor) else members_of
+    known = make(frame_columns(columns))
     for name, (encoder, learner) in fitted.members_.items():
         if types_of(encoder) != types_of(known[name].encoder) or type(learner) is not known[name].kind:
             raise KeyError(name)

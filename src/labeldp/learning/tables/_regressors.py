@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +16,7 @@ from labeldp.errors import InputError
 from labeldp.learning import metrics
 from labeldp.learning.convex import BALLS, ConvexRegressor
 from labeldp.learning.features import scaling_transformer, tree_transformer
-from labeldp.learning.losses import decoded_numbers, is_decodable, is_unbiased, require_numeric_labels
+from labeldp.learning.losses import decoded_numbers, is_unbiased, require_decodable, require_numeric_labels
 from labeldp.learning.metrics import (
     Bounds,
     Estimate,
@@ -27,18 +27,21 @@ from labeldp.learning.metrics import (
     sums_of_others,
 )
 from labeldp.learning.sklearn import (
+    AutoRegressor,
     NeighborsRegressor,
+    NumberMixture,
     ReleasedLabelRegressor,
     usual_boosting,
     usual_ridge,
 )
+from labeldp.learning.tables._classifiers import AUTO
 from labeldp.privacy.channels import ClassChannel
 from labeldp.release import Release
 
-#: Models of numeric labels and their methods; the first is the default. ``"auto"`` chooses between the two after it.
+#: Models of numeric labels and their methods; the first is the default.
 NUMBER_METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "auto": ("auto", "unbiased", "likelihood", "decoded", "plain"),
+        "auto": ("auto",),
         "ridge": ("auto", "unbiased", "likelihood", "decoded", "plain"),
         "boosting": ("auto", "unbiased", "likelihood", "decoded", "plain"),
         "neighbours": ("auto", "unbiased"),
@@ -47,9 +50,10 @@ NUMBER_METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 #: Models that need unbiased released numbers.
 _UNBIASED = ("neighbours", "convex")
+#: The linear model of numbers.
+OF_NUMBERS = "ridge"
 #: Passes of descent over the rows: on few rows, one pass stops half way.
 _PASSES = 5
-_CHOSEN_AMONG = ("ridge", "boosting")
 #: Inner folds, for the shrinkage of predictions towards their mean.
 _FOLDS = 2
 
@@ -114,8 +118,8 @@ def number_scores(
     )
 
 
-def number_estimators(columns: Mapping[str, str], model: str, method: str, ratio: float = 1.0) -> dict[str, Pipeline]:
-    """Candidate pipelines by name.
+def number_estimator(columns: Mapping[str, str], model: str, method: str, ratio: float = 1.0) -> Any:
+    """The pipeline of a model, or the regressor that combines several.
 
     Args:
         columns: The kind of each column.
@@ -123,6 +127,8 @@ def number_estimators(columns: Mapping[str, str], model: str, method: str, ratio
         method: Training method.
         ratio: Variance of released numbers over that of labels.
     """
+    if model == AUTO:
+        return AutoRegressor()
     trees, places = tree_transformer(columns)
     boosting = usual_boosting(ratio).set_params(categorical_features=places)
     pipelines: dict[str, Pipeline] = {
@@ -133,7 +139,12 @@ def number_estimators(columns: Mapping[str, str], model: str, method: str, ratio
         ),
         "convex": Pipeline([("columns", scaling_transformer(columns)), ("model", ConvexRegressor(passes=_PASSES))]),
     }
-    return {name: pipelines[name] for name in (_CHOSEN_AMONG if model == "auto" else (model,))}
+    return pipelines[model]
+
+
+def needs_shrinkage(model: str) -> bool:
+    """True for a model that does not shrink its own predictions towards the mean label where noise explains them."""
+    return model in _UNBIASED
 
 
 def check_number_model(model: str, method: str | None, release: Release) -> str:
@@ -144,10 +155,7 @@ def check_number_model(model: str, method: str | None, release: Release) -> str:
     """
     known = NUMBER_METHODS[_checks.among(model, "a model of numeric labels", NUMBER_METHODS)]
     method = _checks.among(method or known[0], f"a method of {model}", known)
-    if not is_decodable(release):
-        raise InputError(
-            "expected released labels that identify the mean label, found candidates or clusters; use the model softmax"
-        )
+    require_decodable(release)
     if model in _UNBIASED and not is_unbiased(release):
         raise InputError(
             f"expected unbiased released numbers for {model}, found bins, candidates or clusters; use ridge or boosting"
@@ -155,23 +163,36 @@ def check_number_model(model: str, method: str | None, release: Release) -> str:
     return method
 
 
-def number_setting(fitted: Pipeline, names: Sequence[str]) -> str:
-    """Description of what was chosen, among models of some names."""
+def number_setting(fitted: Any, mixture: NumberMixture | None = None) -> str:
+    """Description of what was chosen on released labels.
+
+    Args:
+        fitted: A pipeline.
+        mixture: Its shrinkage towards the mean label, if that is not its own.
+    """
     last, chosen = fitted.steps[-1][1], "chosen on released labels"
+    share = float(mixture.weights[0]) if mixture is not None else last.share_
+    shrinkage = f"{max(0.0, 1.0 - share):.0%}"
+    amount = f"{'no' if shrinkage == '0%' else shrinkage} shrinkage towards the mean"
     if isinstance(last, NeighborsRegressor):
-        return f"{last.k_:,} neighbours, {chosen}"
+        return f"{last.k_:,} neighbours, {amount}, both {chosen}"
     if isinstance(last, ConvexRegressor):
-        return f"coefficients within {last.region_.radius:.3g} of zero, chosen among {BALLS} on released labels"
-    shrinkage = f"{1.0 - last.share_:.0%}"
-    amount = "no shrinkage" if shrinkage == "0%" else f"{shrinkage} shrinkage"
-    among = f"the model among {len(names)} ({', '.join(names)}) and " if len(names) > 1 else ""
-    return f"{amount} towards the mean; {among}the shrinkage {chosen}"
+        return f"coefficients within {last.region_.radius:.3g} of zero among {BALLS}, {amount}, both {chosen}"
+    return f"{amount}, {chosen}"
 
 
-def is_behind_first(release: Release, predicted: Float[np.ndarray, "m n"], place: int, held: np.ndarray) -> bool:
-    """True if a model has no larger mean gain than the first one on held-out rows."""
-    over = gains_of(release[held], predicted[place, held]) - gains_of(release[held], predicted[0, held])
-    return float(over.mean()) <= 0.0
+def number_mixture_from(body: Any, release_range: tuple[float, float]) -> NumberMixture | None:
+    """A mixture from plain data; None if there is none.
+
+    Raises:
+        ValueError: It is not of one model, or not of finite numbers.
+    """
+    if body is None:
+        return None
+    found = NumberMixture(np.asarray(body["weights"], dtype=np.float64), float(body["centre"]), *release_range)
+    if found.weights.shape != (1,) or not np.isfinite([*found.weights, found.centre]).all():
+        raise ValueError("a mixture of other models")
+    return found
 
 
 def _regressor(estimator: Any, method: str) -> ReleasedLabelRegressor:

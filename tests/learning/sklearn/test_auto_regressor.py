@@ -1,0 +1,430 @@
+"""The default regressor and its parts: boosting, clusters, and the mixture of models and the mean."""
+
+import functools
+import itertools
+import pickle
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from scipy.optimize import minimize
+from scipy.sparse import csr_matrix
+from scipy.stats import multivariate_normal
+from sklearn.base import clone
+
+from labeldp import (
+    Classes,
+    Curator,
+    Interval,
+    OneBitResponse,
+    PriorResponse,
+    RandomizedResponse,
+    counted_response,
+)
+from labeldp.errors import InputError, RowsError
+from labeldp.learning.cells import ClusterTree, cluster_tree
+from labeldp.learning.losses import decoded_numbers, noise_variances
+from labeldp.learning.metrics import gains_of
+from labeldp.learning.sklearn import AutoRegressor, BoostingRegressor, TreeRegressor, _members
+from labeldp.learning.sklearn import _auto_regressor as auto
+from labeldp.learning.sklearn._number_mixture import HeldOutNumbers, NumberMixture
+from labeldp.learning.sklearn._regressor import shrinkage
+from labeldp.learning.sklearn._tree_regressor import _BETWEEN, _leaf_means
+
+SPACE = Interval(0.0, 100.0, 1.0)
+#: Thousands of rounds of boosting, each checked at every call, would take minutes.
+pytestmark = pytest.mark.usefixtures("as_users_call")
+
+
+def table(rows=400, seed=0):
+    """Features that say much of a number, one with gaps and one of text, and the number of each row."""
+    random = np.random.default_rng(seed)
+    group = random.integers(0, 3, rows)
+    labels = np.clip(25.0 * group + 20.0 + random.normal(0, 4.0, rows), 0.0, 100.0)
+    age = 30.0 + 15.0 * group + random.normal(0, 3.0, rows)
+    age[::20] = np.nan
+    city = np.array(["Oslo", "Rome", "Bonn"], dtype=object)[group]
+    city[::7] = None
+    return pd.DataFrame({"age": age, "city": city}), labels
+
+
+def released(labels, epsilon=4.0, space=SPACE):
+    """A release of numbers."""
+    return Curator(labels, space).randomize(epsilon=epsilon)
+
+
+def explained(model, features, labels):
+    """Share of the variance of labels that predictions explain."""
+    return 1.0 - np.mean((model.predict(features) - labels) ** 2) / np.var(labels)
+
+
+@functools.cache
+def fitted_once():
+    """A regressor, its rows, their true labels and their release."""
+    features, labels = table()
+    release = released(labels)
+    return AutoRegressor().fit(features, release), features, labels, release
+
+
+@pytest.fixture
+def fitted(as_users_call):  # noqa: ARG001
+    """What is fitted once."""
+    return fitted_once()
+
+
+def test_all_families_are_fitted_and_the_mean_predicts_new_rows(fitted):
+    """Every member is fitted, weights are positive, and most of the variance of new rows is explained."""
+    model = fitted[0]
+    assert list(model.members_) == list(model.weights_) == ["linear", "boosting", "clusters"]
+    assert not model.left_out_
+    assert min(model.weights_.values()) >= 0.0
+    assert 0.5 < sum(model.weights_.values()) < 1.5
+    assert (model.range_, round(model.mean_, -1)) == ((0.0, 100.0), 50.0)
+    features, labels = table(seed=1)
+    assert explained(model, features, labels) > 0.8
+    predicted = model.predict(features)
+    assert 0.0 <= predicted.min() <= predicted.max() <= 100.0
+
+
+def test_the_same_release_gives_the_same_regressor(fitted):
+    """Without a time limit nothing is left to chance."""
+    model, features, _, release = fitted
+    again = AutoRegressor().fit(features, release)
+    np.testing.assert_array_equal(model.predict(features), again.predict(features))
+    np.testing.assert_array_equal(model.held_out_, again.held_out_)
+
+
+def test_other_tables_and_arrays_are_taken(fitted):
+    """An Arrow table gives what the frame of its values gives; arrays with gaps and sparse rows are taken."""
+    model, features, labels, release = fitted
+    arrow = pa.Table.from_pandas(features)
+    np.testing.assert_allclose(model.predict(arrow), model.predict(features))
+    numbers = features[["age"]].to_numpy()
+    for form in (numbers, csr_matrix(np.nan_to_num(numbers, nan=-1.0))):
+        assert explained(AutoRegressor().fit(form, release), form, labels) > 0.6
+
+
+def test_parameters_are_scikit_learns():
+    """Parameters are read, set and cloned as in scikit-learn, and a clone is not fitted."""
+    model = AutoRegressor(minutes=2.0, folds=3)
+    copy = clone(model).set_params(every_row=True)
+    assert copy.get_params() == {"minutes": 2.0, "folds": 3, "every_row": True}
+    assert repr(model) == "AutoRegressor(folds=3, minutes=2.0)"
+
+
+def test_a_pickle_keeps_the_model_without_predictions_of_released_rows(fitted):
+    """Predictions survive a pickle; what was predicted for held-out rows does not travel."""
+    model, features, *_ = fitted
+    copy = pickle.loads(pickle.dumps(model))  # noqa: S301 (its own)
+    np.testing.assert_array_equal(copy.predict(features), model.predict(features))
+    assert hasattr(model, "held_out_")
+    assert not hasattr(copy, "held_out_")
+
+
+def test_noise_gives_the_mean():
+    """Where features say nothing, the mean is predicted in most cases, and held-out predictions score nothing.
+
+    A draw passes the factor of shrinkage with a probability of about a tenth; more than eight of 16 do with one below
+    1e-4. The mean gain over the mean label is below twice its standard error, but for one case in forty.
+    """
+    random, constant, gains = np.random.default_rng(0), 0, []
+    for _ in range(16):
+        features = random.normal(size=(150, 3))
+        release = released(random.uniform(20.0, 80.0, 150), 1.0)
+        model = AutoRegressor(folds=3).fit(features, release)
+        constant += np.ptp(model.predict(features)) == 0.0
+        folds, numbers = model.held_out_folds_, release.numbers()
+        means = np.array([numbers[folds != fold].mean() for fold in range(3)])[folds]
+        gains.append((gains_of(release, model.held_out_) - gains_of(release, np.clip(means, 0.0, 100.0))).mean())
+    assert constant >= 8
+    assert np.mean(gains) < 2.0 * np.std(gains) / 4.0
+
+
+def test_units_are_on_one_side_of_every_fold(monkeypatch):
+    """No member predicts a held-out row after it was fitted on another row of its unit."""
+    seen = []
+
+    class Spy(BoostingRegressor):
+        def fit(self, X, y):  # noqa: N803 (scikit-learn's name)
+            self.units = set(np.asarray(X)[:, 0])
+            return super().fit(X, y)
+
+        def predict(self, X):  # noqa: N803
+            seen.append((self.units, set(np.asarray(X)[:, 0])))
+            return super().predict(X)
+
+    monkeypatch.setattr(auto, "BoostingRegressor", lambda **_: Spy(rounds=3))
+    members = auto.number_members_of({"unit": "number"})
+    monkeypatch.setattr(auto, "number_members_of", lambda _: {"boosting": members["boosting"]})
+    units = np.repeat(np.arange(60), 3)
+    features = pd.DataFrame({"unit": units.astype(float)})
+    release = released(units.astype(float))
+    AutoRegressor().fit(features, release, groups=units)
+    folds = [(fit, held) for fit, held in seen if len(fit) < 60]
+    assert len(folds) == 5
+    assert all(not fit & held for fit, held in folds)
+    AutoRegressor().fit(features, release)
+    assert any(fit & held for fit, held in seen)
+
+
+@pytest.mark.parametrize("how", ["raises", "not finite"])
+def test_a_member_that_fails_is_left_out_and_named(monkeypatch, how):
+    """Others go on without a member that raises or returns NaN, and the reason is kept."""
+
+    class Broken(BoostingRegressor):
+        def fit(self, X, y):  # noqa: N803 (scikit-learn's name)
+            if how == "raises":
+                raise ValueError("out of order")
+            return super().fit(X, y)
+
+        def predict(self, X):  # noqa: N803
+            return np.full(len(X), np.nan)
+
+    monkeypatch.setattr(auto, "BoostingRegressor", Broken)
+    features, labels = table(300)
+    model = AutoRegressor().fit(features, released(labels))
+    assert list(model.members_) == ["linear", "clusters"]
+    assert ("out of order" if how == "raises" else "not finite") in model.left_out_["boosting"]
+    assert explained(model, features, labels) > 0.6
+
+
+def test_without_time_the_mean_is_predicted():
+    """With no time at all every member is left out, and says why."""
+    features, labels = table(300)
+    release = released(labels)
+    model = AutoRegressor(minutes=0).fit(features, release)
+    assert set(model.left_out_) == {"linear", "boosting", "clusters"}
+    assert all("no time left" in why for why in model.left_out_.values())
+    np.testing.assert_allclose(model.predict(features), release.numbers().mean())
+    assert model.held_out_.shape == (300,)
+
+
+def test_many_rows_are_judged_on_one_fold(monkeypatch):
+    """From a number of rows on, one fold alone is held out, unless every row is asked for."""
+    monkeypatch.setattr(_members, "_MANY_ROWS", 200)
+    features, labels = table(300)
+    release = released(labels)
+    model = AutoRegressor().fit(features, release)
+    assert len(model.held_out_rows_) == len(model.held_out_) == 60
+    assert np.corrcoef(model.held_out_, labels[model.held_out_rows_])[0, 1] > 0.7
+    assert explained(model, features, labels) > 0.7
+    assert len(AutoRegressor(every_row=True).fit(features, release).held_out_) == 300
+
+
+def test_rows_without_labels_find_clusters():
+    """Further rows take part in encoders alone: trees of clusters have them, and the rows that are fitted do not."""
+    features, labels = table(300)
+    model = AutoRegressor().fit(features, released(labels), unlabelled=table(300, seed=2)[0])
+    assert len(model.members_["clusters"][0][-1].trees_[0].leaves) == 600
+    assert len(model.held_out_) == 300
+
+
+def test_bins_are_learned_from():
+    """Of bins, whose released numbers are biased, predictions are near the label still."""
+    features, labels = table(600)
+    release = counted_response(Curator(labels, SPACE, budget=12.0), epsilon=6.0)
+    assert explained(AutoRegressor(folds=2).fit(features, release), features, labels) > 0.6
+
+
+def test_labels_without_numbers_and_other_rows_are_refused(fitted):
+    """Classes and candidates do not identify the mean label; there must be as many labels as rows, and enough."""
+    _, features, _, release = fitted
+    classes = Curator(["a", "b"] * 200, Classes(["a", "b"])).randomize(epsilon=1.0)
+    with pytest.raises(InputError, match="numeric labels"):
+        AutoRegressor().fit(features, classes)
+    even = np.full((400, 5), 0.2)
+    few = Interval(0.0, 4.0, 1.0)
+    candidates = Curator([1.0, 3.0] * 200, few).randomize(PriorResponse(few, 1.0, even))
+    with pytest.raises(InputError, match="identify the mean label, found candidates"):
+        AutoRegressor().fit(features, candidates)
+    with pytest.raises(RowsError, match="expected a released label for each of 399 rows"):
+        AutoRegressor().fit(features[:-1], release)
+    with pytest.raises(InputError, match="at least 5 units"):
+        AutoRegressor().fit(features[:4], release[:4])
+
+
+def problem(rows=300, epsilon=3.0):
+    """Held-out predictions of a good model, a poor one and one that errs on purpose, and where they were held out."""
+    random = np.random.default_rng(3)
+    labels = random.uniform(10.0, 90.0, rows)
+    predictions = np.stack([labels + random.normal(0, 5.0, rows), labels + random.normal(0, 30.0, rows)])
+    predictions = np.concatenate([predictions, 100.0 - labels[None] + random.normal(0, 8.0, (1, rows))])
+    fold = np.arange(rows) % 2
+    parts = [(np.flatnonzero(fold != one), np.flatnonzero(fold == one)) for one in range(2)]
+    return released(labels, epsilon), predictions, parts
+
+
+def test_weights_are_those_of_a_solver():
+    """Weights minimise the stated sum of squares and prior, as constrained optimisation finds, times the factor."""
+    release, predictions, parts = problem()
+    held = HeldOutNumbers.of(release, predictions, np.arange(300), parts)
+    offsets = np.clip(predictions, 0.0, 100.0) - held.centres
+    targets = release.numbers() - held.centres
+    np.testing.assert_allclose(held.precisions, 1.0)
+    np.testing.assert_allclose(held.centres[0::2], release.numbers()[1::2].mean())
+
+    def least(function):
+        return minimize(function, np.full(3, 0.3), bounds=[(0, None)] * 3, method="L-BFGS-B", tol=1e-15).x
+
+    free = least(lambda a: ((targets - a @ offsets) ** 2).mean())
+    variance = ((targets - free @ offsets) ** 2).mean()
+
+    def loss(a):
+        return ((targets - a @ offsets) ** 2).sum() / (2 * variance) + ((a - 1 / 3) ** 2).sum() / (2 * 0.1)
+
+    raw = least(loss)
+    combined = raw @ offsets
+    slope = combined @ targets / (combined @ combined)
+    error = ((combined * (targets - slope * combined)) ** 2).sum() / (combined @ combined) ** 2
+    factor = min(1.0, slope - 2.0 * error / slope)
+    weights = held.best().weights
+    np.testing.assert_allclose(weights, factor * raw, atol=1e-3)
+    assert weights[0] > 0.5
+    assert weights[2] == 0.0
+
+
+def test_few_rows_leave_weights_nearly_equal():
+    """At a small epsilon 30 rows say little of the models, and what they say is not followed."""
+    release, predictions, _ = problem(30, 0.5)
+    parts = [(np.arange(15), np.arange(15, 30)), (np.arange(15, 30), np.arange(15))]
+    found = HeldOutNumbers.of(release, predictions[:2], np.arange(30), parts).best().weights
+    assert abs(found[0] - found[1]) < 0.2
+
+
+def test_rows_of_one_unit_count_as_one():
+    """Rows that stand twice, in units of two, are shrunk as if they stood once; as rows of their own, less."""
+    random = np.random.default_rng(0)
+    offsets = random.normal(size=60)
+    numbers, weights = 0.5 * offsets + random.normal(0, 1.0, 60), np.ones(60)
+    once = shrinkage(offsets, numbers, weights)
+    twice = [np.repeat(each, 2) for each in (offsets, numbers, weights)]
+    assert 0.0 < once < 1.0
+    assert shrinkage(*twice, np.repeat(np.arange(60), 2)) == pytest.approx(once)
+    assert shrinkage(*twice) > once + 0.01
+
+
+def test_units_are_handed_on(monkeypatch):
+    """The regressor shrinks by units: groups of its rows reach the factor of shrinkage."""
+    seen, real = [], HeldOutNumbers.of
+    monkeypatch.setattr(HeldOutNumbers, "of", lambda *given: seen.append(real(*given)) or seen[-1])
+    features, labels = table(120)
+    AutoRegressor(minutes=0).fit(features, released(labels), groups=np.arange(120) // 2 + 7)
+    np.testing.assert_array_equal(seen[0].units, np.arange(120) // 2)
+
+
+def test_the_mixture_of_a_row_does_not_depend_on_its_label():
+    """Weights for a fold are fitted on other folds: other labels in a fold leave its predictions as they are."""
+    release, predictions, parts = problem()
+    order = np.arange(300)
+    order[parts[0][1]] = order[parts[0][1]][::-1]  # the labels of one fold trade places
+    first, second = (
+        HeldOutNumbers.of(each, predictions, np.arange(300), parts).cross_fitted(parts)
+        for each in (release, release[order])
+    )
+    np.testing.assert_allclose(first[parts[0][1]], second[parts[0][1]], rtol=1e-12)
+    assert (np.abs(first[parts[1][1]] - second[parts[1][1]]) > 1e-9).any()
+
+
+def test_a_mixture_is_within_the_range():
+    """Predictions beyond the declared range count as its ends, and so does their mixture."""
+    mixture = NumberMixture(np.array([1.0, 0.5]), 40.0, 0.0, 100.0)
+    np.testing.assert_allclose(mixture(np.array([[1e6, 40.0, 50.0, -5.0], [40.0, 60.0, 40.0, -5.0]])), [100, 50, 50, 0])
+    np.testing.assert_array_equal(NumberMixture(np.empty(0), 40.0, 0.0, 100.0)(np.empty((0, 3))), np.full(3, 40.0))
+
+
+def test_boosting_predicts_the_mean_where_features_say_nothing():
+    """On constant features there is no tree, and every row has the mean."""
+    release = released(np.linspace(0.0, 100.0, 200))
+    model = BoostingRegressor().fit(np.zeros((200, 2)), release)
+    assert (model.rounds_, model.model_) == (0, "")
+    np.testing.assert_allclose(model.predict(np.ones((3, 2))), release.numbers().mean())
+
+
+def test_trees_are_as_fine_as_the_noise_allows():
+    """A leaf holds a least number of effective rows: with more of them wanted than there are, no tree splits."""
+    features, labels = table(400)
+    rows, release = np.nan_to_num(features[["age"]].to_numpy()), released(labels, 2.0)
+    fine, coarse = (BoostingRegressor(information=each).fit(rows, release) for each in (1.0, 1e6))
+    assert coarse.rounds_ == 0
+    assert fine.rounds_ > 0
+    noisy = released(labels, 1.0)
+    ratio = noisy.numbers().var() / max(noisy.numbers().var() - noise_variances(noisy).mean(), 100.0)
+    model = BoostingRegressor(rounds=1).fit(rows, noisy)
+    model.rounds_ = 1
+    counts = [
+        int(count)
+        for line in model._grow((rows, noisy.numbers(), np.ones(400)), 15, 1).model_to_string().splitlines()
+        if line.startswith("leaf_count=")
+        for count in line.removeprefix("leaf_count=").split()
+    ]
+    assert min(counts) >= min(0.99 * ratio, 400)
+
+
+def test_rows_with_less_noise_count_more_in_boosting():
+    """Boosting starts from the mean weighted by precision: rows of units of ten have more noise, and weigh less."""
+    units = np.concatenate([np.arange(300), 300 + np.arange(300) // 10])
+    release = Curator([20.0] * 300 + [80.0] * 300, SPACE, units=units).randomize(epsilon=6.0)
+    assert BoostingRegressor().fit(np.zeros((600, 1)), release).centre_ < 0.8 * release.numbers().mean()
+
+
+TREE = ClusterTree(np.repeat(np.arange(4), 3), np.array([[0, 1], [4, 2], [5, 3]]), np.asarray)
+
+
+def test_all_prunings_are_weighed_by_their_likelihood():
+    """The recursion gives what a sum over every pruning of multivariate normal densities gives."""
+    random = np.random.default_rng(1)
+    numbers, variances, spread = random.normal(5.0, 2.0, 12), random.uniform(0.5, 2.0, 12), 3.0
+    mean = np.average(numbers, weights=1.0 / variances)
+    rows = {0: {0}, 1: {1}, 2: {2}, 3: {3}, 4: {0, 1}, 5: {0, 1, 2}, 6: {0, 1, 2, 3}}
+
+    def prunings(node):
+        alone = [([node], 1.0 if node < 4 else 0.5)]
+        if node < 4:
+            return alone
+        one, other = TREE.merges[node - 4]
+        parts = itertools.product(prunings(int(one)), prunings(int(other)))
+        return alone + [(a + b, 0.5 * p * q) for (a, p), (b, q) in parts]
+
+    total, sums = 0.0, np.zeros(4)
+    for nodes, chance in prunings(6):
+        weight, expected = chance, np.zeros(4)
+        for node in nodes:
+            members = np.flatnonzero(np.isin(TREE.leaves, list(rows[node])))
+            centred, noise = numbers[members] - mean, np.diag(variances[members])
+            covariances = [noise + share * spread for share in _BETWEEN]
+            densities = [multivariate_normal(cov=matrix).pdf(centred) for matrix in covariances]
+            means = [
+                share * spread * np.linalg.solve(matrix, centred).sum()
+                for share, matrix in zip(_BETWEEN, covariances, strict=True)
+            ]
+            weight *= np.mean(densities)
+            expected[list(rows[node])] = np.dot(densities, means) / np.sum(densities)
+        total += weight
+        sums += weight * expected
+    found, evidence = _leaf_means(TREE, TREE.leaves, numbers, variances, spread)
+    np.testing.assert_allclose(found, mean + sums / total, rtol=1e-9)
+    assert evidence == pytest.approx(np.log(total), rel=1e-9)
+
+
+def test_clusters_follow_the_noise():
+    """Means of clusters are near those of labels at a large epsilon, and at a tiny one all near the overall mean."""
+    features, labels = np.linspace(0.0, 1.0, 600)[:, None], np.where(np.arange(600) < 300, 20.0, 80.0)
+    tree = cluster_tree(features, leaves=20)
+    model = TreeRegressor([tree, tree], power=1.0).fit(np.stack([tree.leaves] * 2, axis=1), released(labels, 6.0))
+    assert explained(model, np.stack([tree.leaves] * 2, axis=1), labels) > 0.9
+    np.testing.assert_allclose(model.weights_, 0.5)
+    release = released(labels, 0.1)
+    faint = TreeRegressor([tree]).fit(tree.leaves, release)
+    spread = np.ptp(decoded_numbers(release))
+    assert np.ptp(faint.predict(tree.leaves)) < 0.1 * spread
+    with pytest.raises(InputError, match="expected the leaf of each row in each of 1 trees"):
+        faint.predict(features)
+
+
+@pytest.mark.parametrize("randomizer", [OneBitResponse(SPACE, 4.0), RandomizedResponse(SPACE, 6.0)])
+def test_other_channels_are_learned_from(randomizer):
+    """Every channel whose numbers have the label as mean will do."""
+    features, labels = table(600)
+    release = Curator(labels, SPACE).randomize(randomizer)
+    assert explained(AutoRegressor(folds=2).fit(features, release), features, labels) > 0.4
