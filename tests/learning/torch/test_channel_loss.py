@@ -172,6 +172,20 @@ def test_predictions_of_numeric_labels(name, released):
             )
 
 
+def test_posterior_targets_of_predictions_move_them_as_the_likelihood_does(released):
+    """Also where most cells of the range have no probability that single precision holds."""
+    channel = laplace_channel(6, 1.0)
+    release = released(channel, channel.table().outcomes)
+    found = []
+    for method in ("likelihood", "posterior"):
+        predictions = torch.linspace(-2.0, 7.0, len(release)).requires_grad_()
+        ChannelLoss(release, method, deviation=0.3, reduction="sum")(predictions, targets(release)).backward()
+        found.append(predictions.grad)
+    assert found[0].isfinite().all()
+    assert found[0].abs().max() > 0.01
+    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
+
+
 def test_a_squared_loss_expects_the_true_one(released):
     """Over the outcomes of a label its mean is the squared error plus the variance of the noise."""
     channel = laplace_channel(6, 1.0)
