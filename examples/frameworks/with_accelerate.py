@@ -1,4 +1,4 @@
-"""Accelerate prepares the network, the optimizer and a plain loader; the loss needs no preparation."""
+"""Accelerate prepares network, optimizer and loader; with several processes, let each Release.load what was saved."""
 
 import torch
 from accelerate import Accelerator

@@ -1,4 +1,4 @@
-"""Lightning: the loss is a part of the module, and leaves its checkpoints as they are."""
+"""Lightning: the loss is a part of the module; with several processes, let each Release.load what was saved."""
 
 import lightning
 import torch

@@ -1,4 +1,4 @@
-"""The Trainer of Hugging Face: targets are the labels of a data set, and compute_loss calls the loss."""
+"""The Trainer of Hugging Face, with targets as labels; with several processes, let each Release.load what was saved."""
 
 import torch
 from sklearn.datasets import load_digits

@@ -133,6 +133,23 @@ def test_a_loss_is_minus_the_log_probability_of_what_was_released(name, method, 
         torch.testing.assert_close(found[0] - found[1], expected[0] - expected[1], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("method", ["likelihood", "posterior"])
+@pytest.mark.parametrize("size", [1.0, 1e4])
+def test_the_largest_epsilon_leaves_losses_and_gradients_finite(make_release, method, size):
+    """Bits can have a likelihood that single precision does not hold; the gradient is that of the released class."""
+    channel = BitChannel(K, (1 << 64) - 1, 1)
+    release = make_release(np.array([[2], [4], [8]], dtype=np.uint8), channel, SPACE)  # sets of one class: 1, 2 and 3
+    start = size * np.random.default_rng(5).normal(size=(3, K))
+    logits = torch.tensor(start, dtype=torch.float32, requires_grad=True)
+    loss = ChannelLoss(release, method, reduction="sum")(logits, targets(release))
+    loss.backward()
+    assert loss.isfinite()
+    assert logits.grad.isfinite().all()
+    if size == 1.0:
+        expected = torch.softmax(logits.detach(), dim=1) - torch.eye(K)[1:]
+        torch.testing.assert_close(logits.grad, expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", [name for name, make in CASES.items() if numeric(make())])
 def test_predictions_of_numeric_labels(name, released):
     """A prediction has the likelihood of ``Latent``, or the squared difference from the released number."""
@@ -153,6 +170,20 @@ def test_predictions_of_numeric_labels(name, released):
             np.testing.assert_allclose(
                 squares.detach().numpy(), (predictions.detach().numpy() - release.numbers()) ** 2, rtol=1e-5
             )
+
+
+def test_posterior_targets_of_predictions_move_them_as_the_likelihood_does(released):
+    """Also where most cells of the range have no probability that single precision holds."""
+    channel = laplace_channel(6, 1.0)
+    release = released(channel, channel.table().outcomes)
+    found = []
+    for method in ("likelihood", "posterior"):
+        predictions = torch.linspace(-2.0, 7.0, len(release)).requires_grad_()
+        ChannelLoss(release, method, deviation=0.3, reduction="sum")(predictions, targets(release)).backward()
+        found.append(predictions.grad)
+    assert found[0].isfinite().all()
+    assert found[0].abs().max() > 0.01
+    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
 
 
 def test_a_squared_loss_expects_the_true_one(released):

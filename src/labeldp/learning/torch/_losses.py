@@ -202,7 +202,10 @@ class ChannelLoss(nn.Module):
         self, outputs: Tensor, values: Tensor, method: NetworkMethod, prior: Tensor | None
     ) -> Float[Tensor, "b"]:
         """The cross entropy on targets: given ones, or the posterior under the outputs or a prior."""
-        log_probs = torch.log_softmax(outputs, dim=1) if self.edges is None else self._probabilities(outputs).log()
+        if self.edges is None:
+            log_probs = torch.log_softmax(outputs, dim=1)
+        else:
+            log_probs = self._probabilities(outputs).clamp_min(torch.finfo(outputs.dtype).tiny).log()
         if prior is not None:
             values = posterior(prior.to(values), values)
         elif method == "posterior":

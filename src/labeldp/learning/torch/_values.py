@@ -21,6 +21,8 @@ LIKELIHOODS = ("likelihood", "posterior")
 
 #: Most entries of a table of all released classes, and most classes of sets with a table.
 _MOST_ENTRIES, _MOST_SET = 1 << 22, 12
+#: Larger likelihoods, beside others of 1, are those of labels as good as public; single precision ends at 3e38.
+_LARGEST = 1e30
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,8 @@ class RowValues:
         else:
             method: Method = "unbiased" if self.method == "unbiased" else "plain"
             values = row_loss(release, method, self.correction).dense(release.space.size)
-        return np.asarray(values, dtype=np.float32)
+        most = _LARGEST if self.method in LIKELIHOODS else np.inf
+        return np.asarray(np.minimum(values, most), dtype=np.float32)
 
     def table(self, release: Release) -> Float32[np.ndarray, "m c"] | None:
         """The values of each possible released label, by the first word of its target.
