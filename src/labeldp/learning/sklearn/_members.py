@@ -111,7 +111,7 @@ class MemberFits(ABC):
 
     def _fit_members(
         self, features: Any, release: Release, groups: Any, unlabelled: Any, report: Progress | None
-    ) -> tuple[Float[np.ndarray, "m h ..."], Parts]:
+    ) -> tuple[list[np.ndarray], Parts]:
         """Fit all members, and predict held-out rows by copies that were fitted on others.
 
         Returns:
@@ -144,7 +144,7 @@ class MemberFits(ABC):
         self.held_out_rows_, self.held_out_folds_ = held, np.empty(len(held), dtype=np.int64)
         for number, (_, fold) in enumerate(folded):
             self.held_out_folds_[fold] = number
-        return np.array(predicted), folded
+        return predicted, folded
 
     def _parts(self, rows: int, groups: Any) -> tuple[Parts, Int[np.ndarray, "h"], Parts]:
         """Folds of the rows, the rows that are held out from members, and folds of these rows."""
