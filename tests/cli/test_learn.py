@@ -451,7 +451,7 @@ def test_a_time_limit_is_kept_and_what_it_left_out_is_named(folder, run, tmp_pat
     for family in ("linear", "boosting", "clusters"):
         assert f"without {family}: there was no time left" in words
     refused = run("learn", folder / "train-shared", "--model", "softmax", "--minutes", "1", "--output", tmp_path / "n")
-    assert "expected a time limit (minutes) with the model auto of classes alone, found one with softmax" in " ".join(
+    assert "expected a time limit (minutes) with the model auto alone, found one with softmax" in " ".join(
         refused.err.split()
     )
     assert not (tmp_path / "n").exists()

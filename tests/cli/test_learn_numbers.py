@@ -179,3 +179,12 @@ def test_an_error_that_noise_hides_is_not_zero():
     hidden = _number(Estimate(-3.0, 5.0, 0.0, 16.0), 100, root=True)
     assert hidden == ("too few rows to tell; about 610 would do", "0 to 4")
     assert _number(Estimate(9.0, 1.0, 4.0, 16.0), 100, root=True) == ("3", "2 to 4")
+
+
+def test_a_time_limit_holds_for_numbers(folder, run, tmp_path):
+    """Without any time the mean label is learned, and every family that was not begun is named."""
+    done = run("learn", folder / "train-shared", "--minutes", "0", "--output", tmp_path / "m.skops")
+    assert done.code == 0, done.err
+    words = " ".join(done.out.split())
+    assert "the mean label; without linear: there was no time left" in words
+    assert "do not show that the model is better than always predicting the mean" in words

@@ -28,7 +28,6 @@ from ._neighbors import NeighborsClassifier as NeighborsClassifier
 from ._neighbors import NeighborsRegressor as NeighborsRegressor
 from ._regressor import NumberRegressor as NumberRegressor
 from ._regressor import ReleasedLabelRegressor as ReleasedLabelRegressor
-from ._regressor import clearly_best as clearly_best
 from ._regressor import noise_ratio as noise_ratio
 from ._regressor import usual_boosting as usual_boosting
 from ._regressor import usual_ridge as usual_ridge

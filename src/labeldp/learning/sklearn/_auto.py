@@ -93,9 +93,9 @@ class AutoClassifier(MemberFits, ProbabilityClassifier):
             report: Called with the name of the work, the number of fits done, and the number of all fits.
         """
         release = require_release(y)
-        every, folded = self._fit_members(X, release, groups, unlabelled, report)
+        predicted, folded = self._fit_members(X, release, groups, unlabelled, report)
         codes, labels = self._set_classes(release.space), release[self.held_out_rows_]
-        every = every.reshape(len(every), len(labels), release.space.size)
+        every = np.reshape(predicted, (len(predicted), len(labels), release.space.size))
         mixture = Mixture.fit(labels, every)
         self.mixture_ = replace(mixture, shares=mixture.shares[codes])
         self.weights_ = dict(zip(self.members_, mixture.weights.tolist(), strict=True))

@@ -100,7 +100,7 @@ class AutoRegressor(MemberFits, NumberRegressor):
         predicted, folded = self._fit_members(X, release, groups, unlabelled, report)
         parts = self._parts(len(release), groups)[0]
         rows = self.held_out_rows_
-        found = HeldOutNumbers.of(release, predicted.reshape(len(predicted), len(rows)), rows, parts, groups)
+        found = HeldOutNumbers.of(release, np.reshape(predicted, (len(predicted), len(rows))), rows, parts, groups)
         self.mixture_ = found.best()
         self.weights_ = dict(zip(self.members_, self.mixture_.weights.tolist(), strict=True))
         self.mean_, self.range_ = self.mixture_.centre, (self.mixture_.low, self.mixture_.high)

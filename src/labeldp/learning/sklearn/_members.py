@@ -109,7 +109,7 @@ class MemberFits(ABC):
 
     def _fit_members(
         self, features: Any, release: Release, groups: Any, unlabelled: Any, report: Progress | None
-    ) -> tuple[Float[np.ndarray, "m h ..."], Parts]:
+    ) -> tuple[list[np.ndarray], Parts]:
         """Fit all members, and predict held-out rows by copies that were fitted on others.
 
         Returns:
@@ -143,7 +143,7 @@ class MemberFits(ABC):
             why = "; ".join(f"{name}: {problem}" for name, problem in self.left_out_.items())
             raise InputError(f"expected features that a model can be fitted on, found none that did ({why})")
         self.held_out_rows_, self.held_out_folds_ = held, groups_of[held]
-        return np.array(predicted) if predicted else np.zeros((0, len(held))), folded
+        return predicted, folded
 
     def _parts(self, rows: int, groups: Any) -> tuple[Parts, Int[np.ndarray, "h"], Parts]:
         """Folds of the rows, the rows that are held out from members, and folds of these rows."""
