@@ -76,7 +76,7 @@ def test_a_line_of_the_page_is_true(code, said, instead):
             assert not instead
             return
         assert said == "refuses"
-        with pytest.raises((NotTrueLabelsError, ValueError), match=r"true labels|Unknown label type|mix of unknown"):
+        with pytest.raises((NotTrueLabelsError, ValueError), match=r"this tool needs true labels|Unknown label type|mix of unknown"):
             eval(code, names)  # noqa: S307
         (way_out,) = instead
         assert eval(way_out, names) is not None  # noqa: S307

@@ -47,8 +47,9 @@ class ReleasedLabel:
 
     def _refuse(self, *_: object) -> Any:
         raise NotTrueLabelsError(
-            "expected true labels here, found a release; use an estimator or a metric of labeldp.learning, which "
-            "account for the noise, or release.to_arrow() for the bare values"
+            "this tool needs true labels, found a release; use an estimator or a metric of labeldp.learning, which "
+            "account for the noise (docs/guide/tools.md says which instead of what), or release.to_arrow() for the bare "
+            "values"
         )
 
     __float__ = __int__ = __index__ = __bool__ = __str__ = _refuse
