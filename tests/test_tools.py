@@ -27,6 +27,7 @@ from labeldp.learning.sklearn import CalibratedClassifier, ReleasedLabelClassifi
 
 PAGE = Path(__file__).parents[1] / "docs/guide/tools.md"
 SPACE = Classes(["no", "yes"])
+_REFUSALS = r"this tool needs true labels|Unknown label type|mix of unknown"
 _CODE = re.compile(r"`([^`]*)`")
 pytestmark = pytest.mark.usefixtures("as_users_call")
 
@@ -76,7 +77,7 @@ def test_a_line_of_the_page_is_true(code, said, instead):
             assert not instead
             return
         assert said == "refuses"
-        with pytest.raises((NotTrueLabelsError, ValueError), match=r"this tool needs true labels|Unknown label type|mix of unknown"):
+        with pytest.raises((NotTrueLabelsError, ValueError), match=_REFUSALS):
             eval(code, names)  # noqa: S307
         (way_out,) = instead
         assert eval(way_out, names) is not None  # noqa: S307

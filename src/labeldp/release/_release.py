@@ -48,8 +48,7 @@ class ReleasedLabel:
     def _refuse(self, *_: object) -> Any:
         raise NotTrueLabelsError(
             "this tool needs true labels, found a release; use an estimator or a metric of labeldp.learning, which "
-            "account for the noise (docs/guide/tools.md says which instead of what), or release.to_arrow() for the bare "
-            "values"
+            "account for the noise (docs/guide/tools.md names them), or release.to_arrow() for the bare values"
         )
 
     __float__ = __int__ = __index__ = __bool__ = __str__ = _refuse
