@@ -30,7 +30,7 @@ LEAVES = (4, 15)
 #: Rounds without improvement on held-out released labels after which a fit stops.
 PATIENCE = 20
 #: Fits to fewer rows than this take one thread: two would wait for each other longer than they work.
-_FEW_ROWS = 20_000
+_FEW_ROWS = 100_000
 
 
 @documented_in("labeldp.learning.sklearn")
