@@ -163,6 +163,7 @@ METRICS = {
         of(metrics.auc(w.release, w.beliefs[:, 0], "a"), 0.5),
         of(metrics.auc(w.release, w.beliefs[:, 0], "a", groups=np.arange(ROWS) % 5), 0.5),
     ],
+    "balanced_accuracy": lambda w: [of(metrics.balanced_accuracy(w.release, w.predicted), w.share)],
     "calibration": calibration_of,
     "confusion_matrix": confusion_of,
     "log_likelihood": lambda w: [
@@ -184,6 +185,7 @@ METRICS = {
     "mean_absolute_error": lambda w: [
         of(metrics.mean_absolute_error(w.numbers, w.guesses), (w.classes**2 - 1) / (3 * w.classes), 0.0, INFINITE)
     ],
+    "mean_auc": lambda w: [of(metrics.mean_auc(w.release, w.beliefs), 0.5)],
     "mean_label": lambda w: [of(metrics.mean_label(w.numbers), (w.classes - 1) / 2, 0.0, w.classes - 1)],
     "mean_squared_error": lambda w: [
         of(metrics.mean_squared_error(w.numbers, w.guesses), 2 * w.variance, 0.0, INFINITE)

@@ -154,6 +154,22 @@ def test_unknown_and_missing_values_are_predicted(learned):
     assert np.allclose(found.sum(axis=1), 1)
 
 
+def test_scores_of_persons_that_no_column_tells_apart_come_with_a_warning(run, tmp_path):
+    """Features that tell persons apart score on pure noise where folds cannot keep a person on one side: it is said."""
+    random = np.random.default_rng(0)
+    person = np.repeat(np.arange(60), 5)
+    frame = pd.DataFrame({"person": person, "bmi": random.normal(size=60)[person].round(6)})
+    frame["ill"] = random.choice(["no", "yes"], 60)[person]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    given = {"unit": "person", "budget": 40.0}
+    for name, drop in (("without", ["person"]), ("with", [])):
+        release_table(tmp_path / "t.csv", "ill", Classes(["no", "yes"]), 20.0, tmp_path / name, drop=drop, **given)
+        learned = run("learn", tmp_path / name, "--output", tmp_path / f"{name}.skops")
+        warned = learned.out.startswith("These scores may be far too good: the guarantee is per person,")
+        assert warned == (name == "without")
+        assert ("Better than always" in learned.out) == (name == "without")
+
+
 @pytest.mark.parametrize("model", ["softmax", "boosting"])
 def test_a_unit_is_on_one_side_of_every_split(model, folder, run, tmp_path, monkeypatch):
     """Rows of one unit do not judge a model that was fitted on others of it, and its column is no feature.
@@ -446,6 +462,7 @@ def test_a_time_limit_is_kept_and_what_it_left_out_is_named(folder, run, tmp_pat
     """Without any time the class shares are learned, and every family that was not begun is named."""
     done = run("learn", folder / "train-shared", "--minutes", "0", "--output", tmp_path / "m")
     assert done.code == 0
+    assert done.out.startswith("No model was finished in time")
     words = " ".join(done.out.split())
     assert "Learned a combination of models" in words
     for family in ("linear", "boosting", "clusters"):

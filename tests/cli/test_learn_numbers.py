@@ -187,4 +187,4 @@ def test_a_time_limit_holds_for_numbers(folder, run, tmp_path):
     assert done.code == 0, done.err
     words = " ".join(done.out.split())
     assert "the mean label; without linear: there was no time left" in words
-    assert "do not show that the model is better than always predicting the mean" in words
+    assert words.startswith("No model was finished in time")

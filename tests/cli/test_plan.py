@@ -341,7 +341,9 @@ def test_the_assumptions_that_decide_come_first(run):
     assert not any("default" in line for line in lines)
     lines = run("plan", "--classes", 2, "--rows", 3000, "--epsilon", 1, "--target", 0.01).out.splitlines()
     assert lines[0].startswith("Assumed: there are no features, so that the error is that of naming the most common")
-    assert lines[1].startswith("Target 0.01: reached from epsilon ")
+    assert lines[1].startswith(
+        "Target 0.01, the chance of a wrong class beyond that of the best rule: reached from epsilon "
+    )
     assert "To replace a default: a TABLE or --dimension, for features." in lines[:4]
 
 

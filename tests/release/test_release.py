@@ -431,6 +431,19 @@ def test_a_changed_folder_is_not_loaded(plain, tmp_path):
         Release.load(folder)
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 3.0])
+def test_a_column_that_may_be_the_label_is_not_kept_with_all_others(epsilon, tmp_path):
+    """Under another name it is known by the released labels; other columns of the same classes are not taken for it."""
+    chance, space = np.random.default_rng(0), Classes(["no", "yes"])
+    codes, other = chance.integers(0, 2, (2, 20_000))
+    truth, housing = (np.array(space.points)[each] for each in (codes, other))
+    release = Curator(truth, space).randomize(epsilon=epsilon)
+    release.save(tmp_path / "shared", pa.table({"housing": housing}), keep="all")
+    with pytest.raises(InputError, match="no column that may be the true label, found 'churn'"):
+        release.save(tmp_path / "other", pa.table({"churn": truth, "housing": housing}), keep="all")
+    assert not (tmp_path / "other").exists()
+
+
 @pytest.mark.parametrize("keep", [["x"], "all", []], ids=str)
 def test_columns_are_not_kept_without_their_table(plain, tmp_path, keep):
     """Columns that were named without a table are refused, and nothing is written."""

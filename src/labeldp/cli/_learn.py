@@ -45,8 +45,8 @@ def learn(
         features: Columns to predict from, a,b,c; default: all useful ones. For torch:ratings: user,item.
         generator: After 'release --mechanism double': the generator's file, to correct for resampled features.
         minutes: With auto: begin no further fit after this time, and leave out what is not finished.
-        rows: Learn from at most so many rows, chosen by chance without a look at labels, in whole privacy units; for
-            tables that take too long.
+        rows: Learn from at most so many rows, chosen by chance without a look at labels, in whole privacy units if
+            their column was kept; for tables that take too long.
         images: The images of the rows.
         training: Settings of networks.
         json_: Print JSON; 'labeldp schema' describes it.

@@ -17,8 +17,8 @@ import pyarrow as pa
 from labeldp import _checks
 from labeldp._html import facts_html
 from labeldp._shapes import Float, Int32
-from labeldp.errors import InputError, NotTrueLabelsError, RowsError
-from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
+from labeldp.errors import InputError, LabelDPError, NotTrueLabelsError, RowsError
+from labeldp.privacy import Classes, Guarantee, Interval, LabelSpace, shown_above
 from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import Channel, ClassChannel, ResponseChannel, concatenated_channel, row_arrays
 from labeldp.release._row_identity import RowIdentity, check_same_rows, concatenated_identity, identity_of
@@ -35,6 +35,10 @@ from labeldp.release.folder import (
 )
 
 _ENTRIES_PER_PIECE = 1 << 30
+
+
+#: Most entries of unbiased vectors that are made to look for the label among columns.
+_MOST_ENTRIES = 1 << 22
 
 
 class ReleasedLabel:
@@ -332,9 +336,16 @@ class Release:
         return mark_of(self.channel, self.space, self.certificate)
 
     def of_targets(self, targets: Int32[np.ndarray, "m w"]) -> Release:
-        """The release of some rows from their targets, in any order and number, with the certificate of the whole."""
+        """The release of some rows from their targets, in any order and number, to compute with.
+
+        Raises:
+            InputError: They are targets of another release.
+        """
+        if (targets[:, 0] != self.mark).any():
+            raise InputError("expected targets of this release or of a part of it, found others")
         codes, channel = from_words(targets, self.codes, self.channel)
-        return dataclasses.replace(self, codes=codes, channel=channel, identity=None)
+        certificate = self.certificate and self.certificate.of_rows(len(codes), self.certificate.parent or self.hash)
+        return dataclasses.replace(self, codes=codes, channel=channel, certificate=certificate, identity=None)
 
     def likelihood(self) -> Float[np.ndarray, "n k"]:
         """P(released | true = j) for each row and class, up to a factor for each row."""
@@ -450,7 +461,8 @@ class Release:
 
         Raises:
             InputError: No column was declared public, columns were passed without a table, the table has another number
-                of rows, or a column has the name of the label or of a released column.
+                of rows, a column has the name of the label or of a released column, or ``"all"`` has a column that
+                released labels cannot tell from the true label.
             RowsError: The table's index is not that of the labels.
             OutputError: The folder exists.
         """
@@ -468,6 +480,12 @@ class Release:
         if table is not None and public.num_rows != len(self):
             raise InputError(f"expected a table of {len(self)} rows like the release, found {public.num_rows} rows")
         check_same_rows(table, self, "a table")
+        kept = zip(public.column_names, public.columns, strict=True)
+        if keep == "all" and (own := [each for each, values in kept if self._may_be_label(values)]):
+            raise InputError(
+                f"expected no column that may be the true label, found {own[0]!r}, whose values are the declared "
+                "classes and go with the released labels; leave it out, or name the columns to keep (keep=[...])"
+            )
         added = self._table(name)
         names = [*public.column_names, *added.column_names, name]
         if len(set(names)) != len(names):
@@ -475,6 +493,22 @@ class Release:
             raise InputError(f"expected column names that the release does not use, found {twice!r}; leave it out")
         columns = {each: source[each] for source in (public, added) for each in source.column_names}
         return write_release(Path(directory), pa.table(columns), dataclasses.replace(certificate, label=name))
+
+    def _may_be_label(self, column: pa.ChunkedArray) -> bool:
+        """True for a column of declared classes that agrees with the true label in all rows, as far as labels tell.
+
+        The unbiased vector of a row has, at the true class, the mean 1: so its mean over rows, at the classes of the
+        column, estimates the share of rows in which the column is the label.
+        """
+        if not isinstance(self.space, Classes) or not len(self):
+            return False
+        some = np.arange(0, len(self), 1 + len(self) * self.space.size // _MOST_ENTRIES)
+        try:
+            codes, unbiased = self.space.encode(column.take(some)), self[some].unbiased()
+        except LabelDPError:
+            return False
+        own = unbiased[np.arange(len(self)), codes]
+        return len(np.unique(codes)) > 1 and float(own.mean() + 3.0 * own.std() / np.sqrt(len(own))) >= 1.0
 
     @classmethod
     def load(cls, directory: str | Path) -> Release:

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 _MORE = " Every mechanism: --detail; for programs: --json."
 _LEAST_POINTS = 0.01
 _EXAMPLE = "No --epsilon was given: 1 is an example."
+#: The error that a target is for, by whether labels are numeric.
+_ERROR = {
+    True: "the error of the mean of labels with the same features, without the spread of labels around it",
+    False: "the chance of a wrong class beyond that of the best rule",
+}
 
 
 def planned_json(plan: Plan | None, forecast: Forecast | None, unit: str = "row") -> dict[str, Any]:
@@ -38,7 +43,10 @@ def answer_text(plan: Plan | None, forecast: Forecast | None, unit: str = "row",
     goal = None if forecast is None or forecast.goal is None else forecast.goal.target
     lines: list[str] = []
     if forecast is not None and goal is not None:
-        lines += [f"Assumed: {forecast.assumptions[0]}.", f"Target {goal:g}: {target_text(forecast)}."]
+        lines += [
+            f"Assumed: {forecast.assumptions[0]}.",
+            f"Target {goal:g}, {_ERROR[forecast.of_numbers]}: {target_text(forecast)}.",
+        ]
     rows = {row.epsilon: row for row in over_epsilon(plan, forecast)}
     if epsilon is not None:
         per = "" if unit == "row" else f" per {printable(unit)}"

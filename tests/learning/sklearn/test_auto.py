@@ -14,7 +14,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
-from labeldp import Classes, Curator, RandomizedResponse
+from labeldp import Classes, Curator, Interval, RandomizedResponse
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.features import UnitScaler
 from labeldp.learning.losses import Gains, gain
@@ -132,7 +132,7 @@ def test_units_are_on_one_side_of_every_fold(monkeypatch):
     features = pd.DataFrame({"unit": units.astype(float)})
     release = released(np.array(SPACE.points)[units % 3])
     AutoClassifier().fit(features, release, groups=units)
-    assert len(seen) == 5
+    assert len(seen) == 15  # five folds, and ten pairs of them
     assert all(not fit & held for fit, held in seen)
     AutoClassifier().fit(features, release)
     assert any(fit & held for fit, held in seen)
@@ -257,6 +257,13 @@ def test_few_rows_and_other_rows_are_refused(fitted):
         AutoClassifier().fit(features[:-1], release)
     with pytest.raises(InputError, match="at least 5 units"):
         AutoClassifier().fit(features[:4], release[:4])
+
+
+def test_numeric_labels_are_refused_at_once():
+    """They are for the regressor, and no model is fitted first."""
+    release = Curator([1.0, 2.0] * 10, Interval(0, 9, 1)).randomize(epsilon=1.0)
+    with pytest.raises(InputError, match="use AutoRegressor"):
+        AutoClassifier().fit(np.zeros((20, 1)), release)
 
 
 def test_one_released_class_is_learned():

@@ -122,6 +122,18 @@ def test_a_pickle_keeps_the_model_without_predictions_of_released_rows(fitted):
     assert not hasattr(copy, "held_out_")
 
 
+def test_noise_beyond_the_range_is_cut():
+    """At a small epsilon the mean of numbers leaves the range, and no model is weighed for being nearer than that."""
+    random, constant = np.random.default_rng(1), 0
+    for _ in range(8):
+        features = random.normal(size=(150, 3))
+        model = AutoRegressor(folds=3).fit(features, released(random.uniform(0.0, 60.0, 150), 0.01))
+        predicted = model.predict(features)
+        constant += np.ptp(predicted) == 0.0
+        assert np.ptp(predicted) < 0.5 * (model.range_[1] - model.range_[0])
+    assert constant >= 6
+
+
 def test_noise_gives_the_mean():
     """Where features say nothing, the mean is predicted in most cases, and held-out predictions score nothing.
 

@@ -420,6 +420,24 @@ def test_targets_of_another_release_are_refused(release):
     refused(other, torch.zeros(240, K), batch, "found others")
 
 
+@pytest.mark.usefixtures("as_users_call")
+def test_weights_are_one_for_each_row(release):
+    """A column of weights would make a table of losses, and one weight would weigh all rows."""
+    for wrong in (torch.ones(120, 1), torch.ones(1), torch.ones(119)):
+        with pytest.raises(InputError, match="expected a weight for each of 120 rows"):
+            ChannelLoss(release)(torch.zeros(120, K), targets(release), weights=wrong)
+
+
+def test_rows_are_not_made_from_targets_of_another_release():
+    """Their labels would have the certificate of this one."""
+    other = Curator(["a"] * 120, SPACE).randomize(RandomizedResponse(SPACE, 2.0))
+    twin = Curator(["a"] * 120, SPACE).randomize(RandomizedResponse(SPACE, 2.0))
+    with pytest.raises(InputError, match="targets of this release"):
+        other.of_targets(twin.targets())
+    some = other.of_targets(other.targets()[:7])
+    assert some.certificate.parent == other.hash
+
+
 def test_public_labels_of_another_space_are_refused():
     """The same labels in another declared order are other targets; of the same space they are the same."""
     one, two = (Release.public(["no", "yes"], Classes(names)) for names in (["no", "yes"], ["yes", "no"]))

@@ -35,7 +35,7 @@ def require_numeric_labels(y: object) -> Release:
     if not isinstance(release.space, Interval):
         raise InputError(
             "expected a release of numeric labels, declared as an Interval, found classes; learn those with "
-            "SoftmaxRegression, ReleasedLabelClassifier or NeighborsClassifier"
+            "AutoClassifier, SoftmaxRegression or ReleasedLabelClassifier"
         )
     return release
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
+from labeldp.errors import InputError
 from labeldp.learning.features import row_count
 from labeldp.learning.losses import require_release
 from labeldp.learning.sklearn._boosting import BoostingClassifier
@@ -19,6 +20,7 @@ from labeldp.learning.sklearn._mixture import Mixture, cross_fitted_mixture
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier
 from labeldp.learning.sklearn._softmax import SoftmaxRegression
 from labeldp.learning.sklearn._tree import TreeClassifier
+from labeldp.privacy import Interval
 from labeldp.release import Release
 
 
@@ -68,7 +70,7 @@ class AutoClassifier(MemberFits, ProbabilityClassifier):
         ['no', 'yes']
 
     Raises:
-        InputError: There are fewer rows or units than folds, or every model fails.
+        InputError: Labels are numeric, there are fewer rows or units than folds, or every model fails.
         MissingExtraError: pandas is not installed.
     """
 
@@ -93,6 +95,8 @@ class AutoClassifier(MemberFits, ProbabilityClassifier):
             report: Called with the name of the work, the number of fits done, and the number of all fits.
         """
         release = require_release(y)
+        if isinstance(release.space, Interval):
+            raise InputError("expected released classes, found numeric labels; use AutoRegressor")
         predicted, folded = self._fit_members(X, release, groups, unlabelled, report)
         codes, labels = self._set_classes(release.space), release[self.held_out_rows_]
         every = np.reshape(predicted, (len(predicted), len(labels), release.space.size))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 import time
@@ -21,7 +22,7 @@ from labeldp import _checks
 from labeldp._extras import require_extra
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
-from labeldp.learning.losses import stack_rows
+from labeldp.learning.losses import Gains, stack_rows
 from labeldp.learning.sklearn._calibrated import group_folds
 from labeldp.learning.sklearn._cluster_leaves import ClusterLeaves
 from labeldp.learning.sklearn._paths import Held, Path
@@ -33,6 +34,9 @@ if TYPE_CHECKING:  # pandas is in another extra than the rest of this package
 
 #: From this many rows on, one fold is held out instead of each in turn.
 _MANY_ROWS = 100_000
+
+#: Below this many rows settings are chosen by fits that saw neither fold of a pair.
+_FEW_ROWS = 1_000
 
 #: Power of the likelihood by which trees of clusters weigh.
 POWER = 0.25
@@ -232,12 +236,30 @@ class Work:
             paths.append(member.learner(encoder).path(encoded[fit], self.release[fit], rows))
             self.done += 1
         self._begin()
-        gains = functools.reduce(operator.add, [path.gains for path in paths])
-        predicted = self._predicted(paths, [gains.best(without=group) for group in range(self.count)])
+        gains = _sum([path.gains for path in paths])
+        predicted = self._predicted(paths, self._settings(member, encoder, encoded, gains))
         if not np.isfinite(predicted).all():
             raise InputError("it gave predictions that are not finite")
         fitted = member.learner(encoder).fit_setting(gains.best(), encoded, self.release)
         return Pipeline([("columns", encoder), ("model", fitted)]), predicted
+
+    def _settings(self, member: Member, encoder: Any, encoded: Any, gains: Gains) -> list[int]:
+        """The setting for each group, chosen by others.
+
+        Fits that other groups judge saw the rows of the group, so their choice knows it a little. Of few rows that is
+        visible, and each pair of folds has fits of its own that saw neither.
+        """
+        if len(self.release) >= _FEW_ROWS or len(self.parts) < self.count or len(gains.sums) == 1:
+            return [gains.best(without=group) for group in range(self.count)]
+        judged: list[list[Gains]] = [[] for _ in range(self.count)]
+        for (one, (fit, held)), (other, (fits, others)) in itertools.combinations(enumerate(self.parts), 2):
+            self._begin()
+            rest, both = np.intersect1d(fit, fits), np.concatenate([held, others])
+            rows = Held(encoded[both], self.release[both], self.groups[both], self.count)
+            found = member.learner(encoder).path(encoded[rest], self.release[rest], rows).gains
+            judged[one].append(found)
+            judged[other].append(found)
+        return [_sum(each).best(without=group) for group, each in enumerate(judged)]
 
     def _predicted(self, paths: Sequence[Path], settings: Sequence[int]) -> Float[np.ndarray, "n ..."]:
         """Predictions of held-out rows under the setting of their group, and zeros for others."""
@@ -255,6 +277,10 @@ class Work:
         self.report("learn", self.done, self.total)
         if not self.has_time():
             raise InputError("there was no time left (minutes)")
+
+
+def _sum(gains: Sequence[Gains]) -> Gains:
+    return functools.reduce(operator.add, gains)
 
 
 def as_frame(features: Any) -> Any:

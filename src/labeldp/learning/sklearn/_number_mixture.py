@@ -93,11 +93,12 @@ class HeldOutNumbers:
         """
         numbers = decoded_numbers(release)
         weights = precisions(release, numbers)
-        centres = np.empty(len(numbers))
+        (low, high), centres = ends_of(release), np.empty(len(numbers))
         for fit, held in parts:
-            centres[held] = np.average(numbers[fit], weights=weights[fit])
+            centres[held] = np.clip(np.average(numbers[fit], weights=weights[fit]), low, high)
         units = np.arange(len(numbers)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
-        mixture = NumberMixture(np.empty(0), float(np.average(numbers, weights=weights)), *ends_of(release))
+        mean = float(np.clip(np.average(numbers, weights=weights), low, high))
+        mixture = NumberMixture(np.empty(0), mean, low, high)
         bounded = np.clip(predictions, mixture.low, mixture.high)
         return cls(numbers[rows], weights[rows], bounded, centres[rows], units[rows], mixture)
 

@@ -102,6 +102,8 @@ def _check_members(fitted: AutoClassifier | AutoRegressor, columns: Mapping[str,
         for tree in getattr(learner, "trees", ()):
             if tree.finder.embedding is not None:
                 _build_search_tree(tree.finder.embedding.search)
+        if hasattr(learner, "trees"):
+            encoder[-1].trees_ = learner.trees  # those that rows go through; a file may hold others
 
 
 def _build_search_tree(index: NearestNeighbors) -> None:

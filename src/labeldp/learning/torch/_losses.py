@@ -195,6 +195,11 @@ class ChannelLoss(nn.Module):
         else:
             losses = self._cross_entropy(precise, values, method, prior)
         if weights is not None:
+            if weights.shape != losses.shape:
+                raise InputError(
+                    f"expected a weight for each of {len(losses)} rows, shape ({len(losses)},), found shape "
+                    f"{tuple(weights.shape)}"
+                )
             losses = losses * weights.to(losses)
         return _REDUCTIONS[self.reduction](losses)
 
