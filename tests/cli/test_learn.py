@@ -164,7 +164,7 @@ def test_scores_of_persons_that_no_column_tells_apart_come_with_a_warning(run, t
     given = {"unit": "person", "budget": 40.0}
     for name, drop in (("without", ["person"]), ("with", [])):
         release_table(tmp_path / "t.csv", "ill", Classes(["no", "yes"]), 20.0, tmp_path / name, drop=drop, **given)
-        learned = run("learn", tmp_path / name, "--output", tmp_path / f"{name}.skops")
+        learned = run("learn", tmp_path / name, "--model", "boosting", "--output", tmp_path / f"{name}.skops")
         warned = learned.out.startswith("These scores may be far too good: the guarantee is per person,")
         assert warned == (name == "without")
         assert ("Better than always" in learned.out) == (name == "without")
