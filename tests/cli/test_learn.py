@@ -165,9 +165,11 @@ def test_scores_of_persons_that_no_column_tells_apart_come_with_a_warning(run, t
     for name, drop in (("without", ["person"]), ("with", [])):
         release_table(tmp_path / "t.csv", "ill", Classes(["no", "yes"]), 20.0, tmp_path / name, drop=drop, **given)
         learned = run("learn", tmp_path / name, "--model", "boosting", "--output", tmp_path / f"{name}.skops")
-        warned = learned.out.startswith("These scores may be far too good: the guarantee is per person,")
+        warned = learned.out.startswith("These scores may be far too good: no kept column says")
         assert warned == (name == "without")
         assert ("Better than always" in learned.out) == (name == "without")
+        told = run("learn", tmp_path / name, "--model", "softmax", "--output", tmp_path / f"{name}2.skops", "--json")
+        assert len(json.loads(told.out)["remarks"]) == warned
 
 
 @pytest.mark.parametrize("model", ["softmax", "boosting"])

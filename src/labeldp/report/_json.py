@@ -87,6 +87,7 @@ def learned_json(learned: Learned, output: str) -> dict[str, Any]:
         "features": list(model.inputs),
         "left_out": dict(learned.left_out),
         "judged_by": learned.judged_by,
+        "remarks": list(learned.remarks),
         "scores": plain(learned.scores),
         **_guarantee(model.certificate),
     }

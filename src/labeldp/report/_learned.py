@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from labeldp._checks import printable
 from labeldp.privacy.channels import channel_of
 from labeldp.report._parts import (
     Parts,
@@ -29,7 +28,6 @@ from labeldp.report._text import guarantee_parts, release_parts
 if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
     from labeldp.learning.metrics import Bounds, Estimate
     from labeldp.learning.tables import ClassScores, Learned, NumberScores, Staged
-    from labeldp.release.folder import Certificate
 
 _SHOWN_CLASSES = 12
 _TOO_FEW = "too few rows to tell"
@@ -45,7 +43,6 @@ _HELD_OUT = (
     "Choices on released labels cost no privacy. Each row is scored by models that were fitted on other rows alone."
 )
 
-_UNFINISHED = "No model was finished in time, so what is predicted is the same for every row: give more --minutes."
 _ONLY_BOUNDS = (
     "These released labels do not identify the squares of true labels, so the error is only bounded. The improvement "
     "over predicting the mean is identified, and models are chosen by it."
@@ -70,26 +67,12 @@ def learned_text(learned: Learned, output: str) -> Parts:
         gain = "Exchanged labels cannot show how good the model is: use 'labeldp evaluate' with public labels."
         scores: Parts = []
     else:
-        finished = getattr(getattr(model, "estimator", None), "members_", True)
-        gain = gain_text(learned.scores) if finished else _UNFINISHED
+        gain = gain_text(learned.scores)
         scores = [Text(), *_score_tables(learned.scores, certificate.space.points, learned.judged_by, public=False)]
         scores.append(sentence(_HELD_OUT))
     end = [*_on_true_rows(learned), Text(), paragraphs(certificate.sentence), Text()]
     end.append(next_commands(f"labeldp evaluate {shlex.quote(output)} ANOTHER_RELEASE --released"))
-    warning = _mixed_units(certificate) if scores else ""
-    return [*([sentence(warning)] if warning else []), sentence(gain), result, Text(), lines, *scores, *end]
-
-
-def _mixed_units(certificate: Certificate) -> str:
-    """A warning if rows of one privacy unit may be on both sides of a fold; empty if they are not."""
-    unit, names = certificate.guarantee.unit, [name for name, _ in certificate.columns]
-    if unit == "row" or unit in names or max(getattr(channel_of(certificate.law), "repeats", ()), default=2) < 2:
-        return ""
-    return (
-        f"These scores may be far too good: the guarantee is per {printable(unit)}, no kept column of that name says "
-        "which rows belong together, so rows of one may be on both sides of a fold. Judge the model on others "
-        "('labeldp evaluate'), or keep the column."
-    )
+    return [*map(sentence, learned.remarks), sentence(gain), result, Text(), lines, *scores, *end]
 
 
 def _on_true_rows(learned: Learned) -> Parts:

@@ -245,6 +245,7 @@ _COMMANDS: Mapping[str, Schema] = MappingProxyType(
                 "features": _list(_TEXT),
                 "left_out": {"type": "object", "additionalProperties": _TEXT},
                 "judged_by": _TEXT,
+                "remarks": _list(_TEXT),
                 "scores": _maybe(_SCORES),
                 **_GUARANTEE,
             }

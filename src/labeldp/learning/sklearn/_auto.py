@@ -40,7 +40,7 @@ class AutoClassifier(MemberFits, ProbabilityClassifier):
         minutes: No further fit is begun after this time, and an unfinished model is left out; None for no limit.
             Without one, the same release and rows give the same classifier.
         folds: Folds; from 100 000 rows on only one of them is held out, if it has as many units as there are folds.
-            every_row: True to hold out every fold in turn however many rows there are.
+        every_row: True to hold out every fold in turn however many rows there are.
 
     Attributes:
         classes_: The declared classes.

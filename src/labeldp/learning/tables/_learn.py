@@ -63,6 +63,7 @@ from labeldp.learning.tables._resampled import accuracy_of_true_rows, check_gene
 from labeldp.mechanisms.queries import FlippedLabels
 from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import Classes, Interval, columns_in_order
+from labeldp.privacy.channels import channel_of
 from labeldp.release import Answer, Release, clusters_in, is_answer, public_columns
 from labeldp.release.folder import Certificate
 
@@ -72,6 +73,7 @@ if TYPE_CHECKING:  # PyTorch is an extra of its own
     from labeldp.learning.torch import NetworkModel
 
 _BY_FOLDS = "five-fold cross-validation on released labels"
+_UNFINISHED = "No model was finished in time, so what is predicted is the same for every row: give more --minutes."
 #: Factors of the errors of numbers over folds: of those scores in which the noise of fits is not small beside that of
 #: labels, as it is in squared errors.
 _OF_NUMBERS = MappingProxyType({"gain": FACTOR, "r2": FACTOR})
@@ -128,6 +130,13 @@ class Learned:
     true_accuracy: Estimate | None = None
     rows: int | None = None
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader of the scores must know first: why they may be too good, or that no model was finished."""
+        finished = getattr(getattr(self.model, "estimator", None), "members_", True)
+        of_units = _of_mixed_units(self.model.certificate) if self.scores else ()
+        return (*of_units, *(() if finished else (_UNFINISHED,)))
+
     def _repr_html_(self) -> str:
         facts = {
             "model": f"{self.model.model}, method {self.model.method}",
@@ -153,7 +162,20 @@ class Learned:
             if isinstance(each, Estimate) and np.ndim(each.value) == 0
         }
         judged = [f"Scores by {self.judged_by}."] if scores else []
-        return facts_html("Learned from a release", facts | scores, [*judged, self.model.certificate.sentence])
+        sentences = [*self.remarks, *judged, self.model.certificate.sentence]
+        return facts_html("Learned from a release", facts | scores, sentences)
+
+
+def _of_mixed_units(certificate: Certificate) -> tuple[str, ...]:
+    """A warning if no column tells which rows are of one privacy unit: one may then be on both sides of a fold."""
+    unit, names = certificate.guarantee.unit, [name for name, _ in certificate.columns]
+    if unit == "row" or unit in names or max(getattr(channel_of(certificate.law), "repeats", ()), default=2) < 2:
+        return ()
+    return (
+        f"These scores may be far too good: no kept column says which rows are of one {_checks.printable(unit)}, so "
+        "models may be judged on rows of those that they learned from. Judge the model on others ('labeldp evaluate'), "
+        "or keep the column.",
+    )
 
 
 def learn(
