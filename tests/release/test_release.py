@@ -24,7 +24,17 @@ from sklearn.preprocessing import LabelBinarizer, LabelEncoder, TargetEncoder
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from labeldp import BitResponse, Classes, Curator, Interval, RandomizedResponse, Release, SubsetResponse, verify
+from labeldp import (
+    BitResponse,
+    Classes,
+    Curator,
+    Interval,
+    RandomizedResponse,
+    Release,
+    SubsetResponse,
+    TopKResponse,
+    verify,
+)
 from labeldp.errors import InputError, LabelDPError, NotTrueLabelsError, OutputError, RowsError, VerificationError
 from labeldp.privacy.channels import row_arrays
 
@@ -442,6 +452,27 @@ def test_a_column_that_may_be_the_label_is_not_kept_with_all_others(epsilon, tmp
     with pytest.raises(InputError, match="no column that may be the true label, found 'churn'"):
         release.save(tmp_path / "other", pa.table({"churn": truth, "housing": housing}), keep="all")
     assert not (tmp_path / "other").exists()
+
+
+def test_a_label_outside_the_candidates_of_most_rows_is_known_by_the_others(tmp_path):
+    """Rows whose true class is no candidate say nothing of it; where none says anything, the column is in doubt."""
+    chance, space = np.random.default_rng(0), Classes(["a", "b", "c", "d"])
+    codes = chance.integers(0, 4, 20_000)
+    truth, other = (np.array(space.points)[each] for each in (codes, chance.permutation(codes)))
+    prior = np.eye(4)[(codes + (chance.random(len(codes)) < 0.8)) % 4] * 0.8 + 0.05  # the true class first in a fifth
+    release = Curator(truth, space, budget=2.0).randomize(TopKResponse(space, 1.0, prior, k=2))
+    release.save(tmp_path / "shared", pa.table({"other": other}), keep="all")
+    with pytest.raises(InputError, match="no column that may be the true label, found 'truth'"):
+        release.save(tmp_path / "label", pa.table({"truth": truth}), keep="all")
+
+
+def test_the_label_of_many_rows_is_known_by_some_of_them(tmp_path):
+    """Of more rows than are looked at the label is recognized too."""
+    space = Classes([str(place) for place in range(500)])
+    truth = np.array(space.points)[np.random.default_rng(0).integers(0, 500, 20_000)]
+    release = Curator(truth, space).randomize(epsilon=4.0)
+    with pytest.raises(InputError, match="no column that may be the true label, found 'truth'"):
+        release.save(tmp_path / "label", pa.table({"truth": truth}), keep="all")
 
 
 @pytest.mark.parametrize("keep", [["x"], "all", []], ids=str)

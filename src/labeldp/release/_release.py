@@ -17,10 +17,17 @@ import pyarrow as pa
 from labeldp import _checks
 from labeldp._html import facts_html
 from labeldp._shapes import Float, Int32
-from labeldp.errors import InputError, LabelDPError, NotTrueLabelsError, RowsError
-from labeldp.privacy import Classes, Guarantee, Interval, LabelSpace, shown_above
+from labeldp.errors import InputError, NotTrueLabelsError, RowsError
+from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
 from labeldp.privacy.accounting import RowRanges
-from labeldp.privacy.channels import Channel, ClassChannel, ResponseChannel, concatenated_channel, row_arrays
+from labeldp.privacy.channels import (
+    Channel,
+    ClassChannel,
+    ResponseChannel,
+    concatenated_channel,
+    row_arrays,
+)
+from labeldp.release._kept_label import may_be_label
 from labeldp.release._row_identity import RowIdentity, check_same_rows, concatenated_identity, identity_of
 from labeldp.release._row_index import row_numbers
 from labeldp.release._targets import from_words, mark_of, to_words
@@ -35,10 +42,6 @@ from labeldp.release.folder import (
 )
 
 _ENTRIES_PER_PIECE = 1 << 30
-
-
-#: Most entries of unbiased vectors that are made to look for the label among columns.
-_MOST_ENTRIES = 1 << 22
 
 
 class ReleasedLabel:
@@ -480,8 +483,8 @@ class Release:
         if table is not None and public.num_rows != len(self):
             raise InputError(f"expected a table of {len(self)} rows like the release, found {public.num_rows} rows")
         check_same_rows(table, self, "a table")
-        kept = zip(public.column_names, public.columns, strict=True)
-        if keep == "all" and (own := [each for each, values in kept if self._may_be_label(values)]):
+        kept, labels = zip(public.column_names, public.columns, strict=True), (self.space, self.channel, self.codes)
+        if keep == "all" and (own := [each for each, values in kept if may_be_label(values, *labels)]):
             raise InputError(
                 f"expected no column that may be the true label, found {own[0]!r}, whose values are the declared "
                 "classes and go with the released labels; leave it out, or name the columns to keep (keep=[...])"
@@ -493,22 +496,6 @@ class Release:
             raise InputError(f"expected column names that the release does not use, found {twice!r}; leave it out")
         columns = {each: source[each] for source in (public, added) for each in source.column_names}
         return write_release(Path(directory), pa.table(columns), dataclasses.replace(certificate, label=name))
-
-    def _may_be_label(self, column: pa.ChunkedArray) -> bool:
-        """True for a column of declared classes that agrees with the true label in all rows, as far as labels tell.
-
-        The unbiased vector of a row has, at the true class, the mean 1: so its mean over rows, at the classes of the
-        column, estimates the share of rows in which the column is the label.
-        """
-        if not isinstance(self.space, Classes) or not len(self):
-            return False
-        some = np.arange(0, len(self), 1 + len(self) * self.space.size // _MOST_ENTRIES)
-        try:
-            codes, unbiased = self.space.encode(column.take(some)), self[some].unbiased()
-        except LabelDPError:
-            return False
-        own = unbiased[np.arange(len(self)), codes]
-        return len(np.unique(codes)) > 1 and float(own.mean() + 3.0 * own.std() / np.sqrt(len(own))) >= 1.0
 
     @classmethod
     def load(cls, directory: str | Path) -> Release:

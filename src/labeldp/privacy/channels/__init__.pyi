@@ -6,6 +6,7 @@ from ._calibration import bit_weight as bit_weight
 from ._candidate_subsets import CandidateSubsetChannel as CandidateSubsetChannel
 from ._candidate_subsets import prior_subset_candidates as prior_subset_candidates
 from ._candidates import CandidateChannel as CandidateChannel
+from ._candidates import CandidateRows as CandidateRows
 from ._candidates import bad_prior_row as bad_prior_row
 from ._candidates import prior_candidates as prior_candidates
 from ._candidates import top_candidates as top_candidates
