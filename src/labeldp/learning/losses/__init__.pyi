@@ -2,6 +2,7 @@ from ._numbers import Latent as Latent
 from ._numbers import clipped_mean as clipped_mean
 from ._numbers import decoded_numbers as decoded_numbers
 from ._numbers import ends_of as ends_of
+from ._numbers import expected_mean as expected_mean
 from ._numbers import is_unbiased as is_unbiased
 from ._numbers import label_variance as label_variance
 from ._numbers import noise_variances as noise_variances

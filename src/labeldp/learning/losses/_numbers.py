@@ -23,6 +23,8 @@ _LEAST_VARIANCE, _MOST_VARIANCE = 0.01, 1.0 / 12.0
 #: Most cells of a range in a likelihood.
 _MOST_CELLS = 64
 _SQRT_2PI = np.sqrt(2.0 * np.pi)
+#: Standard deviations beyond which a normal density is left out, and the nodes of an integral over it.
+_FAR, _NODES = 12.0, 64
 
 
 def require_numeric_labels(y: object) -> Release:
@@ -220,3 +222,22 @@ def clipped_mean(centres: Float[np.ndarray, "n"], deviation: float, low: float, 
     inside, above = ndtr(right) - ndtr(left), ndtr(-right)
     slope = (np.exp(-0.5 * left**2) - np.exp(-0.5 * right**2)) / _SQRT_2PI
     return np.asarray(low * ndtr(left) + high * above + centres * inside + deviation * slope)
+
+
+def expected_mean(numbers: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"], low: float, high: float) -> float:
+    """The expected mean label given numbers whose means are labels, under a uniform prior on the range.
+
+    Their weighted mean m is nearly normal around the mean label, with a variance ``s^2`` that its residuals tell: the
+    result is the mean of a normal number around m cut to the range. Few noisy numbers thus give about the middle of the
+    range, which errs by half of it at most, where m clipped to the range is often one of its ends. Where the mean label
+    is near an end itself, clipping errs less.
+    """
+    mean = float(np.average(numbers, weights=weights))
+    deviation = float(np.sqrt((weights**2 * (numbers - mean) ** 2).sum()) / weights.sum())
+    first, last = np.clip([mean - _FAR * deviation, mean + _FAR * deviation], low, high)
+    if first == last:
+        return float(first)
+    nodes, sizes = np.polynomial.legendre.leggauss(_NODES)
+    places = (first + last + (last - first) * nodes) / 2
+    logs = -0.5 * ((places - mean) / deviation) ** 2
+    return float(np.average(places, weights=sizes * np.exp(logs - logs.max())))

@@ -44,7 +44,7 @@ class AutoRegressor(MemberFits, NumberRegressor):
         members_: The fitted models by name, each a pipeline that begins with an encoder of features.
         weights_: The weight of each model; that of the mean label is what they lack to 1. They exceed 1 together where
             models are too cautious.
-        mean_: The mean label.
+        mean_: The mean label, expected from the released numbers and the range: near its middle if they say little.
         range_: Ends of the declared range, to which predictions are clipped.
         left_out_: Models that were not used, with reasons.
         held_out_: Predictions for ``held_out_rows_`` by models and weights that were fitted on other rows; not kept in

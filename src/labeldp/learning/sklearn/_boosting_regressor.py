@@ -13,7 +13,7 @@ from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._extras import require_extra
 from labeldp._shapes import Float
-from labeldp.learning.losses import decoded_numbers, ends_of, require_numeric_labels
+from labeldp.learning.losses import decoded_numbers, ends_of, expected_mean, require_numeric_labels
 from labeldp.learning.sklearn._boosting import LEAVES, PATIENCE, any_varies, tree_settings
 from labeldp.learning.sklearn._regressor import NumberRegressor, fold_splits, noise_ratio, precisions
 from labeldp.learning.sklearn._soft_labels import check_released_rows
@@ -85,7 +85,7 @@ class BoostingRegressor(NumberRegressor):
         most = _checks.whole(self.rounds, "rounds", 1)
         self.range_, numbers = ends_of(release), decoded_numbers(release)
         weights = precisions(release, numbers)
-        self.centre_ = float(np.average(numbers, weights=weights))
+        self.centre_ = expected_mean(numbers, weights, *self.range_)
         self._ratio = noise_ratio(release, numbers)
         self.leaves_, self.rounds_ = self._best(features, numbers, weights, most)
         rows = (features, numbers - self.centre_, weights)
@@ -117,7 +117,7 @@ class BoostingRegressor(NumberRegressor):
         for fit, held in fold_splits(len(numbers), _checks.whole(self.folds, "folds", 2)):
             if not any_varies(features[fit]):
                 continue
-            offsets = numbers - float(np.average(numbers[fit], weights=weights[fit]))
+            offsets = numbers - expected_mean(numbers[fit], weights[fit], *self.range_)
             fitted, others = ((features[rows], offsets[rows], weights[rows]) for rows in (fit, held))
             total = float(weights[held].sum())
             for place, leaves in enumerate(LEAVES):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,14 +11,13 @@ from scipy.optimize import nnls
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.learning.features import freeze_arrays
-from labeldp.learning.losses import decoded_numbers, ends_of
+from labeldp.learning.losses import decoded_numbers, ends_of, expected_mean
+from labeldp.learning.sklearn._members import Parts
 from labeldp.learning.sklearn._regressor import precisions, shrinkage
 from labeldp.release import Release
 
 #: Prior variance of each weight around an equal share.
 _VARIANCE = 0.1
-
-Parts = Sequence[tuple[np.ndarray, Int[np.ndarray, "_"]]]
 
 
 @documented_in("labeldp.learning.sklearn")
@@ -30,7 +28,7 @@ class NumberMixture:
     Attributes:
         weights: Weight of each of m models, at least 0; that of the mean label is what they lack to 1. Above 1 together
             they move predictions away from the mean label, where models are too cautious.
-        centre: The mean label.
+        centre: The expected mean label.
         low: Lower end of the declared range.
         high: Upper end.
     """
@@ -95,9 +93,9 @@ class HeldOutNumbers:
         weights = precisions(release, numbers)
         (low, high), centres = ends_of(release), np.empty(len(numbers))
         for fit, held in parts:
-            centres[held] = np.clip(np.average(numbers[fit], weights=weights[fit]), low, high)
+            centres[held] = expected_mean(numbers[fit], weights[fit], low, high)
         units = np.arange(len(numbers)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
-        mean = float(np.clip(np.average(numbers, weights=weights), low, high))
+        mean = expected_mean(numbers, weights, low, high)
         mixture = NumberMixture(np.empty(0), mean, low, high)
         bounded = np.clip(predictions, mixture.low, mixture.high)
         return cls(numbers[rows], weights[rows], bounded, centres[rows], units[rows], mixture)

@@ -26,6 +26,7 @@ from labeldp.learning.losses import (
     clipped_mean,
     decoded_numbers,
     ends_of,
+    expected_mean,
     is_clearly_better,
     is_decodable,
     is_unbiased,
@@ -234,9 +235,9 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
         return numbers
 
     def _choose_shrinkage(self, held: np.ndarray, numbers: np.ndarray, weights: np.ndarray) -> None:
-        """Set the shrinkage of predictions towards their mean, by the squared error on held-out rows."""
+        """Set the shrinkage of predictions towards the mean label, by the squared error on held-out rows."""
         if self.shrink:
-            self.centre_ = float(np.average(held, weights=weights))
+            self.centre_ = expected_mean(numbers, weights, *self.range_)
             self.share_ = shrinkage(held - self.centre_, numbers - self.centre_, weights)
 
     def _mean_labels(self, centres: np.ndarray) -> np.ndarray:

@@ -193,7 +193,7 @@ def sums_of_nodes(sums: Float[np.ndarray, "leaves m"], merges: Int[np.ndarray, "
 def average_prunings(
     single: Float[np.ndarray, "nodes"], means: Float[np.ndarray, "nodes ..."], merges: Int[np.ndarray, "s 2"]
 ) -> tuple[Float[np.ndarray, "leaves ..."], float]:
-    """What each leaf predicts, averaged over all prunings of a tree, and the log likelihood of all labels.
+    """Predictions of each leaf, averaged over all prunings of a tree, and the log likelihood of all labels.
 
     With W a node's likelihood averaged over all prunings below it and E that with one distribution for all its rows,
     ``W = E / 2 + W' W'' / 2`` for the parts ' and '', and W = E for a leaf. Going down, a node is reached by the

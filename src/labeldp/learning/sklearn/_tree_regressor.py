@@ -16,6 +16,7 @@ from labeldp.learning.cells import ClusterTree
 from labeldp.learning.losses import (
     decoded_numbers,
     ends_of,
+    expected_mean,
     label_variance,
     noise_variances,
     require_numeric_labels,
@@ -96,7 +97,10 @@ class TreeRegressor(NumberRegressor):
         self.range_ = ends_of(release)
         found = [
             max(
-                (_leaf_means(tree, leaf, numbers, noise + share * variance, variance) for share in _WITHIN),
+                (
+                    _leaf_means(tree, leaf, numbers, noise + share * variance, variance, self.range_)
+                    for share in _WITHIN
+                ),
                 key=lambda result: result[1],
             )
             for tree, leaf in zip(self.trees, leaves.T, strict=True)
@@ -119,16 +123,17 @@ def _leaf_means(
     numbers: Float[np.ndarray, "n"],
     variances: Float[np.ndarray, "n"],
     spread: float,
+    ends: tuple[float, float],
 ) -> tuple[Float[np.ndarray, "leaves"], float]:
     """The mean label of each leaf averaged over all prunings, and the log likelihood of all numbers.
 
-    With the weights ``w = 1 / v`` of numbers z of variances v, mu their mean, W the sum of w over a node and S that of
-    ``w (z - mu)``, a mean that is normal around mu with variance t has the likelihood
+    With the weights ``w = 1 / v`` of numbers z of variances v, mu the mean label expected from them, W the sum of w
+    over a node and S that of ``w (z - mu)``, a mean that is normal around mu with variance t has the likelihood
     ``exp(S^2 t / (2 (1 + t W))) / sqrt(1 + t W)`` over that of mu alone, and ``mu + S t / (1 + t W)`` is its mean given
     the numbers.
     """
     weights = 1.0 / variances
-    mean = float(np.average(numbers, weights=weights))
+    mean = expected_mean(numbers, weights, *ends)
     sums = [np.bincount(leaf, each, minlength=tree.count) for each in (weights, weights * (numbers - mean))]
     total, offset = sums_of_nodes(np.stack(sums, axis=1), tree.merges).T[:, :, None]
     between = _BETWEEN * spread

@@ -109,7 +109,7 @@ class TorchClassifier(ProbabilityClassifier):
         history_: The mean loss of each epoch, and the gain on held-out released labels.
         n_iter_: Number of epochs made.
         device_: Device of the network.
-        kinds_: What each part of the features was in ``fit``, and must be in predictions: bytes, whole numbers or real
+        kinds_: Kind of each part of the features in ``fit``, the same in predictions: bytes, whole numbers or real
             numbers.
 
     Guarantee:

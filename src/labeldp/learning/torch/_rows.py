@@ -115,7 +115,7 @@ def shape_of(features: Any) -> str:
 
 
 def kinds_of(features: Any) -> tuple[str, ...]:
-    """What the numbers of each part of features mean to a network: they are scaled, taken as they are, or look up."""
+    """The kind of numbers in each part of features: a network scales bytes and real ones, and looks up whole ones."""
     if isinstance(features, tuple):
         return tuple(kind for part in features for kind in kinds_of(part))
     kind = str(features.dtype).removeprefix("torch.")
