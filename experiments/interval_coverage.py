@@ -411,9 +411,9 @@ def summary(found: list[Found], bounds: tuple[float, float] | None) -> Row:
 
 
 def is_printed(estimate: metrics.Estimate, bounds: tuple[float, float] | None) -> bool:
-    """True if the interval is printed, and not that there are too few rows to tell."""
+    """True if an interval with two ends is printed, and not that there are too few rows to tell."""
     if bounds is None or not math.isfinite(bounds[1]):
-        return math.isfinite(estimate.value)
+        return all(map(math.isfinite, (estimate.value, estimate.low, estimate.high)))
     return estimate.tells(*bounds)
 
 

@@ -441,6 +441,18 @@ def test_a_changed_folder_is_not_loaded(plain, tmp_path):
         Release.load(folder)
 
 
+def test_a_loaded_release_knows_the_order_of_its_rows(plain, tmp_path):
+    """Features that were read from the folder and shuffled are refused; those with names of their own are not."""
+    folder = plain.save(tmp_path / "out", pa.table({"x": np.arange(60.0)}), keep=["x"])
+    release, features = Release.load(folder), pd.read_parquet(folder, columns=["x"])
+    release.targets(features)
+    release[:20].targets(features[:20])
+    release.targets(features.set_index(features["x"] + 1_000))
+    for others in (features[::-1], features.sample(frac=1.0, random_state=0)):
+        with pytest.raises(RowsError, match="found the same rows in another order"):
+            release.targets(others)
+
+
 @pytest.mark.parametrize("epsilon", [0.1, 3.0])
 def test_a_column_that_may_be_the_label_is_not_kept_with_all_others(epsilon, tmp_path):
     """Under another name it is known by the released labels; other columns of the same classes are not taken for it."""

@@ -28,7 +28,13 @@ from labeldp.privacy.channels import (
     row_arrays,
 )
 from labeldp.release._kept_label import may_be_label
-from labeldp.release._row_identity import RowIdentity, check_same_rows, concatenated_identity, identity_of
+from labeldp.release._row_identity import (
+    RowIdentity,
+    check_same_rows,
+    concatenated_identity,
+    identity_of,
+    identity_of_places,
+)
 from labeldp.release._row_index import row_numbers
 from labeldp.release._targets import from_words, mark_of, to_words
 from labeldp.release.folder import (
@@ -499,13 +505,13 @@ class Release:
 
     @classmethod
     def load(cls, directory: str | Path) -> Release:
-        """Load and verify the release in a folder.
+        """Load and verify the release in a folder: its rows have the index 0 .. n - 1, as a table read from it.
 
         Raises:
             VerificationError: The folder and its certificate do not agree.
         """
         certificate, codes, channel = verified(Path(directory))
-        return cls(codes, channel, certificate.space, certificate)
+        return cls(codes, channel, certificate.space, certificate, identity_of_places(len(codes)))
 
     def __copy__(self) -> Release:
         """The release itself, which nothing changes."""

@@ -96,6 +96,11 @@ def identity_of(values: object) -> RowIdentity | None:
     return None
 
 
+def identity_of_places(rows: int) -> RowIdentity | None:
+    """The identity of rows with the index 0 .. n - 1."""
+    return _identity(np.arange(rows), "index")
+
+
 def declared_identity(values: object) -> RowIdentity | None:
     """The identity of rows by a declared column of different values."""
     return _identity(values, "identity")

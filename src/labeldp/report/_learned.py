@@ -277,9 +277,12 @@ def _number(score: Estimate | Bounds, rows: int, *, root: bool) -> tuple[str, st
         known = math.isinf(score.low) and math.isfinite(score.high) and score.high < 1.0
         return _TOO_FEW, f"at most {three_digits(score.high)}" if known else ""
     low, high, *rest = (three_digits(math.sqrt(max(x, 0.0)) if root else x) for x in (score.low, score.high, *ends))
+    between = f"{low} to {high}"
+    if math.isinf(score.low) or math.isinf(score.high):  # errors on public labels of few units
+        between = f"at most {high}" if math.isinf(score.low) else f"at least {low}"
     if root and isinstance(score, Estimate) and score.value <= 0:
-        return _too_few(score, rows, score.high)[0], f"{low} to {high}"
-    return " and ".join(rest), f"{low} to {high}"
+        return _too_few(score, rows, score.high)[0], between
+    return " and ".join(rest), between
 
 
 def _share(estimate: Estimate, rows: int, least: float = 0.0) -> tuple[str, str]:

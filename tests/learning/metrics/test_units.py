@@ -144,3 +144,19 @@ def test_numbers_given_twice_say_no_more(name):
     pairs, units = Release.public(np.tile(labels, 2), NUMBERS), np.tile(range(300), 2)
     twice = getattr(metrics, name)(pairs, *(np.tile(each, 2) for each in predicted), units=units)
     np.testing.assert_allclose(dataclasses.astuple(twice), dataclasses.astuple(once), rtol=1e-3)
+
+
+@pytest.mark.parametrize(("size", "units", "open_"), [(5, 20, True), (5, 160, False), (1, 20, False)])
+def test_few_public_units_say_nothing_of_the_largest_errors(size, units, open_):
+    """Errors on public labels of few units have no upper end, and their share of the variance no lower one."""
+    rng, space = np.random.default_rng(43), Interval(0.0, 20.0, 1.0)
+    truth, of_units = rng.integers(0, 21, size * units).astype(float), np.repeat(np.arange(units), size)
+    release = Release.public(truth, space)
+    squared, absolute, share = (
+        metric(release, np.full(len(truth), 10.0), units=of_units)
+        for metric in (metrics.mean_squared_error, metrics.mean_absolute_error, metrics.r2)
+    )
+    assert np.isinf([squared.high, absolute.high, share.low]).tolist() == [open_] * 3
+    assert np.isfinite([squared.low, absolute.low, share.high, squared.value, absolute.value, share.value]).all()
+    noisy = Curator(truth, space, budget=8.0).randomize(RandomizedResponse(space, 8.0))
+    assert np.isfinite(metrics.mean_squared_error(noisy, np.full(len(truth), 10.0), units=of_units).high)

@@ -8,6 +8,8 @@ them it is bounded.
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,9 @@ from labeldp.learning.metrics._units import Units
 from labeldp.privacy import Interval
 from labeldp.privacy.channels import Bins, ClassChannel
 from labeldp.release import Release, check_same_rows
+
+#: Fewest units of several rows for both ends of an interval of errors on public labels, and of their share.
+_LEAST_UNITS, _LEAST_UNITS_OF_SHARES = 50, 150
 
 
 def mean_label(release: Release, *, units: object = None, level: float = 0.95) -> Estimate | Bounds:
@@ -104,7 +109,8 @@ def mean_squared_error(
     One released bit, for example, identifies the mean of labels and nothing else. Then the error is at least the square
     of the mean difference of labels and predictions, and, since ``y**2 <= (low + high) y - low high`` in the range, at
     most the mean of ``f**2 - 2 f y + (low + high) y - low high``. For released bins, each label may be anywhere in its
-    bin.
+    bin. On public labels of fewer than 50 units of several rows the interval has no upper end: such units often hold
+    no large error.
 
     Args:
         release: Released numeric labels of n rows.
@@ -133,7 +139,8 @@ def mean_squared_error(
     squares = _squares(release)
     if squares is not None:
         losses = checked**2 - 2.0 * checked * values + squares
-        return mean_of_rows(losses, level, 0.0, units=units, expected=_noise_of_squares(release, checked))
+        found = mean_of_rows(losses, level, 0.0, units=units, expected=_noise_of_squares(release, checked))
+        return replace(found, high=math.inf) if _has_few(release, units, _LEAST_UNITS) else found
     low, high = ends_of(release)
     bias = mean_of_rows(checked - values, level, units=units)
     most = checked**2 - 2.0 * checked * values + (low + high) * values - low * high
@@ -147,7 +154,7 @@ def r2(release: Release, predicted: object, *, units: object = None, level: floa
 
     It is a quotient of unbiased estimates, so its bias is of the order of its squared error. The interval is that of
     the quotient, and holds whether or not released labels show that labels vary; if they do not, the estimate is NaN
-    and the interval has no lower end.
+    and the interval has no lower end; nor has it one on public labels of fewer than 150 units of several rows.
 
     Args:
         release: Released numeric labels of n rows.
@@ -181,6 +188,7 @@ def r2(release: Release, predicted: object, *, units: object = None, level: floa
     if not np.isfinite(low):
         return Estimate(float("nan"), float("inf"), low, high)
     value = float(np.clip(2.0 - 1.0 / shares.value, low, high))
+    low = -math.inf if _has_few(release, units, _LEAST_UNITS_OF_SHARES) else low
     return Estimate(value, shares.error / shares.value**2, low, high)
 
 
@@ -191,7 +199,8 @@ def mean_absolute_error(release: Release, predicted: object, *, units: object = 
         release: Numeric labels of n rows, public or released as points of their grid or sets of these.
         predicted: A predicted label for each row.
         units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
-        level: Coverage of the confidence interval, by Student's distribution and a correction for skewness.
+        level: Coverage of the confidence interval, by Student's distribution and a correction for skewness; without an
+            upper end on public labels of fewer than 50 units of several rows.
 
     Guarantee:
         Post-processing of a release: covered by the release's guarantee at no further cost.
@@ -215,7 +224,8 @@ def mean_absolute_error(release: Release, predicted: object, *, units: object = 
     require_identified(release)
     points = np.asarray(release.space.points)
     if release.is_public:
-        return mean_of_rows(np.abs(checked - points[release.codes]), level, 0.0, units=units)
+        found = mean_of_rows(np.abs(checked - points[release.codes]), level, 0.0, units=units)
+        return replace(found, high=math.inf) if _has_few(release, units, _LEAST_UNITS) else found
     losses, channel = np.empty(len(release)), release.class_channel
     for rows in blocks_of(release):
         losses[rows] = (unbiased_rows(release, rows) * np.abs(checked[rows, None] - points)).sum(axis=1)
@@ -225,6 +235,14 @@ def mean_absolute_error(release: Release, predicted: object, *, units: object = 
 
     expected = model_variance(release, of_outcomes, _nearest_points(release, checked))
     return mean_of_rows(losses, level, 0.0, units=units, expected=expected)
+
+
+def _has_few(release: Release, units: object, least: int) -> bool:
+    """True for public labels of few units of several rows, whose errors say little of how large those of others are.
+
+    Ten units often hold no large error at all. The noise of released labels covers that.
+    """
+    return release.is_public and Units.of(units, len(release)).count < min(least, len(release))
 
 
 def squared_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa: N803 (scikit-learn's name)
