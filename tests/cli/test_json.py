@@ -9,6 +9,8 @@ import pytest
 import typer
 
 from labeldp.cli import app
+from labeldp.learning.metrics import Estimate
+from labeldp.learning.metrics._estimates import Estimates
 from labeldp.report._json import plain
 
 GUIDE = Path(__file__).parents[2] / "docs/guide/json.md"
@@ -190,3 +192,11 @@ def test_values_become_those_of_json():
     """Arrays, paths, and numbers that are not finite."""
     given = {"a": np.array([1.0, np.nan]), "b": (np.int64(3), float("inf")), 4: Path("x")}
     assert plain(given) == {"a": [1.0, None], "b": [3, None], "4": "x"}
+
+
+def test_an_estimate_is_within_what_can_be():
+    """No share above 1 is printed, whatever the noise; what cannot be told stays null."""
+    given = {"far": Estimate(4e4, 3e4, 0.0, 1.0), "near": Estimate(0.7, 0.1, 0.5, 0.9)}
+    many = Estimates(*np.array([[1.3, np.nan], [0.2, np.nan], [0.9, np.nan], [1.0, np.nan]]))
+    found = plain(given | {"many": many})
+    assert (found["far"]["value"], found["near"]["value"], found["many"]["value"]) == (1.0, 0.7, [1.0, None])

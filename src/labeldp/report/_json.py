@@ -28,9 +28,15 @@ if TYPE_CHECKING:  # the learners are an extra
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: dataclasses as objects, arrays as lists, NaN and infinity as null."""
+    """A value as JSON has it: dataclasses as objects, arrays as lists, NaN and infinity as null.
+
+    An estimate is put within its interval, which is within what can be: no share is above 1.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        found = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        if all(found.get(name) is not None for name in ("value", "low", "high")):
+            found["value"] = np.clip(found["value"], found["low"], found["high"])
+        return {name: plain(each) for name, each in found.items()}
     if isinstance(value, Mapping):
         return {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, np.ndarray | np.generic):
