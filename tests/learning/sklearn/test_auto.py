@@ -239,6 +239,8 @@ def test_rows_without_labels_find_clusters():
     [
         (lambda frame: frame.drop(columns="city"), "expected the columns age, city, found no city"),
         (lambda frame: frame.assign(city=1.0), "expected the column 'city' to be a category"),
+        (lambda frame: frame.to_numpy(), "found no age, city; pass a frame"),
+        (lambda frame: frame[:0], "expected features of at least one row, found none"),
     ],
 )
 def test_other_columns_are_refused(fitted, change, message):
@@ -257,6 +259,10 @@ def test_few_rows_and_other_rows_are_refused(fitted):
         AutoClassifier().fit(features[:-1], release)
     with pytest.raises(InputError, match="at least 5 units"):
         AutoClassifier().fit(features[:4], release[:4])
+    with pytest.raises(InputError, match="expected a unit for each row, found missing ones"):
+        AutoClassifier().fit(features, release, [None] * len(features))
+    with pytest.raises(InputError, match="expected features of at least one column, found none"):
+        AutoClassifier().fit(features[[]], release)
 
 
 def test_numeric_labels_are_refused_at_once():

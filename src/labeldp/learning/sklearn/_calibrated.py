@@ -242,8 +242,15 @@ def _logarithms(probabilities: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n
 
 
 def group_folds(rows: int, folds: int, groups: Any) -> Sequence[tuple[np.ndarray, np.ndarray]]:
-    """Rows to fit on and held-out rows, with each group on one side."""
-    units = np.arange(rows) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+    """Rows to fit on and held-out rows, with each group on one side.
+
+    Raises:
+        InputError: There is no unit for each row, some are missing, or there are fewer of them than folds.
+    """
+    try:
+        units = np.arange(rows) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+    except TypeError:
+        raise InputError("expected a unit for each row, found missing ones, or units of several types") from None
     if len(units) != rows or len(np.unique(units)) < folds:
         raise InputError(
             f"expected a unit for each of {rows} rows and at least {folds} units, found {len(units)} and "

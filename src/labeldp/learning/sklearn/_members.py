@@ -22,6 +22,7 @@ from labeldp import _checks
 from labeldp._extras import require_extra
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
+from labeldp.learning.features import row_count
 from labeldp.learning.losses import Gains, stack_rows
 from labeldp.learning.sklearn._calibrated import group_folds
 from labeldp.learning.sklearn._cluster_leaves import ClusterLeaves
@@ -169,13 +170,16 @@ class MemberFits(ABC):
         """Features in the form that the models take.
 
         Raises:
-            InputError: A column is missing, or is not of the type that it had.
+            InputError: There are no rows, or a column is missing or is not of the type that it had.
         """
         rows = as_frame(features)
+        if not row_count(rows):
+            raise InputError("expected features of at least one row, found none")
         if issparse(rows) or self.columns_ is None:
             return rows
         if missing := [name for name in self.columns_ if name not in rows.columns]:
-            raise InputError(f"expected the columns {', '.join(self.columns_)}, found no {', '.join(missing)}")
+            named = "" if hasattr(features, "columns") or hasattr(features, "to_pandas") else "; pass a frame"
+            raise InputError(f"expected the columns {', '.join(self.columns_)}, found no {', '.join(missing)}{named}")
         rows = rows[list(self.columns_)]
         if other := [name for name, kind in kinds_of(rows).items() if kind != self.columns_[name]]:
             raise InputError(f"expected the column {other[0]!r} to be a {self.columns_[other[0]]}, found another type")
@@ -289,7 +293,7 @@ def as_frame(features: Any) -> Any:
     Columns of text and of categories become objects, with None for missing values; all others numbers, with NaN.
 
     Raises:
-        InputError: They are not a table.
+        InputError: They are not a table, or have no columns.
     """
     import pandas as pd  # noqa: PLC0415 (an extra)
 
@@ -301,6 +305,8 @@ def as_frame(features: Any) -> Any:
         if array.ndim != 2:
             raise InputError(f"expected features in rows and columns, found an array of {array.ndim} dimensions")
         found = pd.DataFrame(array, columns=[str(place) for place in range(array.shape[1])])
+    if not found.shape[1]:
+        raise InputError("expected features of at least one column, found none")
     return pd.DataFrame({str(name): _column(found.iloc[:, place]) for place, name in enumerate(found.columns)})
 
 
