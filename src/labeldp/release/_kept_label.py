@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp.errors import LabelDPError
-from labeldp.privacy import LabelSpace
+from labeldp.privacy import Classes, LabelSpace
 from labeldp.privacy.channels import CandidateRows, Channel, ClassChannel
 
 #: Most entries of unbiased vectors that are computed.
@@ -19,7 +19,7 @@ def may_be_label(column: pa.ChunkedArray, space: LabelSpace, channel: Channel, r
     The unbiased vector of a row has, at a true class that may be released, the mean 1: so its mean over rows, at the
     classes of the column, estimates the share of rows in which the column is the label.
     """
-    if not isinstance(channel, ClassChannel) or not len(released):
+    if not (isinstance(space, Classes) and isinstance(channel, ClassChannel) and len(released)):
         return False
     places = np.arange(0, len(released), 1 + len(released) * space.size // _MOST_ENTRIES)
     some, rows = channel.take(places), np.arange(len(places))
