@@ -35,9 +35,10 @@ def learn(
         directory (DIR): A release folder.
         output: A new file for the model, such as model.skops, or model.safetensors for a network.
         model: Classes: auto (default: a mean of a linear model, boosting and clusters, weighed on released labels),
-            softmax, boosting, convex, torch:mlp, torch:ratings; with images torch:convolutional, torch:inception,
-            torch:resnet18. Numeric labels: auto (default: ridge, boosting, clusters and the mean label, weighed on
-            released labels), ridge, boosting, neighbours, convex.
+            softmax, boosting, convex, torch:mlp, torch:ratings; with images torch:patches (default: a linear model of
+            responses to frequent patches), torch:convolutional, torch:inception, torch:resnet18. Numeric labels: auto
+            (default: ridge, boosting, clusters and the mean label, weighed on released labels), ridge, boosting,
+            neighbours, convex.
         method: Correction for label noise. softmax: likelihood (forward correction), unbiased (backward), plain (none)
             or clusters; boosting: likelihood (LightGBM), em, plain or clusters; networks: likelihood, unbiased,
             posterior or plain; convex: unbiased; ridge and boosting of numeric labels: auto, unbiased, likelihood,
@@ -55,6 +56,8 @@ def learn(
     from labeldp.learning import convex, generators  # noqa: PLC0415
     from labeldp.learning.features import check_model_path  # noqa: PLC0415
 
+    if model is None and images.images is not None:
+        model = f"{NETWORK}patches"
     of_network = model is not None and model.startswith(NETWORK)
     check_model_path(output, ".safetensors" if of_network else ".skops")
     with printed_warnings(convex.FewRowsWarning), progress() as bar:

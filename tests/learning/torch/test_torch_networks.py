@@ -7,7 +7,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labeldp.learning.torch import convolutional, inception, mlp, ratings, resnet18  # noqa: E402 (torch is an extra)
+from labeldp.learning.torch import (  # noqa: E402 (torch is an extra)
+    convolutional,
+    inception,
+    mlp,
+    patches,
+    ratings,
+    resnet18,
+)
 from labeldp.learning.torch._networks import NETWORKS  # noqa: E402
 
 torch.set_num_threads(1)
@@ -20,6 +27,11 @@ def numbers(*most):
 
 #: A small network of each kind, its number of classes, and what makes input of so many rows.
 KINDS = {
+    "patches": (
+        lambda: patches(4, 2, components=3, filters=2, size=4, cells=2),
+        4,
+        lambda rows: 99 * torch.rand(rows, 2, 9, 8),
+    ),
     "convolutional": (lambda: convolutional(4), 4, lambda rows: torch.randn(rows, 1, 12, 12)),
     "convolutional, colour": (lambda: convolutional(3, channels=3), 3, lambda rows: torch.randn(rows, 3, 9, 11)),
     "inception": (lambda: inception(5), 5, lambda rows: torch.randn(rows, 1, 6, 6)),

@@ -19,6 +19,8 @@ __all__ = [
     "MomentRegressor",
     "NeighborsClassifier",
     "NeighborsRegressor",
+    "PatchClassifier",
+    "PatchFeatures",
     "ReleasedLabelClassifier",
     "ReleasedLabelRegressor",
     "ResampledClassifier",

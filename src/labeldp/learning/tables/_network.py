@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +15,7 @@ import pyarrow as pa
 from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, columns_of, frame_of, without_calendar
-from labeldp.learning.sklearn import Calibrator, cross_fitted
+from labeldp.learning.sklearn import Calibrator, PatchClassifier, cross_fitted
 from labeldp.learning.tables._class_scores import class_scores
 from labeldp.learning.tables._classifiers import calibration_setting
 from labeldp.learning.tables._evaluate import image_names
@@ -37,11 +38,14 @@ from labeldp.learning.torch import (
     NetworkModel,
     TorchClassifier,
     UnguardedFitWarning,
+    with_patches,
 )
 from labeldp.privacy import ClassProbabilities
 from labeldp.release import Release, is_answer, public_columns
 from labeldp.release.folder import Certificate
 
+#: The model of images that is taken by default.
+PATCHES = f"{PREFIX}patches"
 _JUDGED_BY = "released labels of a tenth of the rows, which it was not fitted on"
 #: Default training settings of each network; those of the papers are from Ghazi et al. 2021, B.
 _TRAINING: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -98,6 +102,8 @@ def network_of(
             raise InputError("expected no features besides images, found some; leave them out")
         pixels = images.of_rows(table.num_rows, image_names(table, choice.image_column))
         encoder: Any = PixelEncoder.of(pixels)
+        if model == PATCHES:  # their contrast is theirs to scale
+            encoder = replace(encoder, mean=(0.0,) * len(encoder.mean), deviation=(1 / 255,) * len(encoder.mean))
         return Network(model.removeprefix(PREFIX), classes, encoder, {}), pixels, {}
     if kind is PairEncoder and features is None:
         raise InputError(
@@ -114,8 +120,10 @@ def learner_of(network: Network, choice: ModelChoice, report: Progress | None = 
     """A learner that trains a network, by default with settings that suit it.
 
     Raises:
-        InputError: There is no such method.
+        InputError: There is no such method, or the network is not trained in epochs.
     """
+    if network.name == PATCHES.removeprefix(PREFIX):
+        raise InputError(f"expected a network that is trained in epochs, found {PATCHES}; use it with 'labeldp learn'")
     method: Any = _checks.among(choice.method or NETWORK_METHODS[0], "a method of networks", NETWORK_METHODS)
     return TorchClassifier(
         lambda: network.module(),  # noqa: PLW0108 (a function is not copied with a learner, a method is, with its object)
@@ -165,17 +173,36 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
     fit, held = (some[part] for part in one_part(len(some), None if units is None else units.take(some)))
     with warnings.catch_warnings():  # the held-out tenth guards against noise
         warnings.simplefilter("ignore", UnguardedFitWarning)
-        learner = learner_of(network, choice, progress).fit(inputs[fit], release[fit])
+        of_fit = None if units is None else units.take(fit)
+        learner, trained, setting = _trained(network, choice, inputs[fit], release[fit], of_fit, progress)
     judged, others = release[held], None if units is None else units.take(held)
     predicted, calibrator = ClassProbabilities.of(learner, inputs[held]).in_order(release.space.points), None
-    if learner.method != "plain" and (len(held) if others is None else len(others.unique())) >= FOLDS:
+    if trained.method != "plain" and (len(held) if others is None else len(others.unique())) >= FOLDS:
         calibrator = Calibrator.fit(judged, predicted)
         predicted = cross_fitted(judged, predicted, folds_of(len(held), others))
     return Learned(
-        trained_model(network, learner, certificate, calibrator),
+        replace(trained, certificate=certificate, calibrator=calibrator),
         class_scores(judged, predicted, units=others),
         MappingProxyType(left_out),
-        f"{learner.n_iter_} epochs{calibration_setting(calibrator)}",
+        f"{setting}{calibration_setting(calibrator)}",
         _JUDGED_BY,
         rows=None if choice.rows is None else len(some),
     )
+
+
+def _trained(
+    network: Network, choice: ModelChoice, inputs: Any, release: Release, units: Any, progress: Progress | None
+) -> tuple[Any, NetworkModel, str]:
+    """A learner that is fitted on a release, its network, and what was chosen."""
+    certificate = enough_rows(release)
+    if choice.model != PATCHES:
+        learner = learner_of(network, choice, progress).fit(inputs, release)
+        return learner, trained_model(network, learner, certificate), f"{learner.n_iter_} epochs"
+    if choice.training or choice.method not in (None, "likelihood"):
+        raise InputError(f"expected no method and no options of training with {PATCHES}, found some; leave them out")
+    learner = PatchClassifier().fit(inputs, release, None if units is None else np.asarray(units))
+    kept = learner.head_.n_features_in_
+    network = replace(network, sizes={"components": kept, "filters": len(learner.features_.filters_)})
+    module = network.module()
+    with_patches(module, learner, np.argsort(release.space.sorted_codes))
+    return learner, NetworkModel(network, module.eval(), "likelihood", certificate), f"{kept} components of patches"

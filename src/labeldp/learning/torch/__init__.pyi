@@ -13,6 +13,8 @@ from ._networks import inception as inception
 from ._networks import mlp as mlp
 from ._networks import ratings as ratings
 from ._networks import resnet18 as resnet18
+from ._patches import patches as patches
+from ._patches import with_patches as with_patches
 from ._rows import ReleasedRows as ReleasedRows
 from ._settings import TrainingSettings as TrainingSettings
 from ._settings import SCHEDULES as SCHEDULES

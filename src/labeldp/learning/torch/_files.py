@@ -52,6 +52,7 @@ _HEADER = "labeldp"
 _MOST_SIZE = 1 << 31
 #: Encoder of the inputs of each network.
 ENCODERS: Mapping[str, type[Encoder]] = {
+    "patches": PixelEncoder,
     "convolutional": PixelEncoder,
     "inception": PixelEncoder,
     "resnet18": PixelEncoder,

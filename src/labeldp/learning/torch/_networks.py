@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
+from labeldp.learning.torch._patches import patches
+
 _RESIDUAL_WIDTHS = (64, 128, 256, 512)
 _SPREAD = 0.05
 _DROPPED = 0.2
@@ -122,7 +124,7 @@ def mlp(features: int, classes: int, width: int = 128) -> nn.Sequential:
 
 #: Every network by its name.
 NETWORKS: Mapping[str, Callable[..., nn.Module]] = MappingProxyType(
-    {each.__name__: each for each in (convolutional, inception, resnet18, ratings, mlp)}
+    {each.__name__: each for each in (patches, convolutional, inception, resnet18, ratings, mlp)}
 )
 
 

@@ -1,0 +1,79 @@
+"""Features of patches as a network, whose head alone has weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import conv2d, pad, relu
+
+from labeldp.learning.sklearn import CONTRAST, PADDING, THRESHOLD, PatchClassifier, edges
+
+
+def patches(
+    classes: int, channels: int = 1, components: int = 256, filters: int = 128, size: int = 6, cells: int = 3
+) -> nn.Sequential:
+    """A linear layer on the features of ``PatchFeatures``, which are random until ``with_patches`` sets them.
+
+    Args:
+        classes: Number of classes.
+        channels: Channels of an image, whose pixels are from 0 to 255.
+        components: Number of features.
+        filters: Number of filters.
+        size: Height and width of a filter.
+        cells: Rows and columns of the grid of cells.
+    """
+    return nn.Sequential(_Responses(channels, components, filters, size, cells), nn.Linear(components, classes))
+
+
+class _Responses(nn.Module):
+    """Features of images of fixed filters; nothing here is trained."""
+
+    def __init__(self, channels: int, components: int, filters: int, size: int, cells: int) -> None:
+        super().__init__()
+        self.cells = cells
+        self.register_buffer("filters", torch.randn(filters, channels, size, size))
+        self.register_buffer("offsets", torch.zeros(filters))
+        self.register_buffer("mean", torch.zeros(cells * cells * 2 * filters))
+        self.register_buffer("components", torch.randn(cells * cells * 2 * filters, components))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features of images of shape (n, channels, height, width)."""
+        padded = pad(images, (PADDING,) * 4)
+        box = torch.full_like(self.filters[:1], 1.0 / self.filters[0].numel())
+        mean = conv2d(padded, box)
+        variance = (conv2d(padded**2, box) - mean**2).clamp(min=0.0)
+        sums = self.filters.sum(dim=(1, 2, 3))[:, None, None]
+        found = (conv2d(padded, self.filters) - mean * sums) / (variance + CONTRAST).sqrt()
+        found = found - self.offsets[:, None, None]
+        both = torch.cat([relu(found - THRESHOLD), relu(-found - THRESHOLD)], dim=1)
+        rows, columns = ([*edges(length, self.cells), length] for length in both.shape[2:])
+        means = [
+            both[:, :, rows[i] : rows[i + 1], columns[j] : columns[j + 1]].mean(dim=(2, 3))
+            for i in range(self.cells)
+            for j in range(self.cells)
+        ]
+        return (torch.cat(means, dim=1).sqrt() - self.mean) @ self.components
+
+
+def with_patches(network: nn.Sequential, model: PatchClassifier, order: np.ndarray) -> None:
+    """Give a network of ``patches`` the features and the head of a fitted classifier.
+
+    Args:
+        network: The network of an architecture (``Network.module``), of the same sizes.
+        model: The classifier.
+        order: The place of each declared class in ``classes_``.
+    """
+    features, head = model.features_, model.head_
+    responses, linear = network[-1]
+    kept = head.n_features_in_
+    with torch.no_grad():
+        for buffer, values in (
+            (responses.filters, features.filters_),
+            (responses.offsets, features.offsets_),
+            (responses.mean, features.mean_),
+            (responses.components, features.components_[:, :kept]),
+            (linear.weight, head.coef_[order]),
+            (linear.bias, head.intercept_[order]),
+        ):
+            buffer.copy_(torch.from_numpy(np.ascontiguousarray(values)).reshape(buffer.shape))

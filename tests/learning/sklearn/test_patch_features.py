@@ -1,0 +1,102 @@
+"""Features of images that are learned from images alone."""
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+from labeldp import Classes, Curator
+from labeldp.errors import InputError
+from labeldp.learning.sklearn import PatchFeatures, SoftmaxRegression
+from labeldp.learning.sklearn import _patch_features as patches
+
+
+def stripes(rows, seed=0, shape=(14, 12)):
+    """Noisy stripes, across for class 1 and upright for class 0, at random places."""
+    random = np.random.default_rng(seed)
+    classes, shift = random.integers(0, 2, rows), random.integers(0, 6, rows)
+    waves = [128 + 100 * np.sin((np.arange(length) + shift[:, None]) * np.pi / 3) for length in shape]
+    images = np.where(classes[:, None, None] == 1, waves[0][:, :, None], waves[1][:, None, :])
+    return np.clip(images + random.normal(0, 20, images.shape), 0, 255).astype(np.uint8), classes
+
+
+def slowly(features, image):
+    """The features of one image, place by place and filter by filter."""
+    padded = np.pad(image.astype(float), [(0, 0), (2, 2), (2, 2)])
+    size, cells = features.size, features.cells
+    height, width = (edge - size + 1 for edge in padded.shape[1:])
+    found = np.zeros((cells, cells, 2, len(features.filters_)))
+    counts = np.zeros((cells, cells))
+    for top in range(height):
+        for left in range(width):
+            patch = padded[:, top : top + size, left : left + size].reshape(-1)
+            patch = (patch - patch.mean()) / np.sqrt(patch.var() + 100.0)
+            response = features.filters_ @ patch - features.offsets_
+            cell = tuple(
+                max(c for c in range(cells) if c * edge // cells <= place)
+                for place, edge in ((top, height), (left, width))
+            )
+            counts[cell] += 1
+            found[cell][0] += np.maximum(response - 0.25, 0)
+            found[cell][1] += np.maximum(-response - 0.25, 0)
+    return (np.sqrt(found / counts[:, :, None, None]).reshape(-1) - features.mean_) @ features.components_
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_features_are_what_their_definition_says(channels, monkeypatch):
+    """They agree with sums place by place, also where images are taken one at a time."""
+    images = np.stack([stripes(30, seed)[0] for seed in range(channels)], axis=1)
+    features = PatchFeatures(6, filters=5, size=4, cells=3).fit(images[:, 0] if channels == 1 else images)
+    expected = np.stack([slowly(features, image) for image in images[:4]])
+    np.testing.assert_allclose(features.transform(images[:4]), expected, rtol=1e-3, atol=1e-3)
+    monkeypatch.setattr(patches, "_ENTRIES_PER_BLOCK", 1)
+    np.testing.assert_allclose(features.transform(images[:4]), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_components_are_in_order_and_the_same_every_time():
+    """Leading components are longest, rows have the promised length, and the same images give the same features."""
+    images, _ = stripes(200)
+    features = PatchFeatures(20, filters=16)
+    found = features.fit_transform(images)
+    assert features.filters_.shape == (16, 36)
+    assert np.sqrt((found**2).sum(axis=1).mean()) == pytest.approx(4.0, rel=1e-3)
+    lengths = (found**2).mean(axis=0)
+    assert (np.diff(lengths) < 1e-6).all()
+    again = PatchFeatures(20, filters=16).fit_transform(images)
+    np.testing.assert_array_equal(found, again)
+
+
+def test_a_linear_head_learns_from_noisy_labels_what_pixels_do_not_show():
+    """Stripes at random places have the same mean in every pixel: responses tell them apart, at epsilon 1."""
+    (images, classes), (others, truth) = stripes(1_500), stripes(500, seed=1)
+    release = Curator(classes, Classes([0, 1])).randomize(epsilon=1.0)
+    model = make_pipeline(PatchFeatures(10, filters=16), SoftmaxRegression()).fit(images, release)
+    assert (model.predict(others) == truth).mean() > 0.95
+    flat = SoftmaxRegression().fit(images.reshape(1_500, -1) / 255.0, release)
+    assert (flat.predict(others.reshape(500, -1) / 255.0) == truth).mean() < 0.7
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (np.zeros((4, 8)), "expected images of shape"),
+        (np.array([["a"]]), "expected images of shape"),
+        (np.zeros((0, 8, 8)), "expected images of shape"),
+        (np.full((4, 8, 8), np.nan), "expected finite pixels"),
+        (np.zeros((4, 5, 8)), "at least 6 rows and columns"),
+        (np.full((4, 8, 8), 7), "parts that are not flat"),
+    ],
+)
+def test_what_is_no_image_is_refused(images, message):
+    """Arrays of other shapes or kinds, small and flat images are named."""
+    with pytest.raises(InputError, match=message):
+        PatchFeatures(2, filters=2).fit(images)
+
+
+def test_other_images_are_refused():
+    """Images to predict have the shape of those in the fit, and settings are whole numbers."""
+    images, _ = stripes(20)
+    features = PatchFeatures(2, filters=2).fit(images)
+    with pytest.raises(InputError, match=r"expected images of shape \(1, 14, 12\), as in fit"):
+        features.transform(images[:, :13])
+    with pytest.raises(InputError, match="filters"):
+        PatchFeatures(2, filters=0).fit(images)

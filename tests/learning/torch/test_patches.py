@@ -1,0 +1,102 @@
+"""The linear model of patches: as a network, in a file, and on the command line."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from labeldp import Classes, Curator, Release  # noqa: E402 (torch is an extra)
+from labeldp.cli import main  # noqa: E402
+from labeldp.errors import InputError  # noqa: E402
+from labeldp.learning.features import Images, PixelEncoder  # noqa: E402
+from labeldp.learning.sklearn import PatchClassifier  # noqa: E402
+from labeldp.learning.tables import ModelChoice, evaluate, learn_network, open_model  # noqa: E402
+from labeldp.learning.tables._network import learner_of, network_of  # noqa: E402
+from labeldp.learning.torch import Network, with_patches  # noqa: E402
+
+torch.set_num_threads(1)
+SPACE = Classes(["upright", "across"])  # not in the order of the alphabet
+
+
+def stripes(rows, seed=0, shape=(14, 12)):
+    """Noisy stripes at random places, and which way they go."""
+    random = np.random.default_rng(seed)
+    across, shift = random.random(rows) < 0.5, random.integers(0, 6, rows)
+    waves = [128 + 100 * np.sin((np.arange(length) + shift[:, None]) * np.pi / 3) for length in shape]
+    images = np.where(across[:, None, None], waves[0][:, :, None], waves[1][:, None, :])
+    noisy = np.clip(images + random.normal(0, 20, images.shape), 0, 255).astype(np.uint8)
+    return noisy[:, None], np.where(across, "across", "upright")
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_network_says_what_the_classifier_says(channels):
+    """Features and head agree, in declared order, for images whose cells are not of one size."""
+    images, labels = stripes(60)
+    images = np.repeat(images, channels, axis=1)
+    images[:, 1:] //= 2
+    model = PatchClassifier((3,), filters=4).fit(images, Release.public(labels, SPACE))
+    encoder = PixelEncoder(channels, 14, 12, (0.0,) * channels, (1 / 255,) * channels)
+    module = Network("patches", 2, encoder, {"components": 3, "filters": 4}).module()
+    with_patches(module, model, np.argsort(SPACE.sorted_codes))
+    with torch.no_grad():
+        found = torch.softmax(module(torch.from_numpy(images) / 255.0), dim=1).numpy()
+    np.testing.assert_allclose(found[:, SPACE.sorted_codes], model.predict_proba(images), atol=1e-3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A release of the directions of stripes, and their images."""
+    images, labels = stripes(600)
+    target = tmp_path_factory.mktemp("stripes") / "shared"
+    table = pa.table({"row": np.arange(600)})
+    Curator(labels, SPACE, name="way").randomize(epsilon=2.0).save(target, table, keep=["row"])
+    return target, Images(images)
+
+
+def test_a_model_of_images_is_learned_kept_and_judged(folder, tmp_path):
+    """It is scored on released labels of a held-out tenth, and predicts the same from its file."""
+    target, images = folder
+    learned = learn_network(target, ModelChoice("torch:patches", images=images))
+    assert learned.setting.startswith(("64 components of patches", "256 components of patches"))
+    assert learned.scores.accuracy.low > 0.5
+    others, truth = stripes(200, seed=1)
+    model = open_model(learned.model.save(tmp_path / "m.safetensors"))
+    predicted = model.predict(None, others)
+    assert (predicted == truth).mean() > 0.9
+    np.testing.assert_array_equal(predicted, learned.model.predict(None, others))
+    pq.write_table(pa.table({"way": truth}), tmp_path / "t.parquet")
+    judged = evaluate(model, tmp_path / "t.parquet", "way", public=True, images=Images(others))
+    assert judged.accuracy.value == pytest.approx((predicted == truth).mean())
+
+
+def test_it_is_the_default_with_images(folder, tmp_path, capsys):
+    """The command line takes it where images are given and no model is."""
+    target, images = folder
+    file = tmp_path / "images-idx3-ubyte"
+    file.write_bytes(
+        bytes([0, 0, 8, 3]) + b"".join(size.to_bytes(4, "big") for size in (600, 14, 12)) + images.pixels.tobytes()
+    )
+    assert main(["learn", str(target), "--images", str(file), "--output", str(tmp_path / "model.safetensors")]) in (
+        None,
+        0,
+    )
+    assert "Learned torch:patches from 600 released rows" in " ".join(capsys.readouterr().out.split())
+    assert open_model(tmp_path / "model.safetensors").model == "torch:patches"
+
+
+@pytest.mark.parametrize("wrong", [{"method": "plain"}, {"training": {"epochs": 3}}], ids=str)
+def test_what_it_does_not_have_is_refused(folder, wrong):
+    """It has no epochs, and one method."""
+    target, images = folder
+    with pytest.raises(InputError, match="expected no method and no options of training with torch:patches"):
+        learn_network(target, ModelChoice("torch:patches", images=images, **wrong))
+
+
+def test_it_is_not_trained_in_stages(folder):
+    """Stages and loops want a network that is trained in epochs."""
+    choice = ModelChoice("torch:patches", images=folder[1])
+    network, _, _ = network_of(choice, 2, pa.table({"row": np.arange(600)}))
+    with pytest.raises(InputError, match="expected a network that is trained in epochs, found torch:patches"):
+        learner_of(network, choice)
