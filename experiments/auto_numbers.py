@@ -143,7 +143,7 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
 
 STUDY = Study(
     name="auto_numbers",
-    recipe="2",
+    recipe="3",
     key=("data", "epsilon"),
     columns=("data", "epsilon", "draw", "learner", "rows", "weight", "rmse", "explained", "seconds"),
     cells=cells,
