@@ -11,7 +11,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer, log_loss, roc_auc_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from torch import nn
 
 from labeldp import (
@@ -42,6 +42,7 @@ from labeldp.learning.sklearn import (
     CellClassifier,
     MomentClassifier,
     NeighborsClassifier,
+    PatchClassifier,
     ProbabilityClassifier,
     ReleasedLabelClassifier,
     ResampledClassifier,
@@ -151,6 +152,20 @@ class OnLeaves:
         return self.model.score(self.tree.predict(features), release)
 
 
+def images_of(features):
+    """Images of three waves, as strong as the features of a row."""
+    places = np.arange(10)
+    waves = np.stack([np.sin(np.add.outer(a * places, b * places)) for a, b in ((1.5, 0.0), (0.0, 1.5), (0.8, 0.8))])
+    return np.tensordot(features, waves, axes=1)
+
+
+def by_images(data, space):
+    """Fit on images that are made of features."""
+    whole = make_pipeline(FunctionTransformer(images_of), PatchClassifier((8,), filters=8))
+    whole.fit(data.features, data.release(space)).model = whole[-1]
+    return whole
+
+
 def in_stream(data, space):
     """Fit on two batches."""
     model, release = ConvexClassifier(region=Ball(5.0)), data.release(space)
@@ -232,6 +247,11 @@ LEARNERS = {
     ),
     "consensus": (ConsensusRetraining, by_release(lambda: ConsensusRetraining(SoftmaxRegression(l2=0.01))), 1e-3),
     "consensus without names": (ConsensusRetraining, unlisted, 1e-3),
+    "patches": (
+        PatchClassifier,
+        by_images,
+        1e-3,
+    ),
     "network": (
         TorchClassifier,
         by_release(lambda: TorchClassifier(linear, epochs=5, learning_rate=0.1, batch_size=64)),

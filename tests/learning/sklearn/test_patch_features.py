@@ -6,7 +6,7 @@ from sklearn.pipeline import make_pipeline
 
 from labeldp import Classes, Curator
 from labeldp.errors import InputError
-from labeldp.learning.sklearn import PatchFeatures, SoftmaxRegression
+from labeldp.learning.sklearn import PatchClassifier, PatchFeatures, SoftmaxRegression
 from labeldp.learning.sklearn import _patch_features as patches
 
 
@@ -19,7 +19,7 @@ def stripes(rows, seed=0, shape=(14, 12)):
     return np.clip(images + random.normal(0, 20, images.shape), 0, 255).astype(np.uint8), classes
 
 
-def slowly(features, image):
+def slowly(features, image, images):
     """The features of one image, place by place and filter by filter."""
     padded = np.pad(image.astype(float), [(0, 0), (2, 2), (2, 2)])
     size, cells = features.size, features.cells
@@ -29,7 +29,7 @@ def slowly(features, image):
     for top in range(height):
         for left in range(width):
             patch = padded[:, top : top + size, left : left + size].reshape(-1)
-            patch = (patch - patch.mean()) / np.sqrt(patch.var() + 100.0)
+            patch = (patch - patch.mean()) / np.sqrt(patch.var() + (np.ptp(images) / 25.5) ** 2)
             response = features.filters_ @ patch - features.offsets_
             cell = tuple(
                 max(c for c in range(cells) if c * edge // cells <= place)
@@ -46,7 +46,7 @@ def test_features_are_what_their_definition_says(channels, monkeypatch):
     """They agree with sums place by place, also where images are taken one at a time."""
     images = np.stack([stripes(30, seed)[0] for seed in range(channels)], axis=1)
     features = PatchFeatures(6, filters=5, size=4, cells=3).fit(images[:, 0] if channels == 1 else images)
-    expected = np.stack([slowly(features, image) for image in images[:4]])
+    expected = np.stack([slowly(features, image, images) for image in images[:4]])
     np.testing.assert_allclose(features.transform(images[:4]), expected, rtol=1e-3, atol=1e-3)
     monkeypatch.setattr(patches, "_ENTRIES_PER_BLOCK", 1)
     np.testing.assert_allclose(features.transform(images[:4]), expected, rtol=1e-3, atol=1e-3)
@@ -63,6 +63,8 @@ def test_components_are_in_order_and_the_same_every_time():
     assert (np.diff(lengths) < 1e-6).all()
     again = PatchFeatures(20, filters=16).fit_transform(images)
     np.testing.assert_array_equal(found, again)
+    scaled = PatchFeatures(20, filters=16).fit_transform(images / 255.0)  # pixels of any scale
+    np.testing.assert_allclose(scaled @ scaled.T, found @ found.T, atol=0.1)
 
 
 def test_a_linear_head_learns_from_noisy_labels_what_pixels_do_not_show():
@@ -100,3 +102,12 @@ def test_other_images_are_refused():
         features.transform(images[:, :13])
     with pytest.raises(InputError, match="filters"):
         PatchFeatures(2, filters=0).fit(images)
+
+
+def test_a_held_out_fifth_chooses_the_number_of_components(monkeypatch):
+    """Of pure noise the fewest components say the least that is wrong; rows of a fit would choose the most."""
+    images, classes = stripes(300)[0], np.random.default_rng(3).integers(0, 2, 300)
+    monkeypatch.setattr(patches, "SoftmaxRegression", lambda: SoftmaxRegression(l2=1e-6))
+    release = Curator(classes, Classes([0, 1])).randomize(epsilon=2.0)
+    model = PatchClassifier((1, 60), filters=16).fit(images, release, np.arange(300))
+    assert model.head_.n_features_in_ == 1

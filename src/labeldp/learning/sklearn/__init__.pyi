@@ -17,7 +17,6 @@ from ._calibrated import cross_fitted as cross_fitted
 from ._cells import CellRegressor as CellRegressor
 from ._cells import mean_in_cells as mean_in_cells
 from ._cluster_leaves import ClusterLeaves as ClusterLeaves
-from ._patch_features import CONTRAST as CONTRAST
 from ._patch_features import PADDING as PADDING
 from ._patch_features import THRESHOLD as THRESHOLD
 from ._patch_features import PatchClassifier as PatchClassifier

@@ -24,10 +24,11 @@ from labeldp.release import Release
 
 #: Patches that filters are found from, images that components are found from, and rounds of clustering.
 _PATCHES, _IMAGES, _ROUNDS = 60_000, 20_000, 10
-#: Added to the variance of a patch of pixels from 0 to 255, and to that of a direction of scaled patches.
-CONTRAST, _DIRECTION = 100.0, 0.05
-#: Least standard deviation of a patch that says something.
-_FLAT = 15.0
+#: Added to the standard deviation of a patch, as a share of the range of pixels, and to the variance of a direction of
+#: scaled patches.
+_CONTRAST, _DIRECTION = 10.0 / 255.0, 0.05
+#: Least standard deviation of a patch that says something, as a share of the range of pixels.
+_FLAT = 15.0 / 255.0
 #: Responses below it are taken for none.
 THRESHOLD = 0.25
 PADDING = 2
@@ -57,6 +58,7 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
 
     Attributes:
         filters_: Filters of pixels, shape (filters, channels * size * size).
+        contrast_: What is added to the variance of a patch.
         components_: Components of responses, shape (cells * cells * 2 * filters, components).
 
     Guarantee:
@@ -93,9 +95,10 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
             raise InputError(
                 f"expected images of at least {max(self.size, self.cells)} rows and columns, found {images.shape[2:]}"
             )
-        self.shape_ = images.shape[1:]
+        self.shape_, span = images.shape[1:], float(images.max()) - float(images.min())
+        self.contrast_ = (_CONTRAST * span) ** 2
         with threadpool_limits(1):  # so that sums are added in one order
-            self._find_filters(_some_patches(images, self.size, chance))
+            self._find_filters(_some_patches(images, self.size, chance), _FLAT * span)
             some = images[np.sort(chance.permutation(len(images))[:_IMAGES])]
             responses = np.concatenate(list(self._responses(some)))
             self.mean_ = responses.mean(axis=0)
@@ -118,12 +121,12 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
             parts = [(found - self.mean_) @ self.components_ for found in self._responses(images)]
         return np.concatenate([np.empty((0, self.components_.shape[1]), np.float32), *parts])
 
-    def _find_filters(self, patches: Float[np.ndarray, "p d"]) -> None:
-        """Whiten patches, and cluster their directions."""
-        kept = patches.std(axis=1) > _FLAT
+    def _find_filters(self, patches: Float[np.ndarray, "p d"], flat: float) -> None:
+        """Whiten patches, and cluster the directions of those that are not flat."""
+        kept = patches.std(axis=1) > flat
         if not kept.any():
-            raise InputError("expected images with parts that are not flat, found none; pixels are from 0 to 255")
-        scaled = _scaled(patches)
+            raise InputError("expected images with parts that are not flat, found none")
+        scaled = self._scaled(patches)
         mean = scaled.mean(axis=0)
         variances, directions = np.linalg.eigh((scaled - mean).T @ (scaled - mean) / len(scaled))
         whitening = (directions / np.sqrt(np.maximum(variances, 0.0) + _DIRECTION)) @ directions.T
@@ -141,6 +144,11 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         self.filters_ = (centres @ whitening).astype(np.float32)
         self.offsets_ = self.filters_ @ mean.astype(np.float32)
 
+    def _scaled(self, patches: Float[np.ndarray, "p d"]) -> Float[np.ndarray, "p d"]:
+        """Patches of mean 0 and about one contrast."""
+        offsets = patches - patches.mean(axis=1, keepdims=True)
+        return np.asarray(offsets / np.sqrt((offsets**2).mean(axis=1, keepdims=True) + self.contrast_), np.float32)
+
     def _responses(self, images: Pixels) -> Any:
         """The roots of mean responses in the cells of some images, block by block."""
         height, width = (edge + 2 * PADDING - self.size + 1 for edge in images.shape[2:])
@@ -148,7 +156,7 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         areas = np.outer(np.diff([*rows, height]), np.diff([*columns, width])).astype(np.float32)
         for part in blocks(len(images), height * width * 2 * len(self.filters_), _ENTRIES_PER_BLOCK):
             padded = np.pad(images[part], [(0, 0), (0, 0), *[(PADDING, PADDING)] * 2])
-            found = _scaled(_windows(padded, self.size)) @ self.filters_.T - self.offsets_
+            found = self._scaled(_windows(padded, self.size)) @ self.filters_.T - self.offsets_
             found = found.reshape(-1, height, width, len(self.filters_))
             both = np.concatenate([np.maximum(sign * found - THRESHOLD, 0.0) for sign in (1, -1)], axis=3)
             sums = np.add.reduceat(np.add.reduceat(both, rows, axis=1), columns, axis=2)
@@ -186,12 +194,6 @@ def _some_patches(images: Pixels, size: int, chance: np.random.Generator) -> Flo
     windows = np.lib.stride_tricks.sliding_window_view(images, (size, size), axis=(2, 3))
     which, top, left = (chance.integers(0, windows.shape[axis], _PATCHES) for axis in (0, 2, 3))
     return np.asarray(windows[which, :, top, left].reshape(_PATCHES, -1), dtype=np.float32)
-
-
-def _scaled(patches: Float[np.ndarray, "p d"]) -> Float[np.ndarray, "p d"]:
-    """Patches of mean 0 and about one contrast."""
-    offsets = patches - patches.mean(axis=1, keepdims=True)
-    return np.asarray(offsets / np.sqrt((offsets**2).mean(axis=1, keepdims=True) + CONTRAST), dtype=np.float32)
 
 
 def edges(length: int, cells: int) -> list[int]:

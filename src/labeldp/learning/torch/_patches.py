@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad, relu
 
-from labeldp.learning.sklearn import CONTRAST, PADDING, THRESHOLD, PatchClassifier, edges
+from labeldp.learning.sklearn import PADDING, THRESHOLD, PatchClassifier, edges
 
 
 def patches(
@@ -34,6 +34,7 @@ class _Responses(nn.Module):
         self.cells = cells
         self.register_buffer("filters", torch.randn(filters, channels, size, size))
         self.register_buffer("offsets", torch.zeros(filters))
+        self.register_buffer("contrast", torch.ones(1))
         self.register_buffer("mean", torch.zeros(cells * cells * 2 * filters))
         self.register_buffer("components", torch.randn(cells * cells * 2 * filters, components))
 
@@ -44,7 +45,7 @@ class _Responses(nn.Module):
         mean = conv2d(padded, box)
         variance = (conv2d(padded**2, box) - mean**2).clamp(min=0.0)
         sums = self.filters.sum(dim=(1, 2, 3))[:, None, None]
-        found = (conv2d(padded, self.filters) - mean * sums) / (variance + CONTRAST).sqrt()
+        found = (conv2d(padded, self.filters) - mean * sums) / (variance + self.contrast).sqrt()
         found = found - self.offsets[:, None, None]
         both = torch.cat([relu(found - THRESHOLD), relu(-found - THRESHOLD)], dim=1)
         rows, columns = ([*edges(length, self.cells), length] for length in both.shape[2:])
@@ -71,6 +72,7 @@ def with_patches(network: nn.Sequential, model: PatchClassifier, order: np.ndarr
         for buffer, values in (
             (responses.filters, features.filters_),
             (responses.offsets, features.offsets_),
+            (responses.contrast, np.array([features.contrast_])),
             (responses.mean, features.mean_),
             (responses.components, features.components_[:, :kept]),
             (linear.weight, head.coef_[order]),
