@@ -25,7 +25,7 @@ from labeldp.learning import features
 from labeldp.release import folder
 
 if TYPE_CHECKING:
-    from labeldp.audit.attacks import AttackReport, LossProfile
+    from labeldp.audit.attacks import AttackReport, Exposure, LossProfile
     from labeldp.release import Release
 
 _UNUSABLE = 2
@@ -168,15 +168,21 @@ def _audit_release(
     generator = None if attack.generator is None else _load_generator(attack.generator)
     with progress() as bar:
         found = mechanisms.audit_folder(directory, attack.against or [], confidence=confidence, progress=bar)
-    attacked = bounded = None
+    attacked = bounded = exposed = None
     if found.holds and (model is not None or attack.truth is not None):
         attacked = _attack(directory, model, generator, attack)
+    if found.holds:
+        exposed = _exposure(directory)
     if not json_:
-        show(*report.folder_audit_text(found), *([] if attacked is None else report.attack_text(attacked)))
+        show(
+            *report.folder_audit_text(found),
+            *([] if exposed is None else report.exposure_text(exposed)),
+            *([] if attacked is None else report.attack_text(attacked)),
+        )
     if found.holds and profile != ProfileOptions():
         bounded = _profile(directory, profile, json_)
     if json_:
-        result(json_, lambda: report.folder_audit_json(found, attacked, bounded), list)
+        result(json_, lambda: report.folder_audit_json(found, attacked, bounded, exposed), list)
     return found.holds
 
 
@@ -231,6 +237,23 @@ def _profile(directory: Path, options: ProfileOptions, json_: bool) -> LossProfi
         written = report.save_profile_figure(profile, options.figure)
         show(*([] if json_ else ["", f"figure: {written}"]))
     return profile
+
+
+def _exposure(directory: Path) -> Exposure | None:
+    """The least that public columns and released labels disclose together; None of releases that have no such bound.
+
+    Those are of other labels than two classes flipped with one probability, of no usable columns, or of answers. They
+    have an audit all the same.
+    """
+    try:
+        from labeldp.learning.cells import held_out_cells  # noqa: PLC0415 (commands load what they need)
+
+        release, table = releases.Release.load(directory), releases.public_columns(directory)
+        points = features.tree_points_of(table, None if release.guarantee.unit == "row" else release.guarantee.unit)
+        cells = held_out_cells(points, release)
+        return attacks.bound_exposure(cells.numbers, release, count=cells.count)
+    except (LabelDPError, ImportError):
+        return None
 
 
 def _mixing(release: Release, model: Any) -> float | None:

@@ -199,6 +199,16 @@ _PROFILE = _object(
         "public": _FLAG,
     }
 )
+_EXPOSURE = _object(
+    {
+        **_all("rows cells", _COUNT),
+        **_all("flip epsilon of_label average divergence_of_order_2 beyond_epsilon confidence", _NUMBER),
+        "known": _list(_object(_all("certainty share", _NUMBER))),
+        "p_plus": _object(_all("lower estimate upper", _NUMBER)),
+        "classes": _list(_VALUE),
+        "assumptions": _list(_TEXT),
+    }
+)
 _DIVERGENCE = {**_all("value low high alpha confidence", _KNOWN), "rows": _COUNT, "estimate": _FLAG}
 
 #: The schema of each command's document.
@@ -281,8 +291,9 @@ _COMMANDS: Mapping[str, Schema] = MappingProxyType(
                 "attacks": _list(_object({"knows": _TEXT, "utility": _object(_UTILITY)})),
                 "limits": _list({"type": "array", "prefixItems": [_TEXT, _KNOWN], "minItems": 2, "maxItems": 2}),
                 "profile": _PROFILE,
+                "exposure": _EXPOSURE,
             },
-            optional=("checks", "cannot_show", "attacks", "limits", "profile"),
+            optional=("checks", "cannot_show", "attacks", "limits", "profile", "exposure"),
         ),
         "generator": _object(
             {
