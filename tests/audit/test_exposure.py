@@ -12,8 +12,7 @@ from labeldp import Classes, Curator, RandomizedResponse, Release, SubsetRespons
 from labeldp._confidence_intervals import clopper_pearson_lower
 from labeldp.audit import bound_exposure
 from labeldp.audit.attacks import Bracket, Exposure
-from labeldp.audit.attacks._class_probability import ClassIndicators
-from labeldp.audit.attacks._exposure import share_bounds
+from labeldp.audit.attacks._exposure import _share_bounds as share_bounds
 from labeldp.audit.attacks._instance_loss import InstanceLoss
 from labeldp.errors import InputError
 from labeldp.learning.cells import _held_out, held_out_cells
@@ -24,8 +23,8 @@ SPACE = Classes(["no", "yes"])
 def exposure_of(sizes, lower, upper, flip, share):
     """The bounds for given intervals of cells."""
     return Exposure(
-        flip=flip,
         classes=("no", "yes"),
+        flips=np.full(len(sizes), flip),
         sizes=np.asarray(sizes),
         lower=np.asarray(lower, dtype=float),
         upper=np.asarray(upper, dtype=float),
@@ -63,7 +62,7 @@ def test_bounds_are_never_above_the_truth(laws):
     ratios = {"average": 0.0, "beyond": 0.0, "known": 0.0, "divergence": 0.0}
     for _ in range(laws):
         exposure, chances = random_law(random)
-        loss = InstanceLoss(exposure.flip, float(chances.mean()))
+        loss = InstanceLoss(float(exposure.flips[0]), float(chances.mean()))
         losses = loss.average(chances)
         taus = random.choice([loss.least[1] - 0.1, loss.of_label, loss.epsilon, np.median(losses), 4.0], 2).tolist()
         alpha = float(random.choice([1.1, 2.0, 8.0]))
@@ -223,22 +222,38 @@ def test_rows_that_depend_on_each_other_are_bounded():
     assert missed <= 20
 
 
+def test_rows_of_units_have_their_own_flips():
+    """Labels of a unit of several rows have another flip: bounds hold the share of each, and the mean over all rows."""
+    units = np.concatenate([np.arange(20_000), np.repeat(np.arange(20_000, 25_000), 4)])
+    labels = np.where(np.arange(40_000) % 10 < 3, "yes", "no")
+    release = Curator(labels, SPACE, units=units).randomize(RandomizedResponse(SPACE, 4.0))
+    exposure = bound_exposure(np.zeros(40_000, dtype=int), release)
+    assert sorted(np.log(1 / exposure.flips - 1)) == pytest.approx([1.0, 4.0], abs=1e-6)
+    assert ((exposure.lower < 0.3) & (exposure.upper > 0.3) & (exposure.upper - exposure.lower < 0.1)).all()
+    assert exposure.share.lower < 0.3 < exposure.share.upper < 0.35
+    each = [InstanceLoss(flip, 0.5).of_label for flip in exposure.flips.tolist()]
+    assert exposure.average >= exposure.of_label == pytest.approx(np.mean(each))
+    cells = held_out_cells(np.arange(40_000.0)[:, None] % 10, release)
+    seen = bound_exposure(cells.numbers, release, count=cells.count)
+    assert seen.average > exposure.of_label + 1
+    assert 0 < seen.beyond() <= 1
+    assert seen.beyond(0.0) == pytest.approx(1.0)
+
+
 def test_an_interval_outside_of_all_shares_says_nothing():
     """Released labels rarer than any share of true ones makes them refute the interval: it becomes all of 0 to 1."""
-    release = Curator(["no"] * 400, SPACE).randomize(RandomizedResponse(SPACE, 0.1))
-    low, high = share_bounds(ClassIndicators.of(release), np.array([0.0]), np.array([400]), 0.01)
-    assert (low[0], high[0]) == (0.0, 1.0)
-    low, high = share_bounds(ClassIndicators.of(release), np.array([400.0]), np.array([400]), 0.01)
-    assert (low[0], high[0]) == (0.0, 1.0)
+    for second in (np.zeros(400), np.ones(400)):
+        found = share_bounds(second, np.zeros(400, dtype=np.int64), np.array([[0.525, 0.475]]), 0.01)
+        assert [each[0] for each in found] == [400, 0.0, 1.0]
 
 
 def test_cells_come_from_other_rows(monkeypatch):
     """Each half of the rows gets its cells from a tree of the other half, and every row gets a cell."""
     seen, fitted = [], _held_out._leaves
 
-    def watched(points, targets, others, most):
+    def watched(points, targets, weights, others, most):
         seen.append((set(points[:, 0]), set(others[:, 0])))
-        return fitted(points, targets, others, most)
+        return fitted(points, targets, weights, others, most)
 
     monkeypatch.setattr(_held_out, "_leaves", watched)
     numbers = np.arange(2001.0)[:, None]
@@ -275,7 +290,7 @@ def test_features_that_reveal_the_label_are_seen():
     release = Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, 1.0))
     cells = held_out_cells(numbers, release)
     exposure = bound_exposure(cells.numbers, release, count=cells.count)
-    truth = InstanceLoss(exposure.flip, 0.5).average(0.98)
+    truth = InstanceLoss(float(exposure.flips[0]), 0.5).average(0.98)
     assert cells.count == 2 * 5  # 20 000 rows, each worth 0.21 rows of true labels
     assert 0.5 * truth < exposure.average < truth
     assert exposure.beyond(exposure.epsilon) > 0.5
@@ -296,7 +311,7 @@ def test_missing_numbers_have_cells():
         ({"cells": [0.5] * 4}, "a whole number from 0"),
         ({"cells": [0, 1, 2, -1]}, "a number below 0"),
         ({"count": 2}, "expected cells below count, 2, found 3"),
-        ({"flip": None}, "expected flip="),
+        ({"flip": None}, "or flip= for public labels"),
         ({"confidence": 1.0}, "confidence"),
     ],
 )

@@ -69,7 +69,7 @@ def test_an_audit_shows_the_least_disclosure(run, tmp_path):
     done = run("audit", tmp_path / "out")
     assert (done.code, done.err) == (0, "")
     assert "least disclosure by public columns and released labels together" in done.out
-    assert "share of rows that disclose the static epsilon, 4, or more" in done.out
+    assert "share of rows that disclose the static epsilon of their label, 4, or more" in done.out
     assert "They assume that labels were drawn as the certificate says, and nothing about the columns." in done.out
     found = json.loads(run("audit", tmp_path / "out", "--json").out)["exposure"]
     assert (found["rows"], found["assumptions"]) == (3000, ["labels were drawn as the certificate says"])

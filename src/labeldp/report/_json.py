@@ -208,12 +208,11 @@ def _exposure(exposure: Exposure) -> dict[str, Any]:
     return {
         "rows": exposure.rows,
         "cells": len(exposure.sizes),
-        "flip": exposure.flip,
         "epsilon": exposure.epsilon,
         "of_label": exposure.of_label,
         "average": exposure.average,
         "divergence_of_order_2": exposure.divergence(2.0),
-        "beyond_epsilon": exposure.beyond(exposure.epsilon),
+        "beyond_epsilon": exposure.beyond(),
         "known": [{"certainty": sure, "share": exposure.known(sure)} for sure in CERTAINTIES],
         "p_plus": plain(exposure.share),
         "classes": plain(exposure.classes),

@@ -43,8 +43,8 @@ def exposure_text(exposure: Exposure) -> Parts:
         ("  of that, by the released label alone", _below(exposure.of_label)),
         ("divergence of order 2 of the two labels' rows (nats)", _below(exposure.divergence(2.0))),
         (
-            f"share of rows that disclose the static epsilon, {epsilon_above(exposure.epsilon)}, or more",
-            _share_below(exposure.beyond(exposure.epsilon)),
+            f"share of rows that disclose the static epsilon of their label{_only(exposure)} or more",
+            _share_below(exposure.beyond()),
         ),
         *(
             (f"share of rows whose columns alone make the label {sure:.0%} sure", _share_below(exposure.known(sure)))
@@ -54,6 +54,11 @@ def exposure_text(exposure: Exposure) -> Parts:
     for row in rows:
         add_row(lines, *row)
     return [Text(), lines, Text(), *(sentence(line) for line in _exposure_lines(exposure)), Text()]
+
+
+def _only(exposure: Exposure) -> str:
+    """The epsilon of all labels, where it is one."""
+    return f", {epsilon_above(exposure.epsilon)}," if len(set(exposure.flips.tolist())) == 1 else ""
 
 
 def _exposure_lines(exposure: Exposure) -> list[str]:

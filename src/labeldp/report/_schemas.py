@@ -202,7 +202,7 @@ _PROFILE = _object(
 _EXPOSURE = _object(
     {
         **_all("rows cells", _COUNT),
-        **_all("flip epsilon of_label average divergence_of_order_2 beyond_epsilon confidence", _NUMBER),
+        **_all("epsilon of_label average divergence_of_order_2 beyond_epsilon confidence", _NUMBER),
         "known": _list(_object(_all("certainty share", _NUMBER))),
         "p_plus": _object(_all("lower estimate upper", _NUMBER)),
         "classes": _list(_VALUE),

@@ -31,7 +31,7 @@ import numpy as np
 from scipy.special import logit, logsumexp, xlogy
 
 from labeldp import _checks
-from labeldp._shapes import Float, Int
+from labeldp._shapes import Bool, Float, Int
 from labeldp.audit._audit import check_confidence
 from labeldp.audit.attacks._class_probability import Bracket, ClassIndicators, mean_lower_bound
 from labeldp.audit.attacks._instance_loss import InstanceLoss
@@ -53,8 +53,8 @@ class Exposure:
     """Lower bounds on the disclosure of a table's labels by cells of rows and released labels together.
 
     Attributes:
-        flip: Probability that the other class is released.
         classes: The two declared classes.
+        flips: Probability that the other class is released of the rows of each cell, shape (c,).
         sizes: Rows of each cell, shape (c,); cells without rows are left out.
         lower: Lower bound of the share of the second class in each cell, shape (c,).
         upper: Upper bound.
@@ -77,8 +77,8 @@ class Exposure:
         (6.6, 0.94)
     """
 
-    flip: float
     classes: tuple[object, object]
+    flips: Float[np.ndarray, "c"]
     sizes: Int[np.ndarray, "c"]
     lower: Float[np.ndarray, "c"]
     upper: Float[np.ndarray, "c"]
@@ -90,14 +90,14 @@ class Exposure:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", self.sizes / self.sizes.sum())
-        for name in ("sizes", "lower", "upper", "weights"):
+        for name in ("flips", "sizes", "lower", "upper", "weights"):
             object.__setattr__(self, name, array := np.array(getattr(self, name)))
             array.flags.writeable = False
 
     @property
     def epsilon(self) -> float:
-        """Epsilon of such labels with static features."""
-        return InstanceLoss(self.flip, 0.5).epsilon
+        """Largest epsilon of such labels with static features."""
+        return InstanceLoss(float(self.flips.min()), 0.5).epsilon
 
     @property
     def rows(self) -> int:
@@ -107,7 +107,7 @@ class Exposure:
     @property
     def of_label(self) -> float:
         """Mean leakage of the released label alone, in nats: what ``average`` is if features disclose nothing."""
-        return InstanceLoss(self.flip, 0.5).of_label
+        return float(self.weights @ [InstanceLoss(flip, 0.5).of_label for flip in self.flips.tolist()])
 
     @property
     def average(self) -> float:
@@ -142,7 +142,8 @@ class Exposure:
         No guarantee with conditional features of that order can have a smaller epsilon on this table's law.
 
         Proof. The released label is independent of the columns given the label, so divergences add up. That of the
-        columns is at least that of the cells (data processing). With ``g(s) = s^alpha (1-s)^(1-alpha)``, which is
+        columns is at least that of the cells (data processing), and the label's part at least that of the largest flip
+        probability. With ``g(s) = s^alpha (1-s)^(1-alpha)``, which is
         convex, and increases, the divergence of the second class's cells from the first's is ``ln(mean g(s) / g(p)) /
         (alpha - 1)``; the other direction exchanges the classes. For t between two neighbouring points of a grid it is
         at least ``mean g`` at the first over ``g(p)`` at the second.
@@ -161,9 +162,9 @@ class Exposure:
             raise InputError(f"expected an order above 1 and finite, found {order!r}; 2 is usual")
         both = ((self.lower, self.upper), (1.0 - self.upper, 1.0 - self.lower))
         columns = max(self._directed(order, low, high) for low, high in both)
-        return columns * (1.0 - _ROUNDING) + _label_divergence(self.flip, order)
+        return columns * (1.0 - _ROUNDING) + _label_divergence(float(self.flips.max()), order)
 
-    def beyond(self, tau: float) -> float:
+    def beyond(self, tau: float | None = None) -> float:
         """Lower bound of J(tau): share of rows of which features and released label leak at least tau on average.
 
         Proof. A row leaks tau or more if its chance is at most t0 or at least t1 (``InstanceLoss.chances_at``). Chances
@@ -174,17 +175,13 @@ class Exposure:
         tau until p is far enough from one half, and from there on the two move apart with that distance.
 
         Args:
-            tau: A loss in nats.
+            tau: A loss in nats. None: for each row the epsilon of its label with static features.
 
         References:
             Busa-Fekete et al. 2023, section 6, after corollary 6.3, which names Markov's inequality.
         """
-        loss = _checks.number(tau, "tau")
-        ends = [InstanceLoss(self.flip, share) for share in self._total_ends()]
-        if all(loss <= each.least[1] for each in ends):
-            return 1.0
-        turns = [each.chances_at(max(loss, each.least[1])) for each in ends]
-        return self._outside(min(float(low) for low, _ in turns), max(float(high) for _, high in turns))
+        loss = None if tau is None else _checks.number(tau, "tau")
+        return sum(self._beyond(flip, loss) for flip in np.unique(self.flips).tolist()) * (1.0 - _ROUNDING)
 
     def known(self, certainty: float) -> float:
         """Lower bound on the share of rows whose label the columns alone reveal with some certainty.
@@ -198,7 +195,7 @@ class Exposure:
         sure = _checks.number(certainty, "certainty")
         if not 0.5 < sure < 1.0:
             raise InputError(f"expected a certainty above 0.5 and below 1, found {sure!r}; 0.95, for instance")
-        return self._outside(1.0 - sure, sure)
+        return self._outside(1.0 - sure, sure, np.ones(len(self.sizes), dtype=bool)) * (1.0 - _ROUNDING)
 
     def _total(self, t: float) -> float:
         """Total share of the second class in the least revealing law."""
@@ -209,11 +206,20 @@ class Exposure:
         ends = max(self.share.lower, self._total(0.0)), min(self.share.upper, self._total(1.0))
         return max(ends[0], 1e-12), min(ends[1], 1.0 - 1e-12)
 
-    def _outside(self, low: float, high: float) -> float:
-        """Lower bound on the share of rows with a chance of at most ``low`` or at least ``high``."""
+    def _beyond(self, flip: float, tau: float | None) -> float:
+        """The part of ``beyond`` of the cells with one flip probability."""
+        ends, cells = [InstanceLoss(flip, share) for share in self._total_ends()], self.flips == flip
+        loss = ends[0].epsilon if tau is None else tau
+        if all(loss <= each.least[1] for each in ends):
+            return float(self.weights[cells].sum())
+        turns = [each.chances_at(max(loss, each.least[1])) for each in ends]
+        return self._outside(min(float(low) for low, _ in turns), max(float(high) for _, high in turns), cells)
+
+    def _outside(self, low: float, high: float, cells: Bool[np.ndarray, "c"]) -> float:
+        """Lower bound on the share of all rows that are in some cells with a chance of at most low or at least high."""
         above = np.maximum(0.0, self.lower - high) / max(1.0 - high, np.finfo(float).tiny)
         below = np.maximum(0.0, low - self.upper) / max(low, np.finfo(float).tiny)
-        return float(self.weights @ (above + below)) * (1 - _ROUNDING)
+        return float(self.weights[cells] @ (above + below)[cells])
 
     def _directed(self, order: float, lower: Float[np.ndarray, "c"], upper: Float[np.ndarray, "c"]) -> float:
         """Lower bound on the divergence of the cells of one class from those of the other."""
@@ -256,14 +262,15 @@ def bound_exposure(
         cells: Cell of each row, from 0, shape (n,), chosen by public columns without looking at the released labels of
             rows in it: ``labeldp.learning.cells.held_out_cells`` finds some from other rows' labels. Cells that were
             chosen with true labels, or an answer about them, are sound for the table's own shares alone.
-        release: The labels of these rows, of two classes, declared public or released through one channel.
+        release: The labels of these rows, of two classes, declared public or released.
         count: Number of cells that were possible before the labels were seen. None: one more than the largest cell.
-        flip: Probability that the other class is released, above 0 and at most 1/2. None: that of the release.
+        flip: Probability that the other class is released, above 0 and at most 1/2. None: that of the release, row by
+            row; cells are then cut by it, as with a privacy unit of several rows.
         confidence: Of all bounds together, at least 0.5 and below 1.
 
     Raises:
         InputError: Cells are not whole numbers in as many rows as there are labels, or are too many; there are not two
-            classes; or channels differ by row.
+            classes, flipped with known probabilities.
 
     References:
         Busa-Fekete et al. 2023, section 6, whose estimator needs smooth probabilities and neighbours instead.
@@ -271,35 +278,53 @@ def bound_exposure(
     known = release.labels if isinstance(release, RowRelease) else release
     if not len(known):
         raise InputError("expected released labels to bound a disclosure from, found no rows")
-    indicators = ClassIndicators.of(known)
-    if indicators.true is None or indicators.other is None:
-        raise InputError(
-            "expected labels released through one channel, found channels that differ by row; use randomized response"
-        )
-    chance = flip if flip is not None else None if known.is_public else indicators.flip
-    if chance is None:
-        raise InputError("expected flip= for labels that are not flipped with one known probability, found None")
+    second, rates, groups = _flipped_labels(known, flip)
     numbers, possible = _checked_cells(cells, len(known), count)
     error = 1.0 - check_confidence(confidence)
-    sizes = np.bincount(numbers, minlength=possible)
-    ones = np.bincount(numbers, weights=indicators.values[:, 0], minlength=possible)
+    parts = len(rates)
+    chances = np.tile(rates, (possible, 1))
+    sizes, lower, upper = _share_bounds(
+        second, numbers * parts + groups, chances, error * (1.0 - _OF_SHARE) / len(chances)
+    )
+    of_groups = _share_bounds(second, groups, rates, error * _OF_SHARE / parts)
+    low, high = (float(of_groups[0] @ each / len(known)) for each in of_groups[1:])
+    true, other = rates[groups].T
+    about = float(np.mean((second - other) / (true - other)))
+    first_class, second_class = known.space.points
     full = sizes > 0
-    lower, upper = share_bounds(indicators, ones[full], sizes[full], error * (1.0 - _OF_SHARE) / possible)
-    ends = share_bounds(indicators, ones.sum(keepdims=True), sizes.sum(keepdims=True), error * _OF_SHARE)
-    about = (ones.sum() / len(known) - indicators.other) / (indicators.true - indicators.other)
-    low, high = (float(end[0]) for end in ends)
-    first, second = known.space.points
     return Exposure(
-        flip=InstanceLoss(chance, 0.5).flip,
-        classes=(first, second),
+        classes=(first_class, second_class),
+        flips=(np.full(len(chances), InstanceLoss(flip, 0.5).flip) if flip is not None else chances[:, 1])[full],
         sizes=sizes[full],
-        lower=lower,
-        upper=upper,
-        share=Bracket(low, float(np.clip(about, low, high)), high),
+        lower=lower[full],
+        upper=upper[full],
+        share=Bracket(low, min(max(about, low), high), high),
         confidence=1.0 - error,
         assumptions=(_INDEPENDENT if known.is_public else _COINS,),
         public=known.is_public,
     )
+
+
+def _flipped_labels(
+    release: Release, flip: float | None
+) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "g 2"], Int[np.ndarray, "n"]]:
+    """Whether each row was released as the second class, the probabilities of that, and which of them a row has.
+
+    The probabilities are those given that the label is the second class, and given that it is the first.
+    """
+    indicators = ClassIndicators.of(release)
+    second = indicators.values[:, 0]
+    if indicators.true is not None and indicators.other is not None:
+        rates, groups = np.array([[indicators.true, indicators.other]]), np.zeros(len(second), dtype=np.int64)
+    else:
+        rates, groups = np.unique(indicators.values[:, 1:], axis=0, return_inverse=True)
+    flips_known = bool((np.abs(rates.sum(axis=1) - 1.0) <= _ROUNDING).all()) and not release.is_public
+    if not (rates[:, 0] > rates[:, 1]).all() or (flip is None and not flips_known):
+        raise InputError(
+            "expected labels of two classes that were flipped with known probabilities, or flip= for public labels, "
+            "found others; release by randomized response"
+        )
+    return second, rates, np.asarray(groups, dtype=np.int64).ravel()
 
 
 def _checked_cells(cells: object, rows: int, count: int | None) -> tuple[Int[np.ndarray, "n"], int]:
@@ -316,16 +341,20 @@ def _checked_cells(cells: object, rows: int, count: int | None) -> tuple[Int[np.
     return numbers.astype(np.int64), needed if count is None else count
 
 
-def share_bounds(
-    indicators: ClassIndicators, ones: Float[np.ndarray, "c"], sizes: Int[np.ndarray, "c"], level: float
-) -> tuple[Float[np.ndarray, "c"], Float[np.ndarray, "c"]]:
-    """Bounds of the share of the second class in each cell; an interval outside [0, 1] is wrong, and says nothing."""
-    assert indicators.true is not None  # noqa: S101 (checked by the caller)
-    assert indicators.other is not None  # noqa: S101
-    low, high = mean_lower_bound(ones, sizes, level / 2), 1.0 - mean_lower_bound(sizes - ones, sizes, level / 2)
-    lower, upper = ((end - indicators.other) / (indicators.true - indicators.other) for end in (low, high))
-    wrong = (lower >= 1.0) | (upper <= 0.0)
-    return np.where(wrong, 0.0, np.maximum(lower, 0.0)), np.where(wrong, 1.0, np.minimum(upper, 1.0))
+def _share_bounds(
+    second: Float[np.ndarray, "n"], numbers: Int[np.ndarray, "n"], rates: Float[np.ndarray, "c 2"], level: float
+) -> tuple[Int[np.ndarray, "c"], Float[np.ndarray, "c"], Float[np.ndarray, "c"]]:
+    """Sizes of cells, and bounds of the share of the second class in each.
+
+    An interval outside of 0 to 1 is known to be wrong, and says nothing; so does one without rows.
+    """
+    sizes = np.bincount(numbers, minlength=len(rates))
+    ones, trials = np.bincount(numbers, weights=second, minlength=len(rates)), np.maximum(sizes, 1)
+    true, other = rates.T
+    low = (mean_lower_bound(ones, trials, level / 2) - other) / (true - other)
+    high = (1.0 - mean_lower_bound(sizes - ones, trials, level / 2) - other) / (true - other)
+    nothing = (low >= 1.0) | (high <= 0.0) | (sizes == 0)
+    return sizes, np.where(nothing, 0.0, np.maximum(low, 0.0)), np.where(nothing, 1.0, np.minimum(high, 1.0))
 
 
 def _signed_evidence(shares: Float[np.ndarray, "c"]) -> Float[np.ndarray, "c"]:

@@ -39,15 +39,17 @@ class HeldOutCells:
 def held_out_cells(features: Any, release: Release, *, leaves: int | None = None) -> HeldOutCells:
     """Partition rows into cells whose released labels differ, each half of the rows by a tree of the other half.
 
-    The rows are cut into two halves at random. A regression tree of the second class's indicators in the released
-    labels of one half gives the cells of the other: no row's cell depends on the released labels of the rows in it. So
-    counts of released labels in cells are sums of independent indicators, as ``labeldp.audit.bound_exposure`` needs.
+    The rows are cut into two halves at random. A regression tree of unbiased indicators of the second class, from the
+    released labels of one half, gives the cells of the other: no row's cell depends on the released labels of the rows
+    in it. So counts of released labels in cells are sums of independent indicators, as
+    ``labeldp.audit.bound_exposure`` needs.
 
     Args:
         features: Public features as numbers, shape (n, d); NaN where one is missing.
         release: Labels of these rows, of two classes.
         leaves: Largest number of leaves of each tree. More show finer differences, by fewer rows each. None: one for
-            each 800 effective rows, between 4 and 64.
+            each 800 effective rows, between 4 and 64; a row counts as the square of the difference of the probabilities
+            that it is released as the second class, if that is the true one and if not.
 
     Guarantee:
         It is computed from released labels, whose guarantee covers it at no further cost.
@@ -74,25 +76,28 @@ def held_out_cells(features: Any, release: Release, *, leaves: int | None = None
     channel = release.class_channel
     if channel.classes != 2:
         raise InputError(f"expected labels of two classes, found {channel.classes}; compare one class with all others")
-    targets = channel.levels(release.codes).mask[:, 1].astype(np.float64)
-    if leaves is None:
-        true, other = channel.holding(np.ones(len(release), dtype=np.int32))
-        effective = len(points) * float(np.mean(np.asarray(true) - np.asarray(other))) ** 2
-        most = int(np.clip(effective // _EFFECTIVE_ROWS, _LEAST, _MOST))
-    else:
-        most = _checks.whole(leaves, "leaves", 2)
+    targets = channel.unbiased(release.codes)[:, 1]
+    true, other = channel.holding(np.ones(len(release), dtype=np.int32))
+    weights = np.broadcast_to((np.asarray(true) - np.asarray(other)) ** 2, len(points)).astype(np.float64)
+    suggested = int(np.clip(weights.sum() // _EFFECTIVE_ROWS, _LEAST, _MOST))
+    most = suggested if leaves is None else _checks.whole(leaves, "leaves", 2)
     second = np.zeros(len(points), dtype=bool)
     second[np.random.default_rng().permutation(len(points))[: len(points) // 2]] = True
     cells = np.empty(len(points), dtype=np.int64)
     for side in (False, True):
         rows = second == side
-        cells[rows] = side * most + _leaves(points[~rows], targets[~rows], points[rows], most)
+        cells[rows] = side * most + _leaves(points[~rows], targets[~rows], weights[~rows], points[rows], most)
     return HeldOutCells(cells, 2 * most)
 
 
 def _leaves(
-    points: Float[np.ndarray, "m d"], targets: Float[np.ndarray, "m"], others: Float[np.ndarray, "l d"], most: int
+    points: Float[np.ndarray, "m d"],
+    targets: Float[np.ndarray, "m"],
+    weights: Float[np.ndarray, "m"],
+    others: Float[np.ndarray, "l d"],
+    most: int,
 ) -> Int[np.ndarray, "l"]:
     """The leaf of each of the others, from 0, in a tree of rows and targets."""
-    tree = DecisionTreeRegressor(max_leaf_nodes=most, min_samples_leaf=_FEWEST, random_state=0).fit(points, targets)
+    tree = DecisionTreeRegressor(max_leaf_nodes=most, min_samples_leaf=_FEWEST, random_state=0)
+    tree.fit(points, targets, sample_weight=weights)
     return np.asarray(np.searchsorted(np.flatnonzero(tree.tree_.children_left < 0), tree.apply(others)))
