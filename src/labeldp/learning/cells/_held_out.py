@@ -16,6 +16,8 @@ from labeldp.release import Release, check_same_rows
 
 #: Rows in the smallest leaf: fewer bound no share.
 _FEWEST = 50
+#: Most rows that a tree is fitted on.
+_FITTED = 100_000
 #: Leaves of each tree: one for so many effective rows, between these numbers.
 _EFFECTIVE_ROWS, _LEAST, _MOST = 800.0, 4, 64
 
@@ -81,12 +83,12 @@ def held_out_cells(features: Any, release: Release, *, leaves: int | None = None
     weights = np.broadcast_to((np.asarray(true) - np.asarray(other)) ** 2, len(points)).astype(np.float64)
     suggested = int(np.clip(weights.sum() // _EFFECTIVE_ROWS, _LEAST, _MOST))
     most = suggested if leaves is None else _checks.whole(leaves, "leaves", 2)
-    second = np.zeros(len(points), dtype=bool)
-    second[np.random.default_rng().permutation(len(points))[: len(points) // 2]] = True
+    halves = np.array_split(np.random.default_rng().permutation(len(points)), 2)
     cells = np.empty(len(points), dtype=np.int64)
-    for side in (False, True):
-        rows = second == side
-        cells[rows] = side * most + _leaves(points[~rows], targets[~rows], weights[~rows], points[rows], most)
+    for side, (rows, others) in enumerate((halves, halves[::-1])):
+        fitted = others[:_FITTED]
+        leaves_of_rows = _leaves(points[fitted], targets[fitted], weights[fitted], points[rows], most)
+        cells[rows] = side * most + leaves_of_rows
     return HeldOutCells(cells, 2 * most)
 
 
