@@ -198,6 +198,7 @@ def folder_audit_json(
         "checks": plain(found.checks),
         "cannot_show": list(found.unknown),
         **({} if attacked is None else {"attacks": plain(attacked.rows), "limits": plain(attacked.limits)}),
+        **({} if attacked is None or not attacked.measures else {"measures": plain(attacked.measures)}),
         **({} if profile is None else {"profile": plain(profile)}),
         **({} if exposure is None else {"exposure": _exposure(exposure)}),
     }
