@@ -143,6 +143,32 @@ def test_the_empirical_limit_is_met_by_no_learner():
         assert excess.max() >= convex_empirical_lower(ConvexProblem(n, epsilon)).value - 1e-12
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 0.3, 0.95, 1.0])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 3.0, 600.0])
+def test_the_empirical_limit_allows_for_delta(delta, epsilon):
+    """A mechanism that publishes a sign with probability delta, and else flips it, loses at least what the limit says.
+
+    It recovers a sign with probability ``(e^epsilon + delta) / (e^epsilon + 1)``, as often as any; each sign of n rows
+    that is wrong costs ``1 / n`` of ``sqrt(n)``. Of k copies, group privacy takes delta to fact 14's.
+    """
+    wrong = (1 - delta) / (1 + math.exp(epsilon))
+    for n in (1, 10, 400):
+        limit = convex_empirical_lower(ConvexProblem(n, epsilon), delta).value
+        assert 0 <= limit <= wrong / math.sqrt(n) + 1e-12
+        assert limit <= convex_empirical_lower(ConvexProblem(n, epsilon)).value
+        copies, best = range(1, n + 1), 0.0
+        for k in copies if epsilon < 1 else [1]:
+            odds, shared = (
+                math.exp(min(k * epsilon, 700)),
+                sum(delta * math.exp(min(i * epsilon, 700)) for i in range(k)),
+            )
+            best = max(best, k * math.sqrt(n // k) * (1 - math.sqrt(min(1.0, (odds + shared) / (odds + 1)))) / (2 * n))
+        assert limit <= best + 1e-12
+        assert limit >= 0.7 * best - 1e-12
+    with pytest.raises(InputError, match="delta"):
+        convex_empirical_lower(ConvexProblem(10, epsilon), 1.1)
+
+
 def test_the_generalization_bound_holds_where_the_printed_one_fails():
     """One function, two candidates, epsilon 0.1: released data that break the printed bound are common, ours rare.
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labeldp import Classes, Curator, DoubleResponse, Release, release_table
+from labeldp import Classes, Curator, DoubleResponse, RandomizedResponse, Release, release_table
 from labeldp.learning.generators import fit_copula
 
 MECHANISMS = """
@@ -310,3 +310,57 @@ def test_the_same_release_twice_ends_with_two(run, release, table, tmp_path):
     ran = run("audit", tmp_path / "out", "--against", tmp_path / "out")
     assert ran.code == 2
     assert "found the same one" in ran.err
+
+
+def test_attacks_are_measured_for_each_group_and_row(run, tmp_path):
+    """True positives at few false alarms and each group's share are shown; each row goes to a file for its owner."""
+    random = np.random.default_rng(6)
+    labels = random.choice(["no", "yes"], 4000)
+    table = pd.DataFrame({"number": np.arange(4000), "region": random.choice(["zq-north", "zq-south"], 4000)})
+    space = Classes(["no", "yes"])
+    Curator(labels, space, name="y").randomize(RandomizedResponse(space, 2.0)).save(tmp_path / "out", table, keep="all")
+    table.assign(y=labels).to_csv(tmp_path / "truth.csv", index=False)
+    public = ("--truth", tmp_path / "truth.csv", "--label", "y", "--labels-are-public", "--group", "region")
+    rows = tmp_path / "private-rows.csv"
+    ran = run("audit", tmp_path / "out", *public, "--private-rows", rows)
+    assert (ran.code, ran.err) == (0, "")
+    for words in ("of 'yes' seen, at 0.1% false alarms", "of group 'zq-north' guessed right", "0, 0"):
+        assert words in ran.out
+    assert rows.stat().st_mode & 0o777 == 0o600
+    written = pd.read_csv(rows)
+    assert list(written) == ["row", "guess", "sure without the released label", "sure with it"]
+    assert (written["row"] == np.arange(4000)).all()
+    assert 0.85 < written["sure with it"].mean() < 0.9  # e^2 / (1 + e^2)
+    assert 0.85 < (written["guess"] == labels).mean() < 0.91
+    again = run("audit", tmp_path / "out", *public, "--json")
+    schema = json.loads(run("schema", "audit").out)
+    jsonschema = pytest.importorskip("jsonschema", reason="it checks schemas")
+    jsonschema.validate(json.loads(again.out), schema)
+    assert [each["knows"] for each in json.loads(again.out)["measures"]] == [
+        "nothing about the row",
+        "the released label",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--private-rows", "rows.csv"], "a file name with 'private' in it"),
+        (["--private-rows", "out/private.csv"], "a file outside of out"),
+        (["--private-rows", "no/private.csv"], "an existing folder"),
+        (["--group", "x"], "--group together with --truth"),
+        (["--truth", "t.csv", "--label", "y", "--labels-are-public", "--group", "zq"], "Columns: "),
+    ],
+)
+def test_rows_are_written_for_the_holder_alone(run, tmp_path, monkeypatch, options, words):
+    """A file of rows that could be shared by accident, or cannot be written, and an unknown group are refused."""
+    monkeypatch.chdir(tmp_path)
+    table, space = pd.DataFrame({"x": np.arange(40)}), Classes(["no", "yes"])
+    Curator(["no", "yes"] * 20, space, name="y").randomize(RandomizedResponse(space, 2.0)).save(
+        "out", table, keep="all"
+    )
+    table.assign(y=["no", "yes"] * 20).to_csv("t.csv", index=False)
+    ran = run("audit", "out", *options)
+    assert ran.code == 2
+    assert words in ran.err
+    assert not list(tmp_path.rglob("*private*"))

@@ -1,5 +1,7 @@
 """``labeldp audit DIR --profile``: what public columns and the released label of a folder give away together."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -59,3 +61,41 @@ def test_what_has_no_profile_ends_with_two(run, tmp_path, kind):
     assert done.code == 2
     assert done.err.startswith("error: expected")
     assert "Traceback" not in done.err
+
+
+def test_an_audit_shows_the_least_disclosure(run, tmp_path):
+    """Without any option: lower bounds on what columns and released labels disclose, and in JSON the same numbers."""
+    saved(tmp_path / "out", ["no", "yes"], rows=3000)
+    done = run("audit", tmp_path / "out")
+    assert (done.code, done.err) == (0, "")
+    assert "least disclosure by public columns and released labels together" in done.out
+    assert "share of rows that disclose the static epsilon of their label, 4, or more" in done.out
+    assert "They assume that labels were drawn as the certificate says, and nothing about the columns." in done.out
+    found = json.loads(run("audit", tmp_path / "out", "--json").out)["exposure"]
+    assert (found["rows"], found["assumptions"]) == (3000, ["labels were drawn as the certificate says"])
+    assert found["average"] > found["of_label"] + 1
+    assert found["beyond_epsilon"] > 0.5
+    assert found["divergence_of_order_2"] >= found["average"]
+
+
+@pytest.mark.parametrize("kind", ["three classes", "one column"])
+def test_what_has_no_least_disclosure_is_audited_all_the_same(run, tmp_path, kind):
+    """Three classes, and rows without columns, have an audit that ends with 0 and shows no such bound."""
+    if kind == "three classes":
+        saved(tmp_path / "out", ["a", "b", "c"])
+    else:
+        space = Classes(["no", "yes"])
+        table = pd.DataFrame({"same": ["word"] * 400})
+        release = Curator(["no", "yes"] * 200, space, name="zq-label").randomize(RandomizedResponse(space, 4.0))
+        release.save(tmp_path / "out", table, keep="all")
+    done = run("audit", tmp_path / "out")
+    assert (done.code, done.err) == (0, "")
+    assert "least disclosure" not in done.out
+    assert "exposure" not in json.loads(run("audit", tmp_path / "out", "--json").out)
+
+
+def test_too_few_rows_are_said_to_show_nothing(run, tmp_path):
+    """Where bounds show no more than the released label's part, a sentence says so."""
+    saved(tmp_path / "out", ["no", "yes"], rows=60)
+    done = run("audit", tmp_path / "out")
+    assert "Of the columns they show nothing" in done.out

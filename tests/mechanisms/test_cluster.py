@@ -191,3 +191,15 @@ def test_clusters_that_are_missing_are_refused():
             NoisyHistogram(SPACE, 1.0, clusters)
         with pytest.raises(InputError, match="expected"):
             ClusterResponse(SPACE, 1.0, np.full((3, 3), 1 / 3), clusters)
+
+
+def test_a_distribution_for_each_row_is_mechanism_one():
+    """Busa-Fekete et al. 2023: z is y with probability 1 - lambda, else drawn from the row's own distribution."""
+    rows = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.5, 0.3, 0.2], [0.2, 0.6, 0.2]])
+    distributions, numbers = np.unique(rows, axis=0, return_inverse=True)
+    lam, floor = 0.4, 0.1
+    epsilon = math.log(1 + (1 - lam) / (lam * floor)) + 1e-9
+    response = ClusterResponse(SPACE, epsilon, distributions, numbers.ravel(), floor=floor, redrawn=lam)
+    for row, line in enumerate(rows):
+        printed = (1 - lam) * np.eye(3) + lam * line
+        assert np.allclose(response.channel().table(row).matrix, printed, atol=1e-12)

@@ -16,6 +16,7 @@ __all__ = [
     "audit_matrix",
     "audit_mechanism",
     "audit_pipeline",
+    "bound_exposure",
     "canary_memorisation",
     "estimate_divergence",
     "infer_from_repeats",

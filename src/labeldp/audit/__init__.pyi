@@ -1,4 +1,5 @@
 from ._audit import Audit as Audit
+from .attacks._exposure import bound_exposure as bound_exposure
 from .attacks._inference import Knowledge as Knowledge
 from .attacks._inference import infer_labels as infer_labels
 from .attacks._profile import Neighbourhood as Neighbourhood

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import functools
 import itertools
@@ -25,7 +26,7 @@ from labeldp.learning import features
 from labeldp.release import folder
 
 if TYPE_CHECKING:
-    from labeldp.audit.attacks import AttackReport, LossProfile
+    from labeldp.audit.attacks import AttackReport, Exposure, LossProfile
     from labeldp.release import Release
 
 _UNUSABLE = 2
@@ -43,6 +44,9 @@ class AttackOptions:
         generator (FILE): For such a model that was learned with --generator: the generator's file.
         truth (TABLE): A table of public true labels of the rows of DIR, to score attacks.
         label: Name of the label column of --truth.
+        group (COLUMN): With --truth: also show the success of attacks for each value of this public column of DIR.
+        private_rows (FILE): Write each row's guessed label, and how sure it is without and with the released label, to
+            this new CSV file. It is for the holder alone: its name must contain 'private'.
         labels_are_public: Declare that the labels of --truth are public.
         file: How CSV files of --truth are written.
     """
@@ -52,6 +56,8 @@ class AttackOptions:
     generator: Path | None = None
     truth: Path | None = None
     label: str | None = None
+    group: str | None = None
+    private_rows: Path | None = None
     labels_are_public: bool = False
     file: FileOptions = field(default_factory=FileOptions)
 
@@ -153,7 +159,11 @@ def _check_options(directory: Path, attack: AttackOptions, profile: ProfileOptio
             "expected --truth TABLE, --label and --labels-are-public together, found only some; never pass "
             "true labels that are not public"
         )
+    if attack.group is not None and attack.truth is None:
+        raise InputError("expected --group together with --truth, found no true labels; pass both or neither")
     _check_folder(directory)
+    if attack.private_rows is not None:
+        _check_rows(attack.private_rows, directory)
     if profile.figure is not None:
         report.check_figure(profile.figure)
     if attack.generator is not None and attack.model is None:
@@ -168,15 +178,23 @@ def _audit_release(
     generator = None if attack.generator is None else _load_generator(attack.generator)
     with progress() as bar:
         found = mechanisms.audit_folder(directory, attack.against or [], confidence=confidence, progress=bar)
-    attacked = bounded = None
-    if found.holds and (model is not None or attack.truth is not None):
+    attacked = bounded = exposed = None
+    if found.holds and (model is not None or attack.truth is not None or attack.private_rows is not None):
         attacked = _attack(directory, model, generator, attack)
+    if attacked is not None and attack.private_rows is not None:
+        _write_rows(attack.private_rows, attacked)
+    if found.holds:
+        exposed = _exposure(directory)
     if not json_:
-        show(*report.folder_audit_text(found), *([] if attacked is None else report.attack_text(attacked)))
+        show(
+            *report.folder_audit_text(found),
+            *([] if exposed is None else report.exposure_text(exposed)),
+            *([] if attacked is None else report.attack_text(attacked)),
+        )
     if found.holds and profile != ProfileOptions():
         bounded = _profile(directory, profile, json_)
     if json_:
-        result(json_, lambda: report.folder_audit_json(found, attacked, bounded), list)
+        result(json_, lambda: report.folder_audit_json(found, attacked, bounded, exposed), list)
     return found.holds
 
 
@@ -185,6 +203,35 @@ def _check_folder(directory: Path) -> None:
     if not folder.is_release(directory):
         found = "a folder without a certificate" if directory.is_dir() else "no such folder"
         raise InputError(f"expected the folder of a release at {directory}, found {found}{folder.or_beside(directory)}")
+
+
+def _check_rows(path: Path, directory: Path) -> None:
+    """Refuse a file of rows that could be shared by accident, or cannot be written."""
+    if "private" not in path.name:
+        raise InputError(
+            f"expected a file name with 'private' in it, found {path.name!r}: the file says of each row what is known "
+            "of its label; name it private-rows.csv, for instance"
+        )
+    if path.resolve().is_relative_to(directory.resolve()):
+        raise InputError(
+            f"expected a file outside of {directory}, which is shared, found {path}; choose another folder"
+        )
+    features.check_model_path(path)
+
+
+def _write_rows(path: Path, found: AttackReport) -> None:
+    """Write the guess for each row, and how sure it is without and with the released label; for its owner alone."""
+    without, with_label = found.answers
+    header = ["row", "guess", "sure without the released label", "sure with it"]
+    lines = zip(with_label.labels().tolist(), 1.0 - without.expected, 1.0 - with_label.expected, strict=True)
+
+    def write(staged: Path) -> None:
+        with staged.open("w", encoding="utf-8", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(header)
+            table.writerows([row, guess, f"{one:.6g}", f"{both:.6g}"] for row, (guess, one, both) in enumerate(lines))
+
+    features.write_new_file(path, write)
 
 
 def _load_model(model: Path) -> Any:
@@ -209,9 +256,18 @@ def _attack(directory: Path, model: Any, generator: Any, options: AttackOptions)
     columns = None if model is None else releases.public_columns(directory)
     mixing = None if model is None else _mixing(release, model)
     knowledge = attacks.Knowledge(model, features=columns, mixing=mixing, generator=generator)
-    found = attacks.attack_release(release, knowledge, truth=public)
+    groups = None if options.group is None else _groups(directory, options.group)
+    found = attacks.attack_release(release, knowledge, truth=public, groups=groups)
     commonest = found.utility("nothing about the row", "the model itself").value
     return dataclasses.replace(found, limits=_limits(release, commonest))
+
+
+def _groups(directory: Path, name: str) -> list[str]:
+    """The values of a public column, one for each row."""
+    table = releases.public_columns(directory)
+    if name not in table.column_names:
+        raise InputError(f"expected a public column of {directory}, found {name!r}. Columns: {table.column_names}")
+    return [str(value) for value in table[name].to_pylist()]
 
 
 def _profile(directory: Path, options: ProfileOptions, json_: bool) -> LossProfile:
@@ -231,6 +287,23 @@ def _profile(directory: Path, options: ProfileOptions, json_: bool) -> LossProfi
         written = report.save_profile_figure(profile, options.figure)
         show(*([] if json_ else ["", f"figure: {written}"]))
     return profile
+
+
+def _exposure(directory: Path) -> Exposure | None:
+    """The least that public columns and released labels disclose together; None of releases that have no such bound.
+
+    Those are of other labels than two classes flipped with one probability, of no usable columns, or of answers. They
+    have an audit all the same.
+    """
+    try:
+        from labeldp.learning.cells import held_out_cells  # noqa: PLC0415 (commands load what they need)
+
+        release, table = releases.Release.load(directory), releases.public_columns(directory)
+        points = features.tree_points_of(table, None if release.guarantee.unit == "row" else release.guarantee.unit)
+        cells = held_out_cells(points, release)
+        return attacks.bound_exposure(cells.numbers, release, count=cells.count)
+    except (LabelDPError, ImportError):
+        return None
 
 
 def _mixing(release: Release, model: Any) -> float | None:

@@ -33,6 +33,7 @@ from ._plans import forecast_text as forecast_text
 from ._plans import labels_text as labels_text
 from ._plans import plan_text as plan_text
 from ._plans import purchase_text as purchase_text
+from ._profiles import exposure_text as exposure_text
 from ._profiles import profile_text as profile_text
 from ._profiles import save_profile_figure as save_profile_figure
 from ._schemas import JSON_COMMANDS as JSON_COMMANDS

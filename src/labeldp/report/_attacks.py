@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from rich.table import Table
 from rich.text import Text
 
-from labeldp.audit.attacks import Advantage, AttackReport, Utility
+from labeldp.audit.attacks import Advantage, AttackMeasures, AttackReport, Counted, Utility
 from labeldp.mechanisms.resampling import FeatureLaw
 from labeldp.report._parts import Parts, add_row, epsilon_above, sentence, titled_table
 
@@ -26,7 +27,52 @@ def attack_text(report: AttackReport) -> Parts:
         for what, value in report.limits:
             add_row(proven, what, _share(value))
         parts += [proven, Text()]
+    if report.measures:
+        parts += [_measures_table(report.measures), Text()]
     return parts + [sentence(line) for line in _lines(report)]
+
+
+def _measures_table(measures: tuple[AttackMeasures, ...]) -> Table:
+    """Measures of two attackers, side by side."""
+    level = measures[0].confidence
+    title = f"attacks against true labels, each share with its interval at confidence {level:g}"
+    lines = titled_table(title, ["share", *(each.knows for each in measures)])
+    names = [name for name, _ in _measured(measures[0])]
+    for name, *cells in zip(names, *([cell for _, cell in _measured(each)] for each in measures), strict=True):
+        add_row(lines, name, *cells)
+    return lines
+
+
+def _measured(found: AttackMeasures) -> list[tuple[str, str]]:
+    """The measures of one attacker, each with its name."""
+    rows = []
+    for each in found.classes:
+        rows += [
+            (
+                f"of {each.label!r} seen, at {rate.aimed:.1%} false alarms",
+                f"needs {2 * rate.needed:,} rows of other classes" if rate.needed else _counted(rate.true),
+            )
+            for rate in each.rates
+        ]
+        rows.append((f"area under the curve of {each.label!r}", f"{each.area:.3f}"))
+        rows.append((f"of {each.label!r} guessed right", _counted(each.right)))
+    for (sure, share), (_, right) in zip(found.sure, found.precision, strict=True):
+        rows.append((f"of all rows, {sure:.0%} sure to the attacker", _counted(share)))
+        rows.append((f"  of those, guessed right ({sure:.0%} if beliefs are right)", _counted(right)))
+    rows.append(("of the tenth that the attacker is surest of, guessed right", _counted(found.worst)))
+    rows += [(f"of group {name!r} guessed right", _counted(right)) for name, right in found.groups]
+    mean, most = found.multiplicative
+    rows.append(
+        ("growth of the true label's log odds by the released one, mean and most (nats)", f"{mean:.3g}, {most:.3g}")
+    )
+    return rows
+
+
+def _counted(found: Counted) -> str:
+    """A share and its interval."""
+    if not found.rows:
+        return "no rows"
+    return f"{_share(found.share.estimate)} ({_share(found.share.lower)} to {_share(found.share.upper)})"
 
 
 def _lines(report: AttackReport) -> list[str]:

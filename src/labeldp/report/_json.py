@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeldp.privacy import Guarantee
-from labeldp.report._parts import quantile_of
+from labeldp.report._parts import CERTAINTIES, quantile_of
 
 if TYPE_CHECKING:  # the learners are an extra
     from labeldp.audit import Audit
-    from labeldp.audit.attacks import AttackReport, LossProfile
+    from labeldp.audit.attacks import AttackReport, Exposure, LossProfile
     from labeldp.audit.mechanisms import FolderAudit
     from labeldp.audit.pipelines import DivergenceEstimate
     from labeldp.learning.generators import FittedGenerator
@@ -193,7 +193,9 @@ def audit_json(audit: Audit) -> dict[str, Any]:
     return {"holds": audit.holds, "audits": [_audit(audit)], "confidence": audit.confidence}
 
 
-def folder_audit_json(found: FolderAudit, attacked: AttackReport | None, profile: LossProfile | None) -> dict[str, Any]:
+def folder_audit_json(
+    found: FolderAudit, attacked: AttackReport | None, profile: LossProfile | None, exposure: Exposure | None = None
+) -> dict[str, Any]:
     """The audit of a release, and what was computed beside it."""
     return {
         "holds": found.holds,
@@ -202,7 +204,27 @@ def folder_audit_json(found: FolderAudit, attacked: AttackReport | None, profile
         "checks": plain(found.checks),
         "cannot_show": list(found.unknown),
         **({} if attacked is None else {"attacks": plain(attacked.rows), "limits": plain(attacked.limits)}),
+        **({} if attacked is None or not attacked.measures else {"measures": plain(attacked.measures)}),
         **({} if profile is None else {"profile": plain(profile)}),
+        **({} if exposure is None else {"exposure": _exposure(exposure)}),
+    }
+
+
+def _exposure(exposure: Exposure) -> dict[str, Any]:
+    """Lower bounds on the disclosure by columns and released labels."""
+    return {
+        "rows": exposure.rows,
+        "cells": len(exposure.sizes),
+        "epsilon": exposure.epsilon,
+        "of_label": exposure.of_label,
+        "average": exposure.average,
+        "divergence_of_order_2": exposure.divergence(2.0),
+        "beyond_epsilon": exposure.beyond(),
+        "known": [{"certainty": sure, "share": exposure.known(sure)} for sure in CERTAINTIES],
+        "p_plus": plain(exposure.share),
+        "classes": plain(exposure.classes),
+        "confidence": exposure.confidence,
+        "assumptions": list(exposure.assumptions),
     }
 
 

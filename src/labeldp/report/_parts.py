@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: The parts of a printed result in order: sentences and tables.
 Parts = list[RenderableType]
+#: Certainties of a label whose shares of rows are shown.
+CERTAINTIES = (0.95, 0.99)
 #: Names to list in one line.
 _SHOWN_COLUMNS = 12
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_FLOOR, Context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,14 +11,16 @@ import numpy as np
 from rich.text import Text
 
 from labeldp.report._figures import new_figure, write_figure
-from labeldp.report._parts import Parts, add_row, epsilon_above, sentence, titled_table
+from labeldp.report._parts import CERTAINTIES, Parts, add_row, epsilon_above, sentence, titled_table
 
 if TYPE_CHECKING:  # a plan and a release load no audit
-    from labeldp.audit.attacks import Bracket, LossCurve, LossProfile
+    from labeldp.audit.attacks import Bracket, Exposure, LossCurve, LossProfile
     from labeldp.mechanisms.resampling import FeatureLaw
 
 _SHARES = (0.5, 0.05, 0.01)
 _EXPOSED = 0.05
+#: Factor up to which an average disclosure is that of the released label alone.
+_NOTHING_MORE = 1.001
 #: The width from which bounds of a share count as wide, and the share below which it is printed as zero.
 _WIDE, _LEAST_SHARE = 0.5, 0.0005
 _BOUNDS = ("at least", "estimate", "at most")
@@ -30,6 +33,47 @@ _NO_PROMISE = (
     "Epsilon limits what the released label adds to the features, not what the features disclose by themselves. To "
     "limit that too, resample the features (labeldp release --mechanism double) with a known divergence."
 )
+
+
+def exposure_text(exposure: Exposure) -> Parts:
+    """Lower bounds on the disclosure by columns and released labels, without assumptions on the columns."""
+    lines = titled_table("least disclosure by public columns and released labels together", ["what", "at least"])
+    rows = [
+        ("growth of the log odds of a row's true label, on average (nats)", _below(exposure.average)),
+        ("  of that, by the released label alone", _below(exposure.of_label)),
+        ("divergence of order 2 of the two labels' rows (nats)", _below(exposure.divergence(2.0))),
+        (
+            f"share of rows that disclose the static epsilon of their label{_only(exposure)} or more",
+            _share_below(exposure.beyond()),
+        ),
+        *(
+            (f"share of rows whose columns alone make the label {sure:.0%} sure", _share_below(exposure.known(sure)))
+            for sure in CERTAINTIES
+        ),
+    ]
+    for row in rows:
+        add_row(lines, *row)
+    return [Text(), lines, Text(), *(sentence(line) for line in _exposure_lines(exposure)), Text()]
+
+
+def _only(exposure: Exposure) -> str:
+    """The epsilon of all labels, where it is one."""
+    return f", {epsilon_above(exposure.epsilon)}," if len(set(exposure.flips.tolist())) == 1 else ""
+
+
+def _exposure_lines(exposure: Exposure) -> list[str]:
+    """What the bounds rest on, and what to do if they show nothing."""
+    lines = [
+        f"All bounds hold at once with confidence {exposure.confidence:g}, for these {exposure.rows:,} rows in "
+        f"{len(exposure.sizes)} groups by their columns, found from other rows' released labels. They assume that "
+        f"{' and '.join(exposure.assumptions)}, and nothing about the columns. They cost nothing, and no attacker is "
+        "bounded by them: more may be disclosed."
+    ]
+    if exposure.average <= exposure.of_label * _NOTHING_MORE:
+        lines.append(
+            "Of the columns they show nothing: these disclose little, or rows are too few for this epsilon to tell."
+        )
+    return lines
 
 
 def profile_text(profile: LossProfile, law: FeatureLaw | None = None) -> Parts:
@@ -134,6 +178,16 @@ def _cells(bracket: Bracket, form: str) -> list[str]:
     """The bounds and the estimate between them."""
     values = (bracket.lower, bracket.estimate, bracket.upper)
     return [_NO_LIMIT if math.isinf(value) else form.format(value) for value in values]
+
+
+def _below(value: float) -> str:
+    """Three digits, rounded down."""
+    return f"{Context(prec=3, rounding=ROUND_FLOOR).create_decimal(repr(value)):f}"
+
+
+def _share_below(value: float) -> str:
+    """A share in percent, rounded down."""
+    return f"{math.floor(1000.0 * value) / 10.0:.1f}%"
 
 
 def _factor(value: float) -> str:

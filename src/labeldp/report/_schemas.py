@@ -199,6 +199,39 @@ _PROFILE = _object(
         "public": _FLAG,
     }
 )
+_EXPOSURE = _object(
+    {
+        **_all("rows cells", _COUNT),
+        **_all("epsilon of_label average divergence_of_order_2 beyond_epsilon confidence", _NUMBER),
+        "known": _list(_object(_all("certainty share", _NUMBER))),
+        "p_plus": _object(_all("lower estimate upper", _NUMBER)),
+        "classes": _list(_VALUE),
+        "assumptions": _list(_TEXT),
+    }
+)
+_COUNTED = _object({"rows": _COUNT, "share": _object(_all("lower estimate upper", _NUMBER))})
+_SURE = _list({"type": "array", "prefixItems": [_NUMBER, _COUNTED], "minItems": 2, "maxItems": 2})
+_MEASURES = _object(
+    {
+        "knows": _TEXT,
+        "classes": _list(
+            _object(
+                {
+                    "label": _VALUE,
+                    "rates": _list(_object({"aimed": _NUMBER, "false": _COUNTED, "true": _COUNTED, "needed": _COUNT})),
+                    "area": _NUMBER,
+                    "curve": _list(_list(_NUMBER)),
+                    "right": _COUNTED,
+                }
+            )
+        ),
+        **_all("sure precision", _SURE),
+        "worst": _COUNTED,
+        "multiplicative": _list(_KNOWN),
+        "groups": _list({"type": "array", "prefixItems": [_TEXT, _COUNTED], "minItems": 2, "maxItems": 2}),
+        "confidence": _NUMBER,
+    }
+)
 _DIVERGENCE = {**_all("value low high alpha confidence", _KNOWN), "rows": _COUNT, "estimate": _FLAG}
 
 #: The schema of each command's document.
@@ -280,9 +313,11 @@ _COMMANDS: Mapping[str, Schema] = MappingProxyType(
                 "cannot_show": _list(_TEXT),
                 "attacks": _list(_object({"knows": _TEXT, "utility": _object(_UTILITY)})),
                 "limits": _list({"type": "array", "prefixItems": [_TEXT, _KNOWN], "minItems": 2, "maxItems": 2}),
+                "measures": _list(_MEASURES),
                 "profile": _PROFILE,
+                "exposure": _EXPOSURE,
             },
-            optional=("checks", "cannot_show", "attacks", "limits", "profile"),
+            optional=("checks", "cannot_show", "attacks", "limits", "measures", "profile", "exposure"),
         ),
         "generator": _object(
             {

@@ -1,6 +1,10 @@
 from ._class_probability import Bracket as Bracket
+from ._exposure import Exposure as Exposure
+from ._exposure import bound_exposure as bound_exposure
 from ._inference import Knowledge as Knowledge
 from ._inference import infer_labels as infer_labels
+from ._measures import AttackMeasures as AttackMeasures
+from ._measures import Counted as Counted
 from ._neighbours import neighbour_sums as neighbour_sums
 from ._profile import LossCurve as LossCurve
 from ._profile import LossProfile as LossProfile

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
-from labeldp._shapes import Float
+from labeldp._shapes import Float, Int
 from labeldp.audit.attacks._instance_loss import check_share
 from labeldp.errors import InputError
 from labeldp.privacy.channels import ClassChannel
@@ -152,7 +152,9 @@ def _of_two_classes(release: Release) -> ClassChannel:
     return channel
 
 
-def mean_lower_bound(counts: Float[np.ndarray, "c"], k: int, level: float) -> Float[np.ndarray, "c"]:
+def mean_lower_bound(
+    counts: Float[np.ndarray, "c"], k: int | Int[np.ndarray, "c"], level: float
+) -> Float[np.ndarray, "c"]:
     """Lower confidence bound of the mean probability of k independent indicators, for each count of ones.
 
     Clopper and Pearson's bound, lowered at a count of one, as indicators of different probabilities require.

@@ -173,7 +173,7 @@ class Attacker:
         """The Bayes-optimal answers for all rows."""
         guesses, expected = zip(*(self.best(self.posterior(rows, released)) for rows in self.blocks()), strict=True)
         return Inference(
-            self.release.space, self._knows(released), self.loss, np.concatenate(guesses), np.concatenate(expected)
+            self.release.space, self.knows(released), self.loss, np.concatenate(guesses), np.concatenate(expected)
         )
 
     def best(self, posterior: Float[np.ndarray, "m k"]) -> tuple[np.ndarray, Float[np.ndarray, "m"]]:
@@ -185,7 +185,8 @@ class Attacker:
         step = max(1, _ENTRIES_PER_BLOCK // self.release.space.size)
         yield from (slice(low, low + step) for low in range(0, max(len(self.release), 1), step))
 
-    def _knows(self, released: bool) -> str:
+    def knows(self, released: bool) -> str:
+        """The knowledge in words."""
         sources = [
             *(["features"] if self.features is not None else []),
             *(["the released label"] if released else []),

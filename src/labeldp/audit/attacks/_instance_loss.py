@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit, logit, logsumexp
 
 from labeldp import _checks
 from labeldp._shapes import Float
@@ -31,6 +31,8 @@ _HALVINGS = 80
 #: A logit from which on ``tanh(t/2)`` is above 0.76.
 _STEEP = 2.0
 _ROUNDING = 1e-12
+#: Largest difference of ``p_plus`` and the mean of the chances, where they must be equal.
+_CLOSE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,43 @@ class InstanceLoss:
         evidence = np.asarray(_logits(chances) - logit(self.p_plus))[..., None, None]
         signs = np.array([-1.0, 1.0])
         return np.asarray(signs[:, None] * evidence + signs[:, None] * signs * self.epsilon)
+
+    def divergence(self, chances: object, alpha: float) -> tuple[float, float]:
+        """Conditional divergence of the release of rows with these features: theorem 6.2, for known probabilities.
+
+        ``D_alpha(P_y || P_(1-y)) = ln E[exp((alpha-1) nu(y, Z, X)) | Y = y] / (alpha-1)``, P_y the distribution of
+        features and released label of a row with label y.
+
+        Args:
+            chances: Probabilities of the second class given the features of each row, between 0 and 1, shape (n,). The
+                features are those of one of these rows, picked at random.
+            alpha: The order, above 1 and finite.
+
+        Returns:
+            The divergences for y the first and the second class, in nats; infinite if features determine a label.
+
+        Raises:
+            InputError: The mean of the chances is not ``p_plus``.
+
+        Example:
+            >>> [round(value, 3) for value in InstanceLoss(flip=0.2, p_plus=0.5).divergence([0.1, 0.9], 2.0)]
+            [3.272, 3.272]
+        """
+        order, values = _checks.number(alpha, "alpha"), np.asarray(chances, dtype=np.float64)
+        if not 1.0 < order < np.inf:
+            raise InputError(f"expected an order above 1 and finite, found {order!r}; 2 is usual")
+        if abs(float(values.mean()) - self.p_plus) > _CLOSE:
+            raise InputError(
+                f"expected chances with a mean of p_plus, {self.p_plus:g}, found {values.mean():g}; p_plus is the "
+                "share of the second class among the same rows"
+            )
+        losses = self.each(values)
+        of_label = np.stack([(1.0 - values) / (1.0 - self.p_plus), values / self.p_plus], axis=1)
+        of_released = np.array([[1.0 - self.flip, self.flip], [self.flip, 1.0 - self.flip]])
+        chance = of_label[:, :, None] * of_released / len(values)
+        used = np.where(chance > 0.0, (order - 1.0) * losses, 0.0)
+        first, second = (logsumexp(used, b=chance, axis=(0, 2)) / (order - 1.0)).tolist()
+        return first, second
 
     def chances_at(self, tau: object) -> tuple[Float[np.ndarray, "*taus"], Float[np.ndarray, "*taus"]]:
         """Both inverses of H: rows lose tau or more up to the first probability, and from the second one on.

@@ -25,14 +25,17 @@ from labeldp.audit.attacks._inference import (
     make_attacker,
     normalised,
 )
+from labeldp.audit.attacks._measures import AttackMeasures, measure_attack
 from labeldp.errors import InputError
 from labeldp.mechanisms.resampling import FeatureLaw
+from labeldp.privacy import Classes
 from labeldp.privacy.channels import ClassChannel, candidate_sizes, row_arrays
 from labeldp.release import Release, RowRelease, public_columns
 
 Source = Literal["true labels", "released labels", "the model itself"]
 
 _LARGEST_LAW = 1 << 14
+_MOST_CLASSES = 50
 _MOST_ENTRIES = 1 << 28  # rows times entries of the table: about a minute
 #: Attackers that are compared, by their places: nothing, the released label, features, features and released label.
 _COMPARED = ((2, 0), (3, 2))
@@ -114,6 +117,9 @@ class AttackReport:
         original: The mean probability with which released features were taken to be a row's own (``mixing``); None
             without a model.
         cross_fitted: True if the model was fitted on this release, and was fitted anew without the rows to be judged.
+        measures: Further measures of the best attackers without and with the released label, against true labels of at
+            most 50 classes.
+        answers: The answers of these two attackers, row by row.
 
     Guarantee:
         None about attacks: other attackers may know more from features. A pure epsilon with static features does *not*
@@ -130,6 +136,8 @@ class AttackReport:
     original: float | None = None
     advantages: tuple[Advantage, ...] = ()
     cross_fitted: bool = False
+    measures: tuple[AttackMeasures, ...] = ()
+    answers: tuple[Inference, ...] = ()
 
     def utility(self, knows: str, source: Source | None = None) -> Utility:
         """Utility with that knowledge, against the best available source, or the one named."""
@@ -149,6 +157,7 @@ def attack_release(
     loss: Loss = "wrong",
     truth: Release | None = None,
     limits: Sequence[tuple[str, float]] = (),
+    groups: object = None,
     confidence: float = 0.95,
 ) -> AttackReport:
     """Attack the labels of a release with nothing, the released label, the features, and both, side by side.
@@ -160,6 +169,7 @@ def attack_release(
         truth: ``Release.public`` of the true labels: they were declared public, or the attack runs on the curator's
             side, where its report must stay too.
         limits: Proven bounds, each in words and as a number, such as a value of ``labeldp.bounds.attack_limit``.
+        groups: With ``truth``, a public value for each row, such as a region: success is shown for each.
         confidence: Probability that one interval holds the expected utility.
 
     Guarantee:
@@ -190,7 +200,8 @@ def attack_release(
     known = release.labels if isinstance(release, RowRelease) else release
     _check_truth(known, truth)
     cases = list(itertools.product([make_attacker(release, each, loss) for each in attackers], (False, True)))
-    judged = [_judged(attacker, released, truth) for attacker, released in cases]
+    answers = [attacker.answers(released) for attacker, released in cases]
+    judged = [_judged(*case, each, truth) for case, each in zip(cases, answers, strict=True)]
     rows = [AttackRow(each.knows, each.utility(level)) for sources in judged for each in sources]
     best = [sources[0] for sources in judged]
     advantages = tuple(_advantage(best[one], best[other], level) for one, other in _COMPARED if one < len(best))
@@ -213,7 +224,20 @@ def attack_release(
         original,
         advantages,
         cases[-1][0].cross_fitted,
+        _measures(cases[-2:], truth, groups, level) if counts_errors and isinstance(release.space, Classes) else (),
+        tuple(answers[-2:]),
     )
+
+
+def _measures(
+    cases: Sequence[tuple[Attacker, bool]], truth: Release | None, groups: object, level: float
+) -> tuple[AttackMeasures, ...]:
+    """Measures of attackers against true labels; none without these."""
+    if truth is None and groups is not None:
+        raise InputError("expected true labels together with groups, found none; pass truth, or leave groups out")
+    if truth is None or truth.space.size > _MOST_CLASSES:
+        return ()
+    return tuple(measure_attack(attacker, truth.codes, released, groups, level) for attacker, released in cases)
 
 
 def attack_folder(
@@ -379,9 +403,8 @@ class _Judged:
         return Utility(value, min(low, value), max(high, value), n, level, self.source)
 
 
-def _judged(attacker: Attacker, released: bool, truth: Release | None) -> list[_Judged]:
+def _judged(attacker: Attacker, released: bool, answers: Inference, truth: Release | None) -> list[_Judged]:
     """Gains of one attacker against each available source, the best source first."""
-    answers = attacker.answers(released)
     unbiased = None if attacker.release.is_public else unbiased_gains(attacker, released)
     return [
         *([] if truth is None else [_against_truth(answers, truth)]),

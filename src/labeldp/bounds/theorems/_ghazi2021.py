@@ -90,32 +90,41 @@ def convex_gaussian_upper(problem: ConvexProblem, delta: float, classes: int) ->
     return problem.upper(value, f"{_GHAZI}, proposition 11", mechanism, sizes=sizes)
 
 
-def convex_empirical_lower(problem: ConvexProblem) -> Bound:
+def convex_empirical_lower(problem: ConvexProblem, delta: float = 0.0) -> Bound:
     """Ghazi 2021, proposition 13 and lemma 15, with their constants: a lower bound for fitting given rows.
 
     For every k, with ``m = floor(n / k)`` different rows of k copies each: the loss on the rows is, for some labels, at
-    least ``D L k sqrt(m) / (2 n) (1 - sqrt(e^(k epsilon) / (e^(k epsilon) + 1)))`` beyond the least. The value is the
-    largest over k, about ``D L / sqrt(epsilon n)`` for small epsilon.
+    least ``D L k sqrt(m) / (2 n) (1 - sqrt((e^(k epsilon) + delta_k) / (e^(k epsilon) + 1)))`` beyond the least, with
+    ``delta_k = delta (e^(k epsilon) - 1) / (e^epsilon - 1)``, which is delta for k = 1. The value is the largest over
+    k, about ``D L / sqrt(epsilon n)`` for small epsilon and delta 0.
 
-    Proof. A learner recovers the sign of each of m coordinates, of labels that k copies share, with probability at most
-    ``e^(k epsilon) / (e^(k epsilon) + 1)``: the two signs are k labels apart. If it recovers the coordinates I, the
+    Proof. A learner recovers the sign of each of m coordinates, of labels that k copies share, with probability p at
+    most ``(e^(k epsilon) + delta_k) / (e^(k epsilon) + 1)``: the two signs are k labels apart, so that ``p <=
+    e^(k epsilon) (1 - p) + delta_k`` by group privacy (fact 14). If it recovers the coordinates I, the
     loss is at least ``-(L k / n) (D / 2) sqrt(|I|)`` by Cauchy and Schwarz; that of the best parameters is ``-(L k / n)
     (D / 2) sqrt(m)``; and ``E sqrt(|I|) <= sqrt(E |I|)``. Left-over rows have features 0, and no loss.
 
     Args:
         problem: n, epsilon of everything published, D and L; a trusted curator is allowed.
+        delta: Failure probability of everything published, from 0 to 1.
 
     References:
-        Ghazi et al. 2021, proposition 13 and lemma 15 (which prints gamma and epsilon' where epsilon is meant), for
-        delta = 0.
+        Ghazi et al. 2021, proposition 13, fact 14 and lemma 15 (which prints gamma and epsilon' where epsilon is
+        meant).
     """
-    n, e = problem.rows, problem.epsilon
-    copies = {max(1, math.floor(min(n, near / e))) for near in (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)}
-    value = max(k * math.sqrt(n // k) * (1 - math.sqrt(1 / (1 + math.exp(-k * e)))) for k in copies)
+    n, e, failing = problem.rows, problem.epsilon, _checks.share(delta, "delta", "[]")
+    copies = {1, *(max(1, math.floor(min(n, near / e))) for near in (0.5, 0.75, 1.0, 1.25, 1.5, 2.0))}
+    value = max(k * math.sqrt(n // k) * (1 - math.sqrt(_recovered(k, e, failing))) for k in copies)
     theorem = f"{_GHAZI}, proposition 13 and lemma 15"
     statement = "the expected excess loss on given rows is at least this for some labels"
     assumed = ("parameters have as many dimensions as there are rows",)
     return problem.bound("lower", value / (2 * n), theorem, statement, "proven", assumed)
+
+
+def _recovered(copies: int, epsilon: float, delta: float) -> float:
+    """Largest probability to recover a sign that so many labels share."""
+    shared = delta * math.exp(-epsilon) * math.expm1(-copies * epsilon) / math.expm1(-epsilon)
+    return min(1.0, (1.0 + shared) / (1.0 + math.exp(-copies * epsilon)))  # both over e^(k epsilon)
 
 
 def convex_population_lower(problem: ConvexProblem) -> Bound:

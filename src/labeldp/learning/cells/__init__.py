@@ -9,6 +9,7 @@ __all__ = [
     "cluster_tree",
     "embed",
     "grid_cells",
+    "held_out_cells",
     "mean_cells",
     "suggested_count",
     "tree_cells",

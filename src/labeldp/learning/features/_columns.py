@@ -229,6 +229,21 @@ def tree_transformer(columns: Mapping[str, str]) -> tuple[ColumnTransformer, lis
     return encoded, list(range(len(numbers), len(numbers) + len(categories)))
 
 
+def tree_points_of(table: pa.Table, unit: str | None = None) -> Float[np.ndarray, "n d"]:
+    """Rows of a table as numbers for trees: categories as codes, and NaN where a number is missing.
+
+    Args:
+        table: Public columns; uninformative ones are left out.
+        unit: The column that names the privacy unit, which is left out too.
+
+    Raises:
+        InputError: No column can be used.
+    """
+    columns, _ = columns_of(table, None, unit)
+    encoded, _ = tree_transformer(columns)
+    return np.asarray(encoded.fit_transform(frame_of(table, columns)), dtype=np.float64)
+
+
 def _by_kind(columns: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """The numbers and the categories of a frame."""
     kinds = frame_columns(columns)

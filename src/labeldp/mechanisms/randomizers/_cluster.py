@@ -52,7 +52,9 @@ class ClusterResponse(ClassRandomizer):
           from these labels only through answers and releases that were charged for.
 
     References:
-        Esfandiari et al. 2022, Algorithm 1, lines 16-28, Corollary 1 (``floor=1/k``) and Corollary 2.
+        Esfandiari et al. 2022, Algorithm 1, lines 16-28, Corollary 1 (``floor=1/k``) and Corollary 2. Busa-Fekete et
+        al. 2023, Mechanism 1, for a public class distribution of each row: pass the distinct distributions, and the
+        number of each row's. Round them first; every distribution is stored with the release.
 
     Example:
         >>> from labeldp import Classes, ClusterResponse

@@ -1,0 +1,124 @@
+"""Attacks in the measures of the literature: against naive counts, with thresholds that other rows chose."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score, roc_curve
+
+from labeldp import Classes, Curator, RandomizedResponse, Release, SubsetResponse
+from labeldp.audit import Knowledge, attack_release
+from labeldp.audit.attacks._measures import _rate_at as rate_at
+from labeldp.audit.attacks._measures import counted
+from labeldp.errors import InputError
+
+SPACE = Classes(["a", "b", "c"])
+
+
+def attacked(rows=6000, epsilon=1.0, groups=None, seed=0, kind=RandomizedResponse):
+    """A report on rows whose beliefs are right, and the beliefs and the true codes."""
+    random = np.random.default_rng(seed)
+    beliefs = random.dirichlet([0.4, 0.4, 0.2], size=rows)
+    codes = (random.random(rows)[:, None] > np.cumsum(beliefs, axis=1)[:, :2]).sum(axis=1)
+    labels = np.array(["a", "b", "c"])[codes]
+    release = Curator(labels, SPACE).randomize(kind(SPACE, epsilon))
+    report = attack_release(release, Knowledge(beliefs), truth=Release.public(labels, SPACE), groups=groups)
+    return report, release, beliefs, codes
+
+
+def test_shares_are_those_of_a_naive_count():
+    """Without released labels: right guesses of each class and group, sure rows, the surest tenth, and the area."""
+    groups = np.arange(6000) % 2
+    report, _, beliefs, codes = attacked(groups=groups)
+    found, with_label = report.measures
+    assert (found.knows, with_label.knows) == ("features", "features and the released label")
+    guesses, surest = beliefs.argmax(axis=1), beliefs.max(axis=1)
+    for code, each in enumerate(found.classes):
+        assert each.right.share.estimate == np.mean(guesses[codes == code] == code)
+        assert each.area == pytest.approx(roc_auc_score(codes == code, beliefs[:, code]))
+        false, true, _ = roc_curve(codes == code, beliefs[:, code], drop_intermediate=False)
+        corners = {(round(x, 9), round(y, 9)) for x, y in zip(false.tolist(), true.tolist(), strict=True)}
+        assert {(round(x, 9), round(y, 9)) for x, y in each.curve.T.tolist()} <= corners
+        assert (each.curve[:, 0] == 0).all()
+        assert (each.curve[:, -1] == 1).all()
+    for (sure, share), (_, right) in zip(found.sure, found.precision, strict=True):
+        assert share.share.estimate == np.mean(surest >= sure)
+        assert right.share.estimate == np.mean((guesses == codes)[surest >= sure])
+        assert right.share.lower < np.mean(surest[surest >= sure]) < right.share.upper, "beliefs are right"
+    chosen = np.argsort(-surest)[:600]
+    assert found.worst.share.estimate == pytest.approx(np.mean((guesses == codes)[chosen]))
+    for name, right in found.groups:
+        assert right.share.estimate == np.mean((guesses == codes)[groups == int(name)])
+    assert found.multiplicative == (0.0, 0.0)
+    assert with_label.sure[0][1].share.estimate > found.sure[0][1].share.estimate
+    without, with_it = report.answers
+    assert with_it.expected.mean() < without.expected.mean()
+
+
+@pytest.mark.parametrize("kind", [RandomizedResponse, SubsetResponse])
+def test_log_odds_grow_as_the_posterior_says(kind):
+    """The growth of the true label's log odds is that of the odds themselves, row by row, and never above epsilon."""
+    report, release, beliefs, codes = attacked(rows=500, kind=kind)
+    joint = beliefs * release.channel.likelihood(release.codes)
+    posterior, rows = joint / joint.sum(axis=1, keepdims=True), np.arange(500)
+    growth = [
+        math.log(after / (1 - after)) - math.log(before / (1 - before))
+        for after, before in zip(posterior[rows, codes], beliefs[rows, codes], strict=True)
+    ]
+    mean, most = report.measures[1].multiplicative
+    assert mean == pytest.approx(np.mean(growth), rel=1e-6)
+    assert most == pytest.approx(max(growth), rel=1e-6)
+    assert most <= release.guarantee.epsilon + 1e-9
+
+
+def test_thresholds_are_set_by_other_rows():
+    """Scores without meaning: false alarms are as often above the aimed rate as below it, and hits no more frequent.
+
+    A threshold set on the rows that are counted would never be above it.
+    """
+    random = np.random.default_rng(7)
+    above, rates = 0, []
+    for _ in range(100):
+        positive, half = random.random(4000) < 0.5, random.random(4000) < 0.5
+        rate = rate_at(0.01, random.random(4000), positive, half, 0.025)
+        above += rate.false.share.estimate > 0.01
+        rates.append(rate.true.share.estimate)
+    assert 20 <= above <= 80
+    assert 0.007 < np.mean(rates) < 0.013
+
+
+def test_intervals_hold_for_thresholds_of_other_rows():
+    """The share of true positives of the threshold's law is in its interval, in 200 runs at 95 %, on both sides."""
+    random = np.random.default_rng(8)
+    missed = np.zeros(2, dtype=int)
+    for _ in range(200):
+        positive, half = np.arange(4000) % 2 == 0, random.random(4000) < 0.5
+        scores = random.random(4000) ** np.where(positive, 0.5, 1.0)
+        rate = rate_at(0.01, scores, positive, half, 0.025)
+        others = -np.sort(-scores[half & ~positive])
+        truth = 1 - others[int(0.01 * len(others))] ** 2
+        missed += (rate.true.share.lower > truth, rate.true.share.upper < truth)
+    assert missed.sum() <= 21  # above this with a probability below 0.1 % at a rate of 0.05
+    assert missed.sum() >= 1
+
+
+def test_too_few_rows_have_no_low_rate():
+    """A rate that needs more rows of other classes says how many; at a higher one true positives are counted."""
+    report, *_ = attacked(rows=600)
+    low, high = report.measures[0].classes[0].rates
+    assert (low.needed, low.true.rows) == (1000, 0)
+    assert high.needed == 0
+    assert high.true.rows > 0
+    assert counted(np.zeros(0, dtype=bool), 0.025).share.upper == 1.0
+
+
+def test_groups_that_say_nothing_are_refused():
+    """One group, groups of other rows, and groups without true labels."""
+    with pytest.raises(InputError, match="2 to 50 groups, found 1"):
+        attacked(rows=100, groups=["x"] * 100)
+    with pytest.raises(InputError, match="a public group for each of 100 rows"):
+        attacked(rows=100, groups=["x", "y"])
+    release = Curator(["a", "b"], SPACE).randomize(RandomizedResponse(SPACE, 1.0))
+    with pytest.raises(InputError, match="true labels together with groups"):
+        attack_release(release, groups=["x", "y"])
+    assert attack_release(release).measures == ()
