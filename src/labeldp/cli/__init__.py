@@ -21,6 +21,7 @@ from labeldp.cli._learn import learn
 from labeldp.cli._ledger import ledger
 from labeldp.cli._plan import plan
 from labeldp.cli._release import release
+from labeldp.cli._report import report
 from labeldp.cli._schema import schema
 from labeldp.cli._stages import stages
 from labeldp.cli._terminal import complain
@@ -51,6 +52,7 @@ def _about(
 
 for _command in (
     *(demo, check, release, stages, verify, audit, generator, learn, evaluate, plan, account, ledger, key),
+    report,
     schema,
 ):
     add_command(app, _command)

@@ -142,10 +142,19 @@ def _verdict(folder: Path) -> Verdict:
     return Verdict(certificate, tuple(checks), certificate.unknown)
 
 
+def certificate_text(folder: Path) -> str:
+    """The text of the certificate in a folder, as it stands.
+
+    Raises:
+        OSError, UnicodeError, VerificationError: There is none that can be read.
+    """
+    return text_of(part_of(folder, CERTIFICATE))
+
+
 def read_certificate(folder: Path) -> Certificate:
     """The certificate in a folder."""
     try:
-        return Certificate.from_json(text_of(part_of(folder, CERTIFICATE)))
+        return Certificate.from_json(certificate_text(folder))
     except (OSError, UnicodeError):
         raise VerificationError(
             f"expected a release with a {CERTIFICATE} in {folder}, found none{or_beside(folder)}"

@@ -1,0 +1,190 @@
+"""Pages: every text is text, whoever wrote it, and the printed odds never promise more than the guarantee."""
+
+import dataclasses
+import json
+import math
+from fractions import Fraction
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labeldp import Guarantee
+from labeldp._checks import printable
+from labeldp.report import JSON_COMMANDS, schema_of
+from labeldp.report.pages import Page, Part, html_of
+from labeldp.report.pages import _blocks as blocks
+from labeldp.report.pages import _drawings as drawings
+from labeldp.report.pages._releases import _odds, shown_json
+from labeldp.report.pages._saved import fits
+
+HOSTILE = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(
+        [
+            "</script><script>alert(1)</script>",
+            "</style><img src=x onerror=alert(1)>",
+            '"><svg onload=alert(1)>',
+            "' onmouseover='alert(1)",
+            "{{ 7 * 7 }}{% include 'x' %}",
+            "</pre></td></main>",
+            "&lt;b&gt;&amp;#60;",
+            "javascript:alert(1)",
+            "\u202eevil\u2066\x00\x1b[2K\ud800",
+            "שלום עולם",
+            "]]>--><!--",
+        ]
+    ),
+)
+
+
+class Elements(HTMLParser):
+    """The elements of a page with the names of their attributes, and all text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.elements, self.text, self.attributes = [], [], []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        """Note an element."""
+        self.elements.append((tag, tuple(name for name, _ in attrs)))
+        self.attributes += [value or "" for _, value in attrs]
+
+    def handle_endtag(self, tag):
+        """Note the end of an element."""
+        self.elements.append((f"/{tag}", ()))
+
+    def handle_data(self, data):
+        """Note a text."""
+        self.text.append(data)
+
+    def handle_comment(self, data):
+        """A page has none."""
+        raise AssertionError(data)
+
+
+def everywhere(text):
+    """A page with a text wherever one can stand."""
+    section = blocks.Section(
+        text,
+        (
+            blocks.Prose(text),
+            blocks.Terms(((text, text),)),
+            blocks.Points((text,)),
+            blocks.Checks(((text, False, text),)),
+            blocks.Grid(text, (text,), ((text,),), frozenset({0}), 3),
+            blocks.Picture(drawings.bars_figure(text, [(text, 1.0, text, True)]), text),
+            blocks.Picture(
+                drawings.ranges_figure(text, [(text, 0.0, 0.5, 1.0, text)], ((0.0, text), (1.0, text))), text
+            ),
+            blocks.Picture(drawings.steps_figure(text, [(text, [(0.0, 1.0)])], (text, text)), text),
+            blocks.Picture(drawings.odds_figure([(1.0, 0.5, 2.0)], [(1.0, 2.0, text)]), text),
+            blocks.Odds(text, ((text, text),)),
+            blocks.CertificateText(text),
+        ),
+    )
+    part = Part(text, text, "bad", (text or " ",), ((text, text),), (section,))
+    return Page((part, part), text)
+
+
+@settings(max_examples=25, deadline=None)
+@given(HOSTILE)
+def test_no_text_becomes_markup(text):
+    """With any text in every place a page has the elements that it has with a word, and shows the text as it is."""
+    found, expected = Elements(html_of(everywhere(text))), Elements(html_of(everywhere("word")))
+    assert found.elements == expected.elements
+    assert len(found.attributes) == len(expected.attributes)
+    shown = "\n".join(map(printable, text.split("\n")))
+    if text.strip() and len(text) < 15:
+        assert "".join(found.text).count(shown) >= 2 * 20
+    assert not any(letter in "".join(found.text) for letter in "\u202e\u2066\x00\x1b\r")
+
+
+def test_an_unknown_name_in_the_template_is_an_error():
+    """A block without what its macro shows cannot be drawn as nothing."""
+
+    class Wrong:
+        kind = "prose"
+        tone = ""
+
+    with pytest.raises(Exception, match="has no attribute 'text'"):
+        html_of(Page((Part("t", "r", sections=(blocks.Section("s", (Wrong(),)),)),)))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.01, 0.0), (0.3, 0.0), (1.0, 1e-6), (4.0, 0.0), (40.0, 0.0)])
+def test_the_printed_odds_never_promise_more(epsilon, delta):
+    """For each prior belief the two limits contain p e / (p e + 1 - p) and p / (p + (1 - p) e), as fractions."""
+    (odds,) = [block for block in _odds(Guarantee(epsilon, delta)) if isinstance(block, blocks.Odds)]
+    e = Fraction(math.exp(epsilon))
+    for percent, (least, most) in enumerate(odds.pairs, 1):
+        p = Fraction(percent, 100)
+        assert Fraction(most) >= 100 * p * e / (p * e + 1 - p) * (1 - Fraction(1, 10**12))
+        assert Fraction(least) <= 100 * p / (p + (1 - p) * e) * (1 + Fraction(1, 10**12))
+        assert 0 <= Fraction(least) <= percent <= Fraction(most) <= 100
+    assert len(odds.pairs) == 99
+
+
+def test_a_certificate_is_shown_as_the_same_values():
+    """Plain text stays as it is, byte for byte; letters that command a screen are escaped as JSON has them."""
+    plain = json.dumps({"a": "ü שלום"}, indent=2, ensure_ascii=False) + "\n"
+    assert shown_json(plain) == plain
+    hostile = json.dumps({"a": "\u202e\u2028\x7f"}, indent=2, ensure_ascii=False)
+    assert json.loads(shown_json(hostile)) == json.loads(hostile)
+    assert shown_json(hostile).replace("\n", "").isprintable()
+
+
+def test_long_tables_are_cut_and_say_so():
+    """The first rows, and how many there are more."""
+    grid = blocks.Grid.of("rows", ("a",), [(str(i),) for i in range(1000)])
+    assert (len(grid.rows), grid.more) == (blocks.MOST_ROWS, 1000 - blocks.MOST_ROWS)
+    assert "and 800 more" in html_of(Page((Part("t", "r", sections=(blocks.Section("s", (grid,)),)),)))
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-2, 2) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(VALUES, VALUES)
+def test_our_reading_of_schemas_is_that_of_a_library(one, other):
+    """What fits by our few rules is what jsonschema says fits, for the rules that our schemas use."""
+    jsonschema = pytest.importorskip("jsonschema", reason="it checks schemas")
+    schemas = [
+        {"type": ["number", "null"], "minimum": 0, "maximum": 1},
+        {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "minItems": 1, "maxItems": 2},
+        {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]},
+        {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+        {"anyOf": [{"type": "array", "items": {"enum": ["a", 1.5]}}, {"const": True}]},
+    ]
+    for schema in schemas:
+        for value in (one, other, {"a": one}, [one, other]):
+            known = jsonschema.Draft202012Validator(schema).is_valid(value)
+            if not (isinstance(value, float) and value.is_integer()) and not _whole_floats(value):
+                assert fits(value, schema) == known, (schema, value)
+
+
+def _whole_floats(value):
+    """Whether a float that JSON Schema counts as an integer is somewhere in a value."""
+    if isinstance(value, dict | list):
+        return any(map(_whole_floats, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, float) and value.is_integer()
+
+
+def test_every_schema_of_ours_can_be_read():
+    """No schema uses a rule that the reader of saved results does not have."""
+    for command in JSON_COMMANDS:
+        assert fits({}, schema_of(command)) is False
+
+
+def test_pages_are_values():
+    """A part that does not hold makes the page not hold, and a private one makes it private."""
+    good = Part("t", "r")
+    assert (Page((good, good)).holds, Page((good,)).private) == (True, False)
+    assert not Page((good, dataclasses.replace(good, holds=False))).holds
+    assert Page((good, dataclasses.replace(good, private=True))).private
