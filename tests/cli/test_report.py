@@ -242,6 +242,7 @@ def test_a_saved_result_is_a_strangers_file(run, tmp_path):
         "a list": "[]",
         "deep": "[" * 100_000,
         "deep object": '{"a":' * 30 + "1" + "}" * 30,
+        "deep beside the result": text.replace("{", '{"more": ' + "[" * 40 + "]" * 40 + ",", 1),
         "another document": "{}",
         "NaN": text.replace('"confidence": 0.999999', '"confidence": NaN'),
         "infinity": text.replace('"confidence": 0.999999', '"confidence": 1e999'),

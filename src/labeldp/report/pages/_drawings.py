@@ -39,11 +39,10 @@ def odds_figure(pairs: Sequence[tuple[float, float, float]], marked: Sequence[tu
     for before, most, label in marked:
         parts.append(_line("dashed", x(before), y(before), x(before), y(most)))
         parts.append(Markup('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="4.5"/>').format(x(before), y(most)))
-        outside = before > 25  # where there is room for a label on the left of the curve
-        place = (
-            (x(before) - 10, y(most) - 6, label, "end") if outside else (x(before) + 10, y(most) + 5, label, "start")
-        )
-        parts.append(_text(*place, "strong halo"))
+        if before > 25:  # where there is room for a label on the left of the curve
+            parts.append(_text(x(before) - 10, y(most) - 6, label, "end", "strong"))
+        else:
+            parts.append(_text(x(before) + 10, y(most) + 5, label, "start", "strong halo"))
     points = "; ".join(f"{label}" for *_, label in marked)
     what = f"What one person's odds can become. From the belief before to the largest belief after: {points}."
     return _drawing(what, 372, parts)

@@ -63,7 +63,7 @@ def html_of(page: Page) -> str:
     Every text goes through ``printable`` and is escaped. The content policy allows this style sheet and this script by
     their hashes, and nothing else: no request, no image, no form, no other script.
     """
-    style, script = _part("page.css"), _part("page.js")
+    style, script = _part("page.css"), _part("verifier.js") + _part("page.js")
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
     )
