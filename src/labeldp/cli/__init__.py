@@ -11,6 +11,7 @@ import typer
 
 from labeldp.cli._account import account
 from labeldp.cli._audit import audit
+from labeldp.cli._card import card
 from labeldp.cli._check import check
 from labeldp.cli._command import add_command
 from labeldp.cli._demo import demo
@@ -53,6 +54,7 @@ def _about(
 for _command in (
     *(demo, check, release, stages, verify, audit, generator, learn, evaluate, plan, account, ledger, key),
     report,
+    card,
     schema,
 ):
     add_command(app, _command)
