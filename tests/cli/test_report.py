@@ -172,7 +172,24 @@ def test_a_ledger_shows_what_was_spent_over_time(page_of, release, table, tmp_pa
     figure = next(a["aria-label"] for tag, a in Reading(page).elements if tag == "svg")
     assert figure == "Epsilon spent over time: y: 2 after 2 charges."
     assert str(tmp_path) not in page, "a path of this machine"
+    assert page == page_of(table, name="of-table.html"), "a table stands for the ledger beside it"
     assert "zq-secret" not in page
+
+
+def test_a_signature_is_checked_with_the_key_of_its_maker(page_of, run, release, table, tmp_path):
+    """Without a key the page says that it was not checked, with the key that it was, and with another one it fails."""
+    for name in ("office", "other"):
+        assert run("key", tmp_path / name).code == 0
+    assert release(table, tmp_path / "shared", sign=tmp_path / "office").code == 0
+    signed = "the certificate is signed with the private key of the given public key"
+    assert "the signature was not checked" in words(page_of(tmp_path / "shared"))
+    shown = words(page_of(tmp_path / "shared", "--public-key", tmp_path / "office.pub"))
+    assert f"Holds {signed}" in shown
+    assert "who made it: a certificate is no signature." not in shown
+    assert "who made it: a certificate is no signature." in words(page_of(tmp_path / "shared", name="unchecked.html"))
+    shown = words(page_of(tmp_path / "shared", "--public-key", tmp_path / "other.pub", code=1))
+    assert f"Failed {signed}" in shown
+    assert "2.7183" not in shown
 
 
 @pytest.fixture

@@ -6,14 +6,15 @@ import math
 from fractions import Fraction
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labeldp import Guarantee
+from labeldp import Classes, Curator, Guarantee, RandomizedResponse, verify
 from labeldp._checks import printable
 from labeldp.report import JSON_COMMANDS, schema_of
-from labeldp.report.pages import Page, Part, html_of
+from labeldp.report.pages import Page, Part, html_of, release_part, result_part
 from labeldp.report.pages import _blocks as blocks
 from labeldp.report.pages import _drawings as drawings
 from labeldp.report.pages._releases import _odds, shown_json
@@ -101,6 +102,94 @@ def test_no_text_becomes_markup(text):
     if text.strip() and len(text) < 15:
         assert "".join(found.text).count(shown) >= 2 * 20
     assert not any(letter in "".join(found.text) for letter in "\u202e\u2066\x00\x1b\r")
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12) | st.sampled_from(
+    [
+        "<img src=x onerror=alert(1)>",
+        "</script>",
+        "{{ 7 }}",
+        "\u202e\u2066",
+        "שלום",
+        '" onload="alert(1)',
+        "&lt;",
+        "a\nb",
+    ]
+)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(NAMES, min_size=5, max_size=5, unique=True))
+def test_a_release_of_hostile_names_has_the_page_of_any_other(tmp_path_factory, names):
+    """Of classes, columns, the label and the unit: the elements are those of plain names, and nothing invisible is."""
+    found = [_page_of_names(tmp_path_factory.mktemp("page"), each) for each in (names, ["a", "b", "c", "d", "e"])]
+    read, expected = map(Elements, found)
+    assert read.elements == expected.elements
+    assert not any(letter in "".join(read.text) for letter in "\u202e\u2066\r")
+
+
+def _page_of_names(place, names):
+    """The page of a release whose names are given."""
+    one, other, column, label, unit = names
+    table = pd.DataFrame({column: [1, 2, 3], unit: [1, 1, 2]})
+    space = Classes([one, other])
+    curator = Curator([one] * 3, space, name=label, units=table[unit].rename(unit), budget=4.0)
+    shared = curator.randomize(RandomizedResponse(space, 1.0)).save(place / "shared", table, keep="all")
+    return html_of(Page((release_part(shared, verify(shared)),)))
+
+
+@settings(max_examples=10, deadline=None)
+@given(HOSTILE)
+def test_a_saved_result_of_hostile_texts_is_text(tmp_path_factory, text):
+    """In every text of an audit, a plan and a look at a table: the elements of the page are those of plain words."""
+    path = tmp_path_factory.mktemp("saved") / "saved.json"
+    for document in DOCUMENTS:
+        pages = []
+        for each in (text, "word"):
+            path.write_text(json.dumps(_with_texts(document, each)), encoding="utf-8")
+            pages.append(Elements(html_of(Page((result_part(path),)))))
+        assert pages[0].elements == pages[1].elements
+
+
+_CHECK = {"what": "w", "holds": True, "found": "w"}
+_AUDIT = {"holds": True, "sentence": "w", "claim": 1.0, "delta": 0.0, "lower": 0.5, "upper": 1.0, "confidence": 1.0}
+_AUDIT |= {"visible": None, "draws": 3, "method": "w", "worst": "w"}
+_ROW = {
+    "epsilon": 1.0,
+    "mechanism": "w",
+    "effective_rows": 3,
+    "at_most": 3,
+    "share": 0.5,
+    "error": 0.1,
+    "suspicion": 0.1,
+}
+_COLUMN = {"name": "w", "kind": "w", "different": 1, "missing": 0, "remarks": ["w"], "identifies": False}
+_LABEL = {"name": "w", "kind": "w", "counts": {"w": 3}, "missing": 0, "is_number": False, "remarks": ["w"]}
+#: Saved results whose every text is "w".
+DOCUMENTS = (
+    {"holds": True, "audits": [_AUDIT], "confidence": 0.9, "checks": [_CHECK], "cannot_show": ["w"]},
+    {"unit": "w", "over_epsilon": [_ROW]},
+    {
+        "private": True,
+        "rows": 3,
+        "columns": [_COLUMN],
+        "label": _LABEL,
+        "repeats": [],
+        "remarks": ["w"],
+        "notes": ["w"],
+        "earlier": [],
+        "command": "w",
+    },
+)
+
+
+def _with_texts(value, text):
+    """A document in which another text stands for each "w"."""
+    if isinstance(value, dict):
+        return {text if name == "w" else name: _with_texts(part, text) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_with_texts(part, text) for part in value]
+    return text if value == "w" else value
 
 
 def test_an_unknown_name_in_the_template_is_an_error():

@@ -27,8 +27,8 @@ def report(paths: list[Path], *, output: Path, public_key: Path | None = None, l
     nothing that it states. Results that depend on true labels make a page for the holder alone.
 
     Args:
-        paths (PATH...): Folders of releases, ledgers, and results of plan, learn, evaluate, audit or check that were
-            saved with --json; several make a dossier.
+        paths (PATH...): Folders of releases, ledgers or the tables that they are beside, and results of plan, learn,
+            evaluate, audit or check that were saved with --json; several make a dossier.
         output (FILE): The new page: .html; .holder.html for a page that depends on true labels.
         public_key: The public key of whoever should have signed the releases, from 'labeldp key'.
         long: Allow recomputations that take longer than ten seconds.
@@ -60,7 +60,7 @@ def report(paths: list[Path], *, output: Path, public_key: Path | None = None, l
 def _check_paths(paths: list[Path]) -> None:
     """Refuse a path that no page is made of, before anything is computed."""
     for path in paths:
-        if not path.is_dir() and not (path.is_file() and (path.suffix == _SAVED or ledgers.is_ledger(path))):
+        if not path.is_dir() and not (path.is_file() and (path.suffix == _SAVED or ledgers.is_ledger(_ledger(path)))):
             what = "another file" if path.exists() else f"nothing{folder.or_beside(path)}"
             raise InputError(
                 f"expected the folder of a release, a ledger, or a result saved with --json at {path}, found {what}"
@@ -75,5 +75,11 @@ def _part(path: Path, public_key: Path | None, long: bool) -> Part:
         return pages.release_part(path, folder.verify(path, public_key=public_key, long=long))
     if path.suffix == _SAVED:
         return pages.result_part(path)
-    entries = ledgers.Ledger(path).entries()
-    return pages.ledger_part(path.name, entries, ledgers.spent_by_data(entries))
+    entries = ledgers.Ledger(_ledger(path)).entries()
+    return pages.ledger_part(_ledger(path).name, entries, ledgers.spent_by_data(entries))
+
+
+def _ledger(path: Path) -> Path:
+    """The ledger beside a table; any other path as it is."""
+    own = release.ledger_path(path)
+    return own if own.is_file() else path
