@@ -5,6 +5,8 @@ import importlib.util
 import json
 import re
 import shutil
+import subprocess
+import sys
 from base64 import b64encode
 from html import unescape
 from html.parser import HTMLParser
@@ -275,6 +277,14 @@ def test_a_saved_result_is_a_strangers_file(run, tmp_path):
         assert ran.code == 1, name
         assert ran.err.startswith("error: expected the result of plan, learn, evaluate, audit, check"), name
         assert not (tmp_path / "page.html").exists(), name
+
+
+def test_no_other_command_loads_the_template_engine():
+    """Neither the command line nor its verification, which the pages are made from."""
+    code = f"from labeldp.cli import main; import sys; main(['verify', {str(GOLDEN / 'auto')!r}]); "
+    code += "print({'jinja2', 'markupsafe'} & set(sys.modules) or 'none')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "none"
 
 
 def test_wrong_outputs_and_paths_are_refused_before_anything_is_computed(run, tmp_path):

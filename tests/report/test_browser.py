@@ -8,11 +8,15 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from labeldp import Classes, Curator, RandomizedResponse
 from labeldp.cli import main
 from labeldp.release import folder
 from labeldp.report.pages import Page, Part, html_of, ledger_part, release_part
@@ -183,6 +187,34 @@ def test_a_page_prints_to_a_tagged_pdf(opened):
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.is_visible(".odds")
+
+
+def test_many_classes_and_right_to_left_names_are_laid_out(opened, tmp_path):
+    """Ten thousand classes in Hebrew: the first are named, names keep their direction, and sentences theirs."""
+    names = [f"מחלה {number}" for number in range(10_000)]
+    space = Classes(names)
+    release = Curator([names[7]] * 50, space, name="אבחנה").randomize(RandomizedResponse(space, 2.0))
+    shared = release.save(tmp_path / "shared", pd.DataFrame({"גיל": np.arange(50)}), keep="all")
+    path = tmp_path / "page.html"
+    path.write_text(html_of(Page((page_of_folder(shared),))), encoding="utf-8")
+    page = opened("many", path)
+    assert "and 9,980 more" in page.inner_text("main")
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.evaluate("innerWidth")
+    assert page.evaluate("getComputedStyle(document.querySelector('h1')).direction") == "ltr"
+    assert f"epsilon {release.guarantee.epsilon} follows from the integers" in page.inner_text(".recheck")
+
+
+def test_a_page_of_many_rows_takes_little_more_than_their_verification(tmp_path):
+    """Two million rows: at most twice the time of the processor that verification takes, and two seconds."""
+    space = Classes(["a", "b", "c"])
+    labels = np.array(["a", "b", "c"])[np.arange(2_000_000) % 3]
+    release = Curator(labels, space).randomize(RandomizedResponse(space, 1.0))
+    shared = release.save(tmp_path / "shared", pd.DataFrame({"age": np.arange(len(labels)) % 90}), keep="all")
+    before = time.process_time()
+    verdict = folder.verify(shared)
+    verified = time.process_time() - before
+    html_of(Page((release_part(shared, verdict),)))
+    assert time.process_time() - before - verified < 2 * verified + 2.0
 
 
 def picture(target):

@@ -1,10 +1,13 @@
 """Pages: every text is text, whoever wrote it, and the printed odds never promise more than the guarantee."""
 
 import dataclasses
+import importlib.util
 import json
 import math
+import shutil
 from fractions import Fraction
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -13,11 +16,12 @@ from hypothesis import strategies as st
 
 from labeldp import Classes, Curator, Guarantee, RandomizedResponse, verify
 from labeldp._checks import printable
+from labeldp.release.folder import read_certificate, rows_of_unit_sizes
 from labeldp.report import JSON_COMMANDS, schema_of
 from labeldp.report.pages import Page, Part, html_of, release_part, result_part
 from labeldp.report.pages import _blocks as blocks
 from labeldp.report.pages import _drawings as drawings
-from labeldp.report.pages._releases import _odds, shown_json
+from labeldp.report.pages._releases import _compared, _odds, shown_json
 from labeldp.report.pages._saved import fits
 
 HOSTILE = st.one_of(
@@ -214,6 +218,46 @@ def test_the_printed_odds_never_promise_more(epsilon, delta):
         assert Fraction(least) <= 100 * p / (p + (1 - p) * e) * (1 + Fraction(1, 10**12))
         assert 0 <= Fraction(least) <= percent <= Fraction(most) <= 100
     assert len(odds.pairs) == 99
+
+
+def test_mechanisms_are_compared_where_a_plan_can():
+    """For rows and for units, by the sizes of units that the release has; not for none, nor at an epsilon of 0."""
+    golden = Path(__file__).parents[1] / "golden/command"
+    for name in ("auto", "auto-of-units"):
+        folder = golden / name
+        certificate = read_certificate(folder)
+        found = {each.mechanism: each for each in _compared(folder, certificate)}
+        ours = found[certificate.draws[0].mechanism]
+        assert ours.clean_share == pytest.approx(certificate.expects.clean_share, rel=1e-6)
+        for changed in ({"rows": 0}, {"draws": (_costless(certificate.draws[0]),)}):
+            assert _compared(folder, dataclasses.replace(certificate, **changed)) == ()
+    sizes = rows_of_unit_sizes(golden / "auto-of-units", read_certificate(golden / "auto-of-units"))
+    groups = pd.read_parquet(golden / "auto-of-units/data.parquet")["level_groups"]
+    assert sizes == {1: int((groups == 0).sum()), 2: int((groups == 1).sum())}
+
+
+def _costless(draw):
+    """A charge of nothing."""
+    return dataclasses.replace(draw, guarantee=dataclasses.replace(draw.guarantee, epsilon=0.0))
+
+
+def test_whatever_verifies_has_a_page(tmp_path):
+    """Forged certificates that hold, such as those with hostile names or other rows: a page, and no error."""
+    spec = importlib.util.spec_from_file_location("labeldp_forgeries", Path(__file__).parents[1] / "forgeries.py")
+    forgeries = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(forgeries)
+    source, held = Path(__file__).parents[1] / "golden/command/auto-of-units", 0
+    shutil.copy(source / "data.parquet", tmp_path)
+    body = json.loads((source / "certificate.json").read_text(encoding="utf-8"))
+    named = ("label/column", "assumptions", "table/columns", "release")
+    texts = [json.dumps(forged) for edit, forged in forgeries.forgeries(body) if edit.startswith(named)]
+    for text in [text for text in texts if len(text) < 1 << 16][::5]:
+        (tmp_path / "certificate.json").write_bytes(text.encode("utf-8", "surrogatepass"))
+        verdict = verify(tmp_path)
+        page = html_of(Page((release_part(tmp_path, verdict),)))
+        held += verdict.holds
+        assert ("Not verified" in page) != verdict.holds
+    assert held > 3
 
 
 def test_a_certificate_is_shown_as_the_same_values():

@@ -15,6 +15,7 @@ from ._columns import column_types as column_types
 from ._columns import from_columns as from_columns
 from ._columns import to_columns as to_columns
 from ._effective_rows import effective_share as effective_share
+from ._effective_rows import rows_of_unit_sizes as rows_of_unit_sizes
 from ._read import added_columns as added_columns
 from ._read import answer_in as answer_in
 from ._read import BUFFER as BUFFER

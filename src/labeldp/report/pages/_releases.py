@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from labeldp._checks import printable
-from labeldp.bounds.planning import plan
+from labeldp.bounds.planning import Option, UnitSizes, plan
+from labeldp.errors import LabelDPError
 from labeldp.privacy import Classes, Guarantee, Interval, shown_above
 from labeldp.release.folder import (
     CODES,
@@ -23,6 +24,7 @@ from labeldp.release.folder import (
     digest,
     effective_share,
     released_columns,
+    rows_of_unit_sizes,
 )
 from labeldp.report._parts import epsilon_above, resampled_share
 from labeldp.report._text import delta_above, has_no_rows, mechanism_text, utility_terms
@@ -230,11 +232,8 @@ def _learning(folder: Path, certificate: Certificate) -> Iterator[Block]:
     terms = utility_terms(certificate, lambda: effective_share(folder, certificate))
     if terms:
         yield Terms(tuple(terms.items()))
-    promise, size = certificate.guarantee, certificate.space.size
-    alone = len(certificate.draws) == 1 and promise.trust == "local" and promise.unit == "row"
-    if alone and isinstance(certificate.space, Classes) and size <= _MOST_COMPARED and certificate.features is None:
-        ours = certificate.draws[0].mechanism
-        options = plan(size, certificate.rows, promise.epsilon, epsilons=()).options
+    if options := _compared(folder, certificate):
+        ours, epsilon = certificate.draws[0].mechanism, epsilon_above(certificate.guarantee.epsilon)
         bars = [
             (
                 each.mechanism,
@@ -245,11 +244,27 @@ def _learning(folder: Path, certificate: Certificate) -> Iterator[Block]:
             for each in options
         ]
         yield Picture(
-            bars_figure(f"Effective rows of each mechanism at epsilon {epsilon_above(promise.epsilon)}", bars),
+            bars_figure(f"Effective rows of each mechanism at epsilon {epsilon}", bars),
             f"What each mechanism would have kept at this epsilon: at most as informative as so many true labels, of "
             f"{certificate.rows:,}. This release is set in bold.",
         )
     yield Prose("Learning from it, tuning and scoring on it cost no further privacy: labeldp learn.", "aside")
+
+
+def _compared(folder: Path, certificate: Certificate) -> Sequence[Option]:
+    """The mechanisms that a plan for these rows compares; none where labels were not released alone in one draw."""
+    promise, space = certificate.guarantee, certificate.space
+    one = len(certificate.draws) == 1 and not certificate.of_answer and certificate.features is None
+    if not one or promise.trust != "local" or not isinstance(space, Classes) or space.size > _MOST_COMPARED:
+        return ()
+    try:
+        units = None
+        if promise.unit != "row":
+            found = rows_of_unit_sizes(folder, certificate)
+            units = UnitSizes(tuple(found), tuple(found.values()))
+        return plan(space.size, certificate.rows, promise.epsilon, epsilons=(), units=units).options
+    except LabelDPError:  # of no rows, or at an epsilon of 0, there is no plan
+        return ()
 
 
 def _files(folder: Path, certificate: Certificate) -> Iterator[Block]:
