@@ -115,6 +115,8 @@ def test_pages_are_accessible(opened, name, scheme):
     axe = pytest.importorskip("axe_core_python", reason="it ships axe-core")
     page = opened(name, color_scheme=scheme, viewport={"width": 320, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    ends = "[...document.querySelectorAll('svg text')].map((each) => each.getBoundingClientRect())"
+    assert page.evaluate(f"{ends}.filter((each) => each.right > innerWidth || each.left < 0).length") == 0
     page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
     page.evaluate(files(axe).joinpath("axe.min.js").read_text(encoding="utf-8"))
     found = page.evaluate("axe.run()")

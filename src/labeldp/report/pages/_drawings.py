@@ -34,7 +34,6 @@ def odds_figure(pairs: Sequence[tuple[float, float, float]], marked: Sequence[tu
         Markup('<polyline class="line thin" points="{}"/>').format(" ".join(lower)),
         _line("dashed", x(0), y(0), x(100), y(100)),
         _text(x(100) + 8, y(100) + 4, "sure after"),
-        _text(x(100) + 8, y(82) + 4, "dotted: nothing learned", "start", "quiet"),
     ]
     for before, most, label in marked:
         parts.append(_line("dashed", x(before), y(before), x(before), y(most)))
@@ -54,7 +53,7 @@ def bars_figure(what: str, bars: Sequence[tuple[str, float, str, bool]]) -> Mark
     largest = max((value for _, value, _, _ in bars), default=0.0) or 1.0
     parts = []
     for i, (name, value, text, ours) in enumerate(bars):
-        y, width = 10 + i * height, max(1.5, 190 * value / largest)
+        y, width = 10 + i * height, max(1.5, 130 * value / largest)
         parts += [
             _text(left - 10, y + 15, _short(name), "end", "strong" if ours else ""),
             Markup('<rect class="{}" x="{}" y="{}" width="{:.1f}" height="20"/>').format(
@@ -76,7 +75,7 @@ def steps_figure(
         lines: The name of each, and its points: the time from 0 to 1, and the total afterwards.
         ends: What the first and the last time are.
     """
-    left, top, width, height = 46, 16, 290, 180
+    left, top, width, height = 46, 16, 250, 180
     largest = max((total for _, points in lines for _, total in points), default=0.0) or 1.0
     x, y = _axis(left, width, 0.0, 1.0), _axis(top + height, -height, 0.0, largest)
     parts = [_line("rule", x(0), y(v), x(1), y(v)) for v in (0.0, largest / 2, largest)]
@@ -110,7 +109,7 @@ def ranges_figure(
         ends: Places on the axis, the first and the last of which are its ends, and their names.
         mark: A place that all ranges are compared with.
     """
-    left, width, height = 150, 190, 34
+    left, width, height = 165, 135, 34
     (low, _), (high, _) = ends[0], ends[-1]
     x, bottom = _axis(left, width, low, high), 8 + len(ranges) * height
     parts = [_line("rule", x(place), 4, x(place), bottom) for place, _ in ends]
@@ -119,7 +118,7 @@ def ranges_figure(
     for i, (name, first, value, last, text) in enumerate(ranges):
         y = 22 + i * height
         parts += [
-            _text(left - 12, y + 4, _short(name, 22), "end", "strong"),
+            _text(left - 12, y + 4, _short(name, 18), "end", "strong"),
             _line("thick", x(first) - 1, y, x(last) + 1, y),
             _text(left + width + 12, y + 4, text),
         ]

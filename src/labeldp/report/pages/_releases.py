@@ -130,7 +130,10 @@ def _odds(promise: Guarantee) -> Iterator[Block]:
     )
     curve = [(0.0, 0.0, 0.0), *((float(p), float(a), float(b)) for p, (a, b) in pairs.items()), (100.0,) * 3]
     marked = [(float(p), float(pairs[p][1]), f"{p} % → {pairs[p][1]} %") for p in _MARKED]
-    yield Picture(odds_figure(curve, marked), "At most, and at least, as sure afterwards. Both are rounded outwards.")
+    yield Picture(
+        odds_figure(curve, marked),
+        "At most, and at least, as sure afterwards, both rounded outwards. Dotted: nothing learned.",
+    )
     yield Odds(whose, tuple(pairs.values()))
     rows = [(f"{p} %", f"{pairs[p][0]} %", f"{pairs[p][1]} %") for p in _BELIEFS]
     yield Grid.of("Belief in a statement about it", ("sure before", "at least, after", "at most, after"), rows, (1, 2))
