@@ -273,7 +273,10 @@ def test_long_tables_are_cut_and_say_so():
     """The first rows, and how many there are more."""
     grid = blocks.Grid.of("rows", ("a",), [(str(i),) for i in range(1000)])
     assert (len(grid.rows), grid.more) == (blocks.MOST_ROWS, 1000 - blocks.MOST_ROWS)
-    assert "and 800 more" in html_of(Page((Part("t", "r", sections=(blocks.Section("s", (grid,)),)),)))
+    points = blocks.Points.of([str(i) for i in range(1000)])
+    assert (len(points.items), points.more) == (blocks.MOST_ROWS, 1000 - blocks.MOST_ROWS)
+    for block in (grid, points):
+        assert "and 800 more" in html_of(Page((Part("t", "r", sections=(blocks.Section("s", (block,)),)),)))
 
 
 VALUES = st.recursive(

@@ -11,7 +11,7 @@ from markupsafe import Markup
 #: The mood of a sentence or a result: what holds, what failed, what to heed, an aside, or none.
 Tone = Literal["", "good", "bad", "heed", "aside"]
 
-#: Rows of a table on a page.
+#: Rows of a table, or items of a list, on a page.
 MOST_ROWS = 200
 
 
@@ -34,10 +34,16 @@ class Terms:
 
 @dataclass(frozen=True)
 class Points:
-    """A list of sentences."""
+    """A list of sentences; of long ones the first, and how many are left out."""
 
     kind: ClassVar[str] = "points"
     items: tuple[str, ...]
+    more: int = 0
+
+    @classmethod
+    def of(cls, items: Sequence[str]) -> Points:
+        """The first sentences, and how many are left out."""
+        return cls(tuple(items[:MOST_ROWS]), max(0, len(items) - MOST_ROWS))
 
 
 @dataclass(frozen=True)

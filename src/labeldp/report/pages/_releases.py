@@ -109,9 +109,9 @@ def _sections(folder: Path, verdict: Verdict, certificate: Certificate) -> Itera
     yield Section(
         "What is not promised",
         (
-            Points((*_NOT_PROMISED, *(f"Declared, and not checked: {what}." for what in certificate.assumptions))),
+            Points.of((*_NOT_PROMISED, *(f"Declared, and not checked: {what}." for what in certificate.assumptions))),
             Prose("No certificate can show:"),
-            Points(tuple(f"{what}." for what in verdict.unknown)),
+            Points.of(tuple(f"{what}." for what in verdict.unknown)),
         ),
     )
     yield Section("What was checked", tuple(_checked(folder, verdict)))

@@ -13,7 +13,7 @@ from typing import Any
 from labeldp._checks import printable
 from labeldp.report._audits import rounded_down, rounded_up
 from labeldp.report._parts import epsilon_above, three_digits
-from labeldp.report.pages._blocks import Block, Checks, Grid, Part, Picture, Points, Prose, Section, Terms
+from labeldp.report.pages._blocks import MOST_ROWS, Block, Checks, Grid, Part, Picture, Points, Prose, Section, Terms
 from labeldp.report.pages._drawings import bars_figure, ranges_figure
 from labeldp.report.pages._saved import saved_result
 
@@ -81,7 +81,7 @@ def _plan(body: Mapping[str, Any]) -> Part:
     forecast = body.get("forecast")
     if forecast is not None:
         sections.append(
-            Section("What the forecast assumes", (Points((*forecast["assumptions"], *forecast["defaults"])),))
+            Section("What the forecast assumes", (Points.of((*forecast["assumptions"], *forecast["defaults"])),))
         )
     options = (body.get("plan") or {}).get("options", [])[:_MOST_DRAWN]
     if options:
@@ -195,14 +195,17 @@ def _audit(body: Mapping[str, Any]) -> Part:
         blocks.append(
             Picture(drawing, "Bounds on epsilon. Dotted: the claim. Bounds that begin beyond it refute the claim.")
         )
-    blocks += [Prose(each["sentence"], "" if each["holds"] else "bad") for each in body["audits"]]
+    blocks += [Prose(each["sentence"], "" if each["holds"] else "bad") for each in body["audits"][:MOST_ROWS]]
     sections = [Section("Audits", tuple(blocks))]
     if "checks" in body:
         sections.append(
-            Section("What was checked", (Checks(tuple((c["what"], c["holds"], c["found"]) for c in body["checks"])),))
+            Section(
+                "What was checked",
+                (Checks(tuple((c["what"], c["holds"], c["found"]) for c in body["checks"][:MOST_ROWS])),),
+            )
         )
     if "cannot_show" in body:
-        sections.append(Section("What an audit cannot show", (Points(tuple(body["cannot_show"])),)))
+        sections.append(Section("What an audit cannot show", (Points.of(tuple(body["cannot_show"])),)))
     if "attacks" in body:
         rows = [
             (
@@ -229,7 +232,7 @@ def _audit(body: Mapping[str, Any]) -> Part:
 
 def _profile(profile: Mapping[str, Any]) -> Iterator[Block]:
     """The shares of rows that lose more than a threshold."""
-    for curve in profile["curves"]:
+    for curve in profile["curves"][:_MOST_DRAWN]:
         rows = [
             (_number(tau), _share(low), _share(value), _share(high))
             for tau, low, value, high in zip(
@@ -257,7 +260,7 @@ def _check(body: Mapping[str, Any]) -> Part:
         Section("Columns", (Grid.of("Columns", ("column", "type", "different", "remarks"), columns, (2,)),)),
     ]
     if notes:
-        sections.append(Section("Notes", (Points(tuple(notes)),)))
+        sections.append(Section("Notes", (Points.of(tuple(notes)),)))
     result = f"{body['rows']:,} rows, looked at before a release"
     return Part("A table, before its release", result, lead=(_NOT_CHECKED,), sections=tuple(sections), private=True)
 
