@@ -8,7 +8,7 @@ from labeldp.cli import main
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("labeldp re", {"release"}),
+        ("labeldp rel", {"release"}),
         ("labeldp release --mech", {"--mechanism"}),
         ("labeldp plan --ex", {"--explained"}),
         ("labeldp ", {"check", "plan", "release", "verify", "learn", "evaluate"}),

@@ -11,6 +11,7 @@ import typer
 
 from labeldp.cli._account import account
 from labeldp.cli._audit import audit
+from labeldp.cli._card import card
 from labeldp.cli._check import check
 from labeldp.cli._command import add_command
 from labeldp.cli._demo import demo
@@ -21,6 +22,7 @@ from labeldp.cli._learn import learn
 from labeldp.cli._ledger import ledger
 from labeldp.cli._plan import plan
 from labeldp.cli._release import release
+from labeldp.cli._report import report
 from labeldp.cli._schema import schema
 from labeldp.cli._stages import stages
 from labeldp.cli._terminal import complain
@@ -51,6 +53,8 @@ def _about(
 
 for _command in (
     *(demo, check, release, stages, verify, audit, generator, learn, evaluate, plan, account, ledger, key),
+    report,
+    card,
     schema,
 ):
     add_command(app, _command)

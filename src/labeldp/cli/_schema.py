@@ -1,4 +1,4 @@
-"""``labeldp schema``: the JSON Schema of what a command prints."""
+"""``labeldp schema``: the JSON Schema of what a command prints, and of a certificate."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ import json
 from labeldp import _checks, report
 from labeldp.cli._terminal import show
 
+_CERTIFICATE = "certificate"
+
 
 def schema(command: str | None = None) -> None:
-    """Print the JSON Schema of what a command prints with --json.
+    """Print the JSON Schema of what a command prints with --json, or of a certificate.
 
     Args:
-        command ([COMMAND]): A command, such as release; without one, the commands that have a schema.
+        command ([COMMAND]): A command, such as release, or 'certificate'; without one, all that have a schema.
     """
     if command is None:
-        show(*report.JSON_COMMANDS)
+        show(*report.JSON_COMMANDS, _CERTIFICATE)
         return
-    known = _checks.among(command, "a command with --json", report.JSON_COMMANDS)
-    print(json.dumps(report.schema_of(known), indent=1))  # noqa: T201 (plain text, whatever the terminal)
+    known = _checks.among(command, "a command with --json, or certificate", [*report.JSON_COMMANDS, _CERTIFICATE])
+    found = report.CERTIFICATE_SCHEMA if known == _CERTIFICATE else report.schema_of(known)
+    print(json.dumps(found, indent=1))  # noqa: T201 (plain text, whatever the terminal)

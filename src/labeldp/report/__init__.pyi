@@ -1,6 +1,7 @@
 from ._attacks import attack_text as attack_text
 from ._audits import audit_text as audit_text
 from ._audits import folder_audit_text as folder_audit_text
+from ._certificate_schema import CERTIFICATE_SCHEMA as CERTIFICATE_SCHEMA
 from ._checks import check_text as check_text
 from ._checks import release_command as release_command
 from ._figures import check_figure as check_figure

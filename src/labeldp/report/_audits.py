@@ -31,11 +31,11 @@ def audit_text(audit: Audit) -> Parts:
     """The verdict of an audit, and its numbers."""
     delta = f", delta {audit.delta:g}" if audit.delta else ""
     rows = [
-        ("claimed", f"epsilon {_rounded_up(audit.claim)}{delta}"),
-        ("shown", f"epsilon of at least {_rounded_down(audit.lower)}" if audit.lower else "nothing"),
+        ("claimed", f"epsilon {rounded_up(audit.claim)}{delta}"),
+        ("shown", f"epsilon of at least {rounded_down(audit.lower)}" if audit.lower else "nothing"),
     ]
     if audit.upper is not None:
-        rows.append(("at most", f"epsilon {_rounded_up(audit.upper)}{_condition(audit)}"))
+        rows.append(("at most", f"epsilon {rounded_up(audit.upper)}{_condition(audit)}"))
     if audit.lower:
         rows.append(("by", audit.worst))
     lines = name_value_table([*rows, ("how", _how(audit))])
@@ -87,12 +87,12 @@ def _condition(audit: Audit) -> str:
     return ", assuming every possible output was observed" if audit.method == "sampled" else ""
 
 
-def _rounded_up(value: float) -> str:
+def rounded_up(value: float) -> str:
     """An epsilon rounded up; with seven digits, since an audit can refute a claim by a hair."""
     return "infinity" if math.isinf(value) else shown_above(value, 7)
 
 
-def _rounded_down(value: float) -> str:
+def rounded_down(value: float) -> str:
     """An epsilon rounded down."""
     if math.isinf(value):
         return "infinity"

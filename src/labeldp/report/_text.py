@@ -65,14 +65,14 @@ def release_text(release: TableRelease) -> Parts:
 def release_parts(release: TableRelease) -> Parts:
     """The result of a release without its guarantee."""
     certificate = release.certificate
-    rows = [("mechanism", _mechanism(certificate)), *_utility(certificate, release.effective_share).items()]
+    rows = [("mechanism", mechanism_text(certificate)), *utility_terms(certificate, release.effective_share).items()]
     if (quantile := quantile_of(release)) is not None:
         rows.append(("quantile", f"{_exactly(quantile)} at level {certificate.law['level']}"))
     rows += [("assumed", assumption) for assumption in certificate.guarantee.assumptions]
     if (resampled := resampled_share(certificate)) is not None:
         rows.append(("features", f"{resampled:.1%} of rows get features from the generator (expected share)"))
     budget = release.budget
-    delta = f" and delta {_delta(release.spent[1])} of {budget.delta:g}" if release.spent[1] else ""
+    delta = f" and delta {delta_above(release.spent[1])} of {budget.delta:g}" if release.spent[1] else ""
     delta = f" at delta {budget.delta:g}" if budget.concentrated else delta
     spent = f"epsilon {epsilon_above(release.spent[0])} of {epsilon_above(budget.epsilon)}{delta}"
     rows += [
@@ -84,13 +84,15 @@ def release_parts(release: TableRelease) -> Parts:
         ("your notes", f"read {near(release.notes_file)} before you share: it says whether kept columns reveal labels"),
     ]
     promise = certificate.guarantee
-    cost = f"epsilon {epsilon_above(promise.epsilon)}" + (f", delta {_delta(promise.delta)}," if promise.delta else "")
-    done = "Answered from the labels of" if _has_no_rows(certificate) else "Released"
+    cost = f"epsilon {epsilon_above(promise.epsilon)}" + (
+        f", delta {delta_above(promise.delta)}," if promise.delta else ""
+    )
+    done = "Answered from the labels of" if has_no_rows(certificate) else "Released"
     result = sentence(f"{done} {certificate.rows:,} rows at {cost} per {promise.unit}.")
     return [result, Text(), name_value_table(rows)]
 
 
-def _has_no_rows(certificate: Certificate) -> bool:
+def has_no_rows(certificate: Certificate) -> bool:
     """True for an answer about all labels, without a row for any."""
     return certificate.of_answer and not stored_form(certificate.law, certificate.space).by_row
 
@@ -121,11 +123,11 @@ def _far(certificate: Certificate) -> str:
     )
 
 
-def _utility(certificate: Certificate, effective_share: Callable[[], float | None]) -> dict[str, str]:
+def utility_terms(certificate: Certificate, effective_share: Callable[[], float | None]) -> dict[str, str]:
     """Information that released labels retain about true ones, where a channel states it."""
     expects, rows = certificate.expects, certificate.rows
     if expects is None:
-        noise = _noise(certificate.draws[-1], certificate) if certificate.of_answer else ""
+        noise = noise_text(certificate.draws[-1], certificate) if certificate.of_answer else ""
         return {"noise": noise} if noise else {}
     if isinstance(certificate.space, Interval) and not certificate.law["by_row"]:
         expects = number_expectation(channel_of(certificate.law))  # of classes, too, as a plan states it
@@ -162,11 +164,11 @@ def _effective(rows: int, share: float) -> str:
 
 def _noise_of_answers(certificate: Certificate) -> dict[str, str]:
     """The size of the noise of the answers that the channel was computed from."""
-    known = {draw.mechanism: _noise(draw, certificate) for draw in certificate.answers}
+    known = {draw.mechanism: noise_text(draw, certificate) for draw in certificate.answers}
     return {name: f"released too; {noise}" for name, noise in known.items() if noise}
 
 
-def _noise(draw: Draw, certificate: Certificate) -> str:
+def noise_text(draw: Draw, certificate: Certificate) -> str:
     """The size of the noise of an answer in words; empty where it is unknown."""
     query, rows = QUERIES.of_law(draw.law), cell_rows(draw.law, certificate.rows)
     error = query.standard_error(draw.law, certificate.space, rows)
@@ -212,12 +214,12 @@ def guarantee_parts(certificate: Certificate) -> Parts:
 def _contents(certificate: Certificate) -> Table:
     """Mechanism, label, rows and columns of a release, and what its generator cost."""
     rows = [
-        ("mechanism", _mechanism(certificate)),
+        ("mechanism", mechanism_text(certificate)),
         ("label", f"{certificate.label} ({_size(certificate.space)})"),
         ("rows", f"{certificate.rows:,}"),
         ("columns", listed([name for name, _ in certificate.columns])),
     ]
-    if certificate.of_answer and (noise := _noise(certificate.draws[-1], certificate)):
+    if certificate.of_answer and (noise := noise_text(certificate.draws[-1], certificate)):
         rows.append(("noise", noise))
     if (split := certificate.paid_split) is not None:
         cost = epsilon_above(split.guarantee.epsilon)
@@ -244,7 +246,7 @@ def ledger_text(
             entry.label,
             entry.mechanism,
             epsilon_above(entry.guarantee.epsilon),
-            _delta(entry.guarantee.delta),
+            delta_above(entry.guarantee.delta),
             entry.guarantee.unit,
             f"{rows:,}",
             entry.state,
@@ -253,7 +255,7 @@ def ledger_text(
     spent = titled_table("spent", ["label", "epsilon", "of budget", "delta", "of budget", "counted"])
     for label, epsilon, delta, budget in totals:
         how = "concentrated" if budget.concentrated else "by sums"
-        limits = (epsilon_above(budget.epsilon), _delta(delta), f"{budget.delta:g}")
+        limits = (epsilon_above(budget.epsilon), delta_above(delta), f"{budget.delta:g}")
         add_row(spent, label, epsilon_above(epsilon), *limits, how)
     states = Text(
         "charged: in progress, or interrupted (counted as spent). drawn: interrupted after a draw (counted). released: "
@@ -277,8 +279,8 @@ def account_text(combined: Sequence[CombinedGuarantee]) -> Parts:
     """The combined guarantee of the releases of each label: the total, a table, the formal statement, assumptions."""
     parts: Parts = []
     for each in combined:
-        parts += [sentence(_account_total(each)), Text(), _account_table(each), Text()]
-        parts += [*(sentence(line) for line in _account_lines(each)), Text()]
+        parts += [sentence(account_total(each)), Text(), _account_table(each), Text()]
+        parts += [*(sentence(line) for line in account_lines(each)), Text()]
     if len(combined) > 1:
         parts += [
             sentence(
@@ -289,10 +291,10 @@ def account_text(combined: Sequence[CombinedGuarantee]) -> Parts:
     return parts or [sentence("Nothing was charged.")]
 
 
-def _account_total(each: CombinedGuarantee) -> str:
+def account_total(each: CombinedGuarantee) -> str:
     """The total by basic composition, in one line."""
     whole = each.composition
-    delta = f" and delta {_delta(whole.delta)}" if whole.delta else ""
+    delta = f" and delta {delta_above(whole.delta)}" if whole.delta else ""
     return f"{each.label}: epsilon {epsilon_above(whole.epsilon)}{delta} per {each.unit} in total."
 
 
@@ -302,20 +304,20 @@ def _account_table(each: CombinedGuarantee) -> Table:
     folders = f" in {_count(each.folders, 'folder')}" if each.folders else ""
     title = f"{_requests(each)}{folders}, of at most {each.rows:,} rows each"
     table = titled_table(title, ["delta", "epsilon", "holds"])
-    add_row(table, _delta(whole.delta), _exact_above(whole.epsilon), "always (sum of epsilons)")
+    add_row(table, delta_above(whole.delta), exact_above(whole.epsilon), "always (sum of epsilons)")
     pairs = [(repr(delta), epsilon) for delta, epsilon in each.at_deltas]
-    pairs += [(_delta(delta), epsilon) for epsilon, delta in each.at_epsilons]
+    pairs += [(delta_above(delta), epsilon) for epsilon, delta in each.at_epsilons]
     for delta, epsilon in pairs:
         holds = "if all were fixed beforehand"
-        add_row(table, delta, _exact_above(epsilon) if math.isfinite(epsilon) else "none", holds)
+        add_row(table, delta, exact_above(epsilon) if math.isfinite(epsilon) else "none", holds)
     return table
 
 
-def _account_lines(each: CombinedGuarantee) -> list[str]:
+def account_lines(each: CombinedGuarantee) -> list[str]:
     """The formal statement, and what it assumes."""
     whose = "one row's label" if each.unit == "row" else f"all labels of one {each.unit}"
     whole, (delta, epsilon) = each.composition, next(pair for pair in each.at_deltas if pair[0] >= _USUAL_DELTA)
-    sums = f"exp({_exact_above(whole.epsilon)})" + (f", plus {_delta(whole.delta)}" if whole.delta else "")
+    sums = f"exp({exact_above(whole.epsilon)})" + (f", plus {delta_above(whole.delta)}" if whole.delta else "")
     what = f"these {_requests(each)} together" if len(whole.charges) > 1 else "this request"
     assumed = _assumed(charge.guarantee for charge in whole.charges)
     known = "Whatever else someone knows" + (", provided that the assumptions below hold" if assumed else "")
@@ -325,7 +327,7 @@ def _account_lines(each: CombinedGuarantee) -> list[str]:
     if math.isfinite(epsilon):
         lines[0] += (
             " If their number, rows and mechanisms were fixed before the first result was seen: by a factor of at most "
-            f"exp({_exact_above(epsilon)}), plus {delta!r}."
+            f"exp({exact_above(epsilon)}), plus {delta!r}."
         )
     if whole.delta < 1:
         trust: Trust = "peer" if any(charge.guarantee.trust == "peer" for charge in whole.charges) else "central"
@@ -350,7 +352,7 @@ def _account_lines(each: CombinedGuarantee) -> list[str]:
     return [*lines, *assumed]
 
 
-def _exact_above(value: float) -> str:
+def exact_above(value: float) -> str:
     """An epsilon rounded up; with seven digits, since no file keeps a combined guarantee."""
     return shown_above(value, 7)
 
@@ -363,14 +365,14 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def _delta(value: float) -> str:
+def delta_above(value: float) -> str:
     """A failure probability of three digits, rounded up."""
     if not value:
         return "0"
     return f"{float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(Decimal(repr(float(value)))))!r}"
 
 
-def _mechanism(certificate: Certificate) -> str:
+def mechanism_text(certificate: Certificate) -> str:
     """The name of the last mechanism, and its released label."""
     name = certificate.draws[-1].mechanism
     return name if certificate.of_answer else f"{name}: {channel_of(certificate.law).detail}"

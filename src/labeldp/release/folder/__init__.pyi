@@ -1,6 +1,7 @@
 from ._answer_columns import answer_columns as answer_columns
 from ._answer_columns import CLUSTERS as CLUSTERS
 from ._answer_columns import stored_form as stored_form
+from ._card import write_card as write_card
 from ._certificate import Certificate as Certificate
 from ._certificate import digest as digest
 from ._certificate import Draw as Draw
@@ -14,6 +15,7 @@ from ._columns import column_types as column_types
 from ._columns import from_columns as from_columns
 from ._columns import to_columns as to_columns
 from ._effective_rows import effective_share as effective_share
+from ._effective_rows import rows_of_unit_sizes as rows_of_unit_sizes
 from ._read import added_columns as added_columns
 from ._read import answer_in as answer_in
 from ._read import BUFFER as BUFFER
@@ -28,6 +30,7 @@ from ._staging import fate_of as fate_of
 from ._staging import is_release as is_release
 from ._staging import or_beside as or_beside
 from ._staging import staged as staged
+from ._verify import certificate_text as certificate_text
 from ._verify import certified as certified
 from ._verify import certified_labels as certified_labels
 from ._verify import Check as Check

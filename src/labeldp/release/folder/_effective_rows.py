@@ -18,10 +18,11 @@ from labeldp.privacy.channels import (
 )
 from labeldp.release.folder._certificate import Certificate
 from labeldp.release.folder._columns import CODES
-from labeldp.release.folder._read import batch_fields
+from labeldp.release.folder._read import batch_fields, read_batches, released_columns
 
 #: About how many entries of masks of classes are summed: of more rows, every second, third, ... is.
 _MOST_ENTRIES = 1 << 22
+_ROWS_PER_BATCH = 1 << 16
 
 
 def effective_share(folder: Path, certificate: Certificate) -> float | None:
@@ -46,6 +47,25 @@ def effective_share(folder: Path, certificate: Certificate) -> float | None:
     found = [(len(codes), share_at(channel, shares) or 0.0) for channel, codes in _parts(folder, certificate)]
     rows, values = np.array(found).T
     return float(rows @ values / rows.sum())
+
+
+def rows_of_unit_sizes(folder: Path, certificate: Certificate) -> dict[int, int]:
+    """The rows in units of each size, as the law declares the sizes of its groups; no sizes without rows.
+
+    Args:
+        folder: A folder of released labels.
+        certificate: Its certificate, whose law has groups.
+    """
+    column = released_columns(certificate)["groups"]
+    sizes = [int(size) for size in certificate.law["repeats"]]
+    rows = np.zeros(len(sizes), dtype=np.int64)
+    for file in certificate.files:
+        for batch in read_batches(folder / file.name, [column], _ROWS_PER_BATCH):
+            rows += np.bincount(batch[column].to_numpy(), minlength=len(sizes))
+    found = dict.fromkeys(sorted(set(sizes)), 0)
+    for size, count in zip(sizes, rows.tolist(), strict=True):
+        found[size] += count
+    return {size: count for size, count in found.items() if count}
 
 
 def _class_shares(folder: Path, certificate: Certificate) -> Float[np.ndarray, "k"]:

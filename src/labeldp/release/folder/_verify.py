@@ -22,6 +22,7 @@ from labeldp.privacy.channels import (
     channel_of,
 )
 from labeldp.release.folder._answer_columns import CLUSTERS, stored_form
+from labeldp.release.folder._card import DERIVED, is_derived
 from labeldp.release.folder._certificate import UNKNOWN, UNREADABLE, WHO_MADE_IT, Certificate
 from labeldp.release.folder._check_laws import check_laws, check_randomness
 from labeldp.release.folder._columns import CODES, column_name, column_types
@@ -142,10 +143,19 @@ def _verdict(folder: Path) -> Verdict:
     return Verdict(certificate, tuple(checks), certificate.unknown)
 
 
+def certificate_text(folder: Path) -> str:
+    """The text of the certificate in a folder, as it stands.
+
+    Raises:
+        OSError, UnicodeError, VerificationError: There is none that can be read.
+    """
+    return text_of(part_of(folder, CERTIFICATE))
+
+
 def read_certificate(folder: Path) -> Certificate:
     """The certificate in a folder."""
     try:
-        return Certificate.from_json(text_of(part_of(folder, CERTIFICATE)))
+        return Certificate.from_json(certificate_text(folder))
     except (OSError, UnicodeError):
         raise VerificationError(
             f"expected a release with a {CERTIFICATE} in {folder}, found none{or_beside(folder)}"
@@ -226,9 +236,16 @@ def law_of_rows(folder: Path, certificate: Certificate) -> Channel:
 
 
 def _check_files(folder: Path, certificate: Certificate) -> str:
-    """Check that the folder has the listed files and nothing else, byte for byte."""
+    """Check that the folder has the listed files, byte for byte, and nothing else but what follows from them."""
     listed = {file.name for file in certificate.files} | {part_of(folder, CERTIFICATE).name}
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")} - {part_of(folder, SIGNATURE).name}
+    for name in found & DERIVED.keys() - listed:
+        if not is_derived(folder, name, certificate):
+            raise VerificationError(
+                f"expected {name} as it follows from the certificate, found another; move it away, and 'labeldp card' "
+                "writes it again"
+            )
+        found.remove(name)
     if listed != found:
         raise VerificationError(f"expected the files {_some(listed)}, found {_some(found)}")
     check_files(folder / file.name for file in certificate.files)

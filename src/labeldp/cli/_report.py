@@ -1,0 +1,85 @@
+"""``labeldp report``: one page to hand over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+import labeldp.release.ledger as ledgers
+from labeldp import release
+from labeldp._extras import require_extra
+from labeldp.cli._terminal import show
+from labeldp.errors import InputError, OutputError
+from labeldp.release import folder
+
+if TYPE_CHECKING:
+    from labeldp.report.pages import Part
+
+_SAVED = ".json"
+
+
+def report(paths: list[Path], *, output: Path, public_key: Path | None = None, long: bool = False) -> None:
+    """Write one page of releases, ledgers and saved results: a self-contained HTML file to hand over, read or print.
+
+    Each release is verified first. Exit code 0 if all hold, 1 if one does not: then the page says so, and repeats
+    nothing that it states. Results that depend on true labels make a page for the holder alone.
+
+    Args:
+        paths (PATH...): Folders of releases, ledgers or the tables that they are beside, and results of plan, learn,
+            evaluate, audit or check that were saved with --json; several make a dossier.
+        output (FILE): The new page: .html; .holder.html for a page that depends on true labels.
+        public_key: The public key of whoever should have signed the releases, from 'labeldp key'.
+        long: Allow recomputations that take longer than ten seconds.
+    """
+    require_extra("report", "jinja2")
+    from labeldp.report import pages  # noqa: PLC0415 (it needs the extra)
+
+    pages.check_page(output)
+    _check_paths(paths)
+    parts = [_part(path, public_key, long) for path in paths]
+    together = [path for path in paths if path.is_dir()]
+    if len(together) > 1 and all(part.holds for part in parts):
+        combined = release.combined_guarantee(together, long=long)
+        parts.append(pages.account_part(combined, [path.name for path in together]))
+    page = pages.dossier(parts)
+    if page.private and not output.name.endswith(pages.HOLDER_ENDING):
+        name = f"{output.stem}{pages.HOLDER_ENDING}"
+        raise OutputError(
+            f"expected a page for the holder alone, since a result depends on true labels, found {output.name}; write "
+            f"{name}, and share it with nobody"
+        )
+    pages.write_page(page, output)
+    show(f"Wrote {output}." + (" It is for the holder alone." if page.private else ""))
+    if not page.holds:
+        show("Not verified: the page says which release must not be relied on.")
+        raise typer.Exit(1)
+
+
+def _check_paths(paths: list[Path]) -> None:
+    """Refuse a path that no page is made of, before anything is computed."""
+    for path in paths:
+        if not path.is_dir() and not (path.is_file() and (path.suffix == _SAVED or ledgers.is_ledger(_ledger(path)))):
+            what = "another file" if path.exists() else f"nothing{folder.or_beside(path)}"
+            raise InputError(
+                f"expected the folder of a release, a ledger, or a result saved with --json at {path}, found {what}"
+            )
+
+
+def _part(path: Path, public_key: Path | None, long: bool) -> Part:
+    """The part of a page for one path."""
+    from labeldp.report import pages  # noqa: PLC0415 (it needs the extra)
+
+    if path.is_dir():
+        return pages.release_part(path, folder.verify(path, public_key=public_key, long=long))
+    if path.suffix == _SAVED:
+        return pages.result_part(path)
+    entries = ledgers.Ledger(_ledger(path)).entries()
+    return pages.ledger_part(_ledger(path).name, entries, ledgers.spent_by_data(entries))
+
+
+def _ledger(path: Path) -> Path:
+    """The ledger beside a table; any other path as it is."""
+    own = release.ledger_path(path)
+    return own if own.is_file() else path

@@ -1,0 +1,11 @@
+from ._blocks import Page as Page
+from ._blocks import Part as Part
+from ._ledgers import account_part as account_part
+from ._ledgers import ledger_part as ledger_part
+from ._page import check_page as check_page
+from ._page import dossier as dossier
+from ._page import html_of as html_of
+from ._page import write_page as write_page
+from ._releases import release_part as release_part
+from ._results import HOLDER_ENDING as HOLDER_ENDING
+from ._results import result_part as result_part

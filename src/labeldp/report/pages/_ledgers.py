@@ -1,0 +1,136 @@
+"""Pages of what was spent: the charges of a ledger over time, and the combined cost of several releases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from labeldp._checks import printable
+from labeldp.report._parts import epsilon_above
+from labeldp.report._text import account_lines, account_total, delta_above, exact_above
+from labeldp.report.pages._blocks import Block, Grid, Part, Picture, Prose, Section
+from labeldp.report.pages._drawings import steps_figure
+
+if TYPE_CHECKING:
+    from labeldp.privacy.accounting import Budget
+    from labeldp.release import CombinedGuarantee
+    from labeldp.release.ledger import Entry
+
+#: Lines of a figure over time: more cannot be told apart.
+_MOST_LINES = 6
+_STATES = {
+    "charged": "in progress, or interrupted; counted",
+    "drawn": "interrupted after a draw; counted",
+    "released": "written; counted",
+    "void": "never written; not counted",
+}
+
+
+def ledger_part(name: str, entries: Sequence[Entry], totals: Sequence[tuple[str, float, float, Budget]]) -> Part:
+    """All charges of a ledger: the total for each label, over time, and one by one."""
+    counted = sum(entry.state != "void" for entry in entries)
+    spent = [
+        (label, f"{epsilon_above(epsilon)} of {epsilon_above(budget.epsilon)}", delta_above(delta))
+        for label, epsilon, delta, budget in totals
+    ]
+    blocks: list[Block] = [Grid.of("Spent, and the budget in force", ("label", "epsilon", "delta"), spent, (1, 2))]
+    over_time = _over_time(entries)
+    if over_time:
+        blocks.insert(0, over_time)
+    return Part(
+        title=f"Ledger “{printable(name)}”",
+        result=f"{counted:,} charge{'' if counted == 1 else 's'} counted, for {len(totals):,} label"
+        f"{'' if len(totals) == 1 else 's'}",
+        lead=("A ledger records what was spent on labels, and never a label. It knows its own charges alone.",),
+        facts=tuple((f"epsilon of {label}", epsilon_above(epsilon)) for label, epsilon, _, _ in totals[:4]),
+        sections=(
+            Section("What was spent", tuple(blocks)),
+            Section("Every charge", tuple(_charges(entries))),
+        ),
+    )
+
+
+def _over_time(entries: Sequence[Entry]) -> Picture | None:
+    """The running total of each label over time, as the ledger recorded it; None where it recorded none."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for entry in entries:
+        if entry.state != "void" and entry.spent is not None and (when := _time(entry.time)) is not None:
+            lines.setdefault(entry.label, []).append((when, entry.spent[0]))
+    if not lines or len(lines) > _MOST_LINES:
+        return None
+    times = [time for points in lines.values() for time, _ in points]
+    first, span = min(times), (max(times) - min(times)) or 1.0
+    placed = [(name, [((time - first) / span, total) for time, total in points]) for name, points in lines.items()]
+    counted = [entry.time for entry in entries if entry.state != "void" and _time(entry.time) is not None]
+    ends = (counted[0][:10], counted[-1][:10] if counted[-1][:10] != counted[0][:10] else counted[-1][11:16] + " UTC")
+    return Picture(
+        steps_figure("Epsilon spent over time", placed, ends),
+        "Epsilon spent on each label after each charge, as the ledger recorded it then.",
+    )
+
+
+def _time(text: str) -> float | None:
+    """Seconds of a time in a ledger; None where it is none."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _charges(entries: Sequence[Entry]) -> Iterator[Block]:
+    """The charges one by one, and what they assume."""
+    rows = [
+        (
+            entry.time[:16].replace("T", " "),
+            entry.label,
+            entry.mechanism,
+            epsilon_above(entry.guarantee.epsilon),
+            delta_above(entry.guarantee.delta),
+            entry.guarantee.unit,
+            entry.state,
+            PurePath(entry.output).name if entry.output else "in memory",
+        )
+        for entry in entries
+    ]
+    yield Grid.of(
+        "Charges, oldest first (UTC)",
+        ("time", "label", "mechanism", "epsilon", "delta", "unit", "state", "output"),
+        rows,
+        (3, 4),
+    )
+    states = dict.fromkeys(entry.state for entry in entries)
+    if states:
+        yield Prose(". ".join(f"{state}: {_STATES[state]}" for state in states) + ".", "aside")
+    assumed = dict.fromkeys(what for entry in entries for what in entry.guarantee.assumptions if entry.state != "void")
+    reasons = dict.fromkeys(entry.other_people for entry in entries if entry.other_people)
+    for text in (
+        *(f"Assumed, not checked: {what}." for what in assumed),
+        *(f"Declared: rows of other people than those charged before ({reason})." for reason in reasons),
+    ):
+        yield Prose(text, "aside")
+
+
+def account_part(combined: Sequence[CombinedGuarantee], names: Sequence[str]) -> Part:
+    """The combined cost of several releases, label by label."""
+    one = combined[0] if len(combined) == 1 else None
+    return Part(
+        title="All of it together",
+        result=account_total(one) if one else f"{len(combined)} labels, each with a total of its own",
+        lead=(f"What the releases cost that are in this file: {', '.join(names)}.",),
+        sections=tuple(Section(f"Total for “{printable(each.label)}”", tuple(_account(each))) for each in combined),
+    )
+
+
+def _account(each: CombinedGuarantee) -> Iterator[Block]:
+    """The total of one label by sums, and by tight composition."""
+    whole = each.composition
+    rows = [(delta_above(whole.delta), exact_above(whole.epsilon), "always (sum of epsilons)")]
+    for delta, epsilon in each.at_deltas:
+        shown = exact_above(epsilon) if math.isfinite(epsilon) else "none"
+        rows.append((repr(delta), shown, "if all were fixed beforehand"))
+    yield Prose(account_total(each))
+    yield Grid.of("Pairs of delta and epsilon that hold", ("delta", "epsilon", "holds"), rows, (0, 1))
+    yield from (Prose(line) for line in account_lines(each))

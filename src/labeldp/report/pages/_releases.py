@@ -1,0 +1,277 @@
+"""The page of a release: what leaves, what one person's odds can become, what was checked, and what nobody can know."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from labeldp._checks import printable
+from labeldp.bounds.planning import Option, UnitSizes, plan
+from labeldp.errors import LabelDPError
+from labeldp.privacy import Classes, Guarantee, Interval, shown_above
+from labeldp.release.folder import (
+    CODES,
+    Certificate,
+    Verdict,
+    added_columns,
+    certificate_text,
+    digest,
+    effective_share,
+    released_columns,
+    rows_of_unit_sizes,
+)
+from labeldp.report._parts import epsilon_above, resampled_share
+from labeldp.report._text import delta_above, has_no_rows, mechanism_text, utility_terms
+from labeldp.report.pages._blocks import (
+    Block,
+    CertificateText,
+    Checks,
+    Grid,
+    Odds,
+    Part,
+    Picture,
+    Points,
+    Prose,
+    Section,
+    Terms,
+)
+from labeldp.report.pages._drawings import bars_figure, odds_figure
+
+#: Beliefs before, in percent, of the printed table and of the figure.
+_BELIEFS = (1, 5, 10, 25, 50, 75, 90, 99)
+_MARKED = (10, 50)
+#: Classes that are named one by one; the certificate holds all.
+_MOST_CLASSES = 20
+#: The longest certificate that a page repeats.
+_MOST_LETTERS = 1 << 20
+#: Classes up to which other mechanisms are compared.
+_MOST_COMPARED = 1 << 10
+_WHO = {
+    "local": "Nobody but the holder of the table: each label was randomized alone.",
+    "central": "A trusted curator, who answered from all labels together.",
+    "peer": "Peers, who exchanged their labels before anything was released.",
+}
+_NOT_PROMISED = (
+    "That a label cannot be guessed from the columns that are published: what they say about it, they still say.",
+    "Anything about the published columns themselves, the order and the number of rows: they are public.",
+    "Anything about other releases of the same labels: what they cost adds up.",
+)
+
+
+def release_part(folder: Path, verdict: Verdict) -> Part:
+    """The page of a release folder, from its verification; of one that does not verify, what failed and no more."""
+    certificate = verdict.certificate
+    if certificate is None or not verdict.holds:
+        return _refused(folder, verdict)
+    promise = certificate.guarantee
+    cost = f"epsilon {epsilon_above(promise.epsilon)}" + (
+        f" and delta {delta_above(promise.delta)}" if promise.delta else ""
+    )
+    leaves = "An answer from" if has_no_rows(certificate) else ""
+    return Part(
+        title=f"Release of “{printable(certificate.label)}”",
+        result=f"{leaves} {certificate.rows:,} rows, at {cost} per {promise.unit}".strip(),
+        tone="good",
+        lead=(certificate.meaning,),
+        facts=(
+            ("epsilon", epsilon_above(promise.epsilon)),
+            ("delta", delta_above(promise.delta)),
+            ("protected unit", promise.unit),
+            ("rows", f"{certificate.rows:,}"),
+        ),
+        sections=tuple(_sections(folder, verdict, certificate)),
+    )
+
+
+def _refused(folder: Path, verdict: Verdict) -> Part:
+    """The page of a folder that does not verify."""
+    return Part(
+        title=f"Folder “{printable(folder.resolve().name)}”",
+        result="Not verified: do not rely on this release",
+        tone="bad",
+        lead=("Its files, its mechanism and its guarantee do not agree, so nothing that it states is repeated here.",),
+        sections=(Section("What was checked", (_checks(verdict),)),),
+        holds=False,
+    )
+
+
+def _sections(folder: Path, verdict: Verdict, certificate: Certificate) -> Iterator[Section]:
+    """The sections of a release that verifies."""
+    yield Section("What one person's odds can become", tuple(_odds(certificate.guarantee)))
+    yield Section("What leaves", tuple(_contents(folder, certificate)))
+    yield Section("What is promised, and to whom", tuple(_promise(certificate)))
+    yield Section(
+        "What is not promised",
+        (
+            Points.of((*_NOT_PROMISED, *(f"Declared, and not checked: {what}." for what in certificate.assumptions))),
+            Prose("No certificate can show:"),
+            Points.of(tuple(f"{what}." for what in verdict.unknown)),
+        ),
+    )
+    yield Section("What was checked", tuple(_checked(folder, verdict)))
+    yield Section("For those who learn from it", tuple(_learning(folder, certificate)))
+    yield Section("Files", tuple(_files(folder, certificate)))
+
+
+def _odds(promise: Guarantee) -> Iterator[Block]:
+    """The largest and the least belief after the release, by the belief before: a figure, a slider and a table."""
+    pairs = {percent: _belief(promise, percent) for percent in range(1, 100)}
+    whose = "one row's label" if promise.unit == "row" else f"all labels of one {promise.unit}"
+    yield Prose(
+        f"Whoever holds this release may learn something about {whose}, and no more than this. The belief before is "
+        "that of someone who knows everything else; the belief after lies between the two limits"
+        + (f", but for a failure of probability {delta_above(promise.delta)}." if promise.delta else ".")
+    )
+    curve = [(0.0, 0.0, 0.0), *((float(p), float(a), float(b)) for p, (a, b) in pairs.items()), (100.0,) * 3]
+    marked = [(float(p), float(pairs[p][1]), f"{p} % → {pairs[p][1]} %") for p in _MARKED]
+    yield Picture(
+        odds_figure(curve, marked),
+        "At most, and at least, as sure afterwards, both rounded outwards. Dotted: nothing learned.",
+    )
+    yield Odds(whose, tuple(pairs.values()))
+    rows = [(f"{p} %", f"{pairs[p][0]} %", f"{pairs[p][1]} %") for p in _BELIEFS]
+    yield Grid.of("Belief in a statement about it", ("sure before", "at least, after", "at most, after"), rows, (1, 2))
+
+
+def _belief(promise: Guarantee, percent: int) -> tuple[str, str]:
+    """The least and the largest belief in percent after a belief before, both rounded outwards.
+
+    The least is what is left by the largest belief in the contrary.
+    """
+    most = _percent(promise.posterior(percent / 100))
+    return str(100 - Decimal(_percent(promise.posterior((100 - percent) / 100)))), most
+
+
+def _percent(share: float) -> str:
+    """A share in percent, rounded up."""
+    return shown_above(Decimal(repr(share)) * 100, 3)
+
+
+def _contents(folder: Path, certificate: Certificate) -> Iterator[Block]:
+    """Label, mechanism, columns, and the answer if it is one."""
+    space = certificate.space
+    rows = [("label", certificate.label)]
+    if isinstance(space, Classes):
+        shown = [str(point) for point in space.points[:_MOST_CLASSES]]
+        more = f", and {space.size - _MOST_CLASSES:,} more" if space.size > _MOST_CLASSES else ""
+        rows.append((f"{space.size:,} classes", f"{', '.join(shown)}{more}"))
+    elif isinstance(space, Interval):
+        rows.append(("range", f"{space.low:g} to {space.high:g} in steps of {space.step:g}"))
+    rows.append(("mechanism", mechanism_text(certificate)))
+    if (resampled := resampled_share(certificate)) is not None:
+        rows.append(("features", f"of {resampled:.1%} of rows (expected) from a generator, not from a person"))
+    yield Terms(tuple(rows))
+    added = dict.fromkeys(
+        added_columns(certificate), "the answer" if certificate.of_answer else "public: how it was drawn"
+    )
+    if not certificate.of_answer:
+        added[released_columns(certificate)[CODES]] = "the released label"
+    listed = [(name, kind, added.get(name, "public, as it was")) for name, kind in certificate.columns]
+    yield Grid.of("Columns that are published", ("column", "type", "what it is"), listed)
+    if certificate.of_answer and certificate.files:
+        yield _answer(folder, certificate)
+
+
+def _answer(folder: Path, certificate: Certificate) -> Grid:
+    """The first lines of an answer."""
+    with pq.ParquetFile(folder / certificate.files[0].name) as file:
+        names = file.schema_arrow.names[:12]
+        batch = next(file.iter_batches(batch_size=_MOST_CLASSES, columns=names), None)
+        lines = [] if batch is None else [tuple(map(_value, line.values())) for line in batch.to_pylist()]
+        more = file.metadata.num_rows - len(lines)
+    return Grid("The answer", tuple(names), tuple(lines), frozenset(range(len(names))), more)
+
+
+def _value(value: Any) -> str:
+    """A released value as text."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _promise(certificate: Certificate) -> Iterator[Block]:
+    """The guarantee, its unit, and who saw true labels."""
+    promise, law = certificate.guarantee, certificate.law
+    sizes = [int(size) for size in (*law.get("repeats", ()), law.get("labels_of_a_unit", 1))]
+    unit = "one row"
+    if promise.unit != "row":
+        unit = f"all rows of one {promise.unit}, of which nobody has more than {max(sizes):,}"
+    yield Terms((("protected", unit), ("who sees true labels", _WHO[promise.trust])))
+    yield from (Prose(text) for text in certificate.sentence.split("\n") if text)
+
+
+def _checks(verdict: Verdict) -> Checks:
+    return Checks(tuple((check.what, check.holds, check.found) for check in verdict.checks))
+
+
+def _checked(folder: Path, verdict: Verdict) -> Iterator[Block]:
+    """The checks, the state of the signature, and the certificate to check again."""
+    yield _checks(verdict)
+    if verdict.signature_unchecked:
+        yield Prose("It is signed, and the signature was not checked: no public key was given.", "heed")
+    elif not verdict.signed:
+        yield Prose("It is not signed: nothing shows who made it.", "aside")
+    yield Prose("To check it again: labeldp verify, with this folder. The certificate is below, to copy.", "aside")
+    text = certificate_text(folder)
+    if len(text) > _MOST_LETTERS:
+        yield Prose("The certificate is too long to be repeated here; it lies beside the files.", "aside")
+    else:
+        yield CertificateText(shown_json(text))
+
+
+def shown_json(text: str) -> str:
+    """JSON whose invisible letters are escaped as JSON escapes them: the same values, without commands to a screen."""
+    if all(letter == "\n" or unicodedata.category(letter) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for letter in text):
+        return text
+    return json.dumps(json.loads(text), indent=2, sort_keys=True, ensure_ascii=True) + "\n"
+
+
+def _learning(folder: Path, certificate: Certificate) -> Iterator[Block]:
+    """Effective rows, noise, and what each mechanism would have kept at this epsilon."""
+    terms = utility_terms(certificate, lambda: effective_share(folder, certificate))
+    if terms:
+        yield Terms(tuple(terms.items()))
+    if options := _compared(folder, certificate):
+        ours, epsilon = certificate.draws[0].mechanism, epsilon_above(certificate.guarantee.epsilon)
+        bars = [
+            (
+                each.mechanism,
+                each.clean_share,
+                f"{each.effective_rows:,} rows ({each.clean_share:.1%})",
+                each.mechanism == ours,
+            )
+            for each in options
+        ]
+        yield Picture(
+            bars_figure(f"Effective rows of each mechanism at epsilon {epsilon}", bars),
+            f"What each mechanism would have kept at this epsilon: at most as informative as so many true labels, of "
+            f"{certificate.rows:,}. This release is set in bold.",
+        )
+    yield Prose("Learning from it, tuning and scoring on it cost no further privacy: labeldp learn.", "aside")
+
+
+def _compared(folder: Path, certificate: Certificate) -> Sequence[Option]:
+    """The mechanisms that a plan for these rows compares; none where labels were not released alone in one draw."""
+    promise, space = certificate.guarantee, certificate.space
+    one = len(certificate.draws) == 1 and not certificate.of_answer and certificate.features is None
+    if not one or promise.trust != "local" or not isinstance(space, Classes) or space.size > _MOST_COMPARED:
+        return ()
+    try:
+        units = None
+        if promise.unit != "row":
+            found = rows_of_unit_sizes(folder, certificate)
+            units = UnitSizes(tuple(found), tuple(found.values()))
+        return plan(space.size, certificate.rows, promise.epsilon, epsilons=(), units=units).options
+    except LabelDPError:  # of no rows, or at an epsilon of 0, there is no plan
+        return ()
+
+
+def _files(folder: Path, certificate: Certificate) -> Iterator[Block]:
+    """The files with their rows and hashes."""
+    rows = [(file.name, f"{file.rows:,}", file.sha256) for file in certificate.files]
+    rows.append(("the certificate", "", digest(certificate_text(folder).encode())))
+    yield Grid.of("Files and their SHA-256", ("file", "rows", "SHA-256"), rows, (1,), (2,))

@@ -1,0 +1,280 @@
+"""Pages of results that were saved with ``--json``: a plan, scores of a model, an audit, or what the holder looked at.
+
+A saved result is a file that anybody could have written. Its page says so, and repeats it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from labeldp._checks import printable
+from labeldp.report._audits import rounded_down, rounded_up
+from labeldp.report._parts import epsilon_above, three_digits
+from labeldp.report.pages._blocks import MOST_ROWS, Block, Checks, Grid, Part, Picture, Points, Prose, Section, Terms
+from labeldp.report.pages._drawings import bars_figure, ranges_figure
+from labeldp.report.pages._saved import saved_result
+
+#: The ending of pages that depend on true labels.
+HOLDER_ENDING = ".holder.html"
+
+_NOT_CHECKED = "Taken from a saved result, which carries no proof: whoever wrote the file vouches for it."
+#: Rows that a figure has room for.
+_MOST_DRAWN = 12
+
+#: Scores of classes: a key, its name, and whether it is a share.
+_SCORES = (
+    ("accuracy", "accuracy", True),
+    ("majority", "accuracy of the most common class", True),
+    ("better", "accuracy above the most common class", True),
+    ("balanced_accuracy", "balanced accuracy (mean recall)", True),
+    ("auc", "area under the ROC", True),
+    ("log_loss", "log loss (nats)", False),
+    ("log_loss_gain", "log loss below that of class shares (nats)", False),
+    ("likelihood_gain", "log likelihood, gain over class shares (nats)", False),
+    ("squared_error", "mean squared error", False),
+    ("baseline", "mean squared error of predicting the mean", False),
+    ("gain", "improvement over predicting the mean", False),
+    ("r2", "share of variance explained (R2)", False),
+    ("absolute_error", "mean absolute error", False),
+    ("mean", "mean label", False),
+)
+#: Scores that share an axis, and their short names.
+_DRAWN = (
+    ("accuracy", "accuracy"),
+    ("majority", "most common class"),
+    ("balanced_accuracy", "mean recall"),
+    ("auc", "area under the ROC"),
+)
+
+
+def result_part(path: Path) -> Part:
+    """The page of a saved result.
+
+    Raises:
+        InputError: It is no result that has a page.
+    """
+    command, body = saved_result(path)
+    return _PARTS[command](body)
+
+
+def _plan(body: Mapping[str, Any]) -> Part:
+    """What each epsilon would cost, before anything is spent."""
+    per = "" if body["unit"] == "row" else f" per {printable(body['unit'])}"
+    rows = [
+        (
+            epsilon_above(each["epsilon"]),
+            each["mechanism"],
+            _number(each["effective_rows"]),
+            _number(each["error"]),
+            f"{each['suspicion']:.1%}",
+        )
+        for each in body["over_epsilon"]
+        if each["epsilon"] >= 0
+    ]
+    columns = ("epsilon", "mechanism", "effective rows", "expected error", "5 % sure becomes")
+    sections = [
+        Section("Over epsilon", (*_plan_figure(body), Grid.of("What each epsilon costs", columns, rows, (0, 2, 3, 4))))
+    ]
+    forecast = body.get("forecast")
+    if forecast is not None:
+        sections.append(
+            Section("What the forecast assumes", (Points.of((*forecast["assumptions"], *forecast["defaults"])),))
+        )
+    options = (body.get("plan") or {}).get("options", [])[:_MOST_DRAWN]
+    if options:
+        drawn = [
+            (each["mechanism"], max(each["clean_share"], 0.0), f"{each['clean_share']:.1%} of rows", each["best"])
+            for each in options
+        ]
+        what = f"Effective rows of each mechanism at epsilon {epsilon_above(abs(body['plan']['epsilon']))}"
+        sections.append(
+            Section(
+                "Mechanisms compared", (Picture(bars_figure(what, drawn), f"{what}, at most, as a share of all rows."),)
+            )
+        )
+    return Part(
+        "A plan, before anything is spent",
+        f"What privacy would cost{per}",
+        lead=(_NOT_CHECKED,),
+        sections=tuple(sections),
+    )
+
+
+def _plan_figure(body: Mapping[str, Any]) -> Iterator[Block]:
+    """Effective rows over epsilon."""
+    known = [each for each in body["over_epsilon"] if each["share"] is not None and each["epsilon"] >= 0][:_MOST_DRAWN]
+    if known:
+        drawn = [
+            (
+                f"epsilon {epsilon_above(each['epsilon'])}",
+                max(each["share"], 0.0),
+                f"{each['share']:.1%} of rows",
+                False,
+            )
+            for each in known
+        ]
+        yield Picture(
+            bars_figure("Effective rows over epsilon", drawn),
+            "Effective rows: as informative as so many true labels, as a share of all rows.",
+        )
+
+
+def _scores(body: Mapping[str, Any]) -> Part:
+    """Scores of a model with their intervals."""
+    scores = body["scores"] or {}
+    known = [(name, scores[key], share) for key, name, share in _SCORES if scores.get(key) is not None]
+    rows = [(name, *_score(score, share)) for name, score, share in known]
+    drawn = [
+        (name, score["low"], score["value"], score["high"], _share(score["value"]))
+        for key, name in _DRAWN
+        if (score := scores.get(key)) is not None and None not in (score.get(end) for end in ("low", "value", "high"))
+    ]
+    blocks: list[Block] = []
+    if drawn:
+        ends = ((0.0, "0 %"), (0.5, "50 %"), (1.0, "100 %"))
+        drawing = ranges_figure("Scores with their 95 % intervals", drawn, ends)
+        blocks.append(Picture(drawing, "Estimates with their 95 % intervals."))
+    blocks.append(
+        Grid.of(
+            f"{scores.get('rows', 0):,} rows, by {printable(body['judged_by'])}",
+            ("", "estimate", "95 % interval"),
+            rows,
+            (1, 2),
+        )
+    )
+    sections = [Section("Scores", tuple(blocks))]
+    if "features" in body:
+        terms = (("model", body["model"]), ("rows", f"{body['rows']:,}"), ("features", ", ".join(body["features"])))
+        sections.append(Section("The model", (Terms(terms), Prose(body["sentence"]))))
+    whose = "A model, judged" if "features" in body else "An evaluation"
+    return Part(
+        f"{whose} by {printable(body['judged_by'])}", _headline(scores), lead=(_NOT_CHECKED,), sections=tuple(sections)
+    )
+
+
+def _headline(scores: Mapping[str, Any]) -> str:
+    """The score that comes first, in words."""
+    for key, name in (("accuracy", "Accuracy"), ("r2", "Share of variance explained")):
+        score = scores.get(key)
+        if score is not None:
+            value, interval = _score(score, share=True)
+            return f"{name} {value}, 95 % interval {interval}"
+    return "Scores of a model"
+
+
+def _score(score: Mapping[str, Any], share: bool) -> tuple[str, str]:
+    """An estimate, or its two bounds, and its interval; shares are clipped to what is possible."""
+    shown: Callable[[float | None], str] = _share if share else _number
+    value = shown(score["value"]) if "value" in score else f"{shown(score['lower'])} to {shown(score['upper'])}"
+    return value, f"{shown(score['low'])} to {shown(score['high'])}"
+
+
+def _audit(body: Mapping[str, Any]) -> Part:
+    """What an audit found; with attacks or a profile on true labels, for the holder alone."""
+    private = any(key in body for key in ("attacks", "limits", "profile"))
+    known = [each for each in body["audits"] if each["lower"] is not None and each["upper"] is not None][:_MOST_DRAWN]
+    blocks: list[Block] = []
+    if known:
+        drawn = [
+            (
+                f"audit {i}, {each['method']}",
+                each["lower"],
+                None,
+                each["upper"],
+                f"{rounded_down(each['lower'])} to {rounded_up(each['upper'])}",
+            )
+            for i, each in enumerate(known, 1)
+        ]
+        claim = known[0]["claim"]
+        top = max(claim, *(each["upper"] for each in known), 1e-9)
+        ends = ((0.0, "0"), (1.25 * top, f"{1.25 * top:.3g}"))
+        drawing = ranges_figure(f"Bounds on epsilon, beside the claim of {claim:.7g}", drawn, ends, claim)
+        blocks.append(
+            Picture(drawing, "Bounds on epsilon. Dotted: the claim. Bounds that begin beyond it refute the claim.")
+        )
+    blocks += [Prose(each["sentence"], "" if each["holds"] else "bad") for each in body["audits"][:MOST_ROWS]]
+    sections = [Section("Audits", tuple(blocks))]
+    if "checks" in body:
+        sections.append(
+            Section(
+                "What was checked",
+                (Checks(tuple((c["what"], c["holds"], c["found"]) for c in body["checks"][:MOST_ROWS])),),
+            )
+        )
+    if "cannot_show" in body:
+        sections.append(Section("What an audit cannot show", (Points.of(tuple(body["cannot_show"])),)))
+    if "attacks" in body:
+        rows = [
+            (
+                each["knows"],
+                _share(each["utility"]["value"]),
+                f"{_share(each['utility']['low'])} to {_share(each['utility']['high'])}",
+                each["utility"]["source"],
+            )
+            for each in body["attacks"]
+        ]
+        columns = ("the attacker knows", "gain", "interval", "measured against")
+        sections.append(Section("Attacks", (Grid.of("Gain of attacks on the labels", columns, rows, (1, 2)),)))
+    if "profile" in body:
+        sections.append(Section("Privacy-loss profile", tuple(_profile(body["profile"]))))
+    return Part(
+        "An audit",
+        "No claim was refuted" if body["holds"] else "Refuted: it discloses more than was claimed",
+        tone="" if body["holds"] else "bad",
+        lead=(_NOT_CHECKED,),
+        sections=tuple(sections),
+        private=private,
+    )
+
+
+def _profile(profile: Mapping[str, Any]) -> Iterator[Block]:
+    """The shares of rows that lose more than a threshold."""
+    for curve in profile["curves"][:_MOST_DRAWN]:
+        rows = [
+            (_number(tau), _share(low), _share(value), _share(high))
+            for tau, low, value, high in zip(
+                curve["taus"], curve["lower"], curve["estimate"], curve["upper"], strict=False
+            )
+        ]
+        yield Grid.of(
+            f"Rows that lose more, at epsilon {epsilon_above(abs(curve['epsilon']))}",
+            ("privacy loss above", "at least", "estimate", "at most"),
+            rows,
+            (0, 1, 2, 3),
+        )
+
+
+def _check(body: Mapping[str, Any]) -> Part:
+    """What the holder saw before a release."""
+    label = body["label"]
+    counts = [(name, f"{count:,}") for name, count in label["counts"].items()]
+    columns = [
+        (each["name"], each["kind"], f"{each['different']:,}", "; ".join(each["remarks"])) for each in body["columns"]
+    ]
+    notes = [*body["notes"], *body["remarks"], *label["remarks"]]
+    sections = [
+        Section("Labels", (Grid.of(f"Classes of {printable(label['name'])}", ("class", "rows"), counts, (1,)),)),
+        Section("Columns", (Grid.of("Columns", ("column", "type", "different", "remarks"), columns, (2,)),)),
+    ]
+    if notes:
+        sections.append(Section("Notes", (Points.of(tuple(notes)),)))
+    result = f"{body['rows']:,} rows, looked at before a release"
+    return Part("A table, before its release", result, lead=(_NOT_CHECKED,), sections=tuple(sections), private=True)
+
+
+def _share(value: float | None) -> str:
+    """A share in percent, between 0 and 100."""
+    return "unknown" if value is None else f"{min(max(value, -1.0), 1.0):.1%}"
+
+
+def _number(value: float | None) -> str:
+    """A number of three digits."""
+    return "unknown" if value is None else three_digits(value)
+
+
+_PARTS: Mapping[str, Callable[[Mapping[str, Any]], Part]] = MappingProxyType(
+    {"plan": _plan, "learn": _scores, "evaluate": _scores, "audit": _audit, "check": _check}
+)

@@ -1,0 +1,456 @@
+"use strict";
+// A second verifier of certificates, written from docs/certificate-format.md alone. It recomputes each epsilon whose law
+// is a ratio of integers, the composition, the sentence and the list of what cannot be known, and says what it leaves.
+
+const SCHEMA = "labeldp/certificate/1";
+const PLACES = 448n; // binary places of fixed-point numbers
+const ONE = 1n << PLACES;
+const SLACK = 1n << 64n; // far more than all rounding below, in units of the last place
+const PARTS = 1n << 40n;
+const MOST_DIGITS = 100;
+const MOST_RANGES = 262144; // more scattered rows are charged as one range that covers them
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+class Refused extends Error {}
+
+const has = (object, name) => Object.prototype.hasOwnProperty.call(object, name);
+
+function demand(holds, expected) {
+  if (!holds) throw new Refused(`expected ${expected}, found another`);
+}
+
+// ---------------------------------------------------------------------------------------------------- exact numbers
+
+const ceilDiv = (a, b) => (a + b - 1n) / b; // of numbers that are not negative
+const atLeast = (a, b) => a[0] * b[1] >= b[0] * a[1]; // of fractions with positive denominators
+const larger = (a, b) => (atLeast(a, b) ? a : b);
+const plus = (a, b) => [a[0] * b[1] + b[0] * a[1], a[1] * b[1]];
+const bitLength = (a) => BigInt(a.toString(2).length);
+
+function integer(text) { // canonical decimal digits
+  demand(typeof text === "string" && text.length <= MOST_DIGITS && /^(0|-?[1-9][0-9]*)$/.test(text), "an integer in its one form");
+  return BigInt(text);
+}
+
+function printed(number) { // the decimal that a double prints as, as a fraction
+  const [digits, exponent = "0"] = String(number).split("e");
+  const [whole, part = ""] = digits.split(".");
+  const value = BigInt(whole + part), shift = BigInt(exponent) - BigInt(part.length);
+  return shift >= 0n ? [value * 10n ** shift, 1n] : [value, 10n ** -shift];
+}
+
+function binary(number) { // the double itself, as a fraction
+  const view = new DataView(new ArrayBuffer(8));
+  view.setFloat64(0, Math.abs(number));
+  const word = view.getBigUint64(0);
+  const power = word >> 52n;
+  const mantissa = (word & ((1n << 52n) - 1n)) | (power ? 1n << 52n : 0n);
+  const shift = (power || 1n) - 1075n;
+  return shift >= 0n ? [mantissa << shift, 1n] : [mantissa, 1n << -shift];
+}
+
+function next(number) { // the next double above one that is not negative
+  const view = new DataView(new ArrayBuffer(8));
+  view.setFloat64(0, number);
+  view.setBigUint64(0, view.getBigUint64(0) + 1n);
+  return view.getFloat64(0);
+}
+
+function doubleBelow([numerator, denominator]) { // a double at or a little below a fraction of at least 0
+  if (numerator === 0n) return 0;
+  const shift = 60n - bitLength(numerator) + bitLength(denominator);
+  const scaled = shift >= 0n ? (numerator << shift) / denominator : numerator / (denominator << -shift);
+  return Number(scaled >> 8n << 8n) * (1 - 2 ** -50) * 2 ** Number(-shift);
+}
+
+function printedAbove(value) { // the smallest double that prints as at least a fraction
+  let number = doubleBelow(value);
+  while (!atLeast(printed(number), value)) number = next(number);
+  return number;
+}
+
+function floatAbove(value) { // the smallest double that is at least a fraction, also as it prints
+  let number = printedAbove(value);
+  while (!atLeast(binary(number), value)) number = next(number);
+  return number;
+}
+
+function artanhSeries(numerator, denominator) { // 2 artanh(numerator / denominator) in fixed point, rounded down
+  const square = (numerator * numerator * ONE) / (denominator * denominator);
+  let power = (numerator * ONE) / denominator, sum = 0n;
+  for (let n = 1n; power; n += 2n) { sum += power / n; power = (power * square) >> PLACES; }
+  return 2n * sum;
+}
+
+function logAbove([numerator, denominator]) { // an upper bound on the natural logarithm of a fraction of at least 1
+  demand(numerator >= denominator && denominator > 0n, "a largest ratio of at least one");
+  if (numerator === denominator) return [0n, 1n];
+  let twos = bitLength(numerator) - bitLength(denominator);
+  let scaled = denominator << twos;
+  if (scaled > numerator) { twos -= 1n; scaled = denominator << twos; } // numerator / scaled is in [1, 2)
+  const part = artanhSeries(numerator - scaled, numerator + scaled);
+  return [part + twos * artanhSeries(1n, 3n) + SLACK, ONE];
+}
+
+function expAbove([numerator, denominator]) { // an upper bound on exp of a fraction of at least 0
+  const halvings = 8n + bitLength(numerator / denominator);
+  const x = (numerator * ONE) / (denominator << halvings) + 1n;
+  let term = ONE, sum = ONE;
+  for (let n = 1n; term; n += 1n) { term = (term * x) / (n << PLACES); sum += term; }
+  sum += 256n;
+  for (let n = 0n; n < halvings; n += 1n) sum = ((sum * sum) >> PLACES) + 1n;
+  return [sum, ONE];
+}
+
+function shownAbove([numerator, denominator], digits) { // rounded up to significant digits, without an exponent
+  if (numerator === 0n) return "0";
+  let places = BigInt(digits) - BigInt((numerator / denominator).toString().length); // decimal places that are kept
+  if (numerator < denominator) {
+    places = BigInt(digits);
+    while (numerator * 10n ** (places - BigInt(digits) + 1n) < denominator) places += 1n;
+  }
+  let value = places >= 0n ? ceilDiv(numerator * 10n ** places, denominator) : ceilDiv(numerator, denominator * 10n ** -places);
+  if (places <= 0n) return (value * 10n ** -places).toString();
+  const text = value.toString().padStart(Number(places) + 1, "0");
+  const cut = text.length - Number(places);
+  return `${text.slice(0, cut)}.${text.slice(cut)}`.replace(/\.?0+$/, "");
+}
+
+// ------------------------------------------------------------------------------------------------------- laws
+
+function fields(law, ...names) {
+  const expected = new Set(["kind", "bits", "classes", "by_row", ...names]);
+  demand(Object.keys(law).length === expected.size && Object.keys(law).every((name) => expected.has(name)), "the fields of such a law");
+  demand(law.bits === "64", "words of 64 bits");
+}
+
+const W = 1n << 64n;
+const list = (value) => { demand(Array.isArray(value), "a list"); return value; };
+const integers = (value) => list(value).map(integer);
+
+function subsetOdds(k, d, member) {
+  demand(d >= 1n && d < k && member > 0n && member < W, "a subset of some but not all classes");
+  return [member * (k - d), (W - member) * d];
+}
+
+const ODDS = {
+  response(law, k) {
+    fields(law, "keep", "other");
+    const [keep, other] = [integer(law.keep), integer(law.other)];
+    demand(k >= 2n && keep >= other && other >= 1n && keep + (k - 1n) * other === W, "weights that use every word once");
+    return [keep, other];
+  },
+  subset(law, k) {
+    fields(law, "size", "member");
+    return subsetOdds(k, integer(law.size), integer(law.member));
+  },
+  bits(law) {
+    fields(law, "true", "false");
+    const [p, q] = [integer(law.true), integer(law.false)];
+    demand(q > 0n && q <= p && p < W, "0 < false <= true below the number of words");
+    return [p * (W - q), (W - p) * q];
+  },
+  projective(law, k) {
+    fields(law, "order", "member");
+    const order = integer(law.order);
+    demand(order >= 2n && order < 1n << 12n, "a prime order");
+    for (let factor = 2n; factor * factor <= order; factor += 1n) demand(order % factor, "a prime order");
+    let dimension = 2n;
+    const points = (t) => (order ** t - 1n) / (order - 1n);
+    while (points(dimension) < k) dimension += 1n;
+    demand(points(dimension) < 1n << 31n, "at most 2147483647 points");
+    return subsetOdds(points(dimension), points(dimension - 1n), integer(law.member));
+  },
+  candidates(law, k) {
+    fields(law, "keep", "other");
+    const [keep, other] = [integers(law.keep), integers(law.other)];
+    demand(BigInt(keep.length) === k + 1n && BigInt(other.length) === k + 1n, "weights for each number of candidates");
+    demand(keep[0] === W && other[0] === 1n, "the weights of no candidate in their one form");
+    let worst = [1n, 1n];
+    for (let m = 1n; m <= k; m += 1n) {
+      const [a, b] = [keep[m], other[m]];
+      demand(a >= b && b >= 1n && a + (m - 1n) * b === W, "weights that use every word once");
+      if (m < 2n) continue;
+      const even = ceilDiv(W, m), last = W - (m - 1n) * even;
+      demand(last >= 1n, "a last candidate that is possible");
+      for (const ratio of [[a, b], [a, last], [even, b]]) worst = larger(worst, ratio);
+    }
+    return worst;
+  },
+  "candidate-subset"(law, k) {
+    fields(law, "size", "member");
+    const [size, member] = [integers(law.size), integers(law.member)];
+    demand(BigInt(size.length) === k + 1n && BigInt(member.length) === k + 1n, "sizes for each number of candidates");
+    demand(size[0] === 1n && size[1] === 1n && member[0] === W && member[1] === W, "the only candidate in every subset");
+    let worst = [1n, 1n];
+    for (let m = 2n; m <= k; m += 1n) worst = larger(worst, subsetOdds(m, size[m], member[m]));
+    return worst;
+  },
+  cluster(law, k) {
+    fields(law, "keep", "weights");
+    const keep = integers(law.keep), weights = list(law.weights).map(integers);
+    demand(keep.length === weights.length && keep.length >= 1, "a weight of the true class for each cluster");
+    let worst = [1n, 1n];
+    keep.forEach((a, i) => {
+      const least = weights[i].reduce((x, y) => (y < x ? y : x));
+      demand(BigInt(weights[i].length) === k && least >= 1n && a >= 1n, "weights of at least 1");
+      demand(weights[i].reduce((x, y) => x + y, a) === W, "weights that use every word once");
+      worst = larger(worst, [a + least, least]);
+    });
+    return worst;
+  },
+  grid(law, k) {
+    fields(law, "weights", "values");
+    const rows = list(law.weights).map(integers), values = integers(law.values);
+    demand(rows.length >= 2 && BigInt(rows.length) <= k && values.length >= 1, "knots and outcomes");
+    for (const row of rows) {
+      demand(row.length === values.length && row.every((w) => w >= 1n) && row.reduce((x, y) => x + y, 0n) === W, "weights that use every word once");
+    }
+    demand(values.every((value, i) => i === 0 || value > values[i - 1]), "numbers that increase");
+    let worst = [1n, 1n];
+    values.forEach((_, z) => {
+      const column = rows.map((row) => row[z]);
+      worst = larger(worst, [column.reduce((x, y) => (y > x ? y : x)), column.reduce((x, y) => (y < x ? y : x))]);
+    });
+    return worst;
+  },
+  bins(law, k) {
+    fields(law, "starts", "keep", "other", "values");
+    const starts = integers(law.starts), values = integers(law.values);
+    const [keep, other, count] = [integer(law.keep), integer(law.other), BigInt(list(law.starts).length)];
+    const rising = (all) => all.every((value, i) => i === 0 || value > all[i - 1]);
+    demand(count >= 1n && values.length === starts.length && starts[0] === 0n && starts[starts.length - 1] < k, "bins from the first grid point");
+    demand(rising(starts) && rising(values), "bins that increase");
+    demand(keep + (count - 1n) * other === W && (count === 1n ? other === 0n : keep >= other && other >= 1n), "weights that use every word once");
+    return count === 1n ? [1n, 1n] : [keep, other];
+  },
+};
+
+// The epsilon of released labels of one privacy unit: the logarithm of the largest ratio, m times it for m rows.
+function epsilonOfChannel(law, size) {
+  const k = integer(law.classes);
+  demand(k === size, "a law of as many classes as were declared");
+  if (law.kind !== "grouped" && law.kind !== "grouped-numbers") {
+    const rowwise = { candidates: ["candidates"], "candidate-subset": ["candidates"], cluster: ["clusters"] }[law.kind] ?? [];
+    demand(JSON.stringify(law.by_row) === JSON.stringify(rowwise), "the columns by row of such a law");
+    return floatAbove(logAbove(ODDS[law.kind](law, k)));
+  }
+  const names = new Set(["kind", "bits", "classes", "by_row", "channels", "repeats"]);
+  demand(Object.keys(law).length === names.size && Object.keys(law).every((name) => names.has(name)), "the fields of such a law");
+  demand(JSON.stringify(law.by_row) === '["groups"]' && law.bits === "64", "a column of groups");
+  const channels = list(law.channels), repeats = integers(law.repeats);
+  demand(channels.length === repeats.length && channels.length >= 1, "the rows of a unit in each group");
+  let worst = [0n, 1n];
+  channels.forEach((channel, i) => {
+    demand(has(ODDS, channel.kind) && JSON.stringify(channel.by_row) === "[]" && integer(channel.classes) === k && repeats[i] >= 1n, "a channel of single rows in each group");
+    const [log, one] = logAbove(ODDS[channel.kind](channel, k));
+    worst = larger(worst, [log * repeats[i], one]);
+  });
+  return floatAbove(worst);
+}
+
+// The epsilon of an answer with noise of a rational rate, and the sensitivity that its kind has.
+const SENSITIVITY = {
+  "noisy-histogram": () => 2n,
+  "noisy-argmax": () => 2n,
+  "noisy-quantile": () => 2n,
+  "noisy-top-k": (law, size) => { const top = integer(law.top); demand(top >= 1n && top <= size, "a number of classes"); return (top < size ? top : size - 1n) + 1n; },
+  "noisy-mean": (law, size) => {
+    const [low, high] = [law.lowest === undefined ? 0n : integer(law.lowest), law.highest === undefined ? size - 1n : integer(law.highest)];
+    demand(low >= 0n && low < high && high < size, "labels clipped to a part of the interval");
+    return high - low;
+  },
+};
+
+const FIELDS = { "noisy-argmax": ["method"], "noisy-top-k": ["top"], "noisy-mean": ["lowest", "highest"], "noisy-quantile": ["level", "around"] };
+
+function epsilonOfAnswer(law, size) {
+  only(law, "kind", "rate", "parts", "sensitivity", "labels_of_a_unit", "rows", ...(FIELDS[law.kind] ?? []));
+  const [rate, parts, sensitivity, labels] = [law.rate, law.parts, law.sensitivity, law.labels_of_a_unit].map(integer);
+  demand(parts === PARTS && sensitivity === SENSITIVITY[law.kind](law, size) && rate >= 1n && labels >= 1n, "noise for the sensitivity of such an answer");
+  return printedAbove([rate * sensitivity * labels, parts]);
+}
+
+const isChannel = (law) => has(ODDS, law.kind) || law.kind === "grouped" || law.kind === "grouped-numbers";
+const isAnswer = (law) => !isChannel(law); // as far as this verifier knows
+
+function sizeOf(space) { // the number of classes, or of grid points
+  if (space.kind === "classes") {
+    demand(list(space.values).length >= 2 && new Set(space.values.map((value) => JSON.stringify(value))).size === space.values.length, "different classes");
+    return BigInt(space.values.length);
+  }
+  demand(space.kind === "interval", "a declared label space");
+  const [low, high, step] = [space.low, space.high, space.step].map(printed);
+  const [numerator, denominator] = plus(high, [-low[0], low[1]]);
+  const [steps, rest] = [numerator * step[1] / (denominator * step[0]), numerator * step[1] % (denominator * step[0])];
+  demand(step[0] > 0n && rest === 0n && steps >= 1n, "a range in whole steps");
+  return steps + 1n;
+}
+
+// --------------------------------------------------------------------------------------------- the certificate
+
+const UNKNOWN = [
+  "that the labels were drawn honestly, with this law and with secure random words",
+  "that the kept columns, the row order, the row set and the split into files do not give the label away",
+  "that these labels were not released elsewhere or at another time: releases add up, as the ledger knows",
+  "who made it: a certificate is no signature",
+  "that the declared unit is the right one",
+];
+const UNKNOWN_OF_FEATURES = [
+  "that features were redrawn as often as stated, and by a generator that is what its source says",
+  "that true features are as near to the generator's as was declared",
+];
+const WHO = {
+  local: ["Each label was randomized alone", "whatever else someone knows"],
+  central: ["A trusted curator answered from all labels together", "whatever else someone knows"],
+  peer: ["Peers exchanged their labels before anything was released", "whatever else someone knows, but for who asked whom and what peers tell"],
+};
+const ADDS_UP = " This is what it adds to an earlier release, which its prior was computed from: in rows that they share, what both cost adds up.";
+
+function visible(text) { // as Python's reader shows a name
+  return text.replace(INVISIBLE, (letter) => {
+    const code = letter.codePointAt(0), hex = code.toString(16);
+    return code < 0x100 ? `\\x${hex.padStart(2, "0")}` : code < 0x10000 ? `\\u${hex.padStart(4, "0")}` : `\\U${hex.padStart(8, "0")}`;
+  });
+}
+
+function sentenceOf(guarantee, assumptions) {
+  const labels = guarantee.unit === "row" ? "one row's label" : `all labels of one ${visible(guarantee.unit)}`;
+  const larger_ = larger(printed(guarantee.epsilon), binary(guarantee.epsilon));
+  const factor = guarantee.epsilon ? shownAbove(expAbove(larger_), 5) : "1";
+  const [epsilon, delta] = [shownAbove(printed(guarantee.epsilon), 7), shownAbove(printed(guarantee.delta), 5)];
+  const [who, known] = WHO[guarantee.trust];
+  const adds = assumptions.some((each) => each.startsWith("the prior was computed from")) ? ADDS_UP : "";
+  return `${who}: ${known}, replacing ${labels} changes the probability of anything in this release by a factor of at most ` +
+    `${factor}${guarantee.delta ? `, plus ${delta}` : ""} (epsilon ${epsilon}, delta ${delta}); the kept columns are public and are not protected.${adds}`;
+}
+
+function composed(charges, unit) { // the largest exact sums of printed epsilons and deltas over rows
+  const edges = [...new Set(charges.flatMap((charge) => charge.rows.flat()))].sort((a, b) => a - b);
+  const everywhere = unit !== "row";
+  const places = everywhere ? [0] : edges.slice(0, -1);
+  let best = { epsilon: [0n, 1n], delta: [0n, 1n] };
+  for (const place of places) {
+    const here = charges.filter((charge) => everywhere || charge.rows.some(([start, stop]) => start <= place && place < stop));
+    const sums = { epsilon: [0n, 1n], delta: [0n, 1n] };
+    for (const charge of here) for (const name of ["epsilon", "delta"]) sums[name] = plus(sums[name], printed(charge.guarantee[name]));
+    best = { epsilon: larger(best.epsilon, sums.epsilon), delta: larger(best.delta, sums.delta) };
+  }
+  return [printedAbove(best.epsilon), printedAbove(best.delta)];
+}
+
+function repeatsNoKey(text, body) { // as many colons outside of strings as there are keys
+  const colons = text.replace(/"(?:[^"\\]|\\.)*"/g, "").split(":").length - 1;
+  let keys = 0;
+  const level = [body];
+  while (level.length) {
+    const part = level.pop();
+    if (part === null || typeof part !== "object") continue;
+    if (!Array.isArray(part)) keys += Object.keys(part).length;
+    level.push(...Object.values(part));
+  }
+  return keys === colons;
+}
+
+const only = (part, ...names) => demand(part !== null && typeof part === "object" && Object.keys(part).every((name) => names.includes(name)), "exactly the parts of a certificate");
+const isNumber = (value) => typeof value === "number" && Number.isFinite(value) && value >= 0 && !Object.is(value, -0);
+const isCount = (value) => isNumber(value) && Number.isSafeInteger(value);
+
+function readable(text) {
+  const body = JSON.parse(text);
+  demand(body !== null && typeof body === "object" && body.schema === SCHEMA, `a certificate of schema ${SCHEMA}`);
+  demand(repeatsNoKey(text, body), "each key once");
+  only(body, "schema", "release", "made_with", "private", "label", "table", "charges", "guarantee", "expects", "assumptions", "cannot_know", "parent", "features");
+  only(body.label, "column", "space");
+  only(body.table, "rows", "columns", "files");
+  demand(list(body.assumptions).every((each) => typeof each === "string"), "assumptions in words");
+  demand(list(body.charges).length >= 1 && body.charges.length <= 4096, "1 to 4096 charges");
+  for (const part of [...body.charges, body]) {
+    const { guarantee } = part;
+    only(guarantee, "epsilon", "delta", "trust", "unit", "features", "assumptions", "rho", "sentence");
+    demand(isNumber(guarantee.epsilon) && isNumber(guarantee.delta) && guarantee.delta < 1, "numbers of a guarantee");
+    demand(has(WHO, guarantee.trust) && guarantee.features === "static" && typeof guarantee.unit === "string", "a guarantee of a known kind");
+    demand(list(guarantee.assumptions).every((each) => typeof each === "string"), "assumptions in words");
+  }
+  for (const charge of body.charges) {
+    demand(charge.law !== null && typeof charge.law === "object" && typeof charge.law.kind === "string", "a law of some kind");
+    only(charge, "mechanism", "law", "rows", "guarantee");
+    demand(list(charge.rows).every((pair) => list(pair).length === 2 && pair.every(isCount) && pair[0] < pair[1]), "ranges of rows");
+    demand(charge.rows.every((pair, i) => i === 0 || pair[0] >= charge.rows[i - 1][1]), "disjoint ranges of rows in order");
+    demand(typeof charge.mechanism === "string", "a mechanism with a name");
+  }
+  return body;
+}
+
+const CHECKS = [
+  ["the certificate states that a cryptographic random source was used", (body) => demand(body.private === true, "a private release")],
+  ["each epsilon follows from the integers of its mechanism", (body, left) => {
+    const size = sizeOf(body.label.space);
+    for (const { law, guarantee, mechanism } of body.charges) {
+      const channel = isChannel(law);
+      if (!channel && !has(SENSITIVITY, law.kind)) { left.push(`the law of ${visible(String(law.kind))}`); continue; }
+      if (law.package !== undefined) { left.push(`a law of another package, ${visible(String(law.package))}`); continue; }
+      const epsilon = channel ? epsilonOfChannel(law, size) : epsilonOfAnswer(law, size);
+      demand(guarantee.epsilon === epsilon && guarantee.delta === 0, `epsilon ${epsilon} and delta 0`);
+      demand(guarantee.trust === (channel ? "local" : "central") || body.charges.length > 1, "who sees true labels");
+      demand(channel || mechanism === law.kind, "a mechanism of the name of its law");
+      demand(!channel || (guarantee.unit !== "row") === law.kind.startsWith("grouped"), "a law for the privacy unit");
+    }
+  }],
+  ["the guarantee is the composition of its charges", (body, left) => {
+    const first = body.charges[0].guarantee, { guarantee, charges } = body;
+    demand(charges.every((charge) => charge.guarantee.unit === first.unit), "one privacy unit");
+    const [epsilon, delta] = composed(charges, first.unit);
+    demand(guarantee.epsilon === epsilon && guarantee.delta === delta, `epsilon ${epsilon} and delta ${delta}`);
+    demand(guarantee.unit === first.unit && guarantee.trust === first.trust, "the unit and the trust of its charges");
+    demand(JSON.stringify(guarantee.assumptions) === JSON.stringify(first.assumptions) && first.assumptions.every((each) => body.assumptions.includes(each)), "its assumptions among the declared ones");
+    demand(charges.length > 1 ? guarantee.rho === undefined : guarantee.rho === first.rho, "the rho of its charge");
+    if (charges.some((charge) => charge.guarantee.rho !== undefined)) left.push("the parameter rho");
+  }],
+  ["every row is charged", (body) => {
+    const channels = body.charges.filter(({ law }) => !isAnswer(law));
+    demand(body.charges.slice(0, body.charges.length - channels.length).every(({ law }) => isAnswer(law)), "answers before released labels");
+    const { rows } = body.table;
+    if (channels.length > 1) { // stages, which are all rows, each once
+      let stop = 0;
+      for (const range of channels.flatMap((charge) => charge.rows).sort((a, b) => a[0] - b[0])) {
+        demand(range[0] === stop, "each row in one stage");
+        stop = range[1];
+      }
+      demand(body.parent !== null || stop === rows, `stages of ${rows} rows`);
+    } else if (body.parent === null) {
+      const last = body.charges[body.charges.length - 1].rows;
+      const count = last.reduce((sum, [start, stop]) => sum + stop - start, 0);
+      demand(count === rows || (last.length === 1 && count > rows && rows > MOST_RANGES), `a charge for ${rows} rows`);
+    }
+  }],
+  ["its sentence says what its numbers say", (body, left) => {
+    if (body.features !== undefined) { left.push("the guarantees of resampled features"); return; }
+    const sentence = sentenceOf(body.guarantee, body.assumptions);
+    demand(body.guarantee.sentence === sentence, `“${sentence}”`);
+  }],
+  ["it says what it cannot show", (body) => {
+    const unknown = body.features === undefined ? UNKNOWN : [...UNKNOWN, ...UNKNOWN_OF_FEATURES];
+    demand(JSON.stringify(body.cannot_know) === JSON.stringify(unknown), "all that no certificate can show");
+  }],
+];
+
+function verifyCertificate(text) {
+  const first = "the certificate can be read";
+  const checks = [], left = ["the files themselves", "the expected utility"];
+  let body;
+  try {
+    body = readable(text);
+    checks.push([first, true, ""]);
+    for (const [what, check] of CHECKS) {
+      checks.push([what, false, ""]);
+      check(body, left);
+      checks[checks.length - 1][1] = true;
+    }
+  } catch (problem) {
+    if (!checks.length) checks.push([first, false, ""]);
+    checks[checks.length - 1][2] = problem instanceof Refused ? problem.message : "expected a certificate, found something else";
+    return { holds: false, epsilon: null, checks, left };
+  }
+  return { holds: true, epsilon: body.guarantee.epsilon, checks, left };
+}

@@ -1,0 +1,46 @@
+"""``labeldp card``: a folder that others load as a data set, and that still verifies."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parents[1] / "golden/command"
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """A release."""
+    shutil.copytree(GOLDEN / "auto", tmp_path / "shared")
+    return tmp_path / "shared"
+
+
+def test_a_card_is_written_and_verifies(run, shared):
+    """Two files, which ``verify`` accepts."""
+    ran = run("card", shared)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines() == [
+        f"{shared / name}: follows from the certificate" for name in ("README.md", "croissant.json")
+    ]
+    assert run("verify", shared).code == 0
+    assert run("card", shared).code == 0
+
+
+def test_what_does_not_verify_gets_no_card(run, shared):
+    """Nothing is written beside files that are not those of the certificate."""
+    (shared / "more.txt").write_text("?", encoding="utf-8")
+    ran = run("card", shared)
+    assert ran.code == 1
+    assert "expected a release that agrees with its certificate" in ran.err
+    assert not (shared / "README.md").exists()
+    assert run("card", shared / "none").code == 1
+
+
+def test_a_readme_of_ones_own_is_left_alone(run, shared):
+    """It is refused by name, and stays."""
+    (shared / "README.md").write_text("mine", encoding="utf-8")
+    ran = run("card", shared)
+    assert ran.code == 1
+    assert "README.md" in ran.err
+    assert (shared / "README.md").read_text(encoding="utf-8") == "mine"
+    assert not (shared / "croissant.json").exists()

@@ -1,0 +1,219 @@
+"""Data cards: they follow from the certificate byte for byte, and others load the folder as a data set."""
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labeldp import Classes, Curator, RandomizedResponse, sign, verify
+from labeldp.errors import InputError, OutputError
+from labeldp.release.folder import make_key, read_certificate, write_card
+from labeldp.release.folder._card import DERIVED, croissant, data_card
+
+TESTS = Path(__file__).parents[2]
+GOLDEN, KEPT = TESTS / "golden/command", TESTS / "vectors/cards"
+
+
+@pytest.fixture
+def carded(tmp_path):
+    """A release with a card."""
+
+    def making(name="auto"):
+        folder = tmp_path / name
+        shutil.copytree(GOLDEN / name, folder)
+        write_card(folder, read_certificate(folder))
+        return folder
+
+    return making
+
+
+def test_a_card_verifies_and_is_written_once(carded):
+    """The folder holds with it, and writing it again changes nothing."""
+    folder = carded()
+    assert verify(folder).holds
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert [path.name for path in write_card(folder, read_certificate(folder))] == ["README.md", "croissant.json"]
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert set(before) == {"README.md", "croissant.json", "certificate.json", "data.parquet"}
+
+
+@pytest.mark.parametrize("name", sorted(DERIVED))
+def test_a_card_that_does_not_follow_is_refused(carded, name):
+    """Changed, longer, of another release, or no regular file: the folder does not verify, and nothing is written."""
+    folder, other = carded(), carded("subset")
+    path = folder / name
+    text = path.read_bytes()
+
+    def refused():
+        verdict = verify(folder)
+        assert not verdict.holds
+        assert f"expected {name} as it follows from the certificate" in verdict.checks[-1].found
+        with pytest.raises(OutputError, match=f"expected no other {name}"):
+            write_card(folder, read_certificate(folder))
+
+    for changed in (
+        text + b" ",
+        text[:-1],
+        text.replace(b"epsilon 1,", b"epsilon 0,"),
+        b"",
+        (other / name).read_bytes(),
+    ):
+        assert changed != text
+        path.write_bytes(changed)
+        refused()
+    path.unlink()
+    os.mkfifo(path)
+    refused()
+    path.unlink()
+    path.mkdir()
+    refused()
+    path.rmdir()
+    assert verify(folder).holds, "one of the two may be there alone"
+
+
+@pytest.mark.parametrize(
+    "name", ["report.html", "readme.md", "README.md~", "data.csv", ".hidden", "croissant.json.bak"]
+)
+def test_any_other_file_is_refused_as_before(carded, name):
+    """Beside a card as without one."""
+    folder = carded()
+    (folder / name).write_text("y\n", encoding="utf-8")
+    assert not verify(folder).holds
+
+
+def test_a_signature_covers_what_a_card_says(carded, tmp_path):
+    """It covers the certificate, from which the card follows."""
+    folder = carded()
+    private, public = make_key(tmp_path / "office")
+    sign(folder, private)
+    assert verify(folder, public_key=public).holds
+    (folder / "README.md").write_text("anonymous", encoding="utf-8")
+    assert not verify(folder, public_key=public).holds
+
+
+def test_answers_have_no_card(tmp_path):
+    """And a card in the folder of one is a stray file."""
+    folder = tmp_path / "counts"
+    shutil.copytree(GOLDEN / "noisy-histogram", folder)
+    with pytest.raises(InputError, match="expected released labels, found an answer"):
+        write_card(folder, read_certificate(folder))
+    (folder / "README.md").write_text("x", encoding="utf-8")
+    assert not verify(folder).holds
+
+
+@pytest.mark.parametrize("name", ["auto", "subset", "double"])
+def test_cards_keep_their_bytes(name):
+    """What was written once verifies in every later version: a promise, like that of a certificate."""
+    certificate = read_certificate(GOLDEN / name)
+    for file, made in DERIVED.items():
+        assert (KEPT / name / file).read_text(encoding="utf-8") == made(certificate), file
+
+
+def test_every_kind_of_release_has_a_card():
+    """With its sentence, its columns and its hashes, in JSON that names each field once."""
+    for folder in sorted(GOLDEN.iterdir()):
+        certificate = read_certificate(folder)
+        if certificate.of_answer:
+            continue
+        body = json.loads(croissant(certificate))
+        (records,) = body["recordSet"]
+        names = [field["@id"] for field in records["field"]]
+        assert len(set(names)) == len(names) == len(certificate.columns)
+        assert body["distribution"][0]["sha256"] == certificate.files[0].sha256
+        assert body["labeldp:guarantee"]["labeldp:statement"] == certificate.sentence
+        assert float(body["labeldp:guarantee"]["labeldp:epsilon"]) == certificate.guarantee.epsilon
+        text = re.sub(r"\\(.)", r"\1", data_card(certificate))
+        assert all(line in text for line in certificate.sentence.split("\n"))
+        assert all(what in text for what in (*certificate.assumptions, *certificate.unknown))
+
+
+HOSTILE = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12) | st.sampled_from(
+    ["<script>alert(1)</script>", "](javascript:x)", "| a | b |", "`x`", "\n---\nconfigs: []", "\u202e", "שלום", '"'],
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    names=st.lists(HOSTILE, min_size=2, max_size=2, unique=True),
+    classes=st.lists(HOSTILE, min_size=2, max_size=2, unique=True),
+)
+def test_hostile_names_are_text_in_a_card(tmp_path_factory, names, classes):
+    """No letter that Markdown reads stands alone, no line is theirs, and the folder verifies and stays JSON."""
+    place = tmp_path_factory.mktemp("hostile")
+    space = Classes(classes)
+    release = Curator([classes[0]] * 3, space, name="y").randomize(RandomizedResponse(space, 1.0))
+    folder = release.save(place / "shared", pd.DataFrame({name: [1, 2, 3] for name in names}), keep="all")
+    certificate = read_certificate(folder)
+    write_card(folder, certificate)
+    assert verify(folder).holds
+    fields = json.loads((folder / "croissant.json").read_text(encoding="ascii"))["recordSet"][0]["field"]
+    assert len({field["@id"] for field in fields}) == len(fields)
+    assert {field["source"]["extract"]["column"] for field in fields} >= set(names)
+    card = (folder / "README.md").read_bytes().decode("utf-8")
+    benign = certificate.columns, [line for line in card.split("\n") if line.startswith("| ")]
+    assert len(benign[1]) == 2 + len(certificate.columns)
+    for line in benign[1][2:]:
+        assert re.fullmatch(r"\| ([^\\|<>`]|\\.)* \| ([^\\|<>`]|\\.)* \| ([^\\|<>`]|\\.)* \|", line)
+    assert card.count("\n---\n") == 1
+
+
+def test_tables_are_read_by_their_files(carded):
+    """By pandas and Arrow, and by polars and DuckDB where they are installed."""
+    folder = carded("subset")
+    expected = pq.read_table(folder / "data.parquet")
+    assert pd.read_parquet(folder / "data.parquet").shape == expected.shape
+    with pytest.raises(pa.ArrowInvalid):
+        pd.read_parquet(folder)  # a card is no table to it, as docs/guide/data-sets.md says
+    polars = pytest.importorskip("polars", reason="it reads the folder")
+    assert polars.read_parquet(f"{folder}/*.parquet").shape == expected.shape
+
+
+def test_duckdb_reads_a_folder_with_a_card(carded):
+    """All rows, by a pattern."""
+    duckdb = pytest.importorskip("duckdb", reason="it reads the folder")
+    folder = carded("subset")
+    with duckdb.connect() as base:
+        assert base.execute(f"SELECT count(*) FROM read_parquet('{folder}/*.parquet')").fetchone() == (80,)  # noqa: S608
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_datasets_loads_a_folder_with_a_card(carded, tmp_path, monkeypatch):
+    """By the path alone, with the types of the table; without a network."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    datasets = pytest.importorskip("datasets", reason="it loads the folder")
+    folder = carded("subset")
+    loaded = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))["train"]
+    assert loaded.to_pandas().shape == pd.read_parquet(folder / "data.parquet").shape
+    assert all(set(labels) <= {"low", "middle", "high"} for labels in loaded["level_released"])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["auto", "subset", "prior", "auto-numbers"])
+def test_mlcroissant_loads_a_folder_with_a_card(carded, name):
+    """Every record, after a check of the hashes; what it misses is what nobody but the holder knows."""
+    mlcroissant = pytest.importorskip("mlcroissant", reason="it loads the metadata")
+    folder = carded(name)
+    dataset = mlcroissant.Dataset(jsonld=str(folder / "croissant.json"))
+    assert not dataset.metadata.issues.errors
+    missing = {re.search(r'Property "\S*/(\w+)"', issue)[1] for issue in map(str, dataset.metadata.issues.warnings)}
+    assert missing <= {"citeAs", "datePublished", "license"}
+    table = pd.read_parquet(folder / "data.parquet")
+    records = list(dataset.records("rows"))
+    assert len(records) == len(table)
+    assert [record["rows/age"] for record in records] == table["age"].tolist()
+    released = next(column for column in table if column.endswith("_released"))
+    first = records[0][f"rows/{released}"]
+    plain = [each.decode() for each in first] if isinstance(first, list) else first
+    expected = table[released][0]
+    assert np.array_equal(plain.decode() if isinstance(plain, bytes) else plain, expected)

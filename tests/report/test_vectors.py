@@ -1,0 +1,230 @@
+"""The second verifier, in JavaScript, and the test vectors: what Python finds of each certificate, it finds too."""
+
+import importlib.util
+import json
+import math
+from decimal import Decimal
+from fractions import Fraction
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labeldp.errors import VerificationError
+from labeldp.privacy import Guarantee, shown_above
+from labeldp.privacy._rounding import exp_above, log_above, printed_above
+from labeldp.release.folder import read_alone
+from labeldp.report import CERTIFICATE_SCHEMA
+
+HERE = Path(__file__).parent
+VECTORS, GOLDEN = HERE.parent / "vectors", HERE.parent / "golden"
+SPEC = importlib.util.spec_from_file_location("labeldp_vectors", VECTORS / "make.py")
+make = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(make)
+
+
+def read(name):
+    """The vectors of a file."""
+    return json.loads((VECTORS / name).read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def script():
+    """The second verifier in an engine of its own."""
+    quickjs = pytest.importorskip("quickjs", reason="it runs the second verifier")
+    context = quickjs.Context()
+    context.set_memory_limit(1 << 28)
+    context.set_time_limit(60)
+    context.eval(files("labeldp.report.pages").joinpath("verifier.js").read_text(encoding="utf-8"))
+    return context
+
+
+@pytest.fixture(scope="module")
+def verified(script):
+    """What the second verifier finds of a certificate's text."""
+    return lambda text: json.loads(script.get("verifyCertificate")(text).json())
+
+
+def python_refuses(body, tmp_path):
+    """Whether Python refuses a certificate."""
+    path = tmp_path / "_certificate.json"
+    path.write_text(json.dumps(body), encoding="utf-8")
+    try:
+        read_alone(path)
+    except VerificationError:
+        return True
+    return False
+
+
+def test_the_vectors_are_those_that_are_made():
+    """Byte for byte: nobody has edited them, and the code still gives them."""
+    for name, made in make.FILES.items():
+        assert (VECTORS / name).read_text(encoding="utf-8") == make.text(made()), name
+
+
+def test_both_verifiers_agree_on_every_certificate(verified):
+    """Every golden certificate holds, at the same epsilon, and what is left to Python is what the vectors say."""
+    vectors = read("certificates.json")
+    assert len(vectors) >= 90
+    for vector in vectors:
+        found = verified((GOLDEN / vector["file"]).read_text(encoding="utf-8"))
+        assert found["holds"], (vector["file"], found)
+        assert found["epsilon"] == float(vector["epsilon"])
+        laws = [each.removeprefix("the law of ") for each in found["left"] if each.startswith("the law of")]
+        assert sorted(set(laws)) == vector["left"]
+
+
+def test_both_verifiers_refuse_every_forgery(verified, tmp_path):
+    """Whatever is changed in a certificate, and none for another reason than that it was changed."""
+    for vector in read("forged.json"):
+        body = json.loads((GOLDEN / vector["file"]).read_text(encoding="utf-8"))
+        forged = make.edited(body, vector["edits"])
+        found = verified(json.dumps(forged))
+        assert not found["holds"], vector["why"]
+        assert found["checks"][-1][2].startswith("expected"), vector["why"]
+        assert python_refuses(forged, tmp_path), vector["why"]
+        assert verified(json.dumps(body))["holds"]
+
+
+def test_no_edit_passes_the_second_verifier_alone(verified, tmp_path):
+    """Structured edits of what decides a guarantee: what the second one recomputes and lets pass, Python does too."""
+    forgeries, passed = _forgeries(), 0
+    for name in ("auto", "auto-of-units", "cluster", "prior", "noisy-histogram"):
+        (path,) = (GOLDEN / "command" / name).glob("*certificate.json")
+        body = json.loads(path.read_text(encoding="utf-8"))
+        for edit, forged in forgeries.forgeries(body):
+            if edit.startswith(("charges", "guarantee", "private", "schema", "cannot_know")):
+                text = json.dumps(forged)
+                found = verified(text) if len(text) < 1 << 16 else {"holds": False}
+                value, before = (forgeries.part_at(each, _path(edit)) for each in (forged, body))
+                left = any("law of" in each for each in found.get("left", ())) or _path(edit)[-1] == "rho"
+                spelled = value == before or (isinstance(value, float) and isinstance(before, int))  # the same to JSON
+                if found["holds"] and not left and not spelled:
+                    passed += 1
+                    assert not python_refuses(forged, tmp_path), (name, edit)
+    assert passed, "nothing passes: names of mechanisms, and assumptions, may be others"
+
+
+def _path(edit):
+    """The path of an edit."""
+    return [int(step) if step.isdigit() else step for step in edit.partition("#")[0].split("/")]
+
+
+def _forgeries():
+    """The structured edits of other tests."""
+    spec = importlib.util.spec_from_file_location("labeldp_forgeries", HERE.parent / "forgeries.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "null", "7", '"text"', "[]", '{"schema": 1}', "{" * 5000, '{"a": 1, "a": 2}'],
+)
+def test_what_is_no_certificate_is_refused(verified, text):
+    """Without an error of the language."""
+    assert not verified(text)["holds"]
+
+
+def test_a_repeated_key_is_refused(verified):
+    """Readers would resolve it differently."""
+    text = (GOLDEN / "command/auto/certificate.json").read_text(encoding="utf-8")
+    assert verified(text)["holds"]
+    for key in ('"epsilon": 1.0', '"private": true', '"kind": "response"'):
+        assert key in text
+        assert not verified(text.replace(key, f"{key}, {key}", 1))["holds"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 1 << 70), st.integers(0, 1 << 70), st.integers(1, 40))
+def test_logarithms_and_decimals_are_those_of_python(script, small, more, digits):
+    """The smallest float above a logarithm, the decimal that is shown, and the factor: to the last digit."""
+    ratio = Fraction(small + more, small)
+    fraction = f"[{ratio.numerator}n, {ratio.denominator}n]"
+    epsilon = script.eval(f"floatAbove(logAbove({fraction}))")
+    assert epsilon == log_above(ratio)
+    assert script.eval(f"printedAbove({fraction})") == printed_above(_decimal_above(ratio))
+    exact = Decimal(repr(float(epsilon)))
+    assert script.eval(f"shownAbove(printed({float(epsilon)!r}), {digits})") == shown_above(exact, digits)
+    if 0 < epsilon < 100:
+        larger = f"larger(printed({epsilon!r}), binary({epsilon!r}))"
+        assert script.eval(f"shownAbove(expAbove({larger}), 5)") == shown_above(exp_above(epsilon), 5)
+
+
+def _decimal_above(ratio):
+    """A decimal of 200 digits that is at least a fraction."""
+    places = 200
+    return Decimal(-((-ratio.numerator * 10**places) // ratio.denominator)).scaleb(-places)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.floats(1e-6, 700),
+    st.text(max_size=8),
+    st.sampled_from(["local", "central", "peer"]),
+    st.sampled_from([0.0, 1e-6, 0.3]),
+)
+def test_sentences_are_those_of_python(script, epsilon, unit, trust, delta):
+    """For every epsilon, delta, unit and trust."""
+    if any("\ud800" <= letter <= "\udfff" for letter in unit):
+        return
+    body = {"epsilon": epsilon, "delta": delta, "trust": trust, "unit": unit}
+    script.set("given", json.dumps(body))
+    found = script.eval("sentenceOf(JSON.parse(given), [])")
+    assert found == Guarantee(epsilon, delta, trust, unit).sentence()
+
+
+def test_a_number_far_off_ends(verified):
+    """Integers of a hundred digits, where floats end, take no time and pass for nothing."""
+    body = json.loads((GOLDEN / "command/auto-of-units/certificate.json").read_text(encoding="utf-8"))
+    for path in ("charges/0/law/repeats/1", "charges/0/law/classes"):
+        assert not verified(json.dumps(make.edited(body, [(path, "9" * 100)])))["holds"]
+    assert not math.isfinite(float("1e999"))
+
+
+def test_the_schema_is_that_of_every_certificate():
+    """By a library, and forgeries of another shape are of no such schema."""
+    jsonschema = pytest.importorskip("jsonschema", reason="it checks schemas")
+    jsonschema.Draft202012Validator.check_schema(CERTIFICATE_SCHEMA)
+    schema = jsonschema.Draft202012Validator(CERTIFICATE_SCHEMA)
+    for vector in read("certificates.json"):
+        schema.validate(json.loads((GOLDEN / vector["file"]).read_text(encoding="utf-8")))
+    body = json.loads((GOLDEN / "command/auto/certificate.json").read_text(encoding="utf-8"))
+    for path, value in (("charges/0/law/keep", 7), ("private", "yes"), ("more", 1), ("charges/0/law/more", "1")):
+        assert not schema.is_valid(make.edited(body, [(path, value)])), path
+
+
+def drawn(law, code, words):
+    """What docs/certificate-format.md says is released for words: of three kinds, written from that page."""
+    word = 1 << 64
+    if law["kind"] == "bits":
+        limits = [int(law["true" if j == code else "false"]) for j in range(int(law["classes"]))]
+        return [int(u < limit) for u, limit in zip(words, limits, strict=True)]
+    keep, others = (
+        (int(law["keep"]), [int(law["other"])] * (int(law["classes"]) - 1))
+        if law["kind"] == "response"
+        else (int(law["keep"][0]), [int(weight) for weight in law["weights"][0]])
+    )
+    assert keep + sum(others) == word
+    if words[0] < keep:
+        return code
+    total = keep
+    for place, weight in enumerate(others):
+        total += weight
+        if words[0] < total:
+            return place + (law["kind"] == "response" and place >= code)
+    raise AssertionError("every word decides")
+
+
+def test_words_are_drawn_as_the_page_says():
+    """Each vector of three kinds, by a reading of the page that shares no code with the package."""
+    seen = set()
+    for vector in read("draws.json"):
+        law, words = vector["law"], [int(word) for word in vector["words"]]
+        if law["kind"] in {"response", "bits", "cluster"}:
+            assert drawn(law, vector["code"], words) == vector["released"], vector
+            seen.add(law["kind"])
+    assert seen == {"response", "bits", "cluster"}

@@ -1,0 +1,167 @@
+"""Write the test vectors beside this file from the golden certificates: ``python tests/vectors/make.py``.
+
+Verifiers in other languages read them; ``docs/certificate-format.md`` says what they hold.
+"""
+
+import copy
+import json
+from pathlib import Path
+
+import numpy as np
+
+from labeldp.privacy import shown_above
+from labeldp.privacy.channels import (
+    BitChannel,
+    ClusterChannel,
+    ProjectiveChannel,
+    ResponseChannel,
+    SubsetChannel,
+    law_of,
+)
+from labeldp.release.folder import Certificate
+
+HERE = Path(__file__).parent
+GOLDEN = HERE.parent / "golden"
+#: Kinds of laws that a verifier may leave to labeldp: their guarantee is no ratio of integers.
+LEFT = ("peer-exchange", "label-moments", "number-moments", "noisy-gradients")
+
+#: Forgeries: the certificate, the edits (a path and the value there), and what is wrong.
+_OTHER = "Each label was randomized alone: nothing can be learned."
+EDITS = (
+    ("command/auto", [("guarantee/epsilon", 0.5)], "a smaller epsilon in the guarantee"),
+    ("command/auto", [("charges/0/guarantee/epsilon", 0.5)], "a smaller epsilon in the charge"),
+    (
+        "command/auto",
+        [("charges/0/guarantee/epsilon", 0.5), ("guarantee/epsilon", 0.5)],
+        "an epsilon without its sentence",
+    ),
+    (
+        "command/auto",
+        [("charges/0/guarantee/epsilon", 0.9999999999999999), ("guarantee/epsilon", 0.9999999999999999)],
+        "one step less",
+    ),
+    ("command/auto", [("guarantee/sentence", _OTHER)], "another sentence"),
+    ("command/auto", [("private", False)], "drawn with test words"),
+    ("command/auto", [("private", 1)], "a number for true"),
+    ("command/auto", [("schema", "labeldp/certificate/2")], "a future schema"),
+    ("command/auto", [("charges", [])], "no charges"),
+    ("command/auto", [("charges/0/rows", [[0, 1]])], "a charge for one row"),
+    ("command/auto", [("charges/0/rows", [[0, 40], [39, 80]])], "a row twice"),
+    ("command/auto", [("charges/0/law/keep", "10627480729818066791")], "a word too many"),
+    ("command/auto", [("charges/0/law/keep", "010627480729818066790")], "an integer in another form"),
+    ("command/auto", [("charges/0/law/other", "0")], "a class that is never released"),
+    ("command/auto", [("charges/0/law/bits", "16")], "words of a test"),
+    ("command/auto", [("charges/0/law/classes", "4")], "another number of classes"),
+    (
+        "command/auto",
+        [("charges/0/guarantee/unit", "person"), ("guarantee/unit", "person")],
+        "a unit that the law is not for",
+    ),
+    ("command/auto", [("cannot_know", [])], "nothing that cannot be known"),
+    ("command/auto", [("label/space/values", ["low", "middle", "middle"])], "a class twice"),
+    ("command/auto", [("more", 1)], "a part of no certificate"),
+    ("command/auto-of-units", [("charges/0/law/repeats", ["1", "3"])], "units of more rows"),
+    ("command/subset", [("charges/0/law/size", "2")], "another size of sets"),
+    ("command/bits", [("charges/0/law/false", "1")], "bits that are nearly never false"),
+    ("command/projective", [("charges/0/law/order", "4")], "an order that is no prime"),
+    ("command/prior", [("charges/0/law/other/3", "1")], "weights that leave words out"),
+    (
+        "command/prior-subset",
+        [("charges/0/law/member/2", "18446744073709551615")],
+        "two candidates that are told apart",
+    ),
+    ("command/cluster", [("charges/1/law/weights/0/0", "1")], "a cluster whose weights leave words out"),
+    ("command/cluster", [("guarantee/epsilon", 0.9)], "the cost of the answer alone"),
+    ("command/optimal", [("charges/0/law/values/1", "0")], "outcomes that do not increase"),
+    ("command/bins", [("charges/1/law/keep", "1")], "bins that leave words out"),
+    ("command/noisy-histogram", [("charges/0/law/sensitivity", "1")], "half of the sensitivity"),
+    ("command/noisy-histogram", [("charges/0/law/rate", "1099511627776")], "twice the rate"),
+    ("command/noisy-histogram", [("charges/0/law/parts", "2199023255552")], "the rate in other parts"),
+    ("command/noisy-quantile", [("charges/0/law/labels_of_a_unit", "2")], "units of two labels"),
+    ("command/stages", [("charges/1/rows", [[0, 1]])], "rows without a stage"),
+    ("command/stages", [("guarantee/epsilon", 2.0)], "half of a stage"),
+)
+
+
+def edited(body, edits):
+    """A copy of a certificate with other values at some paths."""
+    body = copy.deepcopy(body)
+    for path, value in edits:
+        *before, last = path.split("/")
+        part = body
+        for step in before:
+            part = part[int(step) if isinstance(part, list) else step]
+        part[int(last) if isinstance(part, list) else last] = value
+    return body
+
+
+def certificates():
+    """Each golden certificate with what must be found of it."""
+    for path in sorted(GOLDEN.glob("*/*/*certificate.json")):
+        certificate = Certificate.from_json(path.read_text(encoding="utf-8"))
+        promise = certificate.guarantee
+        yield {
+            "file": path.relative_to(GOLDEN).as_posix(),
+            "epsilon": repr(promise.epsilon),
+            "delta": repr(promise.delta),
+            "shown": shown_above(promise.epsilon, 7),
+            "sentence": certificate.sentence,
+            "left": sorted({draw.law["kind"] for draw in certificate.draws} & {*LEFT}),
+        }
+
+
+def forged():
+    """Each forgery by its edits."""
+    for of, edits, why in EDITS:
+        (path,) = (GOLDEN / of).glob("*certificate.json")
+        yield {"file": path.relative_to(GOLDEN).as_posix(), "edits": [list(edit) for edit in edits], "why": why}
+
+
+def draws():
+    """Words at and beside every limit of small channels, each with what is released for it."""
+    clusters = np.zeros(1, dtype=np.int32)
+    channels = [
+        ResponseChannel.at(3, 1.0),
+        ResponseChannel.at(2, 0.1),
+        SubsetChannel.at(5, 2, 1.0),
+        BitChannel.independent(3, 1.0),
+        ProjectiveChannel.at(7, 2, 1.0),
+        ClusterChannel.at(np.array([[0.5, 0.3, 0.2]]), 1.0, clusters),
+    ]
+    for channel in channels:
+        law = law_of(channel)
+        for code in range(channel.classes):
+            for words in _words(channel, code):
+                released = channel.draw(np.array([code], dtype=np.int32), np.array([words], dtype=np.uint64))[0]
+                found = (
+                    np.unpackbits(released, count=channel.classes, bitorder="little")
+                    if channel.form == "set"
+                    else released
+                )
+                yield {"law": law, "code": code, "words": list(map(str, words)), "released": np.asarray(found).tolist()}
+
+
+def _words(channel, code):
+    """Rows of words: the ends of the range, both sides of each limit of the law, and a few others."""
+    limits = [int(value) for value in law_of(channel).values() if isinstance(value, str) and len(value) > 10]
+    first = sorted({0, (1 << 64) - 1, 1 << 63, *(limit + step for limit in limits for step in (-1, 0, 1))})
+    state = 0x9E3779B97F4A7C15 * (code + 1) % (1 << 64)
+    for word in first:
+        rest = []
+        for _ in range(channel.words_per_row - 1):
+            state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
+            rest.append(state)
+        yield [word % (1 << 64), *rest]
+
+
+def text(vectors):
+    """Vectors as JSON, one a line."""
+    lines = ",\n".join(json.dumps(vector, ensure_ascii=False, sort_keys=True) for vector in vectors)
+    return f"[\n{lines}\n]\n"
+
+
+FILES = {"certificates.json": certificates, "forged.json": forged, "draws.json": draws}
+
+if __name__ == "__main__":
+    for name, made in FILES.items():
+        (HERE / name).write_text(text(made()), encoding="utf-8")
