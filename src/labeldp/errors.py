@@ -13,6 +13,7 @@ was found and what to do, and never shows a label::
     ├── BudgetError (PermissionError)  the account does not allow this request
     ├── LedgerError (RuntimeError)     the ledger is damaged, or belongs to something else
     ├── OutputError (FileExistsError)  the output cannot be written to the requested place
+    ├── EngineError (RuntimeError)     workers that are not there, died, or cannot do the work
     ├── NotTrueLabelsError (TypeError) released labels used as if they were true labels
     ├── MissingExtraError (ImportError) an optional library is not installed
     └── VerificationError (ValueError) a release and its certificate do not agree
@@ -59,6 +60,10 @@ class LedgerError(LabelDPError, RuntimeError):
 
 class OutputError(LabelDPError, FileExistsError):
     """The output cannot be written to the requested place."""
+
+
+class EngineError(LabelDPError, RuntimeError):
+    """Workers that are not there, died, or cannot do the work."""
 
 
 class NotTrueLabelsError(LabelDPError, TypeError):
