@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from labeldp.errors import EngineError, LabelDPError
 from labeldp.release.engines._engine import Engine, R, T, Tick, Versions, Work, call_of, lost, perform, value_of
@@ -19,6 +19,7 @@ _AHEAD = 32
 _MOST_BREAKS = 3
 
 
+@runtime_checkable
 class Executor(Protocol):
     """Anything with the ``submit`` of ``concurrent.futures``, such as a process pool or a ``distributed.Client``."""
 
@@ -133,7 +134,7 @@ def engine_of(executor: Engine | Executor | None, alone: Engine) -> Engine:
         return alone
     if isinstance(executor, Engine):
         return executor
-    if not callable(getattr(executor, "submit", None)):
+    if not isinstance(executor, Executor):
         raise EngineError(
             f"expected an executor with submit, as in concurrent.futures, found {type(executor).__name__}; pass a "
             "ProcessPoolExecutor or a distributed.Client"

@@ -96,7 +96,7 @@ class PartSurvey:
     @property
     def is_grouped(self) -> bool:
         """True if all rows of each class are together, in a table of enough rows."""
-        return self.changes + 1 == np.count_nonzero(self.seen) and self.rows > 2 * self.seen.size
+        return self.changes + 1 == int(np.count_nonzero(self.seen)) and self.rows > 2 * self.seen.size
 
     def _follow(self, ends: tuple[int, int], changes: int) -> None:
         """Count the changes of rows that follow, and where they begin."""
