@@ -1,0 +1,92 @@
+"""An executor whose workers are forked children: each begins within a millisecond, and may die where a test says."""
+
+import os
+import pickle
+import signal
+from concurrent.futures import BrokenExecutor
+
+
+class Fork:
+    """A call in a forked child."""
+
+    def __init__(self, prepare, function, arguments):
+        self._reads, writes = os.pipe()
+        self._child = os.fork()
+        if self._child:
+            os.close(writes)
+            return
+        try:
+            prepare()
+            with os.fdopen(writes, "wb") as out:
+                pickle.dump(function(*arguments), out)
+        finally:
+            os._exit(0)
+
+    def result(self):
+        """What the child returned."""
+        with os.fdopen(self._reads, "rb") as found:
+            value = found.read()
+        if os.waitstatus_to_exitcode(os.waitpid(self._child, 0)[1]):
+            raise BrokenExecutor("a child died")
+        return pickle.loads(value)
+
+    def cancel(self):
+        """End the child."""
+        os.kill(self._child, signal.SIGKILL)
+        os.waitpid(self._child, 0)
+        os.close(self._reads)
+
+
+class Forks:
+    """Forked children, prepared by a function that runs in each; all calls are kept."""
+
+    def __init__(self, prepare=lambda: None):
+        self.prepare, self.calls, self.outcomes = prepare, [], []
+
+    def submit(self, function, /, *arguments):
+        """Call a function in a child."""
+        self.calls.append((function, arguments))
+        return Kept(Fork(self.prepare, function, arguments), self.outcomes)
+
+    def shutdown(self, **_):
+        """Do nothing: children end by themselves."""
+
+
+class Kept:
+    """A future whose result is kept."""
+
+    def __init__(self, fork, outcomes):
+        self.cancel, self._fork, self._outcomes = fork.cancel, fork, outcomes
+
+    def result(self):
+        """What the child returned."""
+        self._outcomes.append(self._fork.result())
+        return self._outcomes[-1]
+
+
+class Twice(Forks):
+    """Each call in two children at once, as where an engine speculates; the later result counts."""
+
+    def submit(self, function, /, *arguments):
+        """Call a function in two children."""
+        self.calls.append((function, arguments))
+        first, second = (Fork(self.prepare, function, arguments) for _ in range(2))
+        return Pair(first, second)
+
+
+class Pair:
+    """Two children with the same call."""
+
+    def __init__(self, first, second):
+        self._both = first, second
+
+    def result(self):
+        """What both returned, without an error in either."""
+        first, second = (each.result() for each in self._both)
+        assert first[1:] == second[1:], (first, second)
+        return second
+
+    def cancel(self):
+        """End both."""
+        for each in self._both:
+            each.cancel()
