@@ -4,6 +4,7 @@ import os
 import pickle
 import signal
 from concurrent.futures import BrokenExecutor
+from contextlib import suppress
 
 
 class Fork:
@@ -28,13 +29,14 @@ class Fork:
             value = found.read()
         if os.waitstatus_to_exitcode(os.waitpid(self._child, 0)[1]):
             raise BrokenExecutor("a child died")
-        return pickle.loads(value)
+        return pickle.loads(value)  # noqa: S301 (of a child of this process)
 
     def cancel(self):
-        """End the child."""
-        os.kill(self._child, signal.SIGKILL)
-        os.waitpid(self._child, 0)
-        os.close(self._reads)
+        """End the child, unless its result was read."""
+        with suppress(ProcessLookupError, ChildProcessError):
+            os.kill(self._child, signal.SIGKILL)
+            os.waitpid(self._child, 0)
+            os.close(self._reads)
 
 
 class Forks:

@@ -31,7 +31,7 @@ from labeldp.release.engines import InProcess, Processes, open_engine
 from labeldp.release.tables import Table
 
 sys.path.insert(0, str(Path(__file__).parent))
-from forks import Forks, Twice  # noqa: E402 (beside this file; workers find it too)
+from forks import Forks, Twice
 
 COLOURS = ("red", "green", "blue", "grey", "pink")
 SPACE, RANGE = Classes(COLOURS), Interval(0, 8, 1)
@@ -318,55 +318,26 @@ def test_a_copy_that_comes_late_draws_nothing(table):
 
 def test_an_attempt_with_other_bytes_fails_the_release(table, tmp_path, monkeypatch):
     """A second attempt that drew something else is an error: it would be a second release."""
-    marker = tmp_path / "drew"
-
-    def other():
-        original = curator_module.draw
-        curator_module.draw = lambda *args: np.roll(original(*args), 1)
+    marker = tmp_path / "died"
 
     def prepare():
-        once(marker, lambda: DEATHS["after the link"](die))
+        """Let the first worker die after its link, and every later one draw other labels."""
         if marker.exists():
-            other()
+            original = curator_module.draw
+            curator_module.draw = lambda *args: np.roll(original(*args), 1)
+        DEATHS["after the link"](partial(once, marker, die))
 
-    pool = Forks(prepare)
-    monkeypatch.setattr(Processes, "_pool", lambda _: pool)
-    marker.touch()
-    release(table, "first", budget=9.0)
-    marker.unlink()
-
-    def at_first_write(self, name):
-        marker.touch()
-        return original(self, name)
-
-    original = run_module.Run.attempt
-    del at_first_write
-    wrong = tmp_path / "wrong"
-
-    def twin():
-        """Let every second attempt at a file draw other labels, after the first was linked and its worker died."""
-        place = run_module.put
-
-        def put(attempt, final):
-            place(attempt, final)
-            once(wrong, die)
-
-        run_module.put = put
-        if wrong.exists():
-            other()
-
-    pool.prepare = twin
+    monkeypatch.setattr(Processes, "_pool", lambda _: Forks(prepare))
+    monkeypatch.setattr("labeldp.release.engines._submitted._AHEAD", 1)
     with pytest.raises(OutputError, match="same bytes"):
-        release(table, budget=9.0, executor=Processes(2))
-    assert states(table) == ["released", "void"]
-    assert left(table, "first", "wrong", "drew") == []
+        release(table, executor=Processes(1))
+    assert states(table) == ["void"]
+    assert left(table, "died") == []
 
 
 @pytest.mark.parametrize("death", ["after the write", "after the link"])
 def test_a_driver_that_dies_is_settled(table, death, in_child):
     """After SIGKILL of the driver, the key lies in a private file until the next run voids the charge and wipes it."""
-    kills = partial(os.kill, os.getpid(), signal.SIGKILL)
-    del kills
 
     def run():
         driver = os.getpid()
@@ -455,7 +426,10 @@ def test_a_worker_without_the_folder_is_refused(table):
     """Before anything is charged, and no file of the probe is left."""
 
     def apart():
-        Path.read_text = lambda self, **_: (_ for _ in ()).throw(FileNotFoundError(errno.ENOENT, "No such file"))
+        def nothing(path, **_):
+            raise FileNotFoundError(errno.ENOENT, "No such file", path)
+
+        Path.read_text = nothing
 
     with pytest.raises(EngineError, match="all workers share"):
         release(table, executor=Forks(apart))

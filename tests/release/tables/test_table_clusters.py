@@ -4,7 +4,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import labeldp.release._curator as curator_module
 import labeldp.release._source as source_module
 import labeldp.release._table_job as module
 from labeldp import (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from labeldp._extras import require_extra
@@ -14,6 +15,13 @@ from labeldp.release.engines._engine import Engine, R, T, Tick, Work, call_of, l
 
 #: Parts of one Spark job, whose results are held together.
 _PARTS_PER_JOB = 256
+_OPTIONS = {
+    "spark.app.name": "labeldp",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "FATAL",
+}
+_OF_THIS_MACHINE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 #: The master of a local run: so many failures of one part are allowed.
 _FAILURES = 4
 
@@ -56,12 +64,15 @@ def spark_engine(master: str) -> Iterator[Spark]:
         MissingExtraError: pyspark is not installed.
     """
     require_extra("spark", "pyspark")
-    import pyspark  # noqa: PLC0415 (an extra)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of the pandas that it would like, and that is not used here
+        import pyspark  # noqa: PLC0415 (an extra)
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     local = f"local[{master or os.cpu_count()},{_FAILURES}]"
-    conf = pyspark.SparkConf().setMaster(local if not master or master.isdecimal() else master)
-    conf = conf.setAppName("labeldp").set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
+    alone = not master or master.isdecimal()
+    options = _OPTIONS | (_OF_THIS_MACHINE if alone else {})
+    conf = pyspark.SparkConf().setMaster(local if alone else master).setAll(list(options.items()))
     try:
         context = pyspark.SparkContext(conf=conf)
     except Exception:  # noqa: BLE001 (Java's own)
@@ -71,8 +82,6 @@ def spark_engine(master: str) -> Iterator[Spark]:
             f"expected a Spark master at {master or local!r}, and Java, found no way to start; check the address, such "
             "as spark:spark://host:7077, and that 'java -version' answers"
         )
-    with suppress(Exception):
-        context.setLogLevel("FATAL")
     try:
         yield Spark(context)
     finally:

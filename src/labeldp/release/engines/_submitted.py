@@ -69,7 +69,8 @@ class Submitted(Engine):
                 yield value_of(outcome, tick)
         finally:
             for _, future in waiting:
-                future.cancel()
+                with suppress(Exception):  # of a cluster that is gone
+                    future.cancel()
 
     def _submit(self, call: tuple[Versions, bytes]) -> Any:
         try:

@@ -16,6 +16,7 @@ from labeldp.errors import OutputError, VerificationError
 
 #: Readers of Parquet folders pass over names that begin with an underscore.
 CERTIFICATE, SIGNATURE = "_certificate.json", "_signature.json"
+_TRIES = 10
 #: The file of a run's key, in its private folder.
 KEY = "key"
 #: Former names, which are read as well.
@@ -80,7 +81,10 @@ def wipe(run: Path) -> None:
     """Overwrite the key of a run, and remove its private folder; nothing happens if it is gone."""
     with suppress(OSError):
         KeyFile(run / KEY).wipe()
-    shutil.rmtree(run, ignore_errors=True)
+    for _ in range(_TRIES):  # a worker that is still at work may make a folder in between, until its own is gone
+        shutil.rmtree(run, ignore_errors=True)
+        if not run.exists():
+            return
 
 
 def check_target(target: Path) -> None:
