@@ -28,7 +28,7 @@ from labeldp._random_words import RunKey
 from labeldp.errors import BudgetError, EngineError, InputError, LabelDPError, LabelError, OutputError, TableError
 from labeldp.release._table_job import ledger_path
 from labeldp.release.engines import InProcess, Processes, open_engine
-from labeldp.release.tables import Table
+from labeldp.release.tables import Table, unit_keys
 
 sys.path.insert(0, str(Path(__file__).parent))
 from forks import Forks, Twice
@@ -83,7 +83,7 @@ def rows_of(part):
         "z": places,
         "text": [f"t{i * 7 % 97}" for i in places],
         "family": [f"f{i * 11 % ROWS // 3}" for i in places],
-        "town": [f"w{i * 5 % 3}" for i in places],
+        "town": [f"w{i * i * 5 % 7 % 3}" for i in places],
         **{f"prior_{name}": prior[:, j] for j, name in enumerate(COLOURS)},
         "visits": places * places * 13 % 9,
         "colour": [COLOURS[i * i * 7 % 5] for i in places],
@@ -171,7 +171,14 @@ def test_counts_of_workers_are_those_of_the_table(table, monkeypatch):
     release(table, "b", mechanism="cluster", clusters="town", budget=9.0, executor=Forks())
     release(table, "c", mechanism="cluster", clusters="town", budget=9.0)
     assert seen[1].tolist() == seen[2].tolist()
-    assert seen[1].sum() == ROWS
+    towns = [[0] * len(COLOURS) for _ in range(3)]
+    keys = np.unique(np.concatenate([unit_keys(pa.array(rows_of(part)["town"]), as_stored=True) for part in range(4)]))
+    for part in range(PARTS):
+        rows = rows_of(part)
+        places = np.searchsorted(keys, unit_keys(pa.array(rows["town"]), as_stored=True))
+        for town, label in zip(places, rows["colour"], strict=True):
+            towns[town][COLOURS.index(label)] += 1
+    assert seen[1].tolist() == towns
 
 
 @pytest.mark.usefixtures("fixed")

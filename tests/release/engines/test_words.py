@@ -46,8 +46,8 @@ def test_words_are_aes_under_a_key_by_hkdf(tmp_path):
 def contexts():
     """Contexts that differ in one thing each."""
     other = CODES.copy()
-    other[-1] = 0
-    prior = np.tile([0.7, 0.25, 0.05], (64, 1))
+    other[-1] = 1
+    prior = np.tile([0.98, 0.01, 0.01], (64, 1))
     units = per_unit(RandomizedResponse(SPACE, 1.0), (1, 2))
     sizes = np.repeat([1, 2], 32)
     yield "the batch", ("r", 0, CHANNEL, CODES)

@@ -93,6 +93,8 @@ def test_what_is_found_does_not_depend_on_the_parts(tmp_path, cuts):
     several, survey_of_parts = found(written(tmp_path / "several", cuts))
     assert one.repeats == several.repeats
     assert same(one.units, several.units)
+    assert same(one.fingerprints.rows, several.fingerprints.rows)
+    assert same(one.fingerprints.views, several.fingerprints.views)
     assert (all_rows.rows, all_rows.notes) == (survey_of_parts.rows, survey_of_parts.notes)
     assert same(all_rows.units.keys, survey_of_parts.units.keys)
     assert same(all_rows.units.counts, survey_of_parts.units.counts)
