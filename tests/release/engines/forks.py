@@ -1,10 +1,14 @@
-"""An executor whose workers are forked children: each begins within a millisecond, and may die where a test says."""
+"""Workers that die where a test says, and an executor of forked children, each of which begins within a millisecond."""
 
+import errno
 import os
 import pickle
 import signal
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
+
+import labeldp.release._sink as sink_module
+import labeldp.release.folder._run as run_module
 
 
 class Fork:
@@ -92,3 +96,45 @@ class Pair:
         """End both."""
         for each in self._both:
             each.cancel()
+
+
+def once(marker, action):
+    """Do something in the first child that comes here."""
+    try:
+        marker.touch(exist_ok=False)
+    except FileExistsError:
+        return
+    action()
+
+
+def die():
+    """Die without any clean-up."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def at(module, name, *, before=None, after=None):
+    """Do something before or after a function, in this process."""
+    original = getattr(module, name)
+
+    def wrapped(*args, **kwargs):
+        if before:
+            before()
+        value = original(*args, **kwargs)
+        if after:
+            after()
+        return value
+
+    setattr(module, name, wrapped)
+
+
+DEATHS = {
+    "before the write": lambda do: at(sink_module.FileWriter, "write", before=do),
+    "after the write": lambda do: at(run_module, "put", before=do),
+    "after the link": lambda do: at(run_module, "put", after=do),
+    "with the result": lambda do: at(sink_module.WrittenPart, "__init__", after=do),
+}
+
+
+def full():
+    """Fail as where a disk is full."""
+    raise OSError(errno.ENOSPC, "No space left on device")

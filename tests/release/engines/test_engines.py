@@ -21,7 +21,6 @@ import labeldp.release._curator as curator_module
 import labeldp.release._sink as sink_module
 import labeldp.release._table_job as table_module
 import labeldp.release.engines._engine as engine_module
-import labeldp.release.folder._run as run_module
 import labeldp.release.tables._parts as parts_module
 from labeldp import Answer, Classes, Interval, Ledger, release_table, verify
 from labeldp._random_words import RunKey
@@ -31,7 +30,7 @@ from labeldp.release.engines import InProcess, Processes, open_engine
 from labeldp.release.tables import Table, unit_keys
 
 sys.path.insert(0, str(Path(__file__).parent))
-from forks import Forks, Twice
+from forks import DEATHS, Forks, Twice, at, die, once
 
 COLOURS = ("red", "green", "blue", "grey", "pink")
 SPACE, RANGE = Classes(COLOURS), Interval(0, 8, 1)
@@ -237,43 +236,6 @@ def test_processes_and_pools_release(table):
 
 
 # Deaths
-
-
-def once(marker, action):
-    """Do something in the first child that comes here."""
-    try:
-        marker.touch(exist_ok=False)
-    except FileExistsError:
-        return
-    action()
-
-
-def die():
-    """Die without any clean-up."""
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def at(module, name, *, before=None, after=None):
-    """Do something before or after a function, in this process."""
-    original = getattr(module, name)
-
-    def wrapped(*args, **kwargs):
-        if before:
-            before()
-        value = original(*args, **kwargs)
-        if after:
-            after()
-        return value
-
-    setattr(module, name, wrapped)
-
-
-DEATHS = {
-    "before the write": lambda do: at(sink_module.FileWriter, "write", before=do),
-    "after the write": lambda do: at(run_module, "put", before=do),
-    "after the link": lambda do: at(run_module, "put", after=do),
-    "with the result": lambda do: at(sink_module.WrittenPart, "__init__", after=do),
-}
 
 
 @pytest.mark.parametrize("death", DEATHS)
