@@ -62,19 +62,31 @@ def table(tmp_path, monkeypatch):
     return tmp_path / "t"
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A file that every worker runs when it begins, if it is there: Spark keeps the environment of its first start."""
+    folder = tmp_path_factory.mktemp("site")
+    plan = folder / "plan.py"
+    (folder / "sitecustomize.py").write_text(
+        f"import pathlib\nplan = pathlib.Path({str(plan)!r})\nif plan.exists():\n    exec(plan.read_text())\n",
+        encoding="utf-8",
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *filter(None, sys.path)]))
+        yield plan
+
+
 @pytest.fixture
-def doomed(tmp_path, monkeypatch):
+def doomed(tmp_path, site):
     """A function that lets workers that begin from now on do something once at a step; it gives the mark of that."""
 
     def prepare(death, action="die"):
-        marker, folder = tmp_path / "died", tmp_path / "site"
-        folder.mkdir()
-        facts = {"here": str(HERE), "death": death, "action": action}
-        (folder / "sitecustomize.py").write_text(PREPARE.format(**facts, marker=str(marker)), encoding="utf-8")
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *filter(None, sys.path)]))
+        marker = tmp_path / "died"
+        site.write_text(PREPARE.format(here=str(HERE), death=death, action=action, marker=str(marker)))
         return marker
 
-    return prepare
+    yield prepare
+    site.unlink(missing_ok=True)
 
 
 def release(table, output="o", **options):
@@ -87,6 +99,12 @@ def release(table, output="o", **options):
 def content(folder):
     """Every file of a folder, by its name."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def forget(table):
+    """Remove the ledger: with one name for all releases, it could hold one alone."""
+    for path in table.parent.glob("*ledger*"):
+        path.unlink()
 
 
 def states(table):
@@ -106,9 +124,8 @@ def test_a_worker_that_dies_costs_nothing(table, doomed, engine, death):
     """SIGKILL at each step, on each engine: one release, with the bytes of one process, and nothing left."""
     needs(engine)
     expected = content(release(table).output)
-    for path in (*(table.parent / "o").iterdir(), *table.parent.glob("*ledger*")):
-        path.unlink()
-    (table.parent / "o").rmdir()
+    shutil.rmtree(table.parent / "o")
+    forget(table)
     marker = doomed(death)
     with open_engine(f"{engine}:2") as workers:
         done = release(table, executor=workers)
@@ -120,6 +137,7 @@ def test_a_worker_that_dies_costs_nothing(table, doomed, engine, death):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("site")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_number_of_workers_changes_nothing(table, engine):
     """One, two and three workers, and none, write the same bytes."""
@@ -127,6 +145,7 @@ def test_the_number_of_workers_changes_nothing(table, engine):
     found = [content(release(table, "o0").output)]
     for count in (1, 2, 3) if engine == "processes" else (2,):
         with open_engine(f"{engine}:{count}") as workers:
+            forget(table)
             found.append(content(release(table, f"o{count}", executor=workers).output))
     files = [{name: data for name, data in each.items() if name.endswith("parquet")} for each in found]
     assert all(each == files[0] for each in files)
@@ -147,14 +166,16 @@ def test_a_full_disk_is_an_error_that_is_not_tried_again(table, doomed, engine):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("site")
 def test_spark_may_speculate(table):
-    """Copies of tasks that are slow draw the same, and the first file stays."""
+    """Where copies of slow tasks are allowed, the release is the same; forked pairs show that a copy is made."""
     needs("spark")
     import pyspark  # noqa: PLC0415 (an extra)
 
     from labeldp.release.engines._spark import Spark  # noqa: PLC0415 (beside it)
 
     expected = content(release(table, "one").output)
+    forget(table)
     speculation = {"": "true", ".interval": "10ms", ".multiplier": "1.0", ".quantile": "0.01", ".minTaskRuntime": "1ms"}
     conf = pyspark.SparkConf().setMaster("local[2,4]").set("spark.ui.enabled", "false")
     for name, value in speculation.items():
