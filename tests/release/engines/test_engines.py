@@ -1,6 +1,8 @@
 """Releases by workers: one release, the same bytes whoever writes them, whatever dies meanwhile."""
 
 import errno
+import hashlib
+import json
 import os
 import pickle
 import signal
@@ -81,8 +83,8 @@ def rows_of(part):
     return {
         "z": places,
         "text": [f"t{i * 7 % 97}" for i in places],
-        "family": [f"f{i * 11 % ROWS // 3}" for i in places],
-        "town": [f"w{i * i * 5 % 7 % 3}" for i in places],
+        "family": [f"f{(i * 11 % ROWS) ** 2 // 900}" for i in places],
+        "town": [f"w{i * i * 5 % 11 % 3}" for i in places],
         **{f"prior_{name}": prior[:, j] for j, name in enumerate(COLOURS)},
         "visits": places * places * 13 % 9,
         "colour": [COLOURS[i * i * 7 % 5] for i in places],
@@ -449,6 +451,49 @@ def test_no_engine_is_this_process():
     with open_engine(None) as engine:
         assert isinstance(engine, InProcess)
         assert not engine.shared
+
+
+# Verification
+
+
+def test_workers_give_the_same_verdict(table):
+    """Of a release that holds, of changed bytes, and of values that are impossible or unreadable."""
+    folder = release(table, unit="family").output
+
+    def verdicts():
+        one, two = verify(folder), verify(folder, executor=Forks())
+        assert one == two
+        return one
+
+    assert verdicts().holds
+    file = folder / "part-00001.parquet"
+    before = file.read_bytes()
+    file.write_bytes(before[:-1] + b"x")
+    assert not verdicts().holds
+    assert "different bytes" in verdicts().checks[-1].found
+    file.write_bytes(before)
+    assert verdicts().holds
+    groups = pq.read_table(file)
+    name = next(name for name in groups.column_names if name not in {"z", "text", "colour_released"})
+    wrong = pa.array([77] * len(groups), groups.schema.field(name).type)
+    pq.write_table(groups.set_column(groups.column_names.index(name), name, wrong), file)
+    for spoil in (lambda: None, lambda: file.write_bytes(b"no table")):
+        spoil()
+        certificate = json.loads((folder / "_certificate.json").read_text())
+        certificate["table"]["files"][1]["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
+        (folder / "_certificate.json").write_text(json.dumps(certificate))
+        assert not verdicts().holds
+
+
+def test_a_worker_without_the_release_says_nothing_about_it(table):
+    """Files that a worker cannot find are no forgery."""
+    folder = release(table).output
+
+    def apart():
+        Path.is_dir = lambda _: False
+
+    with pytest.raises(EngineError, match="all workers share"):
+        verify(folder, executor=Forks(apart))
 
 
 # The key
