@@ -4,8 +4,8 @@
     python benchmarks/engines.py --memory
 
 Each release runs in a process of its own, several rounds in turn, and the median of each engine is shown. ``start`` is
-what it takes until the engine is there, with a release of a small table as its first work; ``release`` is the release of
-the large one after that.
+what it takes until the engine is there, with a release of a small table as its first work; ``release`` is the release
+of a large one after that.
 """
 
 import argparse

@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from labeldp._extras import require_extra
@@ -21,7 +21,8 @@ _OPTIONS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "FATAL",
 }
-_OF_THIS_MACHINE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_LOOPBACK = "127.0.0.1"
+_OF_THIS_MACHINE = {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
 #: The master of a local run: so many failures of one part are allowed.
 _FAILURES = 4
 
@@ -64,22 +65,22 @@ def spark_engine(master: str) -> Iterator[Spark]:
         MissingExtraError: pyspark is not installed.
     """
     require_extra("spark", "pyspark")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # of the pandas that it would like, and that is not used here
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    alone = not master or master.isdecimal()
+    where = f"local[{master or os.cpu_count()},{_FAILURES}]" if alone else master
+    if alone:
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    context = None
+    with warnings.catch_warnings(), suppress(Exception):  # Java's own, without a word of what to do
+        warnings.simplefilter("ignore")  # of the pandas that it would like, and that is not used here
         import pyspark  # noqa: PLC0415 (an extra)
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    local = f"local[{master or os.cpu_count()},{_FAILURES}]"
-    alone = not master or master.isdecimal()
-    options = _OPTIONS | (_OF_THIS_MACHINE if alone else {})
-    conf = pyspark.SparkConf().setMaster(local if alone else master).setAll(list(options.items()))
-    try:
+        options = _OPTIONS | (_OF_THIS_MACHINE if alone else {})
+        conf = pyspark.SparkConf().setMaster(where).setAll(list(options.items()))
         context = pyspark.SparkContext(conf=conf)
-    except Exception:  # noqa: BLE001 (Java's own)
-        context = None
     if context is None:
         raise EngineError(
-            f"expected a Spark master at {master or local!r}, and Java, found no way to start; check the address, such "
+            f"expected a Spark master at {where!r}, and Java, found no way to start; check the address, such "
             "as spark:spark://host:7077, and that 'java -version' answers"
         )
     try:
