@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from labeldp import _checks
 from labeldp._shapes import Int
-from labeldp.errors import InputError
+from labeldp.errors import AttemptError, InputError
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, Generator
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.accounting import Budget
@@ -37,7 +37,7 @@ from labeldp.release._row_release import POPULATION
 from labeldp.release._sink import FolderSink
 from labeldp.release._source import ROW, Progress, TableSource
 from labeldp.release._table_job import Spending, TableCharge, TableJob, TableRelease, check_columns
-from labeldp.release.engines import Engine, Executor, InProcess, engine_of
+from labeldp.release.engines import Count, Engine, Executor, InProcess, engine_of
 from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns, run_in, stored_form
 from labeldp.release.tables import Table, TableFile, clusters_of
 
@@ -119,6 +119,7 @@ def release_table(
           cost nothing: ``docs/design/cluster.md`` has the proof.
 
     Raises:
+        AttemptError: Two attempts of workers at one file differ. Nothing was published, and the charge stays.
         EngineError: Workers died, share no folder with this process, or have other versions of labeldp, Python,
             pyarrow or NumPy. Nothing was published, and the charge is void.
         InputError: The arguments are invalid; nothing was charged.
@@ -165,10 +166,17 @@ def release_table(
 
     def write(folder: Path, charge: TableCharge) -> Certificate:
         columns = tuple(table_mechanism.types) or tuple(job.kept)
-        with run_in(folder, shared=engine.shared) as run:
-            return _drawn(table_mechanism, FolderSink(table, run, schema, columns, law is not None, job.report), charge)
+        try:
+            with run_in(folder, shared=engine.shared) as run:
+                sink = FolderSink(table, run, schema, columns, law is not None, job.report)
+                return _drawn(table_mechanism, sink, charge)
+        except AttemptError:  # two draws of the same rows lay on a disk that workers share
+            differing.add(1)
+            charge.drawn()
+            raise
 
-    return job.publish(checked, entry, write, lambda: _misfits(table))
+    differing = Count()
+    return job.publish(checked, entry, write, lambda: _misfits(table), lambda: bool(differing.done))
 
 
 def _unit_column(table: Table, unit: str | None) -> str | None:

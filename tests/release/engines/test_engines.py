@@ -26,7 +26,7 @@ import labeldp.release.engines._engine as engine_module
 import labeldp.release.tables._parts as parts_module
 from labeldp import Answer, Classes, Interval, Ledger, release_table, verify
 from labeldp._random_words import RunKey
-from labeldp.errors import BudgetError, EngineError, InputError, LabelDPError, LabelError, OutputError, TableError
+from labeldp.errors import AttemptError, BudgetError, EngineError, InputError, LabelDPError, LabelError, TableError
 from labeldp.release._table_job import ledger_path
 from labeldp.release.engines import InProcess, Processes, open_engine
 from labeldp.release.tables import Table, unit_keys
@@ -300,9 +300,11 @@ def test_an_attempt_with_other_bytes_fails_the_release(table, tmp_path, monkeypa
 
     monkeypatch.setattr(Processes, "_pool", lambda _: Forks(prepare))
     monkeypatch.setattr("labeldp.release.engines._submitted._AHEAD", 1)
-    with pytest.raises(OutputError, match="same bytes"):
+    with pytest.raises(AttemptError, match="same bytes"):
         release(table, executor=Processes(1))
-    assert states(table) == ["void"]
+    assert states(table) == ["drawn"]
+    Ledger(ledger_path(table)).settle()
+    assert states(table) == ["drawn"]
     assert left(table, "died") == []
 
 

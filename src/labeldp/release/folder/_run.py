@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labeldp._random_words import RunKey, WordSource, identifier
-from labeldp.errors import OutputError
+from labeldp.errors import AttemptError
 from labeldp.release.folder._staging import KEY, run_of, sync, wipe
 from labeldp.release.folder._write import file_digest
 
@@ -70,16 +70,16 @@ def put(attempt: Path, final: Path) -> None:
     """Flush a file to disk and give it its final name, unless another attempt was first.
 
     Raises:
-        OutputError: Another attempt has other bytes: two draws of the same rows would be two releases.
+        AttemptError: Another attempt has other bytes: two draws of the same rows would be two releases.
     """
     sync(attempt)
     try:
         os.link(attempt, final)
     except FileExistsError:
         if file_digest(attempt) != file_digest(final):
-            raise OutputError(
+            raise AttemptError(
                 f"expected every attempt at {final.name} to write the same bytes, found others; the table or the "
-                "packages of a worker changed, so the release is given up"
+                "packages of a worker changed, so the release is given up, and its charge stays"
             ) from None
     except OSError as problem:
         # a file system without links has one process alone: an engine was refused there
