@@ -66,10 +66,10 @@ def release(source: Path, target: Path, mechanism: str) -> None:
 
     if mechanism.endswith(UNRECOGNIZED):  # the same release without fingerprints of rows, to see what they cost
         from labeldp.release import _table_job as job  # noqa: PLC0415
+        from labeldp.release.tables import Look  # noqa: PLC0415
 
         mechanism = mechanism.removesuffix(UNRECOGNIZED)
-        unknown = job.PublicData(str(source), {}, None)
-        job.TableJob._public_data = lambda *_: (unknown, ())
+        job.look_at = lambda _, parts, *__: Look(parts, None, (), None)
     ledger = target.with_suffix(".ledger")
     clusters = CLUSTERS if mechanism == "cluster" else None
     options = {"drop": [], "mechanism": mechanism, "clusters": clusters, "ledger": ledger}

@@ -199,6 +199,10 @@ class _RepeatedEntropy:
         finally:
             self._name, self._calls = before
 
+    def __getattr__(self, name):
+        """Everything else is the operating system's."""
+        return getattr(os, name)
+
     def urandom(self, count):
         """The next bytes."""
         if os.getpid() != self._process:

@@ -17,6 +17,8 @@ BUILTINS = {
     "BudgetError": PermissionError,
     "LedgerError": RuntimeError,
     "OutputError": FileExistsError,
+    "AttemptError": FileExistsError,
+    "EngineError": RuntimeError,
     "NotTrueLabelsError": TypeError,
     "MissingExtraError": ImportError,
     "VerificationError": ValueError,

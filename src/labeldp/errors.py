@@ -13,6 +13,8 @@ was found and what to do, and never shows a label::
     ├── BudgetError (PermissionError)  the account does not allow this request
     ├── LedgerError (RuntimeError)     the ledger is damaged, or belongs to something else
     ├── OutputError (FileExistsError)  the output cannot be written to the requested place
+    │   └── AttemptError               two attempts at one file of a release differ
+    ├── EngineError (RuntimeError)     workers that are not there, died, or cannot do the work
     ├── NotTrueLabelsError (TypeError) released labels used as if they were true labels
     ├── MissingExtraError (ImportError) an optional library is not installed
     └── VerificationError (ValueError) a release and its certificate do not agree
@@ -59,6 +61,14 @@ class LedgerError(LabelDPError, RuntimeError):
 
 class OutputError(LabelDPError, FileExistsError):
     """The output cannot be written to the requested place."""
+
+
+class AttemptError(OutputError):
+    """Two attempts at one file of a release that differ: its rows may have been drawn twice."""
+
+
+class EngineError(LabelDPError, RuntimeError):
+    """Workers that are not there, died, or cannot do the work."""
 
 
 class NotTrueLabelsError(LabelDPError, TypeError):

@@ -89,7 +89,7 @@ def test_killed_after_the_move_the_release_stands(run, release, table, tmp_path,
 import os, pathlib, sys
 import labeldp.release.folder._staging as output
 from labeldp.cli import main
-output._sync = lambda path: os._exit(9) if pathlib.Path(sys.argv[-1]).exists() else None
+output.sync = lambda path: os._exit(9) if pathlib.Path(sys.argv[-1]).exists() else None
 main(sys.argv[1:])
 """
     options = ["--label", "y", "--classes", "zq-secret-7,zq-secret-8,zq-secret-9", "--epsilon", "1", "--keep", "id"]

@@ -295,7 +295,7 @@ def test_ctrl_c_after_the_release_does_not_deny_it(release, table, tmp_path, mon
         if (tmp_path / "out").exists():
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("labeldp.release.folder._staging._sync", stopped)
+    monkeypatch.setattr("labeldp.release.folder._staging.sync", stopped)
     ran = release(table, tmp_path / "out")
     assert ran.code == 130
     assert "stopped" in ran.err

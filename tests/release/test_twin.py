@@ -12,6 +12,7 @@ import pytest
 
 import labeldp.release._curator as curator_module
 import labeldp.release._table_job as table_module
+import labeldp.release.folder._run as run_module
 import labeldp.release.tables._first_pass as survey_module
 import labeldp.release.tables._tables as tables_module
 from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse, release_table
@@ -251,7 +252,7 @@ def test_the_same_tape_changes_one_row_only(maker, labels, space, tables, monkey
     """With the same words, replacing one label changes that row's released label and nothing else."""
     monkeypatch.setattr(table_module, "_ROWS_PER_BATCH", 7)
     tape = np.random.default_rng(11).integers(0, 2**64, 60 * 64, dtype=np.uint64)
-    monkeypatch.setattr(curator_module, "SecureWords", lambda: TapeWords(tape))
+    monkeypatch.setattr(run_module, "RunKey", lambda: TapeWords(tape))
     monkeypatch.setattr(table_module, "identifier", lambda: "ab" * 16)
 
     def released(given):

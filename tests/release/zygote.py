@@ -43,8 +43,8 @@ def forked(folder):
 
 
 def hidden(folder):
-    """Staging folders that are there."""
-    return [path for path in folder.iterdir() if ".labeldp-" in path.name and path.is_dir()]
+    """Staging folders and private folders of runs that are there, in this order."""
+    return sorted(path for path in folder.iterdir() if ".labeldp" in path.name and path.is_dir())
 
 
 def killed_at(folder):

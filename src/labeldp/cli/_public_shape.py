@@ -66,7 +66,7 @@ def public_shape(table: Table, columns: list[str], unit: str | None = None) -> P
         sums += np.where(np.isfinite(values), values, 0.0).sum(axis=0)
         finder.add({name: tables.cell_hashes(batch[name])[0] for name in people})
         if unit is not None:
-            units.add(batch[unit])
+            units.add(tables.unit_keys(batch[unit]))
     if rows == 0:
         raise TableError(f"expected at least one row in {table.path}, found column names alone; check how it was saved")
     units.settle()

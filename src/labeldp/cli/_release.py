@@ -25,7 +25,7 @@ from labeldp.cli._options import (
 from labeldp.cli._terminal import notes_on_terminal, printed_warnings, progress, result
 from labeldp.errors import InputError
 from labeldp.mechanisms import queries, randomizers, resampling
-from labeldp.release import folder, tables
+from labeldp.release import engines, folder, tables
 
 if TYPE_CHECKING:
     from labeldp.privacy import LabelSpace
@@ -160,6 +160,7 @@ def release(
     spending: SpendingOptions,
     file: FileOptions,
     sign: Path | None = None,
+    engine: str | None = None,
     json_: bool = False,
 ) -> None:
     """Randomize each label once, and write public columns, released labels and a certificate to a new folder.
@@ -183,6 +184,8 @@ def release(
         spending: The ledger and its budget.
         file: How CSV files are written.
         sign: The private key to sign the release with, from 'labeldp key'.
+        engine: Workers for the parts of a large table: processes[:N], dask[:ADDRESS] or spark[:MASTER]; without an
+            address, a cluster starts on this machine. Default: this process alone.
         json_: Print JSON; 'labeldp schema' describes it.
     """
     signer = None if sign is None else folder.private_key(sign)
@@ -190,7 +193,7 @@ def release(
     given = file.of(source)
     table = tables.open_table(given, label)
     declared, (keep, drop) = space.of(table), columns.of(table)
-    with printed_warnings(queries.DeltaWarning), progress() as bar:
+    with printed_warnings(queries.DeltaWarning), engines.open_engine(engine) as workers, progress() as bar:
         cells = _clusters(table, mechanism.clusters, (keep, drop), partial(_suggested, declared, epsilon), bar)
         released = releases.release_table(
             given,
@@ -204,6 +207,7 @@ def release(
             **mechanism.arguments(),
             **asdict(spending),
             progress=bar,
+            executor=None if engine is None else workers,
         )
     if signer is not None:
         folder.sign(released.output, signer)

@@ -9,23 +9,32 @@ import typer
 from labeldp import report
 from labeldp.cli._terminal import result
 from labeldp.errors import InputError
-from labeldp.release import folder
+from labeldp.release import engines, folder
 
 
-def verify(directory: Path, *, public_key: Path | None = None, long: bool = False, json_: bool = False) -> None:
+def verify(
+    directory: Path,
+    *,
+    public_key: Path | None = None,
+    long: bool = False,
+    engine: str | None = None,
+    json_: bool = False,
+) -> None:
     """Check that the files, the mechanism and the guarantee of a release agree; exit code 0 if they do, 1 if not.
 
     Args:
         directory (DIR): A release folder.
         public_key: The public key of whoever should have signed it, from 'labeldp key'.
         long: Allow recomputations that take longer than ten seconds.
+        engine: Workers for the files of a large release, as for 'labeldp release'. Default: this process alone.
         json_: Print JSON; 'labeldp schema' describes it.
     """
     if not directory.is_dir():
         file = "a file; name the folder that 'labeldp release' wrote"
         what = file if directory.exists() else f"nothing{folder.or_beside(directory)}"
         raise InputError(f"expected the folder of a release at {directory}, found {what}")
-    verdict = folder.verify(directory, public_key=public_key, long=long)
+    with engines.open_engine(engine) as workers:
+        verdict = folder.verify(directory, public_key=public_key, long=long, executor=workers)
     result(json_, lambda: report.verdict_json(verdict), lambda: report.verdict_text(verdict))
     if not verdict.holds:
         raise typer.Exit(1)

@@ -1,1 +1,2 @@
 from ._draw import draw as draw
+from ._draw import draw_context as draw_context

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 import numpy as np
 
 from labeldp._random_words import Words
 from labeldp._shapes import Int
 from labeldp._threads import over_chunks
-from labeldp.privacy.channels import Channel, row_arrays
+from labeldp.privacy.channels import Channel, law_of, row_arrays
 
 #: Words of a chunk: two megabytes, so that the interpreter's overhead per chunk is small.
 _WORDS_PER_CHUNK = 1 << 18
+#: Changes with the meaning of derived words: what was drawn under another tag is never drawn again.
+_FORMAT = "labeldp batch 1"
 
 
 def draw(channel: Channel, codes: Int[np.ndarray, "n"], words: Words, first_row: int = 0) -> np.ndarray:
@@ -44,3 +49,16 @@ def draw(channel: Channel, codes: Int[np.ndarray, "n"], words: Words, first_row:
 
     over_chunks(place, codes.size, max(1, _WORDS_PER_CHUNK // per_row))
     return released
+
+
+def draw_context(release: str, first_row: int, channel: Channel, codes: Int[np.ndarray, "n"]) -> bytes:
+    """All that a draw depends on but its words, for words that follow from it; private, since it depends on labels.
+
+    Two batches have the same context only if they have the same labels, in the same place of the same release, and the
+    same channel with the same parameters of each row: the digest covers the length of every array before its bytes.
+    """
+    digest = hashlib.sha256(json.dumps(law_of(channel), sort_keys=True).encode())
+    for name, values in {"codes": codes, **row_arrays(channel)}.items():
+        digest.update(json.dumps([name, values.dtype.str, values.shape]).encode())
+        digest.update(np.ascontiguousarray(values).data)
+    return json.dumps([_FORMAT, release, first_row, digest.hexdigest()]).encode()

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -172,7 +172,8 @@ def _foreign_classes(path: tuple[str, ...]) -> tuple[tuple[str, type[Any] | None
     return tuple(pair for point in entry_points(group=GROUP) for pair in _of_entry(point))
 
 
-def _of_entry(point: EntryPoint) -> list[tuple[str, type[Any] | None]]:
+def _of_entry(point: Any) -> list[tuple[str, type[Any] | None]]:
+    """The kinds of an entry point, which is another library's where that took the place of Python's own finder."""
     origin = point.dist.name if point.dist is not None else point.module
     try:
         loaded = point.load()

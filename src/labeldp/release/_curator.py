@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from labeldp import _checks
-from labeldp._random_words import SecureWords, WatchedWords, Words, identifier
+from labeldp._random_words import SecureWords, WatchedSource, WatchedWords, Words, WordSource, identifier
 from labeldp.errors import InputError, LabelError
-from labeldp.mechanisms import draw
+from labeldp.mechanisms import draw, draw_context
 from labeldp.mechanisms.queries import Query, charged_law
 from labeldp.mechanisms.randomizers import RANDOMIZERS, Randomizer, best_randomizer, expectation
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw
@@ -22,12 +22,21 @@ from labeldp.privacy import Guarantee, LabelSpace, rest_of, shown_above
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.privacy.channels import CHANNELS, Channel, ClusterChannel, candidate_sizes, channel_of, law_of
 from labeldp.release._answer import Answer
-from labeldp.release._release import Release
+from labeldp.release._release import Origin, Release
 from labeldp.release._row_identity import RowIdentity, identity_of, labels_identity
 from labeldp.release._row_index import row_places
 from labeldp.release._row_release import POPULATION, RowRelease, check_names, no_features
-from labeldp.release._sink import MemorySink, Piece, Sink
-from labeldp.release._source import ArraySource, Batch, BatchChannels, Places, Source, size_of, unit_numbers
+from labeldp.release._sink import MemorySink, Piece, Pieces, Sink
+from labeldp.release._source import (
+    ArraySource,
+    Batch,
+    BatchChannels,
+    Places,
+    RowChannels,
+    Source,
+    size_of,
+    unit_numbers,
+)
 from labeldp.release.folder import FEATURES_REDRAWN, Certificate, Draw, digest
 from labeldp.release.ledger import Entry, Ledger, features_left, spent_on
 
@@ -41,6 +50,55 @@ class _Features:
     law: FeatureLaw
     draw: Callable[[Batch], pa.Table]
     private: bool
+
+
+@dataclass(frozen=True)
+class _Drawing(Pieces):
+    """The rows of one request, which are drawn batch by batch.
+
+    Attributes:
+        source: The source of the labels.
+        places: The rows.
+        columns: The columns of a table that are read beside the label.
+        channels: The channel of each batch.
+        words: The source of words.
+        release: The name of the release, which goes into derived words.
+        features: The features that are resampled, if any.
+        origin: The session of the curator and the rows that were charged, of labels in memory.
+    """
+
+    source: Source
+    places: Places
+    columns: tuple[str, ...]
+    channels: BatchChannels
+    words: WordSource
+    release: str
+    features: _Features | None = None
+    origin: Origin | None = None
+
+    def __iter__(self) -> Iterator[Piece]:
+        """Draw all rows."""
+        for batch in self.source.batches(self.places, self.columns):
+            drawn = self.features.draw(batch) if self.features else None  # before the labels: a generator may fail
+            channel, mass = self.channels.of(batch)
+            words = self.words.of_batch(partial(draw_context, self.release, batch.first, channel, batch.codes))
+            released = draw(channel, batch.codes, words, batch.first)
+            expects = expectation(channel, mass)
+            yield Piece(released, channel, expects, drawn, batch.columns, batch.identity, self.origin)
+
+    def split(self, folder: Path) -> Sequence[_Drawing]:
+        """The same of each part of the source; what is large is shared in a folder."""
+        channels = self.channels.stored(folder)
+        return [
+            replace(
+                self,
+                source=part,
+                places=slice(0, part.rows),
+                channels=channels.of_rows(first, part.rows),
+                origin=None,
+            )
+            for first, part in self.source.split()
+        ]
 
 
 class Curator:
@@ -330,12 +388,13 @@ class Curator:
         places: Places,
         channels: BatchChannels,
         declared: tuple[str, ...],
-        words: Words | None = None,
+        words: WordSource | None = None,
     ) -> Any:
         """Charge and draw labels alone, into any sink."""
         guarantee = Guarantee(channels.whole.epsilon, unit=self._source.unit)
         entry = self._entry(name, guarantee, asked, places)
-        return self._release(entry, places, channels, words or SecureWords(), (*self._declared(entry), *declared))
+        words = words or self._sink.words or SecureWords()
+        return self._release(entry, places, channels, words, (*self._declared(entry), *declared))
 
     def _randomize_rows(
         self,
@@ -344,11 +403,11 @@ class Curator:
         rows: object,
         divergences: Mapping[float, float] | None,
         population: str,
-        words: Words | None = None,
+        words: WordSource | None = None,
         feature_words: Words | None = None,
     ) -> Any:
         """``randomize_rows`` into any sink, with sources of random words for labels and for features."""
-        words, feature_words = words or SecureWords(), feature_words or SecureWords()
+        words, feature_words = words or self._sink.words or SecureWords(), feature_words or SecureWords()
         if type(response) not in (DoubleResponse, DummyResponse):
             raise InputError(f"expected a DoubleResponse or a DummyResponse, found {type(response).__name__}")
         self._check_space(response, "mechanism")
@@ -373,7 +432,7 @@ class Curator:
             features="redrawn" if law.generator else "",
             source=law.paid_split,
         )
-        channels = BatchChannels(labels, lambda _: (labels, response.labels.mass), columns)
+        channels = RowChannels(labels, response.labels.mass, columns=columns)
         declared = (*self._source.declared(features=True), *law.assumptions)
         drawn = _Features(law, draw_features, feature_words.private)
         return self._release(entry, places, channels, words, declared, drawn)
@@ -383,26 +442,20 @@ class Curator:
         entry: Entry,
         places: Places,
         channels: BatchChannels,
-        words: Words,
+        words: WordSource,
         declared: tuple[str, ...],
         features: _Features | None = None,
     ) -> Any:
         """Charge, draw labels and features batch by batch into the sink, and certify."""
-        watched = WatchedWords(words)
+        watched = WatchedSource(words)
         columns = tuple(dict.fromkeys((*channels.columns, *self._sink.columns)))
         origin = (self._session, entry.rows)
-
-        def pieces(file: Path | None, first: int) -> Iterator[Piece]:
-            for batch in self._source.batches(places, columns, file, first):
-                drawn = features.draw(batch) if features else None  # before the labels: a generator may fail
-                channel, mass = channels.of(batch)
-                released = draw(channel, batch.codes, watched, batch.first)
-                expects = expectation(channel, mass)
-                yield Piece(released, channel, expects, drawn, batch.columns, batch.identity, origin)
-
+        drawing = _Drawing(
+            *(self._source, places, columns, channels, watched, entry.identifier), features=features, origin=origin
+        )
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):
             self._begin_draw()
-            expects, release = self._sink.take(pieces)
+            expects, release = self._sink.take(drawing)
         charge = Draw.of(entry.mechanism, channels.whole, entry.rows, entry.guarantee)
         certificate = self._certificate(entry, charge, places, declared, words)
         if features:
@@ -465,7 +518,7 @@ class Curator:
         )
 
     def _certificate(
-        self, entry: Entry, charge: Draw, places: Places, declared: tuple[str, ...], words: Words
+        self, entry: Entry, charge: Draw, places: Places, declared: tuple[str, ...], words: WordSource
     ) -> Certificate:
         """The certificate of one charge."""
         return Certificate(

@@ -66,6 +66,16 @@ WITH_PRIOR: Mapping[str, Callable[..., ClassRandomizer]] = MappingProxyType(
     }
 )
 
+#: Mechanisms that no engine can share out, and why.
+_ALONE: Mapping[str, str] = MappingProxyType(
+    {
+        PEER: "peers of one cluster exchange labels, wherever their rows are",
+        QUANTILE: "its scores need all labels in one place",
+        DOUBLE: "features are private, so the split into files is, and all rows go into one file",
+        DUMMY: "features are private, so the split into files is, and all rows go into one file",
+    }
+)
+
 #: Mechanisms for numbers whose channel a curator fits to noisy counts of all labels.
 COUNTED: Mapping[str, Callable[[Interval, float, np.ndarray], NumberRandomizer]] = MappingProxyType(
     {BINS: BinResponse, OPTIMAL_COUNTS: OptimalResponse}
@@ -172,6 +182,19 @@ def check_mechanism(request: ReleaseRequest) -> None:
         _randomizer(request)
 
 
+def check_engine(mechanism: str) -> None:
+    """Refuse a mechanism whose work cannot be shared out among workers.
+
+    Raises:
+        InputError: It needs all labels in one place, or writes one file.
+    """
+    if why := _ALONE.get(mechanism):
+        raise InputError(
+            f"expected a mechanism that works on parts of a table with an engine, found {mechanism!r}: {why}; leave "
+            "out the engine"
+        )
+
+
 def mechanism_on_table(request: ReleaseRequest, source: TableSource) -> TableMechanism:
     """The requested mechanism on a table whose rows were checked.
 
@@ -217,18 +240,33 @@ def _label_mechanism(request: ReleaseRequest, source: TableSource) -> TableMecha
 
 def _prior_mechanism(request: ReleaseRequest, source: TableSource) -> TableMechanism:
     """A mechanism that draws each label from the candidates of its prior."""
-    columns, name, kind = list(request.prior), request.mechanism, WITH_PRIOR[request.mechanism]
+    whole = _randomizer(request).channel()
+    check_registered(type(_randomizer(request)), whole)
+    channels = _PriorChannels(whole, request.mechanism, request.space, request.epsilon, columns=request.prior)
+    declared = f"the prior columns {request.prior[0]!r} ... are public and were not computed from labels"
+    return _by_channels(request, source, request.mechanism, channels, (declared,))
 
-    def of_prior(batch: Batch) -> tuple[Channel, np.ndarray]:
+
+@dataclass(frozen=True)
+class _PriorChannels(BatchChannels):
+    """The channels of batches whose rows have a prior in columns of the table.
+
+    Attributes:
+        mechanism: The name of the mechanism.
+        space: The declared label space.
+        epsilon: The cost of each row's label.
+    """
+
+    mechanism: str
+    space: LabelSpace
+    epsilon: float
+
+    def of(self, batch: Batch) -> tuple[Channel, np.ndarray]:
+        """The channel of a batch: of the candidates of its priors."""
         assert batch.columns is not None  # noqa: S101 (the prior's columns were asked for)
-        prior: Any = ClassProbabilities(prior_of(batch.columns, columns, batch.first), request.space.points)
-        randomizer = kind(request.space, request.epsilon, prior)
+        prior: Any = ClassProbabilities(prior_of(batch.columns, list(self.columns), batch.first), self.space.points)
+        randomizer = WITH_PRIOR[self.mechanism](self.space, self.epsilon, prior)
         return randomizer.channel(), randomizer.mass
-
-    declared = f"the prior columns {columns[0]!r} ... are public and were not computed from labels"
-    channels = BatchChannels(_randomizer(request).channel(), of_prior, request.prior)
-    check_registered(type(_randomizer(request)), channels.whole)
-    return _by_channels(request, source, name, channels, (declared,))
 
 
 def _cluster_mechanism(request: ReleaseRequest, _: TableSource) -> TableMechanism:

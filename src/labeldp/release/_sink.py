@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from labeldp._random_words import WordSource
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, mean_expectation
 from labeldp.privacy import LabelSpace
@@ -20,10 +21,13 @@ from labeldp.release._release import Origin, Release
 from labeldp.release._row_identity import RowIdentity
 from labeldp.release._row_release import RowRelease
 from labeldp.release._source import Progress, TableSource
-from labeldp.release.folder import Certificate, File, FileWriter, columns_of, to_columns
+from labeldp.release.engines import Count, Tick
+from labeldp.release.folder import Certificate, File, FileWriter, Run, columns_of, to_columns
 from labeldp.release.tables import equal_batches, plain_column
 
 Utility = Expectation | NumberExpectation | None
+#: The name of the only file of a release.
+ALONE = "data.parquet"
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,16 @@ class Piece:
     origin: Origin | None = None
 
 
-#: Draws the rows of a file, or of all files, whose first row has a place among all rows.
-Pieces = Callable[[Path | None, int], Iterator[Piece]]
+class Pieces(ABC):
+    """The rows of a release as they are drawn, piece by piece."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Piece]:
+        """Draw all rows."""
+
+    @abstractmethod
+    def split(self, folder: Path) -> Sequence[Pieces]:
+        """The pieces of each part of the source, for workers, which share a folder."""
 
 
 class Sink(ABC):
@@ -58,6 +70,8 @@ class Sink(ABC):
 
     #: Columns of a table that go there unchanged.
     columns: tuple[str, ...]
+    #: The source of words for what is drawn there; None for a fresh stream.
+    words: WordSource | None = None
 
     @abstractmethod
     def take(self, pieces: Pieces) -> tuple[Utility, Callable[[Certificate], Any]]:
@@ -71,7 +85,7 @@ class MemorySink(Sink):
 
     def take(self, pieces: Pieces) -> tuple[Utility, Callable[[Certificate], Release | RowRelease]]:
         """Draw all rows at once."""
-        (piece,) = pieces(None, 0)
+        (piece,) = pieces
 
         def release(certificate: Certificate) -> Release | RowRelease:
             origins = () if piece.origin is None else (piece.origin,)
@@ -92,13 +106,114 @@ class Written:
     certificate: Certificate
 
 
+class PartRows(ABC):
+    """The rows of one file of a release."""
+
+    @abstractmethod
+    def tables(self) -> Iterator[tuple[pa.Table, Utility]]:
+        """The rows in pieces, each with its expected utility, if labels are drawn."""
+
+
+@dataclass(frozen=True)
+class GivenRows(PartRows):
+    """Rows that are ready to be written."""
+
+    pieces: Iterable[pa.Table]
+
+    def tables(self) -> Iterator[tuple[pa.Table, Utility]]:
+        """The rows as they are."""
+        return ((piece, None) for piece in self.pieces)
+
+
+@dataclass(frozen=True)
+class _DrawnRows(PartRows):
+    """Rows that are drawn as they are written.
+
+    Attributes:
+        pieces: The rows.
+        label: The label column.
+        space: The declared label space.
+        schema: The columns to write.
+        columns: Columns of the table that are written unchanged, unless features were drawn.
+    """
+
+    pieces: Pieces
+    label: str
+    space: LabelSpace
+    schema: pa.Schema
+    columns: tuple[str, ...]
+
+    def tables(self) -> Iterator[tuple[pa.Table, Utility]]:
+        """Draw the rows."""
+        for piece in self.pieces:
+            released = to_columns(self.label, self.space, piece.channel, piece.codes)
+            public = piece.columns if piece.features is None else piece.features
+            yield _table(public, self.columns, released, self.schema), piece.expects
+
+
+@dataclass(frozen=True)
+class _WriteTask:
+    """A file to write.
+
+    Attributes:
+        name: Its name.
+        rows: Its rows.
+        run: The run, which has a private folder for attempts.
+        schema: The columns to write.
+        even: The number of rows of a row group, if the pieces must not show how the table was read; else None.
+    """
+
+    name: str
+    rows: PartRows
+    run: Run
+    schema: pa.Schema
+    even: int | None
+
+
+@dataclass(frozen=True)
+class WrittenPart:
+    """A file that was written, and the expected utility of its pieces with their number of rows."""
+
+    file: File
+    shares: tuple[tuple[int, Utility], ...]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.file.rows
+
+
+def write_part(task: _WriteTask, tick: Tick) -> WrittenPart:
+    """Write one file, under a name of its own, and put it in its place."""
+    shares: list[tuple[int, Utility]] = []
+
+    def pieces() -> Iterator[pa.Table]:
+        for table, expects in task.rows.tables():
+            shares.append((table.num_rows, expects))
+            yield table
+
+    with task.run.attempt(task.name) as folder, FileWriter(folder, task.name, task.schema) as writer:
+        for piece in pieces() if task.even is None else _even(pieces(), task.even):
+            writer.write(piece)
+            tick(piece.num_rows)
+        file = writer.close()
+    return WrittenPart(file, tuple(shares))
+
+
+def _even(pieces: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """Pieces of equal length, which do not show where the files of the table end."""
+    batches = (batch for piece in pieces for batch in piece.combine_chunks().to_batches())
+    for batch in equal_batches(batches, rows):
+        yield pa.Table.from_batches([batch])
+
+
 @dataclass
 class FolderSink(Sink):
-    """Released rows in Parquet files, one for each file of the table, or a single one.
+    """Released rows in Parquet files, one for each part of the table, or a single one.
 
     Attributes:
         source: The table.
-        folder: The staging folder.
+        run: The run, which has the staging folder and the source of words.
         schema: The columns to write.
         single: True if one file holds all rows: the split into files may depend on features that are not public.
         report: Receives the progress.
@@ -106,24 +221,23 @@ class FolderSink(Sink):
     """
 
     source: TableSource
-    folder: Path
+    run: Run
     schema: pa.Schema
     columns: tuple[str, ...]
     single: bool
     report: Progress
     files: list[File] = field(default_factory=list)
 
+    @property
+    def words(self) -> WordSource:  # type: ignore[override]
+        """The source of words for what is drawn."""
+        return self.run.words
+
     def take(self, pieces: Pieces) -> tuple[Utility, Callable[[Certificate], Written]]:
-        """Draw batch by batch, and write each."""
-        shares: list[tuple[int, Utility]] = []
-
-        def tables(file: Path | None, first: int) -> Iterator[pa.Table]:
-            for piece in pieces(file, first):
-                shares.append((len(piece.codes), piece.expects))
-                released = to_columns(self.source.table.label, self.space, piece.channel, piece.codes)
-                yield self._table(piece.columns if piece.features is None else piece.features, released)
-
-        self.write(tables)
+        """Draw and write each part where the engine of the table does."""
+        parts = [pieces] if self.single else pieces.split(self.run.folder)
+        label = self.source.table.label
+        shares = self.write([_DrawnRows(each, label, self.space, self.schema, self.columns) for each in parts])
         return mean_expectation(shares), Written
 
     @property
@@ -131,54 +245,50 @@ class FolderSink(Sink):
         """The declared label space."""
         return self.source.space
 
-    def write(self, tables: Callable[[Path | None, int], Iterable[pa.Table]]) -> None:
-        """Write the rows of each file in pieces."""
-        done = 0
-        parts: Sequence[Path | None] = (None,) if self.single else self.source.table.files
-        for number, file in enumerate(parts):
-            name = "data.parquet" if len(parts) == 1 else f"part-{number:05d}.parquet"
-            pieces = tables(file, done)
-            with FileWriter(self.folder, name, self.schema) as writer:
-                for piece in self._even(pieces) if self.single else pieces:
-                    writer.write(piece)
-                    done += piece.num_rows
-                    self.report("release", done, self.source.rows)
-                self.files.append(writer.close())
-        self.source.check_rows(done)
+    def write(self, parts: Sequence[PartRows]) -> list[tuple[int, Utility]]:
+        """Write a file for each part, and return the expected utility of its pieces."""
+        even, done = self.source.rows_per_batch if self.single else None, Count()
+        names = [f"part-{number:05d}.parquet" for number in range(len(parts))] if len(parts) > 1 else [ALONE]
+        tasks = [_WriteTask(name, rows, self.run, self.schema, even) for name, rows in zip(names, parts, strict=True)]
 
-    def _even(self, pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Pieces of equal length, which do not show where the files of the table end."""
-        batches = (batch for piece in pieces for batch in piece.combine_chunks().to_batches())
-        for batch in equal_batches(batches, self.source.rows_per_batch):
-            yield pa.Table.from_batches([batch])
+        def tick(rows: int) -> None:
+            self.report("release", done.add(rows), self.source.rows)
+
+        shares: list[tuple[int, Utility]] = []
+        for written in self.source.engine.run(write_part, tasks, tick):
+            self.files.append(written.file)
+            shares.extend(written.shares)
+        self.source.check_rows(sum(file.rows for file in self.files), self.source.rows)
+        return shares
 
     def write_columns(self, released: dict[str, pa.Array]) -> None:
         """Write released columns of all rows beside the public columns of the table."""
 
-        def tables(file: Path | None, first: int) -> Iterator[pa.Table]:
-            rows = self.source.rows_per_batch
-            batches = self.source.table.batches(self.columns or [self.source.table.label], rows, file)
-            for batch in batches:
-                part = {name: column.slice(first, batch.num_rows) for name, column in released.items()}
-                yield self._table(batch if self.columns else None, part)
-                first += batch.num_rows
+        def tables(source: TableSource, first: int) -> Iterator[pa.Table]:
+            for batch in source.batches(slice(0, source.rows), self.columns):
+                part = {name: column.slice(first, len(batch.codes)) for name, column in released.items()}
+                yield _table(batch.columns, self.columns, part, self.schema)
+                first += len(batch.codes)
 
-        self.write(tables)
+        self.write([GivenRows(tables(source, first)) for first, source in self.source.split()])
 
     def write_answer(self, answer: dict[str, pa.Array]) -> None:
         """Write the columns of an answer that has no value per row."""
-        with FileWriter(self.folder, "data.parquet", self.schema) as writer:
-            writer.write(pa.table(answer, schema=self.schema))
-            self.files.append(writer.close())
+        rows = GivenRows([pa.table(answer, schema=self.schema)])
+        self.files.append(write_part(_WriteTask(ALONE, rows, self.run, self.schema, None), lambda _: None).file)
 
     def certified(self, certificate: Certificate, identifier: str) -> Certificate:
         """The certificate of the files."""
-        columns = columns_of(self.folder / self.files[0].name)
+        columns = columns_of(self.run.staging / self.files[0].name)
         return dataclasses.replace(certificate, release=identifier, columns=columns, files=tuple(self.files))
 
-    def _table(self, public: pa.RecordBatch | pa.Table | None, released: dict[str, pa.Array]) -> pa.Table:
-        kept = {} if public is None else {name: plain_column(public[name]) for name in self.columns}
-        return pa.table({**kept, **released}, schema=self.schema)
+
+def _table(
+    public: pa.RecordBatch | pa.Table | None, columns: Sequence[str], released: dict[str, pa.Array], schema: pa.Schema
+) -> pa.Table:
+    """Public columns beside released ones."""
+    kept = {} if public is None else {name: plain_column(public[name]) for name in columns}
+    return pa.table({**kept, **released}, schema=schema)
 
 
 def clashing(name: str) -> InputError:

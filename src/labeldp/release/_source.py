@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,18 +12,30 @@ import pyarrow as pa
 
 from labeldp._random_words import Words
 from labeldp._shapes import Int
-from labeldp.errors import InputError, TableError
+from labeldp.errors import InputError
 from labeldp.mechanisms.queries import CountQuery, Query
 from labeldp.mechanisms.randomizers import Randomizer, grouped, per_unit, unit_sizes
 from labeldp.mechanisms.resampling import DoubleResponse
 from labeldp.privacy import LabelSpace
-from labeldp.privacy.channels import Channel, row_arrays
+from labeldp.privacy.channels import Channel, GroupedChannel, GroupedNumberChannel, row_arrays
 from labeldp.release._row_identity import RowIdentity, identity_of
-from labeldp.release.tables import Table, Units, label_codes, prefetch, unit_keys
+from labeldp.release.engines import Engine, InProcess, Tick
+from labeldp.release.tables import (
+    PassDigest,
+    Table,
+    TablePart,
+    Units,
+    changed,
+    label_codes,
+    prefetch,
+    unit_keys,
+)
 
 Places = slice | Int[np.ndarray, "n"]
 Progress = Callable[[str, int, int], None]
 
+#: The name that declares each row to be a privacy unit of its own.
+ROW = "row"
 _ALL = np.ones(())
 _IDENTITY = "the identities of rows were declared: public, and of one row each"
 _UNITS = "the units were declared, and who is one unit with whom is public"
@@ -42,27 +54,91 @@ class Batch:
         codes: The codes of the true labels.
         identity: The identity of the rows, if labels in memory have one.
         columns: The other columns that were asked for, of a table.
+        keys: The key of each row's unit, of a table with units.
     """
 
     first: int
     codes: Int[np.ndarray, "n"] = field(repr=False)
     identity: RowIdentity | None = field(default=None, repr=False, kw_only=True)
     columns: pa.RecordBatch | None = field(default=None, repr=False)
+    keys: Int[np.ndarray, "n"] | None = field(default=None, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True)
-class BatchChannels:
+class BatchChannels(ABC):
     """The channel of each batch of rows.
 
     Attributes:
         whole: A channel with the odds of all of them, for the charge.
-        of: The channel of a batch, and the prior mass of its candidates.
-        columns: The columns of a table that it reads.
     """
 
     whole: Channel
-    of: Callable[[Batch], tuple[Channel, np.ndarray]]
-    columns: tuple[str, ...] = ()
+
+    #: The columns of a table that it reads.
+    columns: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @abstractmethod
+    def of(self, batch: Batch) -> tuple[Channel, np.ndarray]:
+        """The channel of a batch, and the prior mass of its candidates."""
+
+    def of_rows(self, first: int, count: int) -> BatchChannels:
+        """The channels of some rows, which a worker gets with its part of a table."""
+        del first, count
+        return self
+
+    def stored(self, folder: Path) -> BatchChannels:
+        """The same channels, with what is large in files of a folder."""
+        del folder
+        return self
+
+
+@dataclass(frozen=True)
+class RowChannels(BatchChannels):
+    """The channel of all rows, with the parameters of each.
+
+    Attributes:
+        mass: The prior mass of the candidates, of all rows or of each.
+        first: The place of the first row.
+    """
+
+    mass: np.ndarray
+    first: int = 0
+
+    def of(self, batch: Batch) -> tuple[Channel, np.ndarray]:
+        """The channel of a batch: that of its rows."""
+        low = batch.first - self.first
+        part = slice(low, low + len(batch.codes))
+        return self.whole.take(part), self.mass[part] if self.mass.ndim else self.mass
+
+    def of_rows(self, first: int, count: int) -> RowChannels:
+        """The channels of some rows."""
+        part = slice(first - self.first, first - self.first + count)
+        mass = self.mass[part] if self.mass.ndim else self.mass
+        return replace(self, whole=self.whole.take(part), mass=mass, first=first)
+
+
+@dataclass(frozen=True)
+class UnitChannels(BatchChannels):
+    """The channels of batches, whose rows differ in the size of their unit.
+
+    Attributes:
+        units: The rows of each unit, or the folder that they are stored in.
+    """
+
+    units: Units | Path
+
+    def of(self, batch: Batch) -> tuple[Channel, np.ndarray]:
+        """The channel of a batch: each row has the group of its unit."""
+        assert batch.keys is not None  # noqa: S101 (a table with units gives them)
+        units = Units.stored(self.units) if isinstance(self.units, Path) else self.units
+        assert isinstance(self.whole, GroupedChannel | GroupedNumberChannel)  # noqa: S101 (per_unit made it)
+        return grouped(self.whole, units.rows_per_unit(batch.keys)), _ALL
+
+    def stored(self, folder: Path) -> UnitChannels:
+        """The same channels, with the units in files that workers map."""
+        assert isinstance(self.units, Units)  # noqa: S101 (they are stored once)
+        self.units.store(folder)
+        return replace(self, units=folder)
 
 
 def size_of(places: Places) -> int:
@@ -86,10 +162,12 @@ class Source(ABC):
     identity: RowIdentity | None = None
 
     @abstractmethod
-    def batches(
-        self, places: Places, columns: Sequence[str] = (), file: Path | None = None, first: int = 0
-    ) -> Iterator[Batch]:
-        """Some rows in batches, of all files or of one, whose first row has a place among all rows."""
+    def batches(self, places: Places, columns: Sequence[str] = ()) -> Iterator[Batch]:
+        """Some rows in batches."""
+
+    def split(self) -> Sequence[tuple[int, Source]]:
+        """The parts that are read alone, each with the place of its first row."""
+        return [(0, self)]
 
     @abstractmethod
     def answer(self, query: Query, places: Places, labels_of_a_unit: int, words: Words) -> np.ndarray:
@@ -119,16 +197,11 @@ class Source(ABC):
         """
         if self.unit != "row":
             return self.of_units(randomizer, places)
-        channel, mass, rows = randomizer.channel(), randomizer.mass, size_of(places)
+        channel, rows = randomizer.channel(), size_of(places)
         for values in row_arrays(channel).values():
             if len(values) != rows:
                 raise InputError(f"expected a prior with one row for each of the {rows} rows, found {len(values)} rows")
-
-        def of(batch: Batch) -> tuple[Channel, np.ndarray]:
-            part = slice(batch.first, batch.first + len(batch.codes))
-            return channel.take(part), mass[part] if mass.ndim else mass
-
-        return BatchChannels(channel, of)
+        return RowChannels(channel, randomizer.mass)
 
 
 class ArraySource(Source):
@@ -156,12 +229,10 @@ class ArraySource(Source):
         self.units, self._codes, self._identified = units, codes, identified
         self.identity = identity
 
-    def batches(
-        self, places: Places, columns: Sequence[str] = (), file: Path | None = None, first: int = 0
-    ) -> Iterator[Batch]:
+    def batches(self, places: Places, columns: Sequence[str] = ()) -> Iterator[Batch]:
         """All of the rows at once."""
-        del columns, file
-        yield Batch(first, self._codes[places], identity=self._identity_of(places))
+        del columns
+        yield Batch(0, self._codes[places], identity=self._identity_of(places))
 
     def answer(self, query: Query, places: Places, labels_of_a_unit: int, words: Words) -> np.ndarray:
         """The answer to a query about some rows."""
@@ -178,7 +249,7 @@ class ArraySource(Source):
         assert self.units is not None  # noqa: S101 (rows are no units)
         _, place, counts = np.unique(self.units[places], return_inverse=True, return_counts=True)
         channel = grouped(per_unit(randomizer, unit_sizes(counts)), counts[place])
-        return BatchChannels(channel, lambda _: (channel, randomizer.mass))
+        return RowChannels(channel, randomizer.mass)
 
     def features(self, response: DoubleResponse, given: object, places: Places) -> Callable[[Batch], pa.Table]:
         """The features that were given for all of the rows."""
@@ -206,8 +277,10 @@ class TableSource(Source):
         space: The declared label space.
         rows: Number of rows, once all of them were checked.
         unit: The column of the privacy unit, or ``"row"``.
-        units: The rows of each unit.
+        units: The rows of each unit, of a whole table.
         rows_per_batch: The largest number of rows that are in memory.
+        parts: The parts of the table, with what the first pass found.
+        engine: The engine that works on parts.
         misfits: Number of rows whose features were moved into the form of a generator; private.
     """
 
@@ -217,26 +290,48 @@ class TableSource(Source):
     unit: str
     units: Units | None
     rows_per_batch: int
+    parts: tuple[TablePart, ...]
+    engine: Engine = field(default_factory=InProcess)
     misfits: int = 0
 
-    def batches(
-        self, places: Places, columns: Sequence[str] = (), file: Path | None = None, first: int = 0
-    ) -> Iterator[Batch]:
-        """All rows of the table, or of one of its files, in batches."""
+    def batches(self, places: Places, columns: Sequence[str] = ()) -> Iterator[Batch]:
+        """All rows of the table in batches, none of which has rows of two parts."""
         self._check_all(places)
-        for batch in prefetch(self.table.batches([self.table.label, *columns], self.rows_per_batch, file)):
-            yield Batch(first, label_codes(self.table, batch, self.space, first), batch.select(list(columns)))
-            first += batch.num_rows
-        if file is None:
-            self.check_rows(first)
+        for part in self.parts:
+            yield from self._of_part(part, columns)
+
+    def split(self) -> Sequence[tuple[int, TableSource]]:
+        """A source of each part, which can be passed to a worker."""
+        return [(part.first, self._alone(part)) for part in self.parts]
 
     def answer(self, query: Query, places: Places, labels_of_a_unit: int, words: Words) -> np.ndarray:
-        """The answer to a query about all rows; counts are taken batch by batch."""
+        """The answer to a query about all rows; parts are counted where they are, and noise is added here, once."""
         if not isinstance(query, CountQuery):
             codes = np.concatenate([batch.codes for batch in self.batches(places)])
             return query.answer(codes, labels_of_a_unit, words)
-        counts = sum(query.counts(batch.codes, batch.first) for batch in self.batches(places))
+        self._check_all(places)
+        tasks = [_Count(self._alone(part), _of_rows(query, part)) for part in self.parts if part.rows]
+        counts = sum(self.engine.run(_counts, tasks, lambda _: None))
         return query.values(np.asarray(counts), query.rate(labels_of_a_unit), words)
+
+    def _of_part(self, part: TablePart, columns: Sequence[str]) -> Iterator[Batch]:
+        """The batches of a part, and a check that they are what the first pass read."""
+        units = () if self.unit == ROW else (self.unit,)
+        names = [self.table.label, *units, *columns]
+        digest, first = PassDigest(), part.first
+        for batch in prefetch(part.table.batches(names, self.rows_per_batch)):
+            codes = label_codes(self.table, batch, self.space, first)
+            keys = unit_keys(batch[self.unit]) if units else None
+            digest.add(codes, keys)
+            yield Batch(first, codes, batch.select(list(columns)), keys=keys)
+            first += batch.num_rows
+        self.check_rows(first, part.first + part.count)
+        if digest.value() != part.digest:
+            raise changed("found other values in the second pass")
+
+    def _alone(self, part: TablePart) -> TableSource:
+        """The source of a part alone."""
+        return replace(self, rows=part.count, units=None, parts=(part,), engine=InProcess(), misfits=0)
 
     def labels_of_a_unit(self, places: Places) -> int:
         """Largest number of labels of one unit."""
@@ -247,13 +342,7 @@ class TableSource(Source):
         """The channels of batches, whose rows differ in the size of their unit."""
         self._check_all(places)
         assert self.units is not None  # noqa: S101 (rows are no units)
-        units, channel = self.units, per_unit(randomizer, unit_sizes(self.units.counts))
-
-        def of(batch: Batch) -> tuple[Channel, np.ndarray]:
-            assert batch.columns is not None  # noqa: S101 (the unit's column was asked for)
-            return grouped(channel, units.rows_per_unit(batch.columns[self.unit])), _ALL
-
-        return BatchChannels(channel, of, (self.unit,))
+        return UnitChannels(per_unit(randomizer, unit_sizes(self.units.counts)), self.units)
 
     def features(self, response: DoubleResponse, given: object, places: Places) -> Callable[[Batch], pa.Table]:
         """The features in the columns of the table; rows that the form changes are counted."""
@@ -274,17 +363,36 @@ class TableSource(Source):
         unit = f"the units, one for each value of {self.unit!r}, were declared, and who is one unit with whom is public"
         return (*public, *self.space.declared, *((unit,) if self.units is not None else ()))
 
-    def check_rows(self, found: int) -> None:
+    def check_rows(self, found: int, before: int) -> None:
         """Refuse a table that had another number of rows when it was checked."""
-        if found != self.rows:
-            raise TableError(
-                f"expected a table that does not change during the release, found {found} rows after {self.rows}; try "
-                "again"
-            )
+        if found != before:
+            raise changed(f"found {found} rows after {before}")
 
     def _check_all(self, places: Places) -> None:
         if places != slice(0, self.rows):
             raise ValueError("expected a request about all rows of a table, found one about some; read it into memory")
+
+
+@dataclass(frozen=True)
+class _Count:
+    """A part whose labels are counted for a query."""
+
+    source: TableSource
+    query: CountQuery
+
+
+def _counts(task: _Count, _: Tick) -> np.ndarray:
+    """The counts of a part."""
+    first = task.source.parts[0].first
+    batches = task.source.batches(slice(0, task.source.rows))
+    return np.asarray(sum(task.query.counts(batch.codes, batch.first - first) for batch in batches))
+
+
+def _of_rows(query: CountQuery, part: TablePart) -> CountQuery:
+    """A query about the rows of a part, whose cells alone it has."""
+    if query.cells is None:
+        return query
+    return replace(query, cells=query.cells[part.first : part.first + part.count], cell_count=query.cell_count)
 
 
 def unit_numbers(units: object, count: int) -> Int[np.ndarray, "n"]:

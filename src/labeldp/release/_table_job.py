@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import pyarrow as pa
 from filelock import FileLock, Timeout
 
@@ -22,7 +21,8 @@ from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release._curator import budget_of
 from labeldp.release._sink import clashing
-from labeldp.release._source import Progress, TableSource
+from labeldp.release._source import ROW, Progress, TableSource
+from labeldp.release.engines import Engine, InProcess
 from labeldp.release.folder import Certificate, check_target, effective_share, finish, staged
 from labeldp.release.ledger import (
     Earlier,
@@ -35,17 +35,16 @@ from labeldp.release.ledger import (
     with_the_same_data,
 )
 from labeldp.release.tables import (
-    FingerprintBuilder,
     Repeat,
-    RepeatFinder,
     Table,
     TableFile,
     column_heads,
     copies,
+    look_at,
     no_such_column,
     open_table,
+    parts_of,
     plain_schema,
-    prefetch,
     survey,
     typed,
 )
@@ -57,8 +56,7 @@ _LOCK = ".labeldp-ledger.lock"
 _PATIENCE = 60.0
 #: Columns to list in a remark.
 _SHOWN = 20
-#: The name that declares each row to be a privacy unit of its own.
-ROW = "row"
+#: Rows of a batch, and of a row group: the same wherever a part is worked on.
 _ROWS_PER_BATCH = 1 << 18
 _ENTRIES_PER_BATCH = 1 << 24
 
@@ -171,6 +169,7 @@ class TableJob:
         report: Receives the progress.
         stamp: The state of the files when the job began.
         heads: The first values of each column, by which the same data is recognized.
+        engine: The engine that works on its parts.
     """
 
     table: Table
@@ -181,6 +180,7 @@ class TableJob:
     report: Progress
     stamp: object
     heads: Mapping[str, str]
+    engine: Engine = field(default_factory=InProcess)
 
     @classmethod
     def of(
@@ -192,10 +192,12 @@ class TableJob:
         columns: tuple[Sequence[str] | None, Sequence[str] | None],
         spending: Spending,
         progress: Progress | None,
+        engine: Engine,
     ) -> TableJob:
         """Open a table; ``columns`` are those to keep or to drop.
 
         Raises:
+            EngineError: Workers cannot read what is written beside the output.
             InputError: The columns are invalid, or the label space cannot be that of a file.
             OutputError: The output exists, or there is no folder to put it in.
         """
@@ -208,8 +210,9 @@ class TableJob:
             )
         target = Path(output).absolute()
         check_target(target)
+        engine.check(target.parent)
         report = progress or (lambda *_: None)
-        return cls(table, space, kept, target, spending, report, stamp, heads)
+        return cls(table, space, kept, target, spending, report, stamp, heads, engine)
 
     @property
     def rows_per_batch(self) -> int:
@@ -225,7 +228,6 @@ class TableJob:
         public: Sequence[str],
         unit: str | None = None,
         prior: Sequence[str] = (),
-        process: Callable[[np.ndarray, int], None] = lambda *_: None,
     ) -> CheckedTable:
         """Check every label, unit and prior in a first pass, and take fingerprints of the other columns.
 
@@ -233,20 +235,23 @@ class TableJob:
             public: The columns that are looked at for notes.
             unit: The column of the privacy unit, ``"row"`` if each row was declared to be one, or None.
             prior: The columns of the prior.
-            process: Receives the codes of each batch, and its first row.
 
         Raises:
             InputError: No unit was declared, and a column repeats like a person's identifier.
         """
         rows, column = self.rows_per_batch, None if unit == ROW else unit
-        data, repeats = self._public_data(column)
-        if repeats and unit is None:
-            raise _undeclared(repeats[0])
-        found = survey(self.table, self.space, list(public), column, list(prior), rows, self.report, process)
-        source = TableSource(self.table, self.space, found.rows, column or ROW, found.units, rows)
+        seen = look_at(self.table, parts_of(self.table), column, self.engine)
+        if seen.repeats and unit is None:
+            raise _undeclared(seen.repeats[0])
+        checks = (self.space, list(public), column, list(prior), rows, self.report)
+        found = survey(self.table, *checks, seen.parts, self.engine)
+        facts = (found.rows, column or ROW, found.units, rows, found.parts)
+        source = TableSource(self.table, self.space, *facts, self.engine)
+        path = str(self.table.path.resolve())
+        data = PublicData(path, self.heads if seen.fingerprints else {}, seen.fingerprints, column or ROW, seen.units)
         remarks = (*_remarks(data), *_kept_as_text(self.table, self.kept))
-        declared = self._declared(repeats if unit == ROW else ())
-        return CheckedTable(source, data, found.notes, remarks, declared, repeats)
+        declared = self._declared(seen.repeats if unit == ROW else ())
+        return CheckedTable(source, data, found.notes, remarks, declared, seen.repeats)
 
     def earlier(self, data: PublicData) -> list[Earlier]:
         """Earlier charges of what may be rows of the table, in all ledgers beside it; nothing is settled or charged."""
@@ -265,24 +270,6 @@ class TableJob:
             ),
             *([f"the rows are other people's than those released before: {reason}"] if reason else []),
         )
-
-    def _public_data(self, unit: str | None) -> tuple[PublicData, tuple[Repeat, ...]]:
-        """Fingerprints of all columns but the label, and those that repeat like a person's identifier."""
-        path = str(self.table.path.resolve())
-        others = [name for name in self.table.schema.names if name != self.table.label]
-        if not others:
-            return PublicData(path, self.heads, None), ()
-        builder, finder, units = FingerprintBuilder(others), RepeatFinder(self.table.schema), list[np.ndarray]()
-
-        def also(cells: Mapping[str, np.ndarray]) -> None:
-            finder.add(cells)
-            if unit is not None:
-                units.append(cells[unit])
-
-        builder.add(prefetch(self.table.scan(others, _ROWS_PER_BATCH)), also)
-        of_rows = np.concatenate(units) if units else None
-        found = builder.result()
-        return PublicData(path, self.heads, found, unit or ROW, of_rows), finder.result()
 
     def schema(self, types: Mapping[str, pa.DataType], added: Mapping[str, pa.DataType]) -> pa.Schema:
         """The released columns: public ones, with other types if these are given, and added ones.

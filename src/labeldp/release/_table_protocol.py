@@ -19,10 +19,11 @@ from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget
 from labeldp.release._curator import Curator
 from labeldp.release._release import Release
-from labeldp.release._sink import FolderSink, MemorySink, clashing
-from labeldp.release._source import KEPT_PUBLIC, TYPE_PUBLIC, ArraySource, Progress
-from labeldp.release._table_job import ROW, Spending, TableCharge, TableJob, TableRelease
-from labeldp.release.folder import CODES, Certificate, column_name, column_types, to_columns
+from labeldp.release._sink import FolderSink, GivenRows, MemorySink, clashing
+from labeldp.release._source import KEPT_PUBLIC, ROW, TYPE_PUBLIC, ArraySource, Progress
+from labeldp.release._table_job import Spending, TableCharge, TableJob, TableRelease
+from labeldp.release.engines import InProcess
+from labeldp.release.folder import CODES, Certificate, column_name, column_types, run_in, to_columns
 from labeldp.release.tables import TableFile, plain_column, plain_schema
 
 #: A protocol: from the public columns and a curator to one release of all rows.
@@ -84,15 +85,18 @@ def release_with(
     """
     if unit not in (None, ROW):
         raise InputError(f"expected {ROW!r} as the unit of a protocol, or none, found another; release units otherwise")
-    job = TableJob.of(source, label, space, output, (keep, drop), Spending.of(budget, ledger, other_people), progress)
+    job = TableJob.of(
+        source, label, space, output, (keep, drop), Spending.of(budget, ledger, other_people), progress, InProcess()
+    )
     for name in (column_name(label, field) for field in (CODES, _CANDIDATES)):
         if name in job.kept:
             raise clashing(name)
-    total, job, parts = _checks.epsilon(epsilon), job.typed(job.kept), list[np.ndarray]()
-    checked = job.checked(job.kept, unit, process=lambda codes, _: parts.append(codes))
+    total, job = _checks.epsilon(epsilon), job.typed(job.kept)
+    checked = job.checked(job.kept, unit)
     table, columns = checked.source, _columns(job)
     entry = job.entry("stages", Guarantee(total, trust="central"), total, table.rows, "kept" if job.kept else "")
-    labels = ArraySource(space, np.concatenate(parts), None, identified=False)
+    codes = np.concatenate([batch.codes for batch in table.batches(slice(0, table.rows))])
+    labels = ArraySource(space, codes, None, identified=False)
     told: list[TableCharge] = []
     curator = Curator._of(labels, MemorySink(), label, Budget(total), lambda: _mark_drawn(told))
 
@@ -100,10 +104,11 @@ def release_with(
         told.append(charge)
         release, certificate = _run_protocol(protocol, columns, curator)
         schema = job.schema({}, column_types(label, space, release.channel))
-        sink = FolderSink(table, folder, schema, tuple(job.kept), single=True, report=job.report)
-        sink.write(lambda *_: _pieces(columns, release, label, job.rows_per_batch))
-        assumptions = tuple(dict.fromkeys((KEPT_PUBLIC, TYPE_PUBLIC, *certificate.assumptions)))
-        return sink.certified(dataclasses.replace(certificate, assumptions=assumptions), entry.identifier)
+        with run_in(folder, shared=False) as run:
+            sink = FolderSink(table, run, schema, tuple(job.kept), single=True, report=job.report)
+            sink.write([GivenRows(_pieces(columns, release, label, job.rows_per_batch))])
+            assumptions = tuple(dict.fromkeys((KEPT_PUBLIC, TYPE_PUBLIC, *certificate.assumptions)))
+            return sink.certified(dataclasses.replace(certificate, assumptions=assumptions), entry.identifier)
 
     return job.publish(checked, entry, write, drew=lambda: _drew(curator))
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from labeldp import _checks
 from labeldp._shapes import Int
-from labeldp.errors import InputError
+from labeldp.errors import AttemptError, InputError
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, Generator
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.accounting import Budget
@@ -29,14 +29,16 @@ from labeldp.release._requests import (
     ReleaseRequest,
     Resampling,
     TableMechanism,
+    check_engine,
     check_mechanism,
     mechanism_on_table,
 )
 from labeldp.release._row_release import POPULATION
 from labeldp.release._sink import FolderSink
-from labeldp.release._source import Progress, TableSource
-from labeldp.release._table_job import ROW, Spending, TableCharge, TableJob, TableRelease, check_columns
-from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns, stored_form
+from labeldp.release._source import ROW, Progress, TableSource
+from labeldp.release._table_job import Spending, TableCharge, TableJob, TableRelease, check_columns
+from labeldp.release.engines import Count, Engine, Executor, InProcess, engine_of
+from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns, run_in, stored_form
 from labeldp.release.tables import Table, TableFile, clusters_of
 
 
@@ -63,6 +65,7 @@ def release_table(
     ledger: str | Path | None = None,
     other_people: str | None = None,
     progress: Progress | None = None,
+    executor: Engine | Executor | None = None,
 ) -> TableRelease:
     """Release the public columns of a table and its labels, each randomized once, with a certificate.
 
@@ -101,6 +104,10 @@ def release_table(
         other_people: A reason for which the rows are other people's than all that were released before, though their
             public values look alike; certificate and ledger show it.
         progress: Called with the name of the pass, the rows done, and the total (0 while unknown).
+        executor: Workers for the parts of the table, which are its files and ranges of row groups of large ones:
+            anything with the ``submit`` of ``concurrent.futures``, such as a ``ProcessPoolExecutor`` of the start
+            method ``spawn`` or a ``distributed.Client``. Workers read the table and write beside the output, under
+            the same paths as this process. By default this process does all of it.
 
     Returns:
         The certificate and the paths of all files.
@@ -108,14 +115,22 @@ def release_table(
     Guarantee:
         * The charge is in the ledger before a label is drawn, and stays unless nothing was written.
         * Failures and their messages do not depend on labels inside the space; ``notes`` may.
+        * Every attempt of a worker at a part writes the same bytes, so that parts that are worked on several times
+          cost nothing: ``docs/design/cluster.md`` has the proof.
 
     Raises:
+        AttemptError: Two attempts of workers at one file differ. Nothing was published, and the charge stays.
+        EngineError: Workers died, share no folder with this process, or have other versions of labeldp, Python,
+            pyarrow or NumPy. Nothing was published, and the charge is void.
         InputError: The arguments are invalid; nothing was charged.
         BudgetError: The budget does not allow it; nothing was drawn.
         OutputError: The output exists, or there is no folder to put it in.
     """
     spending = Spending.of(budget, ledger, other_people)
-    job = TableJob.of(source, label, space, output, (keep, drop), spending, progress)
+    if executor is not None:
+        check_engine(mechanism)
+    engine = engine_of(executor, InProcess())
+    job = TableJob.of(source, label, space, output, (keep, drop), spending, progress, engine)
     column = _unit_column(job.table, unit)
     priors = _prior_columns(job.table, space, mechanism, prior)
     request = ReleaseRequest(
@@ -151,10 +166,17 @@ def release_table(
 
     def write(folder: Path, charge: TableCharge) -> Certificate:
         columns = tuple(table_mechanism.types) or tuple(job.kept)
-        sink = FolderSink(table, folder, schema, columns, law is not None, job.report)
-        return _drawn(table_mechanism, sink, charge)
+        try:
+            with run_in(folder, shared=engine.shared) as run:
+                sink = FolderSink(table, run, schema, columns, law is not None, job.report)
+                return _drawn(table_mechanism, sink, charge)
+        except AttemptError:  # two draws of the same rows lay on a disk that workers share
+            differing.add(1)
+            charge.drawn()
+            raise
 
-    return job.publish(checked, entry, write, lambda: _misfits(table))
+    differing = Count()
+    return job.publish(checked, entry, write, lambda: _misfits(table), lambda: bool(differing.done))
 
 
 def _unit_column(table: Table, unit: str | None) -> str | None:

@@ -14,6 +14,7 @@ import pytest
 
 import labeldp.release._curator as curator_module
 import labeldp.release._table_job as table_module
+import labeldp.release.folder._run as run_module
 import labeldp.release.folder._staging as output_module
 import labeldp.release.folder._write as writing_module
 import labeldp.release.ledger._ledger as ledger_module
@@ -41,7 +42,7 @@ def release(space, tables):
 
 def hidden(folder):
     """Staging folders that are left in a folder."""
-    return [path.name for path in folder.iterdir() if ".labeldp-" in path.name and path.is_dir()]
+    return [path.name for path in folder.iterdir() if path.name.startswith(".o") and path.is_dir()]
 
 
 def states(path):
@@ -436,6 +437,16 @@ def die_marking(monkeypatch):
     monkeypatch.setattr(Ledger, "_append", append)
 
 
+def die_removing(monkeypatch):
+    """Die where the staging folder would be removed, had it not been moved."""
+    original = shutil.rmtree
+    monkeypatch.setattr(
+        output_module.shutil,
+        "rmtree",
+        lambda path, **options: die() if ".labeldp-" in path.name else original(path, **options),
+    )
+
+
 #: Where the process dies; then the states, whether the output stands, and whether the same release may run again.
 CRASHES = {
     "before the staging folder": (lambda m: m.setattr(table_module, "staged", die), [], False, True),
@@ -448,12 +459,8 @@ CRASHES = {
     "before the rename": (lambda m: m.setattr(writing_module, "publish", die), ["void"], False, True),
     "after the rename": (lambda m: crash_after(m, writing_module, "publish"), ["released"], True, False),
     "before the mark": (die_marking, ["released"], True, False),
-    "after the mark": (
-        lambda m: m.setattr(output_module.shutil, "rmtree", die),
-        ["released"],
-        True,
-        False,
-    ),
+    "before its run is wiped": (lambda m: m.setattr(run_module, "wipe", die), ["void"], False, True),
+    "after the mark": (die_removing, ["released"], True, False),
 }
 
 

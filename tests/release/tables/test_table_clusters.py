@@ -4,7 +4,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import labeldp.release._curator as curator_module
 import labeldp.release._source as source_module
 import labeldp.release._table_job as module
 from labeldp import (
@@ -20,7 +19,7 @@ from labeldp import (
     release_table,
     verify,
 )
-from labeldp._random_words import SecureWords, TapeWords
+from labeldp._random_words import DerivedWords, SecureWords, TapeWords, _KeyedWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LabelError, TableError
 from labeldp.release.tables import clusters_of, open_table
 
@@ -155,7 +154,7 @@ def test_a_label_moves_its_own_cluster_alone(source, monkeypatch, row):
         seen.append(counts)
         return counts
 
-    monkeypatch.setattr(curator_module, "SecureWords", lambda: TapeWords(tape))
+    monkeypatch.setattr("labeldp.release.folder._run.RunKey", lambda: TapeWords(tape))
     monkeypatch.setattr(module, "_ROWS_PER_BATCH", 7)
     monkeypatch.setattr(NoisyHistogram, "values", values)
     one = rows_of(released(source, "cluster"))
@@ -184,18 +183,17 @@ def _other_label(codes_of, row):
 
 
 def test_counts_and_labels_are_drawn_from_streams_of_their_own(source, monkeypatch):
-    """A word that made noise never randomizes a label."""
-    streams = []
+    """A word that made noise never randomizes a label: noise has a fresh key, and labels one of the run."""
+    streams, block = {}, _KeyedWords.block
 
-    class Recorded(SecureWords):
-        def block(self, start, count):
-            if self not in streams:
-                streams.append(self)
-            return super().block(start, count)
+    def recorded(self, start, count):
+        streams[type(self)] = self._key
+        return block(self, start, count)
 
-    monkeypatch.setattr(curator_module, "SecureWords", Recorded)
+    monkeypatch.setattr(_KeyedWords, "block", recorded)
     released(source, "cluster")
-    assert len(streams) == 2
+    assert set(streams) == {SecureWords, DerivedWords}
+    assert len(set(streams.values())) == 2
 
 
 @pytest.mark.usefixtures("as_users_call")

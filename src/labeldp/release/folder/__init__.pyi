@@ -21,6 +21,8 @@ from ._read import answer_in as answer_in
 from ._read import BUFFER as BUFFER
 from ._read import released_columns as released_columns
 from ._read import unchanged_file as unchanged_file
+from ._run import Run as Run
+from ._run import run_in as run_in
 from ._signature import make_key as make_key
 from ._signature import private_key as private_key
 from ._signature import sign as sign

@@ -11,13 +11,19 @@ from pathlib import Path
 from typing import Literal
 
 from labeldp._checks import nearest
+from labeldp._random_words import KeyFile
 from labeldp.errors import OutputError, VerificationError
 
 #: Readers of Parquet folders pass over names that begin with an underscore.
 CERTIFICATE, SIGNATURE = "_certificate.json", "_signature.json"
+_TRIES = 10
+#: The file of a run's key, in its private folder.
+KEY = "key"
 #: Former names, which are read as well.
 _FORMER = {CERTIFICATE: "certificate.json", SIGNATURE: "signature.json"}
 _MARK = ".labeldp-"
+#: As long as the mark of a staging folder, so that a name that is short enough for one is for both.
+_RUN_MARK = ".labeldp~"
 
 #: The fate of an output: at its target, still in its staging folder, or unknown.
 Fate = Literal["left", "never left", "unknown"]
@@ -65,6 +71,22 @@ def staging_of(target: Path, identifier: str) -> Path:
     return target.with_name(f".{target.name}{_MARK}{identifier}")
 
 
+def run_of(staging: Path) -> Path:
+    """The private folder of the run that writes to a staging folder, beside it."""
+    head, _, identifier = staging.name.rpartition(_MARK)
+    return staging.with_name(f"{head}{_RUN_MARK}{identifier}")
+
+
+def wipe(run: Path) -> None:
+    """Overwrite the key of a run, and remove its private folder; nothing happens if it is gone."""
+    with suppress(OSError):
+        KeyFile(run / KEY).wipe()
+    for _ in range(_TRIES):  # a worker that is still at work may make a folder in between, until its own is gone
+        shutil.rmtree(run, ignore_errors=True)
+        if not run.exists():
+            return
+
+
 def check_target(target: Path) -> None:
     """Refuse a target that exists, or whose parent folder does not.
 
@@ -106,18 +128,22 @@ def staged(target: Path, identifier: str) -> Iterator[Path]:
 def publish(staging: Path, target: Path) -> None:
     """Flush a staging folder to disk, and move it to its target."""
     for file in staging.iterdir():
-        _sync(file)
-    _sync(staging)
+        sync(file)
+    sync(staging)
     check_target(target)
     staging.rename(target)
-    _sync(target.parent)
+    sync(target.parent)
 
 
 def fate_of(target: Path, identifier: str) -> Fate:
-    """The fate of an output; a staging folder that still exists was never published, and is removed."""
+    """The fate of an output; a staging folder that still exists was never published, and is removed.
+
+    The key of its run is wiped, whatever the fate: nobody may draw with it again.
+    """
+    staging = staging_of(target, identifier)
+    wipe(run_of(staging))
     if _identifier_at(target) == identifier:
         return "left"
-    staging = staging_of(target, identifier)
     if not staging.exists():
         return "unknown"
     shutil.rmtree(staging)
@@ -132,7 +158,7 @@ def _identifier_at(target: Path) -> object:
         return None
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Flush a file or folder to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from labeldp.errors import VerificationError
+from labeldp.errors import EngineError, VerificationError
 from labeldp.mechanisms.queries import QUERIES, StoredForm
 from labeldp.mechanisms.resampling import Form, form_from
 from labeldp.privacy import bounded_work
@@ -21,6 +21,7 @@ from labeldp.privacy.channels import (
     candidate_sizes,
     channel_of,
 )
+from labeldp.release.engines import Engine, Executor, InProcess, Tick, engine_of
 from labeldp.release.folder._answer_columns import CLUSTERS, stored_form
 from labeldp.release.folder._card import DERIVED, is_derived
 from labeldp.release.folder._certificate import UNKNOWN, UNREADABLE, WHO_MADE_IT, Certificate
@@ -86,7 +87,13 @@ class Verdict:
         return self.signed and WHO_MADE_IT in self.unknown
 
 
-def verify(directory: str | Path, *, public_key: str | Path | None = None, long: bool = False) -> Verdict:
+def verify(
+    directory: str | Path,
+    *,
+    public_key: str | Path | None = None,
+    long: bool = False,
+    executor: Engine | Executor | None = None,
+) -> Verdict:
     """Recompute the guarantee of a release from its law, and check its files.
 
     Whatever the folder holds, there is a verdict, in about ten seconds and a gigabyte beyond what is proportional to
@@ -96,16 +103,18 @@ def verify(directory: str | Path, *, public_key: str | Path | None = None, long:
         directory: The folder of a release.
         public_key: The file of a public key, with whose private key the release must be signed.
         long: Allow recomputations that take longer, such as those of peers in many large clusters.
+        executor: Workers for the files of a large release, as for ``release_table``; the verdict is the same.
 
     Returns:
         The verdict. It proves that files, law and guarantee agree; it cannot show that the draw was honest.
 
     Raises:
         InputError: The file holds no public key.
+        EngineError: Workers died, or do not share the folder.
     """
     folder = Path(directory)
     with _limited(long):
-        verdict = _verdict(folder)
+        verdict = _verdict(folder, engine_of(executor, InProcess()))
     signed = is_signed(folder)
     if public_key is None:
         return dataclasses.replace(verdict, signed=signed)
@@ -122,7 +131,7 @@ def _limited(long: bool) -> AbstractContextManager[None]:
     return nullcontext() if long else bounded_work(MOST_TERMS)
 
 
-def _verdict(folder: Path) -> Verdict:
+def _verdict(folder: Path, engine: Engine) -> Verdict:
     """The verdict on a folder, whatever it holds."""
     try:
         certificate = read_certificate(folder)
@@ -133,7 +142,7 @@ def _verdict(folder: Path) -> Verdict:
     checks = [Check("the certificate can be read and its guarantee follows from its charges", True, "it does")]
     for what, check in _CHECKS.items():
         try:
-            checks.append(Check(what, True, check(folder, certificate)))
+            checks.append(Check(what, True, check(folder, certificate, engine)))
         except VerificationError as problem:
             checks.append(Check(what, False, str(problem)[:_LONGEST]))
             break
@@ -235,7 +244,20 @@ def law_of_rows(folder: Path, certificate: Certificate) -> Channel:
     return channel_of(law, {"candidates": np.array(list(by_count.values()))} if by_count else None)
 
 
-def _check_files(folder: Path, certificate: Certificate) -> str:
+@dataclass(frozen=True)
+class _FileTask:
+    """A file to check: its folder, and the certificate with this file alone."""
+
+    folder: Path
+    certificate: Certificate
+
+    @classmethod
+    def each(cls, folder: Path, certificate: Certificate) -> list[_FileTask]:
+        """A task for each file of a release."""
+        return [cls(folder, dataclasses.replace(certificate, files=(file,))) for file in certificate.files]
+
+
+def _check_files(folder: Path, certificate: Certificate, engine: Engine) -> str:
     """Check that the folder has the listed files, byte for byte, and nothing else but what follows from them."""
     listed = {file.name for file in certificate.files} | {part_of(folder, CERTIFICATE).name}
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")} - {part_of(folder, SIGNATURE).name}
@@ -249,10 +271,34 @@ def _check_files(folder: Path, certificate: Certificate) -> str:
     if listed != found:
         raise VerificationError(f"expected the files {_some(listed)}, found {_some(found)}")
     check_files(folder / file.name for file in certificate.files)
-    for file in certificate.files:
-        if file_digest(folder / file.name) != file.sha256:
-            raise VerificationError(f"expected {file.name} as it was released, found different bytes")
+    for _ in engine.run(_unchanged, _FileTask.each(folder, certificate), lambda _: None):
+        pass
     return f"{len(certificate.files)} file(s), unchanged"
+
+
+def _unchanged(task: _FileTask, _: Tick) -> None:
+    """Check the bytes of a file."""
+    (file,) = task.certificate.files
+    with _readable(task.folder):
+        if file_digest(task.folder / file.name) != file.sha256:
+            raise VerificationError(f"expected {file.name} as it was released, found different bytes")
+
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    """Say of an error of a reader which it is: a worker passes on nothing else.
+
+    Raises:
+        EngineError: A worker has no such folder, which says nothing about the release.
+    """
+    if not folder.is_dir():
+        raise EngineError(f"expected a folder that all workers share, found none at {folder} on a worker")
+    try:
+        yield
+    except (*UNREADABLE, pa.ArrowException, OSError) as problem:
+        if isinstance(problem, VerificationError):
+            raise
+        raise VerificationError(f"expected a readable file, found {type(problem).__name__}") from None
 
 
 def _some(names: set[str]) -> list[str]:
@@ -260,7 +306,7 @@ def _some(names: set[str]) -> list[str]:
     return sorted(names)[:_SHOWN] + ["..."] * (len(names) > _SHOWN)
 
 
-def _check_schemas(folder: Path, certificate: Certificate) -> str:
+def _check_schemas(folder: Path, certificate: Certificate, _: Engine) -> str:
     """Check that every file has the listed columns and rows, and no other metadata."""
     for file in certificate.files:
         with pq.ParquetFile(folder / file.name) as parquet:
@@ -327,28 +373,37 @@ def _has_metadata(field: pa.Field) -> bool:
     return bool(set(field.metadata or {}) - allowed) or any(_has_metadata(part) for part in inner)
 
 
-def _check_values(folder: Path, certificate: Certificate) -> str:
+def _check_values(folder: Path, certificate: Certificate, engine: Engine) -> str:
     """Check that every released value is possible under the law."""
     if certificate.of_answer:
         value, query = answer_in(folder, certificate), QUERIES.of_law(certificate.law)
         query.check_plausible(value, certificate.law, certificate.rows)
         return "all of the form of such an answer"
-    law, rows_of_groups = certificate.law, np.zeros(len(certificate.law.get("repeats", ())), dtype=np.int64)
-    for file, part in batch_fields(folder, certificate):
-        codes = part.pop(CODES)
-        channel = channel_of(law, part)
-        if "groups" in part and len(rows_of_groups):
-            rows_of_groups += np.bincount(part["groups"], minlength=len(rows_of_groups))
-        if not channel.possible(codes).all():
-            row = int(np.argmin(channel.possible(codes)))
-            raise VerificationError(
-                f"expected only possible outputs in {file.name}, found another in row {row} of a batch"
-            )
+    rows_of_groups = sum(engine.run(_possible, _FileTask.each(folder, certificate), lambda _: None))
     if certificate.parent is None and len(certificate.labels) == 1:
-        _check_groups(rows_of_groups.tolist(), [int(size) for size in law.get("repeats", ())])
+        sizes = [int(size) for size in certificate.law.get("repeats", ())]
+        _check_groups(np.asarray(rows_of_groups).tolist(), sizes)
     if certificate.features is not None and certificate.features.generator is not None:
         _check_form(folder, certificate, form_from(certificate.features.generator["form"]))
     return "all of them possible"
+
+
+def _possible(task: _FileTask, _: Tick) -> np.ndarray:
+    """Check every released value of a file, and count its rows in each group of units."""
+    law = task.certificate.law
+    rows = np.zeros(len(law.get("repeats", ())), dtype=np.int64)
+    with _readable(task.folder):
+        for file, part in batch_fields(task.folder, task.certificate):
+            codes = part.pop(CODES)
+            channel = channel_of(law, part)
+            if "groups" in part and len(rows):
+                rows += np.bincount(part["groups"], minlength=len(rows))
+            if not channel.possible(codes).all():
+                row = int(np.argmin(channel.possible(codes)))
+                raise VerificationError(
+                    f"expected only possible outputs in {file.name}, found another in row {row} of a batch"
+                )
+    return rows
 
 
 def _check_groups(rows: Sequence[int], sizes: Sequence[int]) -> None:
@@ -372,9 +427,9 @@ def _check_form(folder: Path, certificate: Certificate, form: Form) -> None:
                 raise VerificationError(f"expected only rows of the generator's form in {file.name}, found others")
 
 
-_CHECKS: dict[str, Callable[[Path, Certificate], str]] = {
-    "the certificate states that a cryptographic random source was used": check_randomness,
-    "each epsilon follows from the integers of its mechanism": check_laws,
+_CHECKS: dict[str, Callable[[Path, Certificate, Engine], str]] = {
+    "the certificate states that a cryptographic random source was used": lambda *found: check_randomness(*found[:2]),
+    "each epsilon follows from the integers of its mechanism": lambda *found: check_laws(*found[:2]),
     "the folder holds the listed files, unchanged, and nothing else": _check_files,
     "the files have the listed columns and no other content": _check_schemas,
     "every released value is a possible outcome of its mechanism": _check_values,

@@ -8,12 +8,17 @@ from ._first_pass import column_heads as column_heads
 from ._first_pass import label_codes as label_codes
 from ._first_pass import prior_of as prior_of
 from ._first_pass import survey as survey
+from ._first_pass import PassDigest as PassDigest
 from ._fingerprints import SKETCH as SKETCH
 from ._fingerprints import FingerprintBuilder as FingerprintBuilder
 from ._fingerprints import Fingerprints as Fingerprints
 from ._fingerprints import cell_hashes as cell_hashes
 from ._fingerprints import keyed as keyed
 from ._idx import read_idx as read_idx
+from ._look import Look as Look
+from ._look import look_at as look_at
+from ._parts import TablePart as TablePart
+from ._parts import parts_of as parts_of
 from ._random_split import public_split as public_split
 from ._repeats import Repeat as Repeat
 from ._repeats import RepeatFinder as RepeatFinder
@@ -29,4 +34,5 @@ from ._tables import no_such_column as no_such_column
 from ._tables import open_table as open_table
 from ._tables import typed as typed
 from ._units import Units as Units
+from ._units import changed as changed
 from ._units import unit_keys as unit_keys

@@ -159,16 +159,17 @@ class FingerprintBuilder:
 
     Args:
         columns: The names of the columns, in any order.
+        every_row: False if the table is known to have too many rows to keep a hash of each.
     """
 
-    def __init__(self, columns: Sequence[str]) -> None:
+    def __init__(self, columns: Sequence[str], *, every_row: bool = True) -> None:
         self._names = sorted(columns)
         self._groups = _grouped(self._names)
         self._views = [_View() for _ in range(len(self._groups) + 3)]  # whole rows, without a group, exact, coarse
         self._sums, self._several = dict.fromkeys(self._names, 0), dict[str, bool]()
         self._ranges: dict[str, tuple[int, int]] = {}
         self._rows: list[np.ndarray] = []
-        self._count = 0
+        self._count, self._every_row = 0, every_row
 
     def add(
         self, batches: Iterable[pa.RecordBatch], also: Callable[[Mapping[str, np.ndarray]], object] = lambda _: None
@@ -184,6 +185,23 @@ class FingerprintBuilder:
             while waiting:
                 self._take(waiting.popleft().result(), also)
 
+    @property
+    def count(self) -> int:
+        """Number of rows that were added."""
+        return self._count
+
+    def merge(self, other: FingerprintBuilder) -> None:
+        """Add the rows of another part of the table, which follow those that were added."""
+        for view, found in zip(self._views, other._views, strict=True):
+            view.take(found.hashes, found.places + self._count, found.times)
+        for name, total in other._sums.items():
+            self._sums[name] = (self._sums[name] + total) % (1 << 64)
+        self._several = other._several | self._several
+        for name, ends in other._ranges.items():
+            self._widen(name, ends)
+        self._count += other._count
+        self._keep(other._rows)
+
     def result(self) -> Fingerprints:
         """The fingerprints of all rows that were added."""
         least, numbers = max(FEWEST_VALUES, self._count / 2), set(filter(self._counts_up, self._names))
@@ -192,7 +210,7 @@ class FingerprintBuilder:
         without = zip(self._groups, sketches[1:], strict=False)
         return Fingerprints(
             self._count,
-            np.concatenate([_NOTHING, *self._rows]) if self._count <= MOST_ROWS else None,
+            np.concatenate([_NOTHING, *self._rows]) if self._every_row and self._count <= MOST_ROWS else None,
             views,
             tuple((self._sums[name], many) for name, many in self._several.items() if name not in numbers),
             not views
@@ -227,12 +245,20 @@ class FingerprintBuilder:
                 different = np.unique(first).size
                 if different >= FEWEST_VALUES:
                     self._several[name] = different >= first.size / 2
-        for name, (low, high) in part.ranges.items():
-            least, most = self._ranges.get(name, (low, high))
-            self._ranges[name] = min(low, least), max(high, most)
+        for name, ends in part.ranges.items():
+            self._widen(name, ends)
         self._count += part.total.size
-        if self._count <= MOST_ROWS:
-            self._rows.append(part.total)
+        self._keep([part.total])
+
+    def _widen(self, name: str, ends: tuple[int, int]) -> None:
+        """Widen the range of a column of whole numbers."""
+        least, most = self._ranges.get(name, ends)
+        self._ranges[name] = min(ends[0], least), max(ends[1], most)
+
+    def _keep(self, rows: Sequence[np.ndarray]) -> None:
+        """Keep the hashes of the next rows, unless the table has too many."""
+        if self._every_row and self._count <= MOST_ROWS:
+            self._rows.extend(rows)
         else:
             self._rows.clear()
 

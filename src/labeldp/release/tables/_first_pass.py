@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,13 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._shapes import Int
+from labeldp._shapes import Bool, Int
 from labeldp.errors import LabelError, TableError
 from labeldp.mechanisms.randomizers import checked_prior
 from labeldp.privacy import LabelSpace, undeclared_label
+from labeldp.release.engines import Count, Engine, Tick
 from labeldp.release.tables._fingerprints import FEWEST_VALUES, as_texts
+from labeldp.release.tables._parts import TablePart
 from labeldp.release.tables._tables import Table, prefetch
-from labeldp.release.tables._units import Units
+from labeldp.release.tables._units import Units, unit_keys
 
 _HEAD = 1 << 16
 #: Rows of a fingerprint: few, so that a table is recognized after rows were appended.
@@ -28,14 +32,92 @@ class Survey:
     """Findings of the first pass; about labels only that all of them are in the space.
 
     Attributes:
+        parts: The parts of the table, with the digest of what was read of each.
         rows: Number of rows.
         units: The rows of each unit, if a unit was declared.
         notes: Private notes for the curator: kept columns or a row order that disclose labels.
     """
 
+    parts: tuple[TablePart, ...]
     rows: int
     units: Units | None
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A part whose rows are checked: its label, unit and prior columns, and the place of its first row."""
+
+    part: TablePart
+    space: LabelSpace
+    unit: str | None
+    prior: tuple[str, ...]
+    rows_per_batch: int
+
+
+@dataclass
+class PartSurvey:
+    """Findings in the labels of one part, which can be merged with those in the next; private.
+
+    Attributes:
+        seen: For each class, True if it occurs.
+        units: The rows of each unit, if a unit was declared.
+        ends: The codes of the first and the last label; None without rows.
+        changes: The number of rows whose label is not that of the row before.
+        rows: Number of rows.
+        digest: SHA-256 of labels and units, which the second pass must find again.
+    """
+
+    seen: Bool[np.ndarray, "k"]
+    units: Units | None
+    ends: tuple[int, int] | None = None
+    changes: int = 0
+    rows: int = 0
+    digest: bytes = b""
+
+    def add(self, codes: Int[np.ndarray, "n"]) -> None:
+        """Add the codes of the next rows."""
+        if not codes.size:
+            return
+        first, last = int(codes[0]), int(codes[-1])
+        self._follow((first, last), int(np.count_nonzero(np.diff(codes))))
+        self.seen[codes] = True
+        self.rows += codes.size
+
+    def merge(self, other: PartSurvey) -> None:
+        """Add the findings in the part that follows."""
+        if other.ends is not None:
+            self._follow(other.ends, other.changes)
+        self.seen |= other.seen
+        if self.units is not None and other.units is not None:
+            self.units.merge(other.units)
+        self.rows += other.rows
+
+    @property
+    def is_grouped(self) -> bool:
+        """True if all rows of each class are together, in a table of enough rows."""
+        return self.changes + 1 == int(np.count_nonzero(self.seen)) and self.rows > 2 * self.seen.size
+
+    def _follow(self, ends: tuple[int, int], changes: int) -> None:
+        """Count the changes of rows that follow, and where they begin."""
+        self.changes += changes + int(self.ends is not None and self.ends[1] != ends[0])
+        self.ends = (ends[0] if self.ends is None else self.ends[0], ends[1])
+
+
+class PassDigest:
+    """SHA-256 of what a pass reads of a part, batch by batch, by which two passes are compared."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def add(self, codes: Int[np.ndarray, "n"], keys: Int[np.ndarray, "n"] | None) -> None:
+        """Add the codes of labels of a batch, and the keys of its units."""
+        for values in (codes,) if keys is None else (codes, keys):
+            self._hash.update(np.ascontiguousarray(values).data)
+
+    def value(self) -> bytes:
+        """The digest of all batches."""
+        return self._hash.digest()
 
 
 def survey(
@@ -46,42 +128,60 @@ def survey(
     prior: list[str],
     rows_per_batch: int,
     report: Callable[[str, int, int], None],
-    process: Callable[[np.ndarray, int], None] = lambda *_: None,
+    parts: Sequence[TablePart],
+    engine: Engine,
 ) -> Survey:
-    """Check label, unit and prior of every row; ``process`` receives the codes of each batch and its first row.
+    """Check label, unit and prior of every row, part by part.
 
     Raises:
         LabelError: A label is missing or not in the space.
         PriorError: A prior is no distribution.
         TableError: The table is empty, or a unit is missing.
     """
-    units = Units() if unit else None
-    rows = changes = 0
-    last, total = -1, table.known_rows
-    seen = np.zeros(space.size, dtype=np.bool_)
-    for batch in prefetch(table.batches([table.label, *([unit] if unit else []), *prior], rows_per_batch)):
-        codes = label_codes(table, batch, space, rows)
-        process(codes, rows)
-        if units is not None and unit is not None:
-            units.add(batch[unit])
-        if prior:
-            prior_of(batch, prior, rows)
-        if codes.size:
-            changes += int(np.count_nonzero(np.diff(codes))) + int(last not in (-1, int(codes[0])))
-            last = int(codes[-1])
-            seen[codes] = True
-        rows += batch.num_rows
-        report("check", rows, total)
-    if units is not None:
-        units.settle()
-    if rows == 0:
+    total, done, checked = _no_rows(space, unit), Count(), list[TablePart]()
+    known = sum(part.rows or 0 for part in parts)
+
+    def tick(rows: int) -> None:
+        report("check", done.add(rows), known)
+
+    tasks = [_Task(part, space, unit, tuple(prior), rows_per_batch) for part in parts]
+    for part, found in zip(parts, engine.run(survey_part, tasks, tick), strict=True):
+        checked.append(dataclasses.replace(part, rows=found.rows, first=total.rows, digest=found.digest))
+        total.merge(found)
+    if total.rows == 0:
         raise TableError(f"expected at least one row in {table.path}, found column names alone; check how it was saved")
     notes = list(_column_notes(table, space, kept))
-    if changes + 1 == np.count_nonzero(seen) and rows > 2 * space.size:
+    if total.is_grouped:
         notes.append(
             "the rows are grouped by label, so their order discloses labels: shuffle the table before the release"
         )
-    return Survey(rows, units, tuple(notes))
+    return Survey(tuple(checked), total.rows, total.units, tuple(notes))
+
+
+def survey_part(task: _Task, tick: Tick) -> PartSurvey:
+    """Check label, unit and prior of every row of a part."""
+    table, unit, prior = task.part.table, task.unit, list(task.prior)
+    found, digest, row = _no_rows(task.space, unit), PassDigest(), task.part.first
+    for batch in prefetch(table.batches([table.label, *([unit] if unit else []), *prior], task.rows_per_batch)):
+        codes = label_codes(table, batch, task.space, row)
+        keys = unit_keys(batch[unit]) if unit else None
+        digest.add(codes, keys)
+        if found.units is not None and keys is not None:
+            found.units.add(keys)
+        if prior:
+            prior_of(batch, prior, row)
+        found.add(codes)
+        row += batch.num_rows
+        tick(batch.num_rows)
+    if found.units is not None:
+        found.units.settle()
+    found.digest = digest.value()
+    return found
+
+
+def _no_rows(space: LabelSpace, unit: str | None) -> PartSurvey:
+    """The findings in no rows."""
+    return PartSurvey(np.zeros(space.size, dtype=np.bool_), Units() if unit else None)
 
 
 def label_codes(table: Table, batch: pa.RecordBatch, space: LabelSpace, first_row: int) -> Int[np.ndarray, "n"]:

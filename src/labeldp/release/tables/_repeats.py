@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +14,6 @@ import pyarrow.compute as pc
 from labeldp._shapes import UInt64
 from labeldp.release.tables._fingerprint_kernels import MISSING
 
-#: Rows in which repeats are counted.
-_MOST_ROWS = 1 << 20
 #: About as many rows are compared with each other.
 _MOST_COMPARED = 1 << 18
 _FEWEST_VALUES = 12
@@ -49,6 +48,9 @@ class RepeatFinder:
         schema: The columns.
     """
 
+    #: Rows in which repeats are counted.
+    ROWS: ClassVar[int] = 1 << 20
+
     def __init__(self, schema: pa.Schema) -> None:
         self._hashes: dict[str, list[np.ndarray]] = {
             field.name: [] for field in schema if tells_people_apart(field.name) and _may_identify(field.type)
@@ -57,8 +59,14 @@ class RepeatFinder:
     def add(self, cells: Mapping[str, UInt64[np.ndarray, "n"]]) -> None:
         """Add the hashes of a batch."""
         for name, parts in self._hashes.items():
-            if name in cells and sum(map(len, parts)) < _MOST_ROWS:
+            if name in cells and sum(map(len, parts)) < self.ROWS:
                 parts.append(cells[name])
+
+    def merge(self, other: RepeatFinder) -> None:
+        """Add the hashes of another part of the table, whose rows follow."""
+        for name, parts in other._hashes.items():
+            for part in parts:
+                self.add({name: part})
 
     def result(self) -> tuple[Repeat, ...]:
         """The columns, those with most different values first."""

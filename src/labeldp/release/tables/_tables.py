@@ -118,6 +118,7 @@ class Table:
         label: The label column.
         file: How CSV files are written; their separator is known.
         respelled: Columns of a CSV that stay text, since numbers, dates or flags would be written otherwise.
+        groups: The row groups of its only file, if it is a part of another table.
     """
 
     path: Path
@@ -127,10 +128,11 @@ class Table:
     label: str
     file: TableFile
     respelled: tuple[str, ...] = ()
+    groups: tuple[int, ...] | None = None
 
-    def batches(self, columns: Sequence[str], rows: int, file: Path | None = None) -> Iterator[pa.RecordBatch]:
-        """Columns in batches of at most so many rows, in order; of all files, or of one."""
-        for path in self.files if file is None else (file,):
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Columns in batches of at most so many rows, in order."""
+        for path in self.files:
             yield from self._of_file(path, columns, rows, coded=False)
 
     def scan(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
@@ -154,21 +156,16 @@ class Table:
             yield pa.record_batch([values[name] for name in wanted], names=wanted)
 
     @property
-    def stamp(self) -> tuple[tuple[int, ...], ...]:
-        """Size, modification time and inode of each file, which change when a file is written."""
-        states = [file.stat() for file in self.files if file.exists()]
-        return tuple((state.st_size, state.st_mtime_ns, state.st_ino) for state in states)
-
-    @property
-    def known_rows(self) -> int:
-        """The number of rows, if the files state it; 0 otherwise."""
-        return sum(pq.read_metadata(file).num_rows for file in self.files) if self.kind == "parquet" else 0
+    def stamp(self) -> tuple[tuple[str, int, int, int], ...]:
+        """Name, size, modification time and inode of each file that is there now."""
+        states = [(file.name, file.stat()) for file in (_files(self.path) if self.path.exists() else ())]
+        return tuple((name, state.st_size, state.st_mtime_ns, state.st_ino) for name, state in states)
 
     def _read(self, path: Path, columns: list[str], rows: int, *, coded: bool) -> Iterator[pa.RecordBatch]:
         if self.kind == "parquet":
             texts = [name for name in columns if coded and pa.types.is_string(self.schema.field(name).type)]
             with pq.ParquetFile(path, pre_buffer=False, read_dictionary=texts) as file:
-                for batch in file.iter_batches(batch_size=rows, columns=columns):
+                for batch in file.iter_batches(batch_size=rows, columns=columns, row_groups=self.groups):
                     values = batch.columns if coded else [plain_column(column) for column in batch.columns]
                     yield pa.record_batch(values, names=batch.schema.names)
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from labeldp._shapes import Int
 from labeldp.errors import TableError
 
 _FEWEST_TO_SORT = 1 << 21
+_KEYS, _COUNTS = "unit-keys.npy", "unit-counts.npy"
 #: A whole number in any spelling: one person's rows may come from two sources.
 _WHOLE = re.compile(rb"\+?(-?)(?=[0-9])0*+([0-9]*+)(?:\.0*+)?")
 
@@ -29,9 +31,9 @@ class Units:
     counts: Int[np.ndarray, "u"] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     _waiting: list[np.ndarray] = field(default_factory=list)
 
-    def add(self, column: pa.Array) -> None:
-        """Count the rows of a batch; batches are collected before all units are sorted again."""
-        self._waiting.append(unit_keys(column))
+    def add(self, keys: Int[np.ndarray, "n"]) -> None:
+        """Count the rows of a batch, by the keys of their units; batches are collected before they are sorted."""
+        self._waiting.append(keys)
         if sum(map(len, self._waiting)) > max(self.keys.size, _FEWEST_TO_SORT):
             self.settle()
 
@@ -44,9 +46,35 @@ class Units:
         np.add.at(counts, inverse, weights)
         self.keys, self.counts, self._waiting = keys, counts, []
 
-    def rows_per_unit(self, column: pa.Array) -> Int[np.ndarray, "n"]:
-        """The number of rows in the whole table of the unit of each row of a batch."""
-        return np.asarray(self.counts[np.searchsorted(self.keys, unit_keys(column))])
+    def merge(self, other: Units) -> None:
+        """Count the rows of another part of the table."""
+        keys = np.concatenate([self.keys, other.keys])
+        counts = np.concatenate([self.counts, other.counts])
+        self.keys, places = np.unique(keys, return_inverse=True)
+        self.counts = np.zeros(self.keys.size, dtype=np.int64)
+        np.add.at(self.counts, places, counts)
+
+    def rows_per_unit(self, keys: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
+        """The number of rows in the whole table of each row's unit, by its key."""
+        places = np.searchsorted(self.keys, keys)
+        if keys.size and (places.max() >= self.keys.size or (self.keys[places] != keys).any()):
+            raise changed("found a new unit")
+        return np.asarray(self.counts[places])
+
+    def store(self, folder: Path) -> None:
+        """Write keys and counts to files, for workers that map them."""
+        np.save(folder / _KEYS, self.keys)
+        np.save(folder / _COUNTS, self.counts)
+
+    @classmethod
+    def stored(cls, folder: Path) -> Units:
+        """The units of files, which are mapped: a worker reads those of its own rows."""
+        return cls(np.load(folder / _KEYS, mmap_mode="r"), np.load(folder / _COUNTS, mmap_mode="r"))
+
+
+def changed(found: str) -> TableError:
+    """The error for a table that is another one in its second pass."""
+    return TableError(f"expected a table that does not change during the release, {found}; try again")
 
 
 def unit_keys(column: pa.Array, *, as_stored: bool = False) -> Int[np.ndarray, "n"]:

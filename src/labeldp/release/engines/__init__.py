@@ -1,0 +1,5 @@
+"""Engines: parts of a table in this process, in processes beside it, or on a cluster."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

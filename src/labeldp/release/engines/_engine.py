@@ -1,0 +1,178 @@
+"""Engines: where the parts of a table are worked on, in this process or by workers.
+
+A worker gets a function of this package and its argument as bytes, after what it must agree on, and returns a value or
+the text of an error: what an engine logs, retries or stores of a task never holds more than the argument and the value.
+"""
+
+from __future__ import annotations
+
+import pickle
+import platform
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from labeldp import errors
+from labeldp._random_words import identifier
+from labeldp._version import __version__
+from labeldp.errors import EngineError, LabelDPError
+
+T = TypeVar("T")
+R = TypeVar("R")
+#: Receives the number of rows that were done since the last call.
+Tick = Callable[[int], None]
+Work = Callable[[T, Tick], R]
+
+_PROBE = ".labeldp-probe-"
+
+
+@dataclass
+class Count:
+    """A number of rows, which grows as parts are done."""
+
+    done: int = 0
+
+    def add(self, rows: int) -> int:
+        """Add rows, and return their number so far."""
+        self.done += rows
+        return self.done
+
+
+class Engine(ABC):
+    """A way of working on parts.
+
+    Attributes:
+        shared: True if workers are other processes, which read files that this one writes.
+    """
+
+    shared: bool
+
+    @abstractmethod
+    def run(self, work: Work[T, R], items: Sequence[T], tick: Tick) -> Iterator[R]:
+        """The results of ``work`` for each item, in order; ``tick`` receives rows as they are done.
+
+        Raises:
+            EngineError: The engine failed, or a worker cannot do this work.
+        """
+
+    def check(self, folder: Path) -> None:
+        """Refuse workers that cannot read what this process writes to a folder.
+
+        Raises:
+            EngineError: A worker cannot read it, hard links do not work there, or it has other versions.
+        """
+        if not self.shared:
+            return
+        token, path = identifier(), folder / f"{_PROBE}{identifier()}"
+        linked = path.with_name(f"{path.name}-link")
+        try:
+            path.write_text(token, encoding="utf-8")
+            linked.hardlink_to(path)
+            list(self.run(_read_probe, [(linked, token)], _nothing))
+        except OSError as problem:
+            if isinstance(problem, LabelDPError):
+                raise
+            raise EngineError(
+                f"expected a shared folder with hard links for the output, found {folder}: {problem.strerror}; release "
+                "without an engine, or elsewhere"
+            ) from None
+        finally:
+            path.unlink(missing_ok=True)
+            linked.unlink(missing_ok=True)
+
+
+class InProcess(Engine):
+    """Parts one after the other, in this process."""
+
+    shared = False
+
+    def run(self, work: Work[T, R], items: Sequence[T], tick: Tick) -> Iterator[R]:
+        """The results of ``work`` for each item."""
+        return (work(item, tick) for item in items)
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Versions that decide the bytes of a file."""
+
+    labeldp: str
+    python: str
+    pyarrow: str
+    numpy: str
+
+    @classmethod
+    def here(cls) -> Versions:
+        """The versions in this process."""
+        return cls(__version__, platform.python_version(), pa.__version__, np.__version__)
+
+    def __str__(self) -> str:
+        return f"labeldp {self.labeldp}, Python {self.python}, pyarrow {self.pyarrow}, numpy {self.numpy}"
+
+
+def call_of(work: Work[T, R], item: T) -> tuple[Versions, bytes]:
+    """A call as a worker gets it."""
+    return Versions.here(), pickle.dumps((work, item))
+
+
+def perform(versions: Versions, call: bytes) -> tuple[Any, str, str]:
+    """Work on a call, on a worker: its value, or the name and the text of an error.
+
+    Nothing is raised here: an engine logs what a task raises, and runs it again.
+    """
+    if versions != Versions.here():
+        return None, EngineError.__name__, f"expected workers with {versions}, found one with {Versions.here()}"
+    try:
+        work, item = pickle.loads(call)  # noqa: S301 (from the driver, whose user is this one)
+        return work(item, _nothing), "", ""
+    except LabelDPError as problem:
+        return None, type(problem).__name__, str(problem)
+    except OSError as problem:
+        why = problem.strerror or type(problem).__name__
+        return None, EngineError.__name__, f"expected workers that can read and write all files, found: {why}"
+    except Exception as problem:  # noqa: BLE001 (its text may quote a label)
+        return None, EngineError.__name__, f"expected a worker to finish its part, found {type(problem).__name__}"
+
+
+def value_of(outcome: tuple[Any, str, str], tick: Tick) -> Any:
+    """The value of an outcome, whose rows are reported.
+
+    Raises:
+        LabelDPError: The error of a worker.
+    """
+    value, name, message = outcome
+    if name:
+        kind = getattr(errors, name, EngineError)
+        raise kind(message)
+    tick(int(getattr(value, "rows", 0)))
+    return value
+
+
+def lost(problem: BaseException) -> EngineError:
+    """The error for an engine that failed by itself, in words of ours: its own may quote arguments."""
+    return EngineError(
+        f"expected the engine to finish every part, found {type(problem).__name__}: workers died, were not reached or "
+        "have no labeldp; nothing was published, so the same command can be given again"
+    )
+
+
+def _nothing(_: int) -> None:
+    """Rows that nobody counts."""
+
+
+def _read_probe(probe: tuple[Path, str], _: Tick) -> None:
+    """Read a file of the driver, on a worker."""
+    path, token = probe
+    try:
+        found = path.read_text(encoding="utf-8")
+    except OSError:
+        found = ""
+    if found != token:
+        raise EngineError(
+            f"expected a folder that all workers share, found that a worker cannot read what is written to "
+            f"{path.parent}; put table and output on a shared disk, under the same path everywhere"
+        )

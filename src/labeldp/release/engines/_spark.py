@@ -1,0 +1,89 @@
+"""Spark: parts as tasks over an RDD of calls; Spark itself reads and writes no table."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from labeldp._extras import require_extra
+from labeldp.errors import EngineError, LabelDPError
+from labeldp.release.engines._engine import Engine, R, T, Tick, Work, call_of, lost, perform, value_of
+
+#: Parts of one Spark job, whose results are held together.
+_PARTS_PER_JOB = 256
+_OPTIONS = {
+    "spark.app.name": "labeldp",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "FATAL",
+}
+_LOOPBACK = "127.0.0.1"
+_OF_THIS_MACHINE = {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
+#: The master of a local run: so many failures of one part are allowed.
+_FAILURES = 4
+
+
+class Spark(Engine):
+    """Parts as tasks of a Spark context.
+
+    Args:
+        context: A ``SparkContext``.
+    """
+
+    shared = True
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def run(self, work: Work[T, R], items: Sequence[T], tick: Tick) -> Iterator[R]:
+        """The results of ``work`` for each item, one job of parts after the other."""
+        for low in range(0, len(items), _PARTS_PER_JOB):
+            calls = [call_of(work, item) for item in items[low : low + _PARTS_PER_JOB]]
+            try:
+                outcomes = self._context.parallelize(calls, len(calls)).map(_perform).collect()
+            except LabelDPError:
+                raise
+            except Exception as problem:  # noqa: BLE001 (Spark's own, which quotes its log)
+                raise lost(problem) from None
+            yield from (value_of(outcome, tick) for outcome in outcomes)
+
+
+def _perform(call: tuple[Any, bytes]) -> Any:
+    return perform(*call)
+
+
+@contextmanager
+def spark_engine(master: str) -> Iterator[Spark]:
+    """An engine on a Spark master; on processes of this machine by default, or with a number of them.
+
+    Raises:
+        EngineError: There is no such master, or no Java.
+        MissingExtraError: pyspark is not installed.
+    """
+    require_extra("spark", "pyspark")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    alone = not master or master.isdecimal()
+    where = f"local[{master or os.cpu_count()},{_FAILURES}]" if alone else master
+    if alone:
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    context = None
+    with warnings.catch_warnings(), suppress(Exception):  # Java's own, without a word of what to do
+        warnings.simplefilter("ignore")  # of the pandas that it would like, and that is not used here
+        import pyspark  # noqa: PLC0415 (an extra)
+
+        options = _OPTIONS | (_OF_THIS_MACHINE if alone else {})
+        conf = pyspark.SparkConf().setMaster(where).setAll(list(options.items()))
+        context = pyspark.SparkContext(conf=conf)
+    if context is None:
+        raise EngineError(
+            f"expected a Spark master at {where!r}, and Java, found no way to start; check the address, such "
+            "as spark:spark://host:7077, and that 'java -version' answers"
+        )
+    try:
+        yield Spark(context)
+    finally:
+        context.stop()

@@ -1,0 +1,143 @@
+"""Engines with the ``submit`` of ``concurrent.futures``: pools of processes, and clients of clusters."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from contextlib import suppress
+from typing import Any, Protocol, runtime_checkable
+
+from labeldp.errors import EngineError, LabelDPError
+from labeldp.release.engines._engine import Engine, R, T, Tick, Versions, Work, call_of, lost, perform, value_of
+
+#: Parts that are submitted before the result of the first is read; so many results are in memory at most.
+_AHEAD = 32
+#: Times that a pool is made anew without a part that was finished in between.
+_MOST_BREAKS = 3
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Anything with the ``submit`` of ``concurrent.futures``, such as a process pool or a ``distributed.Client``."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        """A future, whose ``result()`` is that of the function."""
+
+
+class Submitted(Engine):
+    """Parts by an executor that a caller made; a part that breaks it fails.
+
+    Args:
+        executor: The executor.
+    """
+
+    shared = True
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    def run(self, work: Work[T, R], items: Sequence[T], tick: Tick) -> Iterator[R]:
+        """The results of ``work`` for each item, in order."""
+        calls = (call_of(work, item) for item in items)
+        waiting: deque[tuple[tuple[Versions, bytes], Any]] = deque()
+        breaks = 0
+        try:
+            while True:
+                while len(waiting) < _AHEAD and (call := next(calls, None)) is not None:
+                    waiting.append((call, self._submit(call)))
+                if not waiting:
+                    return
+                try:
+                    outcome = waiting[0][1].result()
+                except BrokenExecutor as problem:
+                    breaks += 1
+                    if breaks > _MOST_BREAKS or not self._renew():
+                        raise lost(problem) from None
+                    again = [call for call, _ in waiting]
+                    waiting.clear()
+                    waiting.extend((call, self._submit(call)) for call in again)
+                    continue
+                except LabelDPError:
+                    raise
+                except Exception as problem:  # noqa: BLE001 (every engine has its own errors)
+                    raise lost(problem) from None
+                waiting.popleft()
+                breaks = 0
+                yield value_of(outcome, tick)
+        finally:
+            for _, future in waiting:
+                with suppress(Exception):  # of a cluster that is gone
+                    future.cancel()
+
+    def _submit(self, call: tuple[Versions, bytes]) -> Any:
+        try:
+            return self._executor.submit(perform, *call)
+        except BrokenExecutor as problem:
+            return _Broken(problem)
+        except Exception as problem:  # noqa: BLE001 (a cluster that is gone)
+            raise lost(problem) from None
+
+    def _renew(self) -> bool:
+        """Replace a broken executor; False if that is its owner's to do."""
+        return False
+
+
+class _Broken:
+    """The future of a call that a broken pool did not take."""
+
+    def __init__(self, problem: BrokenExecutor) -> None:
+        self._problem = problem
+
+    def result(self) -> Any:
+        """Raise the error of the pool."""
+        raise self._problem
+
+    def cancel(self) -> None:
+        """Do nothing: there is no such call."""
+
+
+class Processes(Submitted):
+    """Parts in processes of this machine; a process that dies is replaced, and its part begun again.
+
+    Args:
+        count: Number of processes; by default one for each processor.
+    """
+
+    def __init__(self, count: int | None = None) -> None:
+        self._count = count or os.cpu_count() or 1
+        super().__init__(self._pool())
+
+    def close(self) -> None:
+        """End the processes, as soon as they are done with what they do."""
+        with suppress(Exception):
+            self._executor.shutdown(wait=True, cancel_futures=True)  # type: ignore[attr-defined]
+
+    def _pool(self) -> ProcessPoolExecutor:
+        # a fork would copy what this process holds, such as labels and keys
+        return ProcessPoolExecutor(self._count, mp_context=multiprocessing.get_context("spawn"))
+
+    def _renew(self) -> bool:
+        self.close()
+        self._executor = self._pool()
+        return True
+
+
+def engine_of(executor: Engine | Executor | None, alone: Engine) -> Engine:
+    """The engine of what a caller passed; ``alone`` without any.
+
+    Raises:
+        EngineError: It has no ``submit``.
+    """
+    if executor is None:
+        return alone
+    if isinstance(executor, Engine):
+        return executor
+    if not isinstance(executor, Executor):
+        raise EngineError(
+            f"expected an executor with submit, as in concurrent.futures, found {type(executor).__name__}; pass a "
+            "ProcessPoolExecutor or a distributed.Client"
+        )
+    return Submitted(executor)

@@ -1,0 +1,88 @@
+"""The private folder of a run: its key, attempts at files, and what workers share; nothing of it is ever published.
+
+Each attempt at a file of a release is written under a name of its own, flushed to disk, and linked to the final name.
+The first link stays. An attempt that comes later is dropped if it has the same bytes; else the release fails.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from labeldp._random_words import RunKey, WordSource, identifier
+from labeldp.errors import AttemptError
+from labeldp.release.folder._staging import KEY, run_of, sync, wipe
+from labeldp.release.folder._write import file_digest
+
+#: Errors of file systems that have no hard links.
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that draws a release.
+
+    Attributes:
+        folder: Its private folder.
+        staging: The staging folder, which is published.
+        words: The source of the words of its batches: a key in memory, or in the private folder.
+    """
+
+    folder: Path
+    staging: Path
+    words: WordSource
+
+    @contextmanager
+    def attempt(self, name: str) -> Iterator[Path]:
+        """Yield a folder for an attempt at a file, which is put in its place once it is written there."""
+        folder = self.folder / f"attempt-{identifier()}"
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+            put(folder / name, self.staging / name)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def run_in(staging: Path, *, shared: bool) -> Iterator[Run]:
+    """Yield a run beside its staging folder; at the end its key is wiped, and its folder removed.
+
+    Args:
+        staging: The staging folder.
+        shared: True if other processes draw, which read the key from a file; else it stays in memory.
+    """
+    folder, key, process = run_of(staging), RunKey(), os.getpid()
+    folder.mkdir(mode=0o700)
+    try:
+        yield Run(folder, staging, key.store(folder / KEY) if shared else key)
+    finally:
+        if os.getpid() == process:  # a forked child does not own it
+            wipe(folder)
+
+
+def put(attempt: Path, final: Path) -> None:
+    """Flush a file to disk and give it its final name, unless another attempt was first.
+
+    Raises:
+        AttemptError: Another attempt has other bytes: two draws of the same rows would be two releases.
+    """
+    sync(attempt)
+    try:
+        os.link(attempt, final)
+    except FileExistsError:
+        if file_digest(attempt) != file_digest(final):
+            raise AttemptError(
+                f"expected every attempt at {final.name} to write the same bytes, found others; the table or the "
+                "packages of a worker changed, so the release is given up, and its charge stays"
+            ) from None
+    except OSError as problem:
+        # a file system without links has one process alone: an engine was refused there
+        if problem.errno not in _NO_LINKS or os.path.lexists(final):
+            raise
+        attempt.rename(final)

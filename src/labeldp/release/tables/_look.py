@@ -1,0 +1,131 @@
+"""The first look at a table: fingerprints and repeats of its public columns, part by part; labels are not read."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from labeldp._shapes import UInt64
+from labeldp.release.engines import Engine, Tick
+from labeldp.release.tables._fingerprints import MOST_ROWS, FingerprintBuilder, Fingerprints
+from labeldp.release.tables._parts import TablePart
+from labeldp.release.tables._repeats import Repeat, RepeatFinder
+from labeldp.release.tables._tables import Table, prefetch
+
+_ROWS_PER_BATCH = 1 << 18
+
+
+@dataclass(frozen=True)
+class Look:
+    """Findings in the public columns of a table.
+
+    Attributes:
+        parts: The parts of the table, whose rows were counted.
+        fingerprints: The fingerprints of all rows; None if there is no column but the label.
+        repeats: Columns that repeat like a person's identifier.
+        units: The hash of each row's unit, if a unit was declared.
+    """
+
+    parts: tuple[TablePart, ...]
+    fingerprints: Fingerprints | None
+    repeats: tuple[Repeat, ...]
+    units: UInt64[np.ndarray, "n"] | None
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A part to look at.
+
+    Attributes:
+        table: The part.
+        columns: All columns but the label.
+        unit: The column of the privacy unit.
+        every_row: False if the table is known to have too many rows to keep a hash of each.
+        repeats: False if the rows in which repeats are looked for come before this part.
+    """
+
+    table: Table
+    columns: tuple[str, ...]
+    unit: str | None
+    every_row: bool
+    repeats: bool
+
+
+@dataclass
+class PartLook:
+    """Findings in one part, which can be merged with those in the next.
+
+    Attributes:
+        builder: The fingerprints of its rows.
+        finder: The values of columns that may repeat.
+        units: The hashes of the units of its rows.
+        rows: Number of rows.
+    """
+
+    builder: FingerprintBuilder
+    finder: RepeatFinder
+    units: list[np.ndarray] = field(default_factory=list)
+    rows: int = 0
+
+    def merge(self, other: PartLook) -> None:
+        """Add the findings in the part that follows."""
+        self.builder.merge(other.builder)
+        self.finder.merge(other.finder)
+        self.units.extend(other.units)
+        self.rows += other.rows
+
+
+def look_at(table: Table, parts: Sequence[TablePart], unit: str | None, engine: Engine) -> Look:
+    """Fingerprints and repeats of all columns but the label, and the number of rows of each part."""
+    columns = tuple(name for name in table.schema.names if name != table.label)
+    rows = [part.rows or 0 for part in parts]
+    before = np.cumsum([0, *rows])
+    every_row = sum(rows) <= MOST_ROWS
+    tasks = {
+        number: _Task(part.table, columns, unit, every_row, bool(before[number] < RepeatFinder.ROWS))
+        for number, part in enumerate(parts)
+        if columns or (part.rows is None and len(parts) > 1)
+    }
+    total = _empty(table, columns, every_row)
+    for number, look in zip(tasks, engine.run(look_at_part, list(tasks.values()), _nobody), strict=True):
+        total.merge(look)
+        rows[number] = look.rows
+    before = np.cumsum([0, *rows])
+    counted = (
+        dataclasses.replace(part, rows=size, first=int(first))
+        for part, size, first in zip(parts, rows, before, strict=False)
+    )
+    prints = total.builder.result() if columns else None
+    units = np.concatenate(total.units) if total.units else None
+    return Look(tuple(counted), prints, total.finder.result(), units)
+
+
+def look_at_part(task: _Task, _: Tick) -> PartLook:
+    """Fingerprints and repeats of one part."""
+    look = _empty(task.table, task.columns, task.every_row)
+
+    def also(cells: Mapping[str, np.ndarray]) -> None:
+        if task.repeats:
+            look.finder.add(cells)
+        if task.unit is not None:
+            look.units.append(cells[task.unit])
+
+    batches = task.table.scan(task.columns, _ROWS_PER_BATCH)
+    if task.columns:
+        look.builder.add(prefetch(batches), also)
+        look.rows = look.builder.count
+    else:
+        look.rows = sum(batch.num_rows for batch in batches)
+    return look
+
+
+def _empty(table: Table, columns: Sequence[str], every_row: bool) -> PartLook:
+    """The findings in no rows."""
+    return PartLook(FingerprintBuilder(columns, every_row=every_row), RepeatFinder(table.schema))
+
+
+def _nobody(_: int) -> None:
+    """Rows that nobody counts: the passes over labels report theirs."""

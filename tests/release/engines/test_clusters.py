@@ -1,0 +1,268 @@
+"""Releases on clusters that start for them: Dask and Spark, whose workers die, copy tasks or go away."""
+
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import labeldp.release._curator as curator_module
+import labeldp.release._table_job as table_module
+from labeldp import Classes, Ledger, release_table, verify
+from labeldp._random_words import RunKey
+from labeldp.errors import EngineError, MissingExtraError
+from labeldp.release._table_job import ledger_path
+from labeldp.release.engines import Processes, open_engine
+from labeldp.release.engines._dask import DaskClient
+from labeldp.release.engines._submitted import Submitted
+
+KEY, NAME, ROWS, PARTS = bytes(range(32)), "ab" * 16, 4000, 6
+SPACE = Classes(["a", "b", "c"])
+DEATHS = ("before the write", "after the write", "after the link", "with the result")
+HERE = Path(__file__).parent
+#: What each worker runs when it begins.
+PREPARE = """
+import pathlib, sys
+sys.path.insert(0, {here!r})
+import forks
+forks.DEATHS[{death!r}](lambda: forks.once(pathlib.Path({marker!r}), forks.{action}))
+"""
+ENGINES = ("processes", "dask", "spark")
+
+
+def needs(engine):
+    """Skip a test of an engine that is not here."""
+    if engine == "spark" and (importlib.util.find_spec("pyspark") is None or shutil.which("java") is None):
+        pytest.skip("pyspark and Java are not both installed")
+    if engine == "dask" and importlib.util.find_spec("distributed") is None:
+        pytest.skip("dask.distributed is not installed")
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A folder of files, one key and one name for all releases, and small batches."""
+
+    def init(self):
+        self._key = KEY
+
+    monkeypatch.setattr(RunKey, "__init__", init)
+    for module in (table_module, curator_module):
+        monkeypatch.setattr(module, "identifier", lambda: NAME)
+    monkeypatch.setattr(table_module, "_ROWS_PER_BATCH", 300)
+    (tmp_path / "t").mkdir()
+    chance = np.random.default_rng(0)
+    for part, rows in enumerate(np.array_split(np.arange(ROWS), PARTS)):
+        columns = {"z": rows, "family": [f"f{i % 1500}" for i in rows], "y": chance.choice(SPACE.points, rows.size)}
+        pq.write_table(pa.table(columns), tmp_path / "t" / f"{part}.parquet")
+    return tmp_path / "t"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A file that every worker runs when it begins, if it is there: Spark keeps the environment of its first start."""
+    folder = tmp_path_factory.mktemp("site")
+    plan = folder / "plan.py"
+    (folder / "sitecustomize.py").write_text(
+        f"import pathlib\nplan = pathlib.Path({str(plan)!r})\nif plan.exists():\n    exec(plan.read_text())\n",
+        encoding="utf-8",
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *filter(None, sys.path)]))
+        yield plan
+
+
+@pytest.fixture
+def doomed(tmp_path, site):
+    """A function that lets workers that begin from now on do something once at a step; it gives the mark of that."""
+
+    def prepare(death, action="die"):
+        marker = tmp_path / "died"
+        site.write_text(PREPARE.format(here=str(HERE), death=death, action=action, marker=str(marker)))
+        return marker
+
+    yield prepare
+    site.unlink(missing_ok=True)
+
+
+def release(table, output="o", **options):
+    """A release of the table in units."""
+    return release_table(
+        table, "y", SPACE, 1.0, table.parent / output, keep=["z"], unit="family", budget=50.0, **options
+    )
+
+
+def content(folder):
+    """Every file of a folder, by its name."""
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def forget(table):
+    """Remove the ledger: with one name for all releases, it could hold one alone."""
+    for path in table.parent.glob("*ledger*"):
+        path.unlink()
+
+
+def states(table):
+    """What became of the charges."""
+    return [entry.state for entry in Ledger(ledger_path(table)).entries()]
+
+
+def bare(table):
+    """What a run left beside the table: folders that are no release."""
+    return [path.name for path in table.parent.iterdir() if path.name.startswith(".o")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("death", DEATHS)
+def test_a_worker_that_dies_costs_nothing(table, doomed, engine, death):
+    """SIGKILL at each step, on each engine: one release, with the bytes of one process, and nothing left."""
+    needs(engine)
+    expected = content(release(table).output)
+    shutil.rmtree(table.parent / "o")
+    forget(table)
+    marker = doomed(death)
+    with open_engine(f"{engine}:2") as workers:
+        done = release(table, executor=workers)
+    assert marker.exists(), "no worker died"
+    assert content(done.output) == expected
+    assert verify(done.output).holds
+    assert states(table) == ["released"]
+    assert bare(table) == []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("site")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_number_of_workers_changes_nothing(table, engine):
+    """One, two and three workers, and none, write the same bytes."""
+    needs(engine)
+    found = [content(release(table, "o0").output)]
+    for count in (1, 2, 3) if engine == "processes" else (2,):
+        with open_engine(f"{engine}:{count}") as workers:
+            forget(table)
+            found.append(content(release(table, f"o{count}", executor=workers).output))
+    files = [{name: data for name, data in each.items() if name.endswith("parquet")} for each in found]
+    assert all(each == files[0] for each in files)
+    assert len(files[0]) == PARTS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_full_disk_is_an_error_that_is_not_tried_again(table, doomed, engine):
+    """Of a worker whose disk is full: void, with the cause, and nothing left."""
+    needs(engine)
+    marker = doomed("before the write", "full")
+    with open_engine(f"{engine}:2") as workers, pytest.raises(EngineError, match="No space left"):
+        release(table, executor=workers)
+    assert marker.exists()
+    assert states(table) == ["void"]
+    assert bare(table) == []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("site")
+def test_spark_may_speculate(table):
+    """Where copies of slow tasks are allowed, the release is the same; forked pairs show that a copy is made."""
+    needs("spark")
+    import pyspark  # noqa: PLC0415 (an extra)
+
+    from labeldp.release.engines._spark import Spark  # noqa: PLC0415 (beside it)
+
+    expected = content(release(table, "one").output)
+    forget(table)
+    speculation = {"": "true", ".interval": "10ms", ".multiplier": "1.0", ".quantile": "0.01", ".minTaskRuntime": "1ms"}
+    conf = pyspark.SparkConf().setMaster("local[2,4]").set("spark.ui.enabled", "false")
+    for name, value in speculation.items():
+        conf = conf.set(f"spark.speculation{name}", value)
+    context = pyspark.SparkContext(conf=conf)
+    try:
+        found = content(release(table, executor=Spark(context)).output)
+    finally:
+        context.stop()
+    assert {n: d for n, d in found.items() if n != "_certificate.json"} == {
+        n: d for n, d in expected.items() if n != "_certificate.json"
+    }
+    assert bare(table) == []
+
+
+@pytest.mark.slow
+def test_the_key_is_in_no_spill_and_no_log_of_dask(table, tmp_path, capfd):
+    """Not in what workers write to their disks, though they spill everything, nor in what they print."""
+    needs("dask")
+    import dask  # noqa: PLC0415 (an extra)
+    import distributed  # noqa: PLC0415 (an extra)
+
+    spills = {"distributed.worker.memory.spill": 1e-6, "distributed.worker.memory.target": 1e-6}
+    seen = []
+    with (
+        dask.config.set({**spills, "logging.distributed": "debug"}),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=tmp_path / "spill"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        done = release(table, executor=Submitted(DaskClient(client)))
+        seen += [path.read_bytes() for path in (tmp_path / "spill").rglob("*") if path.is_file()]
+        seen += [repr(client.get_worker_logs()).encode(), repr(cluster.get_logs()).encode()]
+    seen += [*content(done.output).values(), "".join(capfd.readouterr()).encode()]
+    assert not [secret for secret in (KEY, KEY.hex().encode(), repr(KEY).encode()) for each in seen if secret in each]
+
+
+@pytest.mark.slow
+def test_a_cluster_that_dies_is_an_error(table):
+    """The scheduler goes away while parts are drawn: void, and nothing left."""
+    needs("dask")
+    import distributed  # noqa: PLC0415 (an extra)
+
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=60) as cluster,
+        distributed.Client(cluster, set_as_default=False, timeout=2) as client,
+    ):
+        calls = []
+
+        class Doomed(DaskClient):
+            def submit(self, function, /, *arguments):
+                calls.append(arguments)
+                if len(calls) == 2 * PARTS + 3:
+                    cluster.close()
+                return super().submit(function, *arguments)
+
+        with pytest.raises(EngineError, match="nothing was published"):
+            release(table, executor=Submitted(Doomed(client)))
+    assert states(table) == ["void"]
+    assert bare(table) == []
+
+
+@pytest.mark.slow
+def test_a_wrong_address_is_refused(monkeypatch):
+    """Of a scheduler that is not there, within seconds."""
+    needs("dask")
+    monkeypatch.setattr("labeldp.release.engines._dask._PATIENCE", 1)
+    with pytest.raises(EngineError, match="scheduler"), open_engine("dask:tcp://127.0.0.1:1"):
+        pass
+
+
+@pytest.mark.parametrize("engine", ["dask", "spark"])
+def test_an_engine_that_is_not_installed_names_its_extra(engine, monkeypatch):
+    """What to install is in the message."""
+    monkeypatch.setattr("labeldp._extras.find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=rf"labeldp\[{engine}\]"), open_engine(engine):
+        pass
+
+
+def test_our_processes_are_replaced(table, doomed):
+    """A process that dies after it linked its file breaks its pool, which is made anew; the release is one."""
+    marker = doomed("after the link")
+    with open_engine("processes:1") as workers:
+        assert isinstance(workers, Processes)
+        done = release(table, executor=workers)
+    assert marker.exists()
+    assert verify(done.output).holds
+    assert states(table) == ["released"]
+    assert bare(table) == []
