@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from labeldp import Classes, Curator, DoubleResponse, RandomizedResponse, Release, release_table
@@ -364,3 +365,16 @@ def test_rows_are_written_for_the_holder_alone(run, tmp_path, monkeypatch, optio
     assert ran.code == 2
     assert words in ran.err
     assert not list(tmp_path.rglob("*private*"))
+
+
+def test_an_audit_says_where_it_has_no_bound_of_what_columns_disclose(run, tmp_path):
+    """Of three classes nothing is bounded without assumptions, and that is not passed over in silence."""
+    labels = ["a", "b", "c"] * 100
+    folder = (
+        Curator(labels, Classes(["a", "b", "c"]))
+        .randomize(epsilon=1.0)
+        .save(tmp_path / "shared", pa.table({"x": range(300)}), keep=["x"])
+    )
+    done = run("audit", folder)
+    assert done.code == 0, done.err
+    assert "disclose together is not bounded here: that takes two classes" in " ".join(done.out.split())

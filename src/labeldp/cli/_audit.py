@@ -188,7 +188,7 @@ def _audit_release(
     if not json_:
         show(
             *report.folder_audit_text(found),
-            *([] if exposed is None else report.exposure_text(exposed)),
+            *(report.exposure_text(exposed) if found.holds else []),
             *([] if attacked is None else report.attack_text(attacked)),
         )
     if found.holds and profile != ProfileOptions():
@@ -290,10 +290,10 @@ def _profile(directory: Path, options: ProfileOptions, json_: bool) -> LossProfi
 
 
 def _exposure(directory: Path) -> Exposure | None:
-    """The least that public columns and released labels disclose together; None of releases that have no such bound.
+    """The least that public columns and released labels disclose together; None where no such bound is known.
 
-    Those are of other labels than two classes flipped with one probability, of no usable columns, or of answers. They
-    have an audit all the same.
+    That is the case without usable columns, and for other labels than two classes that are flipped with one
+    probability. The release has an audit all the same.
     """
     try:
         from labeldp.learning.cells import held_out_cells  # noqa: PLC0415 (commands load what they need)

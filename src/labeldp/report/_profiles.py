@@ -25,6 +25,10 @@ _NOTHING_MORE = 1.001
 _WIDE, _LEAST_SHARE = 0.5, 0.0005
 _BOUNDS = ("at least", "estimate", "at most")
 _NO_LIMIT = "no limit"
+_NO_EXPOSURE = (
+    "What public columns and released labels disclose together is not bounded here: that takes two classes, each label "
+    "flipped with one known probability, columns to tell rows apart, and the extra labeldp[learn]."
+)
 _SOURCE = {
     True: "From labels that were declared public.",
     False: "From released labels, at no further cost.",
@@ -35,8 +39,10 @@ _NO_PROMISE = (
 )
 
 
-def exposure_text(exposure: Exposure) -> Parts:
+def exposure_text(exposure: Exposure | None) -> Parts:
     """Lower bounds on the disclosure by columns and released labels, without assumptions on the columns."""
+    if exposure is None:
+        return [sentence(_NO_EXPOSURE), Text()]
     lines = titled_table("least disclosure by public columns and released labels together", ["what", "at least"])
     rows = [
         ("growth of the log odds of a row's true label, on average (nats)", _below(exposure.average)),
