@@ -102,7 +102,8 @@ def epsilon_above(value: float) -> str:
 
 def next_commands(*commands: str) -> Text:
     """The commands that usually come next."""
-    return sentence(f"Next: {', or '.join(commands)}")
+    first = [", ".join(commands[:-1])] if len(commands) > 1 else []
+    return sentence(f"Next: {', or '.join([*first, commands[-1]])}")
 
 
 def resampled_share(certificate: Certificate) -> float | None:

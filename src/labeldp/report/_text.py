@@ -49,8 +49,9 @@ _CONFIDENCE = 0.95
 def release_text(release: TableRelease) -> Parts:
     """The result of a release, its cost and its guarantee. Nothing in it depends on a true label."""
     folder = shlex.quote(near(release.output))
-    shared = next_commands(f"labeldp verify {folder}", f"labeldp learn {folder} --output model.skops")
-    answer = next_commands(f"labeldp verify {folder}")
+    page = f"labeldp report {folder} --output report.html"
+    shared = next_commands(f"labeldp verify {folder}", f"labeldp learn {folder} --output model.skops", page)
+    answer = next_commands(f"labeldp verify {folder}", page)
     end = [Text(), answer if release.certificate.of_answer else shared]
     quantile = quantile_of(release)
     if quantile is not None and (far := _far(release.certificate)):
