@@ -147,6 +147,17 @@ def test_a_label_that_was_released_is_not_kept(run, patients):
     assert any("'diagnosis' was released as a label before" in remark for remark in done.remarks)
 
 
+def test_a_label_that_left_as_a_kept_column_is_named(patients):
+    """Its true values are in an earlier release: the one of its labels says so."""
+    first = patients.parent / "first"
+    release_table(patients, "costs", Interval(0, 10_000, 10), 0.5, first, keep=["diagnosis"], unit="patient_id")
+    given = {"keep": ["age"], "unit": "patient_id"}
+    done = release_table(patients, LABEL, CLASSES, 0.5, patients.parent / "second", **given)
+    assert (
+        f"the label 'diagnosis' was a kept column of the release in {first}: its true values are there" in done.remarks
+    )
+
+
 def test_names_and_classes_with_commas_are_quoted(run, tmp_path):
     """The command can be run as it is printed."""
     frame = pd.DataFrame({"last, first": [f"n{row}" for row in range(40)], "x": range(40), "y": ["a, b", " c"] * 20})

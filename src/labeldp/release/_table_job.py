@@ -16,14 +16,14 @@ from filelock import FileLock, Timeout
 
 from labeldp import _checks
 from labeldp._random_words import identifier
-from labeldp.errors import InputError, LabelError, LedgerError, TableError
+from labeldp.errors import InputError, LabelDPError, LabelError, LedgerError, TableError
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release._curator import budget_of
 from labeldp.release._sink import clashing
 from labeldp.release._source import ROW, Progress, TableSource
 from labeldp.release.engines import Engine, InProcess
-from labeldp.release.folder import Certificate, check_target, effective_share, finish, staged
+from labeldp.release.folder import Certificate, check_target, effective_share, finish, read_certificate, staged
 from labeldp.release.ledger import (
     Earlier,
     Entry,
@@ -345,7 +345,9 @@ class TableJob:
         path, found = ledger_path(self.table.path, record.path), (*checked.notes, *notes())
         notes_file, account = _write_notes(path, found), admitted.account
         spent, budget = account.spent, account.budget
-        remarks = (*checked.remarks, *_labels_kept(self.kept, admitted.earlier))
+        label = self.table.label
+        told = (*_labels_kept(self.kept, admitted.earlier), *_kept_before(label, admitted.earlier))
+        remarks = (*checked.remarks, *told)
         return TableRelease(certificate, self.target, path, found, notes_file, spent, budget, remarks)
 
     def _ledgers(self, data: PublicData) -> tuple[Ledger, dict[Entry, Match | None]]:
@@ -476,6 +478,14 @@ def _labels_kept(kept: Sequence[str], earlier: Sequence[Earlier]) -> Iterator[st
     """Remarks on kept columns that were released as labels before, and so were private then."""
     for name in sorted({each.entry.label for each in earlier}.intersection(kept)):
         yield f"the kept column {name!r} was released as a label before: its true values are in this release"
+
+
+def _kept_before(label: str, earlier: Sequence[Earlier]) -> Iterator[str]:
+    """Remarks on earlier releases that kept the label as a public column."""
+    for output in sorted({each.entry.output for each in earlier if each.entry.features == "kept"}):
+        with suppress(LabelDPError, OSError):  # a folder that was moved away
+            if label in dict(read_certificate(Path(output)).columns):
+                yield f"the label {label!r} was a kept column of the release in {output}: its true values are there"
 
 
 def _kept_as_text(table: Table, kept: Sequence[str]) -> tuple[str, ...]:
