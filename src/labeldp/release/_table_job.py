@@ -482,7 +482,7 @@ def _labels_kept(kept: Sequence[str], earlier: Sequence[Earlier]) -> Iterator[st
 
 def _kept_before(label: str, earlier: Sequence[Earlier]) -> Iterator[str]:
     """Remarks on earlier releases that kept the label as a public column."""
-    for output in sorted({each.entry.output for each in earlier if each.entry.features == "kept"}):
+    for output in sorted({each.entry.output or "" for each in earlier if each.entry.features == "kept"}):
         with suppress(LabelDPError, OSError):  # a folder that was moved away
             if label in dict(read_certificate(Path(output)).columns):
                 yield f"the label {label!r} was a kept column of the release in {output}: its true values are there"
