@@ -143,7 +143,7 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
 
 STUDY = Study(
     name="auto_numbers",
-    recipe="3",
+    recipe="2",
     key=("data", "epsilon"),
     columns=("data", "epsilon", "draw", "learner", "rows", "weight", "rmse", "explained", "seconds"),
     cells=cells,

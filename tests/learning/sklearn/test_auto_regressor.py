@@ -131,14 +131,14 @@ def test_noise_beyond_the_range_is_cut():
         predicted = model.predict(features)
         constant += np.ptp(predicted) == 0.0
         assert np.ptp(predicted) < 0.5 * (model.range_[1] - model.range_[0])
-    assert constant >= 4
+    assert constant >= 6
 
 
 def test_noise_gives_the_mean():
     """Where features say nothing, the mean is predicted in most cases, and held-out predictions score nothing.
 
-    A draw passes the factor of shrinkage with a probability of at most a sixth; more than eight of 16 do with one below
-    1e-3. The mean gain over the mean label is below twice its standard error, but for one case in forty.
+    A draw passes the factor of shrinkage with a probability of about a tenth; more than eight of 16 do with one below
+    1e-4. The mean gain over the mean label is below twice its standard error, but for one case in forty.
     """
     random, constant, gains = np.random.default_rng(0), 0, []
     for _ in range(16):

@@ -18,8 +18,6 @@ from labeldp.release import Release
 
 #: Prior variance of each weight around an equal share.
 _VARIANCE = 0.1
-#: Caution of the factor towards the mean label: weights that are averaged need less of it than a single model.
-_CAUTION = 1.0
 
 
 @documented_in("labeldp.learning.sklearn")
@@ -125,7 +123,7 @@ class HeldOutNumbers:
         prior = np.sqrt(max(float((residual**2).mean()), np.finfo(float).tiny) / _VARIANCE)
         rows = np.concatenate([matrix, prior * np.eye(models)])
         weights = nnls(rows, np.append(goal, np.full(models, prior / models)))[0]
-        factor = shrinkage(weights @ offsets, targets, self.precisions, self.units, _CAUTION)
+        factor = shrinkage(weights @ offsets, targets, self.precisions, self.units)
         return replace(self.mixture, weights=factor * weights)
 
     def cross_fitted(self, parts: Parts) -> Float[np.ndarray, "h"]:

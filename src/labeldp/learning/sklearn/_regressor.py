@@ -53,6 +53,8 @@ _TREES, _LEAVES, _ROWS_OF_PENALTY = 60, 8, 100.0
 _DEVIATIONS = (0.01, 0.02, 0.04, 0.07, 0.11, 0.16, 0.22, 0.3, 0.4)
 #: Candidate factors of shrinkage towards the mean under the likelihood.
 _SHARES = np.linspace(0.0, 1.0, 11)
+#: Variances of a slope by which it is shrunk, over the slope.
+_CAUTION = 2.0
 #: Rows from which standard deviations and shrinkage are chosen.
 _ENOUGH_ROWS = 5_000
 
@@ -349,21 +351,19 @@ def shrinkage(
     numbers: Float[np.ndarray, "n"],
     weights: Float[np.ndarray, "n"],
     units: Int[np.ndarray, "n"] | None = None,
-    caution: float = 2.0,
 ) -> float:
     """The factor on predictions' offsets from their mean, between 0 and 1, in doubt 0.
 
-    With b the slope of numbers on offsets and v its variance, it is ``b - caution v / b``. With a caution of 1 the
-    error is least in the mean (Efron and Morris 1973). With 2 it is 0 unless the slope is more than 1.4 standard errors
-    above 0: features that say nothing pass that in one case of thirteen, and are shrunk then, too; that costs a single
-    model little where predictions help, and makes a prediction that is worse than the mean rarer.
+    With b the slope of numbers on offsets and v its variance, it is ``b - 2 v / b``: 0 unless the slope is more than
+    1.4 standard errors above 0. Features that say nothing pass that in one case of thirteen, and are shrunk then, too.
+    With ``v / b`` the error is least in the mean (Efron and Morris 1973); twice that costs little where predictions
+    help, and makes a prediction that is worse than the mean rarer.
 
     Args:
         offsets: Predictions of held-out rows less their mean.
         numbers: Released numbers of these rows less their mean.
         weights: Weights of rows.
         units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
-        caution: Variances of the slope by which it is shrunk, over the slope.
 
     References:
         Breiman 1995 (nonnegative garrote), for one coefficient.
@@ -375,4 +375,4 @@ def shrinkage(
     scores = weights * offsets * (numbers - slope * offsets)
     sums = scores if units is None else np.bincount(units, scores)
     variance = float((sums**2).sum()) / total**2
-    return float(np.clip(slope - caution * variance / slope, 0.0, 1.0)) if slope > 0.0 else 0.0
+    return float(np.clip(slope - _CAUTION * variance / slope, 0.0, 1.0)) if slope > 0.0 else 0.0
