@@ -24,6 +24,7 @@ from labeldp import Classes, Curator, Interval, RandomizedResponse, audit
 from labeldp.audit import Knowledge, PlantedPairs
 from labeldp.bounds import forecast, plan
 from labeldp.learning import metrics
+from labeldp.learning.cells import held_out_cells
 from labeldp.learning.tables import evaluate, learn
 from labeldp.report import attack_text, learned_text, scores_text
 
@@ -278,6 +279,16 @@ def profile_of(world):
     return [Found(beyond.estimate, beyond.lower, beyond.upper, 0.0, level=profile.confidence)]
 
 
+def exposure_of(world):
+    """What features and label disclose beyond the label, in cells of held-out rows; for two classes."""
+    if world.classes > 2:
+        return []
+    cells = held_out_cells(world.features, world.release)
+    found = audit.bound_exposure(cells.numbers, world.release, count=cells.count)
+    over = found.average - 1.001 * found.of_label
+    return [Found(over, over, math.inf, None, -math.inf, math.inf, found.confidence, gain=True)]
+
+
 def canaries_of(world):
     """The share of planted labels that a model prefers which never saw them, with and without a claim."""
     canaries = audit.plant_canaries(world.release.space, ROWS, 100)
@@ -338,6 +349,7 @@ AUDITS = {
         audit.audit_mechanism(drawn(w), [0, 1], w.epsilon, draws=4000, confidence=0.95), w.epsilon
     ),
     "audit_pipeline": lambda w, _: pipeline_of(w),
+    "bound_exposure": lambda w, _: exposure_of(w),
     "canary_memorisation": lambda w, _: canaries_of(w),
     "estimate_divergence": lambda w, _: divergence_of(w),
     "infer_from_repeats": lambda w, _: repeated_of(w),

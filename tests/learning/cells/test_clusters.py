@@ -55,8 +55,8 @@ def test_the_same_features_give_the_same_clusters(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_clusters_know_no_labels(method):
-    """No public function takes labels, and the answer's cells are the same numbers for any labels."""
-    for name in cells_package.__all__:
+    """No public function takes labels, but one that takes released ones, and cells are the same for any labels."""
+    for name in set(cells_package.__all__) - {"held_out_cells"}:
         parameters = set(inspect.signature(getattr(cells_package, name)).parameters)
         assert not parameters & {"y", "labels", "target", "targets", "release", "codes"}
     features, group = groups(90)

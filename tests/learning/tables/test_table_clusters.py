@@ -43,9 +43,9 @@ def test_labels_are_not_looked_at(tmp_path, monkeypatch, name):
     asked = []
     read = Table.batches
 
-    def batches(table, columns, rows, file=None):
+    def batches(table, columns, rows):
         asked.extend(columns)
-        return read(table, columns, rows, file)
+        return read(table, columns, rows)
 
     monkeypatch.setattr(Table, "batches", batches)
     one = cluster_table(written(FRAME, tmp_path / name), "ill", ["height", "town"], 3)
