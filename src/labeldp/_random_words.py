@@ -14,9 +14,10 @@ from __future__ import annotations
 import os
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 import numpy as np
@@ -164,12 +165,8 @@ class KeyFile(_DerivedSource):
 
     def _secret(self) -> bytes:
         found = b""
-        with suppress(OSError):
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
-            with os.fdopen(descriptor, "rb", buffering=0) as file:
-                state = os.fstat(descriptor)
-                if stat.S_ISREG(state.st_mode) and not stat.S_IMODE(state.st_mode) & 0o077:
-                    found = file.read(_KEY_BYTES + 1)
+        with suppress(OSError), self._opened(os.O_RDONLY) as file:
+            found = file.read(_KEY_BYTES + 1)
         if len(found) != _KEY_BYTES or not any(found):
             raise OutputError(
                 f"expected to read the private files of the release in {self.path.parent}, found none; run workers as "
@@ -180,11 +177,30 @@ class KeyFile(_DerivedSource):
     def wipe(self) -> None:
         """Overwrite the key, and remove its file; nothing happens if it is gone."""
         with suppress(FileNotFoundError):
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW)
-            with os.fdopen(descriptor, "wb", buffering=0) as file:
+            with self._opened(os.O_RDWR) as file:
                 file.write(bytes(_KEY_BYTES))
-                os.fsync(descriptor)
+                os.fsync(file.fileno())
             self.path.unlink()
+
+    @contextmanager
+    def _opened(self, flags: int) -> Iterator[FileIO]:
+        """The file, if it and its folder are this user's own and no links; to be read both must be private.
+
+        Raises:
+            PermissionError: They are not.
+        """
+        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            descriptor = os.open(self.path.name, flags | os.O_NOFOLLOW, dir_fd=folder)
+            with FileIO(descriptor, "rb" if flags == os.O_RDONLY else "rb+") as file:
+                states = os.fstat(folder), os.fstat(descriptor)
+                own = all(state.st_uid == os.geteuid() for state in states) and stat.S_ISREG(states[1].st_mode)
+                shared = states[1].st_nlink > 1 or any(stat.S_IMODE(state.st_mode) & 0o077 for state in states)
+                if not own or (shared and flags == os.O_RDONLY):
+                    raise PermissionError("expected a private file of this user, found another")
+                yield file
+        finally:
+            os.close(folder)
 
 
 class TapeWords(Words):

@@ -80,6 +80,19 @@ EDITS = (
     ("command/noisy-quantile", [("charges/0/law/labels_of_a_unit", "2")], "units of two labels"),
     ("command/stages", [("charges/1/rows", [[0, 1]])], "rows without a stage"),
     ("command/stages", [("guarantee/epsilon", 2.0)], "half of a stage"),
+    (
+        "command/cluster",
+        [("charges/0/guarantee/trust", "local"), ("guarantee/trust", "local")],
+        "a curator's answer as local",
+    ),
+    ("command/auto", [("parent", "")], "a parent without a digest"),
+    ("command/auto", [("parent", {})], "a parent that is no text"),
+    ("command/auto", [("table/rows", "80")], "rows in words"),
+    ("command/auto", [("features", None)], "no law of features in place of none"),
+    ("command/auto", [("release", None)], "a release without a name"),
+    ("command/auto", [("label/column", None)], "a label without a name"),
+    ("command/auto", [("table/files", None)], "files that are no list"),
+    ("command/auto", [("label/space/values", [True, "yes"])], "classes of two types"),
 )
 
 

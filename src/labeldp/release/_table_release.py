@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from labeldp import _checks
 from labeldp._shapes import Int
-from labeldp.errors import AttemptError, InputError
+from labeldp.errors import InputError
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, Generator
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.accounting import Budget
@@ -166,14 +166,15 @@ def release_table(
 
     def write(folder: Path, charge: TableCharge) -> Certificate:
         columns = tuple(table_mechanism.types) or tuple(job.kept)
-        try:
-            with run_in(folder, shared=engine.shared) as run:
-                sink = FolderSink(table, run, schema, columns, law is not None, job.report)
+        with run_in(folder, shared=engine.shared) as run:
+            sink = FolderSink(table, run, schema, columns, law is not None, job.report)
+            try:
                 return _drawn(table_mechanism, sink, charge)
-        except AttemptError:  # two draws of the same rows lay on a disk that workers share
-            differing.add(1)
-            charge.drawn()
-            raise
+            except BaseException:
+                if run.differed:  # two draws of the same rows lay on a disk that workers share
+                    differing.add(1)
+                    charge.drawn()
+                raise
 
     differing = Count()
     return job.publish(checked, entry, write, lambda: _misfits(table), lambda: bool(differing.done))

@@ -13,11 +13,12 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from labeldp import Classes, ClassProbabilities, PriorResponse, RandomizedResponse, SubsetResponse
 from labeldp._random_words import KeyFile, RunKey, SecureWords
-from labeldp.errors import OutputError
+from labeldp.errors import AttemptError, OutputError
 from labeldp.mechanisms import draw, draw_context
 from labeldp.mechanisms.randomizers import grouped, per_unit
 from labeldp.release.folder import run_in
 from labeldp.release.folder._run import put
+from labeldp.release.folder._staging import fate_of, staging_of, wipe
 
 SPACE = Classes(["a", "b", "c"])
 CODES = np.arange(64, dtype=np.int32) % 3
@@ -195,3 +196,50 @@ def test_the_first_link_stays(tmp_path):
 def test_streams_of_a_call_stay_fresh():
     """Noise and labels in memory have keys of their own, which follow from nothing."""
     assert SecureWords().of_batch(lambda: b"x").block(0, 2).tolist() != SecureWords().block(0, 2).tolist()
+
+
+def test_a_key_of_somebody_else_is_not_drawn_with(tmp_path, monkeypatch):
+    """A file or folder of another user, one that others may read, one with a second name, and links are refused."""
+    run = tmp_path / "run"
+    run.mkdir(mode=0o700)
+    key = RunKey().store(run / "key")
+    assert key.of_batch(lambda: b"").block(0, 1).size == 1
+    (tmp_path / "linked").symlink_to(run)
+    (run / "name").hardlink_to(run / "key")
+    for other in (key, KeyFile(tmp_path / "linked" / "key")):
+        with pytest.raises(OutputError, match="expected to read the private files"):
+            other.of_batch(lambda: b"")
+    (run / "name").unlink()
+    run.chmod(0o755)
+    with pytest.raises(OutputError):
+        key.of_batch(lambda: b"")
+    run.chmod(0o700)
+    key.of_batch(lambda: b"")
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(OutputError):
+        key.of_batch(lambda: b"")
+
+
+def test_a_planted_link_wipes_nothing_of_others(tmp_path):
+    """A run folder that was replaced by a link to another folder leaves what is there."""
+    (tmp_path / "mine").mkdir(mode=0o700)
+    RunKey().store(tmp_path / "mine" / "key")
+    (tmp_path / "run").symlink_to(tmp_path / "mine")
+    wipe(tmp_path / "run")
+    assert any((tmp_path / "mine" / "key").read_bytes())
+
+
+def test_attempts_that_differ_are_noted_whoever_hears_of_them(tmp_path):
+    """The mark lies in the private folder of the run: it counts whatever error is read first, and after a crash."""
+    target, name = tmp_path / "out", "0" * 32
+    staging = staging_of(target, name)
+    staging.mkdir(mode=0o700)
+    with run_in(staging, shared=False) as run:
+        for text in ("one", "one"):
+            with run.attempt("part") as folder:
+                (folder / "part").write_text(text)
+        assert not run.differed
+        with pytest.raises(AttemptError), run.attempt("part") as folder:
+            (folder / "part").write_text("other")
+        assert run.differed
+        assert fate_of(target, name) == "unknown"  # as after a driver that was killed

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
@@ -17,6 +19,8 @@ from labeldp.release.engines._engine import Engine, R, T, Tick, Versions, Work, 
 _AHEAD = 32
 #: Times that a pool is made anew without a part that was finished in between.
 _MOST_BREAKS = 3
+#: Seconds between two looks of a worker at its driver.
+_WATCH = 1.0
 
 
 @runtime_checkable
@@ -117,12 +121,24 @@ class Processes(Submitted):
 
     def _pool(self) -> ProcessPoolExecutor:
         # a fork would copy what this process holds, such as labels and keys
-        return ProcessPoolExecutor(self._count, mp_context=multiprocessing.get_context("spawn"))
+        spawn = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self._count, mp_context=spawn, initializer=_end_with, initargs=(os.getpid(),))
 
     def _renew(self) -> bool:
         self.close()
         self._executor = self._pool()
         return True
+
+
+def _end_with(driver: int) -> None:
+    """End this process once its driver is gone: a killed one tells nobody, and workers held labels."""
+
+    def watch() -> None:
+        while os.getppid() == driver:
+            time.sleep(_WATCH)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def engine_of(executor: Engine | Executor | None, alone: Engine) -> Engine:

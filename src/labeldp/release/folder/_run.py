@@ -16,7 +16,7 @@ from pathlib import Path
 
 from labeldp._random_words import RunKey, WordSource, identifier
 from labeldp.errors import AttemptError
-from labeldp.release.folder._staging import KEY, run_of, sync, wipe
+from labeldp.release.folder._staging import DIFFERED, KEY, has_differing, run_of, sync, wipe
 from labeldp.release.folder._write import file_digest
 
 #: Errors of file systems that have no hard links.
@@ -37,6 +37,11 @@ class Run:
     staging: Path
     words: WordSource
 
+    @property
+    def differed(self) -> bool:
+        """True if an attempt of any worker at a file had other bytes than the one before."""
+        return has_differing(self.folder)
+
     @contextmanager
     def attempt(self, name: str) -> Iterator[Path]:
         """Yield a folder for an attempt at a file, which is put in its place once it is written there."""
@@ -45,6 +50,9 @@ class Run:
         try:
             yield folder
             put(folder / name, self.staging / name)
+        except AttemptError:  # its worker may be heard after another error, or not at all
+            (self.folder / DIFFERED).touch()
+            raise
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -19,6 +19,8 @@ CERTIFICATE, SIGNATURE = "_certificate.json", "_signature.json"
 _TRIES = 10
 #: The file of a run's key, in its private folder.
 KEY = "key"
+#: The mark there of attempts that differ.
+DIFFERED = "differed"
 #: Former names, which are read as well.
 _FORMER = {CERTIFICATE: "certificate.json", SIGNATURE: "signature.json"}
 _MARK = ".labeldp-"
@@ -75,6 +77,11 @@ def run_of(staging: Path) -> Path:
     """The private folder of the run that writes to a staging folder, beside it."""
     head, _, identifier = staging.name.rpartition(_MARK)
     return staging.with_name(f"{head}{_RUN_MARK}{identifier}")
+
+
+def has_differing(run: Path) -> bool:
+    """True if a worker noted in the private folder of a run that two attempts differ."""
+    return (run / DIFFERED).exists()
 
 
 def wipe(run: Path) -> None:
@@ -141,13 +148,13 @@ def fate_of(target: Path, identifier: str) -> Fate:
     The key of its run is wiped, whatever the fate: nobody may draw with it again.
     """
     staging = staging_of(target, identifier)
+    differed = has_differing(run_of(staging))
     wipe(run_of(staging))
     if _identifier_at(target) == identifier:
         return "left"
-    if not staging.exists():
-        return "unknown"
-    shutil.rmtree(staging)
-    return "never left"
+    found = staging.exists()
+    shutil.rmtree(staging, ignore_errors=not found)
+    return "never left" if found and not differed else "unknown"
 
 
 def _identifier_at(target: Path) -> object:

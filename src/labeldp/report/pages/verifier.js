@@ -276,7 +276,8 @@ const isAnswer = (law) => !isChannel(law); // as far as this verifier knows
 
 function sizeOf(space) { // the number of classes, or of grid points
   if (space.kind === "classes") {
-    demand(list(space.values).length >= 2 && new Set(space.values.map((value) => JSON.stringify(value))).size === space.values.length, "different classes");
+    demand(list(space.values).every((value) => ["string", "number", "boolean"].includes(typeof value) && typeof value === typeof space.values[0]), "classes of one type");
+    demand(space.values.length >= 2 && new Set(space.values.map((value) => JSON.stringify(value))).size === space.values.length, "different classes");
     return BigInt(space.values.length);
   }
   demand(space.kind === "interval", "a declared label space");
@@ -354,6 +355,8 @@ function repeatsNoKey(text, body) { // as many colons outside of strings as ther
 
 const only = (part, ...names) => demand(part !== null && typeof part === "object" && Object.keys(part).every((name) => names.includes(name)), "exactly the parts of a certificate");
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value) && value >= 0 && !Object.is(value, -0);
+const isText = (value) => typeof value === "string" && value.length > 0;
+const isDigest = (value) => typeof value === "string" && /^[0-9a-f]{64}$/.test(value);
 const isCount = (value) => isNumber(value) && Number.isSafeInteger(value);
 
 function readable(text) {
@@ -363,6 +366,11 @@ function readable(text) {
   only(body, "schema", "release", "made_with", "private", "label", "table", "charges", "guarantee", "expects", "assumptions", "cannot_know", "parent", "features");
   only(body.label, "column", "space");
   only(body.table, "rows", "columns", "files");
+  demand([body.release, body.label.column].every(isText) && body.made_with !== null && typeof body.made_with === "object", "a named release of a named label");
+  demand(isCount(body.table.rows) && list(body.table.columns).every((each) => isText(each.name) && isText(each.type)), "a table of rows and columns");
+  demand(list(body.table.files).every((each) => isText(each.name) && isCount(each.rows) && isDigest(each.sha256)), "files with their digests");
+  demand(body.parent === null || isDigest(body.parent), "a parent, or null");
+  demand(body.features === undefined || (body.features !== null && typeof body.features === "object"), "a law of features, or none");
   demand(list(body.assumptions).every((each) => typeof each === "string"), "assumptions in words");
   demand(list(body.charges).length >= 1 && body.charges.length <= 4096, "1 to 4096 charges");
   for (const part of [...body.charges, body]) {
@@ -392,7 +400,7 @@ const CHECKS = [
       if (law.package !== undefined) { left.push(`a law of another package, ${visible(String(law.package))}`); continue; }
       const epsilon = channel ? epsilonOfChannel(law, size) : epsilonOfAnswer(law, size);
       demand(guarantee.epsilon === epsilon && guarantee.delta === 0, `epsilon ${epsilon} and delta 0`);
-      demand(guarantee.trust === (channel ? "local" : "central") || body.charges.length > 1, "who sees true labels");
+      demand(guarantee.trust === (channel ? "local" : "central"), "who sees true labels");
       demand(channel || mechanism === law.kind, "a mechanism of the name of its law");
       demand(!channel || (guarantee.unit !== "row") === law.kind.startsWith("grouped"), "a law for the privacy unit");
     }
