@@ -178,6 +178,43 @@ def test_a_ledger_shows_what_was_spent_over_time(page_of, release, table, tmp_pa
     assert "zq-secret" not in page
 
 
+def test_a_folder_of_files_stands_for_its_ledger(page_of, release, table, tmp_path):
+    """A table of several files is no release that does not verify."""
+    (tmp_path / "parts").mkdir()
+    shutil.copy(table, tmp_path / "parts" / "one.csv")
+    assert release(tmp_path / "parts", tmp_path / "shared").code == 0
+    shown = words(page_of(tmp_path / "parts"))
+    assert "1 charge counted, for 1 label" in shown
+    assert "Not verified" not in shown
+
+
+def test_a_page_repeats_what_a_reader_must_know_first(page_of, run, saved):
+    """Remarks on scores, and what columns and labels disclose together, are on the page as in the terminal."""
+    learned = run("learn", GOLDEN / "auto", "--output", saved / "m.skops", "--model", "softmax", "--json")
+    body = json.loads(learned.out) | {"remarks": ["These scores may be far too good."]}
+    (saved / "learn.json").write_text(json.dumps(body), encoding="utf-8")
+    assert "These scores may be far too good." in words(page_of(saved / "learn.json"))
+    exposure = {
+        "rows": 80,
+        "cells": 2,
+        "epsilon": 1.0,
+        "of_label": 0.4,
+        "average": 0.7,
+        "divergence_of_order_2": 0.8,
+        "beyond_epsilon": 0.3,
+        "known": [{"certainty": 0.95, "share": 0.2}],
+        "confidence": 0.99,
+        "assumptions": [],
+        "p_plus": {"lower": 0.4, "estimate": 0.5, "upper": 0.6},
+        "classes": ["no", "yes"],
+    }
+    audit = json.loads((saved / "audit.json").read_text(encoding="utf-8")) | {"exposure": exposure}
+    (saved / "audit.json").write_text(json.dumps(audit), encoding="utf-8")
+    shown = words(page_of(saved / "audit.json"))
+    assert "What public columns and released labels disclose together" in shown
+    assert "of that, by the released label alone" in shown
+
+
 def test_a_signature_is_checked_with_the_key_of_its_maker(page_of, run, release, table, tmp_path):
     """Without a key the page says that it was not checked, with the key that it was, and with another one it fails."""
     for name in ("office", "other"):

@@ -19,3 +19,7 @@ def card(directory: Path) -> None:
     certificate = folder.certified(directory)
     for path in folder.write_card(directory, certificate):
         show(f"{path}: follows from the certificate")
+    show(
+        "Name the files from now on where a tool reads a folder: pandas.read_parquet of the folder takes README.md for "
+        "a table (docs/guide/data-sets.md)."
+    )

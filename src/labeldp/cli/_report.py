@@ -39,7 +39,7 @@ def report(paths: list[Path], *, output: Path, public_key: Path | None = None, l
     pages.check_page(output)
     _check_paths(paths)
     parts = [_part(path, public_key, long) for path in paths]
-    together = [path for path in paths if path.is_dir()]
+    together = [path for path in paths if path.is_dir() and not _has_ledger(path)]
     if len(together) > 1 and all(part.holds for part in parts):
         combined = release.combined_guarantee(together, long=long)
         parts.append(pages.account_part(combined, [path.name for path in together]))
@@ -71,12 +71,17 @@ def _part(path: Path, public_key: Path | None, long: bool) -> Part:
     """The part of a page for one path."""
     from labeldp.report import pages  # noqa: PLC0415 (it needs the extra)
 
-    if path.is_dir():
+    if path.is_dir() and not _has_ledger(path):
         return pages.release_part(path, folder.verify(path, public_key=public_key, long=long))
     if path.suffix == _SAVED:
         return pages.result_part(path)
     entries = ledgers.Ledger(_ledger(path)).entries()
     return pages.ledger_part(_ledger(path).name, entries, ledgers.spent_by_data(entries))
+
+
+def _has_ledger(path: Path) -> bool:
+    """True for the folder of a table with a ledger beside it, which is no release."""
+    return not folder.is_release(path) and _ledger(path) != path
 
 
 def _ledger(path: Path) -> Path:

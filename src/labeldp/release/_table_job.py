@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from labeldp import _checks
 from labeldp._random_words import identifier
-from labeldp.errors import InputError, LabelDPError, LabelError, LedgerError, TableError
+from labeldp.errors import InputError, LabelDPError, LabelError, LedgerError, OutputError, TableError
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release._curator import budget_of
@@ -210,6 +210,11 @@ class TableJob:
             )
         target = Path(output).absolute()
         check_target(target)
+        if table.path.is_dir() and target.resolve().is_relative_to(table.path.resolve()):
+            raise OutputError(
+                f"expected an output beside the table's folder, found {target} in it, where it would be a part of the "
+                "table; take another place"
+            )
         engine.check(target.parent)
         report = progress or (lambda *_: None)
         return cls(table, space, kept, target, spending, report, stamp, heads, engine)
@@ -249,7 +254,7 @@ class TableJob:
         source = TableSource(self.table, self.space, *facts, self.engine)
         path = str(self.table.path.resolve())
         data = PublicData(path, self.heads if seen.fingerprints else {}, seen.fingerprints, column or ROW, seen.units)
-        remarks = (*_remarks(data), *_kept_as_text(self.table, self.kept))
+        remarks = (*(_remarks(data) if column is None else ()), *_kept_as_text(self.table, self.kept))
         declared = self._declared(seen.repeats if unit == ROW else ())
         return CheckedTable(source, data, found.notes, remarks, declared, seen.repeats)
 

@@ -182,8 +182,8 @@ def _verdict(gain: Estimate, rows: int, constant: str, labels: str, amount: str,
     if wanted <= 0.0 or not math.isfinite(gain.error):
         return shown[:1].upper() + shown[1:]
     shown, enough = f"{shown[:1].upper()}{shown[1:]}", rows_to_show(rows, gain, wanted)
-    if enough <= rows:
-        return f"{shown} An improvement of {number(wanted)} would probably have shown."
+    if enough <= rows:  # as of a model that predicts the constant nearly everywhere, which says nothing of better ones
+        return shown
     return f"{shown} About {three_digits(enough)} rows would show an improvement of {number(wanted)}."
 
 

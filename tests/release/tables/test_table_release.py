@@ -873,3 +873,12 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(tables_module.Path, "open", refuse)
     cause = tables_module._cause(tmp_path / "t.csv", PermissionError(13, "Permission denied"))
     assert cause == "Permission denied; check the file and its permissions"
+
+
+def test_an_output_in_the_folder_of_the_table_is_refused(tmp_path):
+    """It would be a part of the table from then on; nothing is charged."""
+    (tmp_path / "parts").mkdir()
+    pq.write_table(pa.table({"x": range(6), "y": ["a", "b"] * 3}), tmp_path / "parts" / "one.parquet")
+    with pytest.raises(OutputError, match="expected an output beside the table's folder"):
+        release_table(tmp_path / "parts", "y", Classes(["a", "b"]), 1.0, tmp_path / "parts" / "out", keep=["x"])
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["parts"]

@@ -150,9 +150,8 @@ def _scores(body: Mapping[str, Any]) -> Part:
         terms = (("model", body["model"]), ("rows", f"{body['rows']:,}"), ("features", ", ".join(body["features"])))
         sections.append(Section("The model", (Terms(terms), Prose(body["sentence"]))))
     whose = "A model, judged" if "features" in body else "An evaluation"
-    return Part(
-        f"{whose} by {printable(body['judged_by'])}", _headline(scores), lead=(_NOT_CHECKED,), sections=tuple(sections)
-    )
+    lead = (*body.get("remarks", ()), _NOT_CHECKED)
+    return Part(f"{whose} by {printable(body['judged_by'])}", _headline(scores), lead=lead, sections=tuple(sections))
 
 
 def _headline(scores: Mapping[str, Any]) -> str:
@@ -170,6 +169,23 @@ def _score(score: Mapping[str, Any], share: bool) -> tuple[str, str]:
     shown: Callable[[float | None], str] = _share if share else _number
     value = shown(score["value"]) if "value" in score else f"{shown(score['lower'])} to {shown(score['upper'])}"
     return value, f"{shown(score['low'])} to {shown(score['high'])}"
+
+
+def _exposure(found: Mapping[str, Any]) -> Section:
+    """The least that public columns and released labels disclose together."""
+    terms = (
+        ("growth of the log odds of a row's true label, on average", f"at least {_number(found['average'])} nats"),
+        ("of that, by the released label alone", f"at least {_number(found['of_label'])} nats"),
+        ("rows that disclose the epsilon of their label or more", f"at least {_share(found['beyond_epsilon'])}"),
+        *(
+            (
+                f"rows whose columns alone make the label {_share(each['certainty'])} sure",
+                f"at least {_share(each['share'])}",
+            )
+            for each in found["known"]
+        ),
+    )
+    return Section("What public columns and released labels disclose together", (Terms(terms),))
 
 
 def _audit(body: Mapping[str, Any]) -> Part:
@@ -204,6 +220,8 @@ def _audit(body: Mapping[str, Any]) -> Part:
                 (Checks(tuple((c["what"], c["holds"], c["found"]) for c in body["checks"][:MOST_ROWS])),),
             )
         )
+    if "exposure" in body:
+        sections.append(_exposure(body["exposure"]))
     if "cannot_show" in body:
         sections.append(Section("What an audit cannot show", (Points.of(tuple(body["cannot_show"])),)))
     if "attacks" in body:
