@@ -316,7 +316,7 @@ def test_the_default_is_softmax_regression(monkeypatch):
 def test_another_learner_for_each_stage():
     """A list has a learner for each stage: here a neighbours' vote, then softmax regression."""
     learners = [NeighborsClassifier(), SoftmaxRegression(l2=0.01)]
-    model = MultiStage(learners, 2.0).fit(FEATURES, Curator(LABELS, SPACE))
+    model = MultiStage(learners, 6.0).fit(FEATURES, Curator(LABELS, SPACE))
     assert isinstance(model.learner_, SoftmaxRegression)
     assert model.stages_[1].candidates < 2
     assert (model.predict(FEATURES) == LABELS).mean() > 0.8
