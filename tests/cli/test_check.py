@@ -1,13 +1,16 @@
 """The look at a table before its release: what it finds, what it leads to, and that it leaves nothing behind."""
 
+import dataclasses
 import shlex
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from labeldp import Classes, Interval, check_table, release_table
+from labeldp import Classes, Interval, Ledger, check_table, release_table
 from labeldp.errors import TableError
+from labeldp.release._table_notes import kept_before
+from labeldp.release.ledger import Earlier
 
 LABEL, CLASSES = "diagnosis", Classes(["none", "heart disease"])
 
@@ -156,6 +159,16 @@ def test_a_label_that_left_as_a_kept_column_is_named(patients):
     assert (
         f"the label 'diagnosis' was a kept column of the release in {first}: its true values are there" in done.remarks
     )
+
+
+def test_a_release_in_memory_is_not_looked_for_here(patients, monkeypatch):
+    """It has no output, which is not the folder that a command runs in."""
+    first = patients.parent / "first"
+    done = release_table(patients, "costs", Interval(0, 10_000, 10), 0.5, first, keep=["diagnosis"], unit="patient_id")
+    (entry,) = Ledger(done.ledger).entries()
+    monkeypatch.chdir(first)
+    assert not list(kept_before(LABEL, [Earlier(dataclasses.replace(entry, output=None), entry.rows)]))
+    assert list(kept_before(LABEL, [Earlier(entry, entry.rows)]))
 
 
 def test_names_and_classes_with_commas_are_quoted(run, tmp_path):

@@ -1,6 +1,7 @@
 """Pages: every text is text, whoever wrote it, and the printed odds never promise more than the guarantee."""
 
 import dataclasses
+import html
 import importlib.util
 import json
 import math
@@ -10,13 +11,17 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import labeldp
 from labeldp import Classes, Curator, Guarantee, RandomizedResponse, verify
 from labeldp._checks import printable
+from labeldp.errors import VerificationError
 from labeldp.release.folder import read_certificate, rows_of_unit_sizes
+from labeldp.release.folder._staging import CERTIFICATE
 from labeldp.report import JSON_COMMANDS, schema_of
 from labeldp.report.pages import Page, Part, html_of, release_part, result_part
 from labeldp.report.pages import _blocks as blocks
@@ -258,6 +263,21 @@ def test_whatever_verifies_has_a_page(tmp_path):
         held += verdict.holds
         assert ("Not verified" in page) != verdict.holds
     assert held > 3
+
+
+def test_a_page_shows_what_was_verified(tmp_path):
+    """A certificate or an answer that is exchanged after the verdict has no place on the page."""
+    curator = Curator(["yes", "no"] * 40, Classes(["no", "yes"]))
+    answer = curator.answer(labeldp.NoisyHistogram(Classes(["no", "yes"]), 1.0)).save(tmp_path / "answer")
+    verdict = verify(answer)
+    (answer / CERTIFICATE).write_text("qxz", encoding="utf-8")
+    page = html_of(Page((release_part(answer, verdict),)))
+    assert "qxz" not in page
+    assert verdict.text in html.unescape(page)
+    (file,) = answer.glob("*.parquet")
+    pq.write_table(pq.read_table(file).slice(0, 0), file)
+    with pytest.raises(VerificationError, match="as it was verified, found other bytes"):
+        release_part(answer, verdict)
 
 
 def test_a_certificate_is_shown_as_the_same_values():

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -16,14 +15,15 @@ from filelock import FileLock, Timeout
 
 from labeldp import _checks
 from labeldp._random_words import identifier
-from labeldp.errors import InputError, LabelDPError, LabelError, LedgerError, OutputError, TableError
+from labeldp.errors import InputError, LabelError, LedgerError, OutputError, TableError
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release._curator import budget_of
 from labeldp.release._sink import clashing
 from labeldp.release._source import ROW, Progress, TableSource
+from labeldp.release._table_notes import copies_of_rows, kept_as_text, kept_before, labels_kept, write_notes
 from labeldp.release.engines import Engine, InProcess
-from labeldp.release.folder import Certificate, check_target, effective_share, finish, read_certificate, staged
+from labeldp.release.folder import Certificate, check_target, effective_share, finish, staged
 from labeldp.release.ledger import (
     Earlier,
     Entry,
@@ -39,7 +39,6 @@ from labeldp.release.tables import (
     Table,
     TableFile,
     column_heads,
-    copies,
     look_at,
     no_such_column,
     open_table,
@@ -54,8 +53,6 @@ _ENDING = ".labeldp-ledger"
 _LOCK = ".labeldp-ledger.lock"
 #: Seconds to wait for another release of a table in the same folder.
 _PATIENCE = 60.0
-#: Columns to list in a remark.
-_SHOWN = 20
 #: Rows of a batch, and of a row group: the same wherever a part is worked on.
 _ROWS_PER_BATCH = 1 << 18
 _ENTRIES_PER_BATCH = 1 << 24
@@ -254,7 +251,7 @@ class TableJob:
         source = TableSource(self.table, self.space, *facts, self.engine)
         path = str(self.table.path.resolve())
         data = PublicData(path, self.heads if seen.fingerprints else {}, seen.fingerprints, column or ROW, seen.units)
-        remarks = (*(_remarks(data) if column is None else ()), *_kept_as_text(self.table, self.kept))
+        remarks = (*(copies_of_rows(data) if column is None else ()), *kept_as_text(self.table, self.kept))
         declared = self._declared(seen.repeats if unit == ROW else ())
         return CheckedTable(source, data, found.notes, remarks, declared, seen.repeats)
 
@@ -348,10 +345,10 @@ class TableJob:
                 self._check_unchanged()
                 finish(staging, self.target, certificate)
         path, found = ledger_path(self.table.path, record.path), (*checked.notes, *notes())
-        notes_file, account = _write_notes(path, found), admitted.account
+        notes_file, account = write_notes(path, found), admitted.account
         spent, budget = account.spent, account.budget
         label = self.table.label
-        told = (*_labels_kept(self.kept, admitted.earlier), *_kept_before(label, admitted.earlier))
+        told = (*labels_kept(self.kept, admitted.earlier), *kept_before(label, admitted.earlier))
         remarks = (*checked.remarks, *told)
         return TableRelease(certificate, self.target, path, found, notes_file, spent, budget, remarks)
 
@@ -463,55 +460,6 @@ def _undeclared(repeat: Repeat) -> InputError:
         f"pass --unit {repeat.name} (unit={repeat.name!r}), since per row that person's epsilon is {repeat.most} times "
         f"as large; if each row is another person, pass --unit {ROW}"
     )
-
-
-def _remarks(data: PublicData) -> tuple[str, ...]:
-    """Remarks on rows that are copies of each other."""
-    found = data.fingerprints
-    if found is None or found.rows is None or not found.columns:
-        return ()
-    count, most = copies(found.rows)
-    if not count:
-        return ()
-    return (
-        f"{count:,} rows are copies of others in every column but the label, up to {most:,} alike: if they are one "
-        "person's, declare a --unit",
-    )
-
-
-def _labels_kept(kept: Sequence[str], earlier: Sequence[Earlier]) -> Iterator[str]:
-    """Remarks on kept columns that were released as labels before, and so were private then."""
-    for name in sorted({each.entry.label for each in earlier}.intersection(kept)):
-        yield f"the kept column {name!r} was released as a label before: its true values are in this release"
-
-
-def _kept_before(label: str, earlier: Sequence[Earlier]) -> Iterator[str]:
-    """Remarks on earlier releases that kept the label as a public column."""
-    for output in sorted({each.entry.output or "" for each in earlier if each.entry.features == "kept"}):
-        with suppress(LabelDPError, OSError):  # a folder that was moved away
-            if label in dict(read_certificate(Path(output)).columns):
-                yield f"the label {label!r} was a kept column of the release in {output}: its true values are there"
-
-
-def _kept_as_text(table: Table, kept: Sequence[str]) -> tuple[str, ...]:
-    """A remark on kept columns of a CSV that would be numbers, dates or flags, but for how they are written."""
-    names = [repr(name) for name in kept if name in table.respelled]
-    if not names:
-        return ()
-    shown = f"{', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}"
-    return (f"kept as text, since a number, date or flag would be written otherwise (as 1000 for 01000): {shown}",)
-
-
-def _write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:
-    """Append notes for the curator to a file beside the ledger that only its owner can read."""
-    path = ledger.with_name(f"{ledger.name}.notes")
-    lines = notes or ("no kept column and no row order was found to disclose labels",)
-    with suppress(OSError):  # the failure of a release must not depend on notes
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "a", encoding="utf-8") as file:
-            os.fchmod(descriptor, 0o600)
-            file.writelines(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {note}\n" for note in lines)
-    return path
 
 
 def check_columns(schema: pa.Schema, names: Sequence[str], what: str = "") -> None:

@@ -68,7 +68,7 @@ def _only(exposure: Exposure) -> str:
 
 
 def _exposure_lines(exposure: Exposure) -> list[str]:
-    """What the bounds rest on, and what to do if they show nothing."""
+    """The assumptions of the bounds, and advice if they show nothing."""
     lines = [
         f"All bounds hold at once with confidence {exposure.confidence:g}, for these {exposure.rows:,} rows in "
         f"{len(exposure.sizes)} groups by their columns, found from other rows' released labels. They assume that "

@@ -29,6 +29,8 @@ from labeldp._random_words import RunKey
 from labeldp.errors import AttemptError, BudgetError, EngineError, InputError, LabelDPError, LabelError, TableError
 from labeldp.release._table_job import ledger_path
 from labeldp.release.engines import InProcess, Processes, open_engine
+from labeldp.release.folder import staged
+from labeldp.release.folder._staging import run_of, staging_of
 from labeldp.release.tables import Table, unit_keys
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -525,6 +527,16 @@ def test_alone_no_key_is_written(table, monkeypatch):
     """Without an engine the key stays in memory."""
     monkeypatch.setattr(RunKey, "store", None)
     assert verify(release(table).output).holds
+
+
+def test_a_release_at_work_keeps_its_folder(tmp_path):
+    """Another release of the same output clears empty folders of dead jobs, and not one that workers write to."""
+    alive, dead = (staging_of(tmp_path / "o", name) for name in ("alive", "dead"))
+    for folder in (alive, dead, run_of(alive)):
+        folder.mkdir()
+    with staged(tmp_path / "o", "new"):
+        assert alive.is_dir()
+        assert not dead.exists()
 
 
 def test_budgets_hold_with_workers(table):

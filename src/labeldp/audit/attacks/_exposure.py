@@ -308,7 +308,7 @@ def bound_exposure(
 def _flipped_labels(
     release: Release, flip: float | None
 ) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "g 2"], Int[np.ndarray, "n"]]:
-    """Whether each row was released as the second class, the probabilities of that, and which of them a row has.
+    """Indicators of the second class, their probabilities, and the place of each row among these.
 
     The probabilities are those given that the label is the second class, and given that it is the first.
     """

@@ -132,7 +132,7 @@ class Learned:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader of the scores must know first: why they may be too good, or that no model was finished."""
+        """Remarks to read before the scores: reasons why they may be too good, or that no model was finished."""
         finished = getattr(getattr(self.model, "estimator", None), "members_", True)
         of_units = _of_mixed_units(self.model.certificate) if self.scores else ()
         return (*of_units, *(() if finished else (_UNFINISHED,)))

@@ -32,7 +32,6 @@ from ._staging import fate_of as fate_of
 from ._staging import is_release as is_release
 from ._staging import or_beside as or_beside
 from ._staging import staged as staged
-from ._verify import certificate_text as certificate_text
 from ._verify import certified as certified
 from ._verify import certified_labels as certified_labels
 from ._verify import Check as Check

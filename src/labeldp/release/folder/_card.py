@@ -201,12 +201,12 @@ def is_derived(folder: Path, name: str, certificate: Certificate) -> bool:
 
 
 def _title(certificate: Certificate) -> str:
-    """What the data set is called."""
+    """The title of the data set."""
     return f"Table with the label {certificate.label}, released with label differential privacy"
 
 
 def _protocol(certificate: Certificate) -> str:
-    """How labels were released."""
+    """The protocol of the release, in sentences."""
     return f"{_TRUST[certificate.guarantee.trust]}; {channel_of(certificate.law).detail}"
 
 

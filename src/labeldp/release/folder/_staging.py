@@ -115,8 +115,9 @@ def staged(target: Path, identifier: str) -> Iterator[Path]:
     """
     check_target(target)
     for old in target.parent.glob(f".{target.name}{_MARK}*"):
-        with suppress(OSError):  # left empty by a job that was killed before its charge
-            old.rmdir()
+        if not run_of(old).exists():  # else workers of another release write there soon
+            with suppress(OSError):  # left empty by a job that was killed before its charge
+                old.rmdir()
     staging = staging_of(target, identifier)
     try:
         staging.mkdir(mode=0o700)

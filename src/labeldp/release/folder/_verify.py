@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -69,12 +69,14 @@ class Verdict:
         checks: The checks in order, up to the first that fails.
         unknown: Facts that cannot be known from a release.
         signed: True if the folder holds a signature; it was checked only with a public key.
+        text: The text of the certificate that was verified.
     """
 
     certificate: Certificate | None
     checks: tuple[Check, ...]
     unknown: tuple[str, ...] = UNKNOWN
     signed: bool = False
+    text: str = field(default="", repr=False)
 
     @property
     def holds(self) -> bool:
@@ -123,7 +125,7 @@ def verify(
     except VerificationError as problem:
         check = Check(_IS_SIGNED, False, str(problem))
     unknown = tuple(what for what in verdict.unknown if what != WHO_MADE_IT)
-    return Verdict(verdict.certificate, (*verdict.checks, check), unknown, signed)
+    return dataclasses.replace(verdict, checks=(*verdict.checks, check), unknown=unknown, signed=signed)
 
 
 def _limited(long: bool) -> AbstractContextManager[None]:
@@ -134,7 +136,7 @@ def _limited(long: bool) -> AbstractContextManager[None]:
 def _verdict(folder: Path, engine: Engine) -> Verdict:
     """The verdict on a folder, whatever it holds."""
     try:
-        certificate = read_certificate(folder)
+        text, certificate = _certificate_in(folder)
     except VerificationError as problem:
         return Verdict(
             None, (Check("the certificate can be read and its guarantee follows", False, str(problem)[:_LONGEST]),)
@@ -149,22 +151,23 @@ def _verdict(folder: Path, engine: Engine) -> Verdict:
         except (*UNREADABLE, pa.ArrowException, OSError) as problem:
             checks.append(Check(what, False, f"expected a readable file, found {type(problem).__name__}"))
             break
-    return Verdict(certificate, tuple(checks), certificate.unknown)
-
-
-def certificate_text(folder: Path) -> str:
-    """The text of the certificate in a folder, as it stands.
-
-    Raises:
-        OSError, UnicodeError, VerificationError: There is none that can be read.
-    """
-    return text_of(part_of(folder, CERTIFICATE))
+    return Verdict(certificate, tuple(checks), certificate.unknown, text=text)
 
 
 def read_certificate(folder: Path) -> Certificate:
     """The certificate in a folder."""
+    return _certificate_in(folder)[1]
+
+
+def _certificate_in(folder: Path) -> tuple[str, Certificate]:
+    """The certificate in a folder, and its text as it stands.
+
+    Raises:
+        VerificationError: There is none that can be read.
+    """
     try:
-        return Certificate.from_json(certificate_text(folder))
+        text = text_of(part_of(folder, CERTIFICATE))
+        return text, Certificate.from_json(text)
     except (OSError, UnicodeError):
         raise VerificationError(
             f"expected a release with a {CERTIFICATE} in {folder}, found none{or_beside(folder)}"

@@ -22,7 +22,8 @@ class TablePart:
         table: A table of one file, or of some of its row groups.
         rows: Number of rows; None until they were counted.
         first: The place of the first row among all rows, once all rows before were counted.
-        digest: SHA-256 of all that the first pass read of it, once it did; it depends on labels, and is kept in memory.
+        digest: SHA-256 of all that the first pass read of it, once it did. It depends on labels,
+            and goes to workers alone, who read them.
     """
 
     table: Table

@@ -9,18 +9,18 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp._checks import printable
 from labeldp.bounds.planning import Option, UnitSizes, plan
-from labeldp.errors import LabelDPError
+from labeldp.errors import LabelDPError, VerificationError
 from labeldp.privacy import Classes, Guarantee, Interval, shown_above
 from labeldp.release.folder import (
     CODES,
     Certificate,
     Verdict,
     added_columns,
-    certificate_text,
     digest,
     effective_share,
     released_columns,
@@ -114,9 +114,9 @@ def _sections(folder: Path, verdict: Verdict, certificate: Certificate) -> Itera
             Points.of(tuple(f"{what}." for what in verdict.unknown)),
         ),
     )
-    yield Section("What was checked", tuple(_checked(folder, verdict)))
+    yield Section("What was checked", tuple(_checked(verdict)))
     yield Section("For those who learn from it", tuple(_learning(folder, certificate)))
-    yield Section("Files", tuple(_files(folder, certificate)))
+    yield Section("Files", tuple(_files(verdict, certificate)))
 
 
 def _odds(promise: Guarantee) -> Iterator[Block]:
@@ -180,7 +180,11 @@ def _contents(folder: Path, certificate: Certificate) -> Iterator[Block]:
 
 def _answer(folder: Path, certificate: Certificate) -> Grid:
     """The first lines of an answer."""
-    with pq.ParquetFile(folder / certificate.files[0].name) as file:
+    listed = certificate.files[0]
+    data = (folder / listed.name).read_bytes()
+    if digest(data) != listed.sha256:
+        raise VerificationError(f"expected {listed.name} as it was verified, found other bytes; make the page again")
+    with pq.ParquetFile(pa.BufferReader(data)) as file:
         names = file.schema_arrow.names[:12]
         batch = next(file.iter_batches(batch_size=_MOST_CLASSES, columns=names), None)
         lines = [] if batch is None else [tuple(map(_value, line.values())) for line in batch.to_pylist()]
@@ -208,7 +212,7 @@ def _checks(verdict: Verdict) -> Checks:
     return Checks(tuple((check.what, check.holds, check.found) for check in verdict.checks))
 
 
-def _checked(folder: Path, verdict: Verdict) -> Iterator[Block]:
+def _checked(verdict: Verdict) -> Iterator[Block]:
     """The checks, the state of the signature, and the certificate to check again."""
     yield _checks(verdict)
     if verdict.signature_unchecked:
@@ -216,7 +220,7 @@ def _checked(folder: Path, verdict: Verdict) -> Iterator[Block]:
     elif not verdict.signed:
         yield Prose("It is not signed: nothing shows who made it.", "aside")
     yield Prose("To check it again: labeldp verify, with this folder. The certificate is below, to copy.", "aside")
-    text = certificate_text(folder)
+    text = verdict.text
     if len(text) > _MOST_LETTERS:
         yield Prose("The certificate is too long to be repeated here; it lies beside the files.", "aside")
     else:
@@ -270,8 +274,8 @@ def _compared(folder: Path, certificate: Certificate) -> Sequence[Option]:
         return ()
 
 
-def _files(folder: Path, certificate: Certificate) -> Iterator[Block]:
+def _files(verdict: Verdict, certificate: Certificate) -> Iterator[Block]:
     """The files with their rows and hashes."""
     rows = [(file.name, f"{file.rows:,}", file.sha256) for file in certificate.files]
-    rows.append(("the certificate", "", digest(certificate_text(folder).encode())))
+    rows.append(("the certificate", "", digest(verdict.text.encode())))
     yield Grid.of("Files and their SHA-256", ("file", "rows", "SHA-256"), rows, (1,), (2,))

@@ -61,7 +61,7 @@ def result_part(path: Path) -> Part:
 
 
 def _plan(body: Mapping[str, Any]) -> Part:
-    """What each epsilon would cost, before anything is spent."""
+    """The page of a plan: the cost of each epsilon, before anything is spent."""
     per = "" if body["unit"] == "row" else f" per {printable(body['unit'])}"
     rows = [
         (
@@ -189,7 +189,7 @@ def _exposure(found: Mapping[str, Any]) -> Section:
 
 
 def _audit(body: Mapping[str, Any]) -> Part:
-    """What an audit found; with attacks or a profile on true labels, for the holder alone."""
+    """The page of an audit; with attacks or a profile on true labels, for the holder alone."""
     private = any(key in body for key in ("attacks", "limits", "profile"))
     known = [each for each in body["audits"] if each["lower"] is not None and each["upper"] is not None][:_MOST_DRAWN]
     blocks: list[Block] = []
@@ -266,7 +266,7 @@ def _profile(profile: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _check(body: Mapping[str, Any]) -> Part:
-    """What the holder saw before a release."""
+    """The page of a check before a release, for the holder alone."""
     label = body["label"]
     counts = [(name, f"{count:,}") for name, count in label["counts"].items()]
     columns = [

@@ -1,0 +1,67 @@
+"""Remarks on the public columns of a table, and notes for its holder, which may depend on labels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from labeldp.errors import LabelDPError
+from labeldp.release.folder import read_certificate
+from labeldp.release.ledger import Earlier, PublicData
+from labeldp.release.tables import Table, copies
+
+#: Columns to list in a remark.
+_SHOWN = 20
+
+
+def copies_of_rows(data: PublicData) -> tuple[str, ...]:
+    """Remarks on rows that are copies of each other."""
+    found = data.fingerprints
+    if found is None or found.rows is None or not found.columns:
+        return ()
+    count, most = copies(found.rows)
+    if not count:
+        return ()
+    return (
+        f"{count:,} rows are copies of others in every column but the label, up to {most:,} alike: if they are one "
+        "person's, declare a --unit",
+    )
+
+
+def labels_kept(kept: Sequence[str], earlier: Sequence[Earlier]) -> Iterator[str]:
+    """Remarks on kept columns that were released as labels before, and so were private then."""
+    for name in sorted({each.entry.label for each in earlier}.intersection(kept)):
+        yield f"the kept column {name!r} was released as a label before: its true values are in this release"
+
+
+def kept_before(label: str, earlier: Sequence[Earlier]) -> Iterator[str]:
+    """Remarks on earlier releases that kept the label as a public column."""
+    outputs = {each.entry.output for each in earlier if each.entry.features == "kept"}
+    for output in sorted(filter(None, outputs)):  # a release in memory has none
+        with suppress(LabelDPError, OSError):  # a folder that was moved away
+            if label in dict(read_certificate(Path(output)).columns):
+                yield f"the label {label!r} was a kept column of the release in {output}: its true values are there"
+
+
+def kept_as_text(table: Table, kept: Sequence[str]) -> tuple[str, ...]:
+    """A remark on kept columns of a CSV that would be numbers, dates or flags, but for how they are written."""
+    names = [repr(name) for name in kept if name in table.respelled]
+    if not names:
+        return ()
+    shown = f"{', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}"
+    return (f"kept as text, since a number, date or flag would be written otherwise (as 1000 for 01000): {shown}",)
+
+
+def write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:
+    """Append notes for the curator to a file beside the ledger that only its owner can read."""
+    path = ledger.with_name(f"{ledger.name}.notes")
+    lines = notes or ("no kept column and no row order was found to disclose labels",)
+    with suppress(OSError):  # the failure of a release must not depend on notes
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+            os.fchmod(descriptor, 0o600)
+            file.writelines(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {note}\n" for note in lines)
+    return path
