@@ -256,7 +256,7 @@ def table_of(frame: pd.DataFrame, form: str) -> list[str]:
 
 STUDY = Study(
     name="auto_tables",
-    recipe="2",
+    recipe=lambda row: "3" if float(row["epsilon"]) <= 1.0 else "2",
     key=("data", "epsilon", "labels"),
     columns=(
         *("data", "epsilon", "labels", "draw", "learner", "rows", "classes", "weight", "accuracy", "auc", "log_loss"),

@@ -153,12 +153,15 @@ def test_the_setting_for_a_row_is_chosen_by_other_groups(monkeypatch, many):
             chosen.append(setting)
             return self
 
+        def predict_proba(self, X):  # noqa: N803
+            return np.full((len(X), 3), 1 / 3)
+
     chosen, found = [], {}
     monkeypatch.setattr(auto, "BoostingClassifier", lambda **_: Lucky())
     monkeypatch.setattr(_members, "_MANY_ROWS", 100 if many else 10**6)
     members = auto.members_of({"age": "number"})
     monkeypatch.setattr(auto, "members_of", lambda _: {"boosting": members["boosting"]})
-    monkeypatch.setattr(auto, "cross_fitted_mixture", lambda _, every, __: found.update(every=every) or every[0])
+    monkeypatch.setattr(auto, "cross_fitted_mixture", lambda _, every, *__: found.update(every=every) or every[0])
     model = AutoClassifier().fit(pd.DataFrame({"age": np.zeros(150)}), released(["mild"] * 150))
     first = model.held_out_folds_ == 0
     assert (found["every"][0, first].argmax(axis=1) == 0).all()
@@ -322,6 +325,51 @@ def test_slopes_are_those_of_a_search():
     assert Mixture.fit(release, predictions[[2]]).slopes[0] < 0.5
 
 
+def test_a_model_that_tells_no_rows_apart_changes_nothing():
+    """The mean is that of the others, in scores as well; without others it is the class shares."""
+    release, predictions = mixture_problem(2)
+    every = np.concatenate([predictions, np.tile([0.6, 0.3, 0.1], (1, 400, 1))])
+    used, parts = (
+        np.array([True, True, False]),
+        [(np.arange(200, 400), np.arange(200)), (np.arange(200), np.arange(200, 400))],
+    )
+    alone, mixture = Mixture.fit(release, predictions), Mixture.fit(release, every, used)
+    np.testing.assert_array_equal(mixture.weights, [*alone.weights, 0.0])
+    np.testing.assert_array_equal(mixture(every), alone(predictions))
+    np.testing.assert_array_equal(
+        cross_fitted_mixture(release, every, used, parts), cross_fitted_mixture(release, predictions, used[:2], parts)
+    )
+    none = Mixture.fit(release, every, np.zeros(3, dtype=bool))
+    np.testing.assert_array_equal(none(every), np.tile(none.shares, (400, 1)))
+
+
+def test_models_that_tell_no_rows_apart_weigh_nothing(monkeypatch):
+    """Where no leaf has the information that it asks for, boosting says nothing; alone, it leaves the class shares."""
+    monkeypatch.setattr(auto, "BoostingClassifier", lambda **given: BoostingClassifier(information=1e9, **given))
+    features, labels = table(300)
+    release = released(labels)
+    model = AutoClassifier().fit(features, release)
+    assert model.weights_["boosting"] == 0.0 < model.weights_["linear"]
+    members = auto.members_of({"age": "number", "city": "category"})
+    monkeypatch.setattr(auto, "members_of", lambda _: {"boosting": members["boosting"]})
+    model = AutoClassifier().fit(features, release)
+    assert model.weights_ == {"boosting": 0.0}
+    np.testing.assert_array_equal(model.predict_proba(features), np.tile(model.mixture_.shares, (300, 1)))
+
+
+@pytest.mark.parametrize("place", [0, 5_000, 9_999])
+def test_a_single_row_that_differs_is_found(place):
+    """A model varies if any row has another prediction, wherever it is."""
+
+    class Ids:
+        def predict_proba(self, rows):
+            return np.where(rows == place, 0.4, 0.5) * np.ones((1, 2))
+
+    rows = np.arange(10_000.0)[:, None]
+    assert _members.varies(Ids(), rows)
+    assert not _members.varies(Ids(), rows[rows[:, 0] != place])
+
+
 def test_a_slope_of_zero_gives_class_shares():
     """Flattened to the end, a model predicts the class shares, not even ones."""
     shares = np.array([0.7, 0.2, 0.1])
@@ -333,9 +381,10 @@ def test_the_mixture_of_a_row_does_not_depend_on_its_label():
     """Weights for a fold are fitted on other folds: other labels in a fold leave its predictions as they are."""
     release, predictions = mixture_problem()
     parts = [(np.arange(200, 400), np.arange(200)), (np.arange(200), np.arange(200, 400))]
-    first = cross_fitted_mixture(release, predictions, parts)
+    used = np.ones(len(predictions), dtype=bool)
+    first = cross_fitted_mixture(release, predictions, used, parts)
     other = release[np.concatenate([np.arange(199, -1, -1), np.arange(200, 400)])]
-    second = cross_fitted_mixture(other, predictions, parts)
+    second = cross_fitted_mixture(other, predictions, used, parts)
     np.testing.assert_array_equal(first[:200], second[:200])
     assert (first[200:] != second[200:]).any()
 

@@ -32,7 +32,7 @@ class AutoClassifier(MemberFits, ProbabilityClassifier):
     The models are a linear one (``SoftmaxRegression``), boosted trees (``BoostingClassifier``), and class distributions
     of public clusters, of features and in the graph of their neighbours (``TreeClassifier``). Each is fitted through
     the channel on all folds but one and predicts that one; the released labels of these rows decide how much it is
-    sharpened and how much it weighs in the mean.
+    sharpened and how much it weighs in the mean. A model that predicts the same for every row weighs nothing.
 
     A model that fails, or does not give finite probabilities, is left out and named in ``left_out_``.
 
@@ -97,13 +97,14 @@ class AutoClassifier(MemberFits, ProbabilityClassifier):
         release = require_release(y)
         if isinstance(release.space, Interval):
             raise InputError("expected released classes, found numeric labels; use AutoRegressor")
-        predicted, folded = self._fit_members(X, release, groups, unlabelled, report)
+        found, folded = self._fit_members(X, release, groups, unlabelled, report)
         codes, labels = self._set_classes(release.space), release[self.held_out_rows_]
-        every = np.reshape(predicted, (len(predicted), len(labels), release.space.size))
-        mixture = Mixture.fit(labels, every)
+        every = np.reshape([each.held_out for each in found], (len(found), len(labels), release.space.size))
+        used = np.array([each.varies for each in found], dtype=bool)
+        mixture = Mixture.fit(labels, every, used)
         self.mixture_ = replace(mixture, shares=mixture.shares[codes])
         self.weights_ = dict(zip(self.members_, mixture.weights.tolist(), strict=True))
-        self.held_out_ = cross_fitted_mixture(labels, every, folded)[:, codes]
+        self.held_out_ = cross_fitted_mixture(labels, every, used, folded)[:, codes]
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803

@@ -97,10 +97,11 @@ class AutoRegressor(MemberFits, NumberRegressor):
             report: Called with the name of the work, the number of fits done, and the number of all fits.
         """
         release = require_decodable(y)
-        predicted, folded = self._fit_members(X, release, groups, unlabelled, report)
+        members, folded = self._fit_members(X, release, groups, unlabelled, report)
         parts = self._parts(len(release), groups)[0]
         rows = self.held_out_rows_
-        found = HeldOutNumbers.of(release, np.reshape(predicted, (len(predicted), len(rows))), rows, parts, groups)
+        predicted = np.reshape([each.held_out for each in members], (len(members), len(rows)))
+        found = HeldOutNumbers.of(release, predicted, rows, parts, groups)
         self.mixture_ = found.best()
         self.weights_ = dict(zip(self.members_, self.mixture_.weights.tolist(), strict=True))
         self.mean_, self.range_ = self.mixture_.centre, (self.mixture_.low, self.mixture_.high)

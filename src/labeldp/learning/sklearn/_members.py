@@ -39,6 +39,9 @@ _MANY_ROWS = 100_000
 #: Below this many rows settings are chosen by fits that saw neither fold of a pair.
 _FEW_ROWS = 1_000
 
+#: Rows to look at at a time, and relative difference of predictions, where a model may predict the same for all.
+_BLOCK, _DIFFERENCE = 1 << 12, 1e-6
+
 #: Power of the likelihood by which trees of clusters weigh.
 POWER = 0.25
 
@@ -114,12 +117,12 @@ class MemberFits(ABC):
 
     def _fit_members(
         self, features: Any, release: Release, groups: Any, unlabelled: Any, report: Progress | None
-    ) -> tuple[list[np.ndarray], Parts]:
+    ) -> tuple[list[Fitted], Parts]:
         """Fit all members, and predict held-out rows by copies that were fitted on others.
 
         Returns:
-            The predictions of each member for the held-out rows, and folds of these: places among them to fit the
-            combination on, and places that are held out from it.
+            The members, and folds of the held-out rows: places among them to fit the combination on, and places that
+            are held out from it.
         """
         require_extra("learn", "pandas")
         rows = as_frame(features)
@@ -133,22 +136,21 @@ class MemberFits(ABC):
         for number, (_, fold) in enumerate(folded):
             groups_of[held[fold]] = number
         work = Work(release, rows, parts, groups_of, len(folded), told, deadline)
-        self.members_, self.left_out_, predicted = {}, {}, []
+        found, self.left_out_ = dict[str, Fitted](), {}
         members = self._family(self.columns_)
         for place, (name, member) in enumerate(members.items()):
             work.tell(place, len(members))
             try:
-                self.members_[name], predictions = work.fit(member)
+                found[name] = work.fit(member, held)
             except Exception as problem:  # noqa: BLE001 (whatever a model raises, others may do)
                 self.left_out_[name] = " ".join(str(problem).split())
-            else:
-                predicted.append(predictions[held])
         work.tell(len(members), len(members))
-        if not predicted and work.has_time():
+        if not found and work.has_time():
             why = "; ".join(f"{name}: {problem}" for name, problem in self.left_out_.items())
             raise InputError(f"expected features that a model can be fitted on, found none that did ({why})")
+        self.members_ = {name: each.model for name, each in found.items()}
         self.held_out_rows_, self.held_out_folds_ = held, groups_of[held]
-        return predicted, folded
+        return list(found.values()), folded
 
     def _parts(self, rows: int, groups: Any) -> tuple[Parts, Int[np.ndarray, "h"], Parts]:
         """Folds of the rows, the rows that are held out from members, and folds of these rows."""
@@ -184,6 +186,21 @@ class MemberFits(ABC):
         if other := [name for name, kind in kinds_of(rows).items() if kind != self.columns_[name]]:
             raise InputError(f"expected the column {other[0]!r} to be a {self.columns_[other[0]]}, found another type")
         return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A member that was fitted on all rows.
+
+    Attributes:
+        model: A pipeline that begins with the encoder.
+        held_out: Predictions of h held-out rows by copies that were fitted on others.
+        varies: False if it predicts the same for every row.
+    """
+
+    model: Pipeline
+    held_out: Float[np.ndarray, "h ..."]
+    varies: bool
 
 
 @dataclass(eq=False)
@@ -222,8 +239,8 @@ class Work:
         """True before the deadline."""
         return time.monotonic() <= self.deadline
 
-    def fit(self, member: Member) -> tuple[Pipeline, Float[np.ndarray, "n ..."]]:
-        """A member fitted on all rows, and predictions of held-out rows by copies fitted on the others.
+    def fit(self, member: Member, rows: Int[np.ndarray, "h"]) -> Fitted:
+        """A member fitted on all rows, and predictions of held-out ones by copies fitted on the others.
 
         The setting of a copy is the best one for held-out rows of the other groups, that of the member itself for all.
 
@@ -236,8 +253,8 @@ class Work:
         paths = list[Path]()
         for fit, held in self.parts:
             self._begin()
-            rows = Held(encoded[held], self.release[held], self.groups[held], self.count)
-            paths.append(member.learner(encoder).path(encoded[fit], self.release[fit], rows))
+            judges = Held(encoded[held], self.release[held], self.groups[held], self.count)
+            paths.append(member.learner(encoder).path(encoded[fit], self.release[fit], judges))
             self.done += 1
         self._begin()
         gains = _sum([path.gains for path in paths])
@@ -245,7 +262,7 @@ class Work:
         if not np.isfinite(predicted).all():
             raise InputError("it gave predictions that are not finite")
         fitted = member.learner(encoder).fit_setting(gains.best(), encoded, self.release)
-        return Pipeline([("columns", encoder), ("model", fitted)]), predicted
+        return Fitted(Pipeline([("columns", encoder), ("model", fitted)]), predicted[rows], varies(fitted, encoded))
 
     def _settings(self, member: Member, encoder: Any, encoded: Any, gains: Gains) -> list[int]:
         """The setting for each group, chosen by others.
@@ -281,6 +298,14 @@ class Work:
         self.report("learn", self.done, self.total)
         if not self.has_time():
             raise InputError("there was no time left (minutes)")
+
+
+def varies(model: Any, rows: Any) -> bool:
+    """False if a fitted model predicts the same for all encoded rows."""
+    predict = model.predict_proba if hasattr(model, "predict_proba") else model.predict
+    first = predict(rows[:1])
+    blocks = (predict(rows[start : start + _BLOCK]) for start in range(0, rows.shape[0], _BLOCK))
+    return not all(np.allclose(found, first, rtol=_DIFFERENCE, atol=0.0) for found in blocks)
 
 
 def _sum(gains: Sequence[Gains]) -> Gains:

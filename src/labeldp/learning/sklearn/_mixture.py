@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from labeldp._documented import documented_in
-from labeldp._shapes import Float, Int
+from labeldp._shapes import Bool, Float, Int
 from labeldp.learning.features import freeze_arrays
 from labeldp.learning.sklearn._calibrated import Calibrator
 from labeldp.learning.sklearn._lbfgs import softmax
@@ -49,7 +49,9 @@ class Mixture:
         freeze_arrays(self, slopes=np.float64, weights=np.float64, shares=np.float64)
 
     @classmethod
-    def fit(cls, release: Release, predictions: Float[np.ndarray, "m n k"]) -> Mixture:
+    def fit(
+        cls, release: Release, predictions: Float[np.ndarray, "m n k"], used: Bool[np.ndarray, "m"] | None = None
+    ) -> Mixture:
         """The mixture of largest likelihood for rows that the models were not fitted on.
 
         Released labels decide in three steps: the slope of each model, the weights, and the slope of the mean. The
@@ -60,6 +62,8 @@ class Mixture:
         Args:
             release: Released labels of n rows.
             predictions: Predictions of m models for these rows in declared order, each by a model fitted on other rows.
+            used: False for models of weight 0; by default all are used. One that predicts the same for every row tells
+                nothing of them, and in the mean would move others' predictions towards the most common class.
 
         References:
             Wolpert 1992 (stacking); Breiman 1996 and van der Laan, Polley and Hubbard 2007, for weights on the simplex
@@ -70,21 +74,26 @@ class Mixture:
         shares = Calibrator.of_shares(release)(np.ones((1, release.space.size)))[0]
         slopes = np.array([_likeliest_slope(likelihood, each, shares) for each in predictions])
         moved = [_moved(each, slope, shares) for each, slope in zip(predictions, slopes, strict=True)]
-        if not moved:
-            return cls(slopes, slopes, 1.0, shares)
-        weights = _likeliest_weights(np.stack([(likelihood * each).sum(axis=1) for each in moved]))
+        weights, some = np.zeros(len(moved)), np.ones(len(moved), dtype=bool) if used is None else used
+        if not some.any():
+            return cls(slopes, weights, 1.0, shares)
+        chances = np.stack([(likelihood * each).sum(axis=1) for each in moved])
+        weights[some] = _likeliest_weights(chances[some])
         return cls(slopes, weights, _likeliest_slope(likelihood, _mean(weights, moved), shares), shares)
 
     def __call__(self, predictions: Float[np.ndarray, "m n k"]) -> Float[np.ndarray, "n k"]:
-        """The mixture of predictions; without models, the class shares."""
-        if not len(self.weights):
+        """The mixture of predictions; without models of some weight, the class shares."""
+        if not self.weights.any():
             return np.tile(self.shares, (np.shape(predictions)[1], 1))
         moved = [_moved(each, slope, self.shares) for each, slope in zip(predictions, self.slopes, strict=True)]
         return _moved(_mean(self.weights, moved), self.slope, self.shares)
 
 
 def cross_fitted_mixture(
-    release: Release, predictions: Float[np.ndarray, "m n k"], parts: Sequence[tuple[np.ndarray, Int[np.ndarray, "_"]]]
+    release: Release,
+    predictions: Float[np.ndarray, "m n k"],
+    used: Bool[np.ndarray, "m"],
+    parts: Sequence[tuple[np.ndarray, Int[np.ndarray, "_"]]],
 ) -> Float[np.ndarray, "n k"]:
     """The mixture's predictions for rows that neither the models nor the weights were fitted on.
 
@@ -94,11 +103,12 @@ def cross_fitted_mixture(
     Args:
         release: Released labels of n rows.
         predictions: Predictions of m models in declared order, for each row by models fitted on other rows.
+        used: False for models of weight 0.
         parts: Rows to fit on and held-out rows of each fold.
     """
     mixed = np.empty(predictions.shape[1:])
     for fit, held in parts:
-        mixed[held] = Mixture.fit(release[fit], predictions[:, fit])(predictions[:, held])
+        mixed[held] = Mixture.fit(release[fit], predictions[:, fit], used)(predictions[:, held])
     return mixed
 
 
