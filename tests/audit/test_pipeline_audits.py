@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
-from labeldp import Classes, Curator, RandomizedResponse
+from labeldp import Classes, Curator, LabelMoments, RandomizedResponse
 from labeldp.audit import PlantedPairs, audit_pipeline
+from labeldp.audit.pipelines._one_run import _guess_bound, _level
 from labeldp.errors import EpsilonError, InputError
 
 RNG = np.random.default_rng()
@@ -104,6 +106,48 @@ def test_sound_pipelines_are_accused_no_more_often_than_stated():
     assert accused <= 160  # of 1 000 at 0.1 each, more have a probability of 1e-9
 
 
+def accused(canaries, epsilon, level):
+    """The least number of right guesses that shows more than epsilon; one more than all if none does."""
+    shown = [
+        _guess_bound(np.ones(canaries), np.arange(canaries) < hits, canaries, level)[0] for hits in range(canaries + 1)
+    ]
+    return next((hits for hits, lower in enumerate(shown) if lower > epsilon), canaries + 1)
+
+
+@pytest.mark.parametrize("canaries", [10, 20, 40])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 0.001), (1.0, 0.003), (2.0, 0.005)])
+def test_failures_of_delta_are_paid_for(canaries, epsilon, delta):
+    """The chance of an accusation, enumerated for two pipelines that use all of delta, is within the stated one.
+
+    One shows each canary's bit with probability delta, and flips it as epsilon allows otherwise. The other flips bits,
+    and spends the last canary's delta where exactly one right guess is missing. Without the correction the first is
+    accused too often.
+    """
+    p = math.exp(epsilon) / (1 + math.exp(epsilon))
+    hits = next(h for h in range(canaries + 1) if binom.sf(h - 1, canaries, p) < 0.5)
+    stated = float(binom.sf(hits - 1, canaries, p)) * (1 + 1e-6)  # where a bound for delta 0 has no slack
+    least = accused(canaries, epsilon, _level(1 - stated, delta, canaries, 1))
+    missing = binom.pmf(least - 1, canaries - 1, p)
+    assert binom.sf(least - 1, canaries, delta + (1 - delta) * p) <= stated
+    assert binom.sf(least - 1, canaries, p) + (1 - p) * min(missing, delta) <= stated
+    unpaid = accused(canaries, epsilon, _level(1 - stated, 0.0, canaries, 1))
+    assert binom.sf(unpaid - 1, canaries, delta + (1 - delta) * p) > stated
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize(("claim", "holds"), [(8.0, True), (1.0, False)])
+def test_noisy_moments_are_audited_with_their_delta(claim, holds):
+    """Sums with Gaussian noise at epsilon 8 hold at their own claim, and are refuted at an eighth of it."""
+    space, rows = Classes(["no", "yes"]), np.arange(500)
+
+    def moments(labels):
+        return Curator(labels, space).answer(LabelMoments(space, 8.0, 1e-6, np.eye(500))).value
+
+    planted = PlantedPairs(["no"] * 500, space, rows)
+    found = audit_pipeline(moments, planted, lambda sums: sums[:, 0] - sums[:, 1], claim, delta=1e-6)
+    assert (found.holds, found.delta) == (holds, 1e-6)
+
+
 def test_labels_of_the_canaries_are_one_of_two():
     """Canaries are given their pair's labels by coins, about half each (false alarm 1e-9), and no other row changes."""
     seen = []
@@ -133,7 +177,8 @@ def boom(_):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"delta": 1e-6}, "pure claim"),
+        ({"delta": 1e-4}, "at most 66, and about 6 "),
+        ({"delta": 1.0}, "delta"),
         ({"claim": 0.0}, "above 0"),
         ({"claim": math.nan}, "found nan"),
         ({"confidence": 1.0}, "below 1"),
