@@ -581,7 +581,7 @@ def fitted(part: pd.DataFrame) -> pd.DataFrame:
 def exponent(sweep: str, problem: str, dimension: int, setting: str) -> float:
     """The slope of Table 1: of its term of epsilon, or of its only term."""
     moments = MOMENTS if problem == "heavy-tailed" else math.inf
-    term = rate(setting.replace("central-full", "central"), problem, dimension=dimension, moments=moments).terms[-1]
+    term = rate(setting, problem, dimension=dimension, moments=moments).terms[-1]
     return -(term.rows if sweep == "rows" else term.epsilon)
 
 

@@ -15,7 +15,7 @@ from labeldp.bounds.theorems import (
 )
 from labeldp.errors import InputError
 
-SETTINGS = ("non-private", "local", "central", "local-full")
+SETTINGS = ("non-private", "local", "central", "local-full", "central-full")
 PROBLEMS = ("classification", "regression", "heavy-tailed")
 POINTS = [(1.0, 1.0, 1.0, 2.0), (0.5, 0.3, 3.0, 2.5), (0.8, 2.0, 7.0, 6.0)]
 
@@ -30,6 +30,9 @@ def printed(b, g, d, p):
         ("central", "classification"): (b * (g + 1) / (b + d), 1),
         ("central", "regression"): (2 * b / (b + d), 1),
         ("central", "heavy-tailed"): (2 * b * heavy / (p * b + d * heavy), 1),
+        ("central-full", "classification"): (b * (g + 1) / (b + d), 1),
+        ("central-full", "regression"): (2 * b / (b + d), 1),
+        ("central-full", "heavy-tailed"): (2 * b * heavy / (p * b + d * heavy), 1),
         ("local-full", "classification"): (b * (g + 1) / (2 * b + 2 * d), 2),
         ("local-full", "regression"): (b / (b + d), 2),
         ("local-full", "heavy-tailed"): (b * heavy / (p * b + d * heavy), 2),
@@ -38,7 +41,7 @@ def printed(b, g, d, p):
 
 @pytest.mark.parametrize("point", POINTS)
 def test_the_table_is_the_papers(point):
-    """Twelve entries: the exponents that are written out above, and the rate without privacy in each."""
+    """Fifteen entries: the exponents that are written out above, and the rate without privacy in each."""
     b, g, d, p = point
     table = rate_table(b, g, d, p)
     assert set(table) == {(setting, problem) for setting in SETTINGS for problem in PROBLEMS}
@@ -76,7 +79,7 @@ def test_the_tables_limits(point):
     assert rate("local", "heavy-tailed", b, g, d, 3.0).rows < plain.rows
 
 
-@pytest.mark.parametrize("setting", ["local", "central", "local-full"])
+@pytest.mark.parametrize("setting", SETTINGS[1:])
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_more_rows_and_more_epsilon_never_hurt(setting, problem):
     """A rate falls with rows and does not grow with epsilon."""

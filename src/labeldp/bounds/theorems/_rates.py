@@ -1,6 +1,6 @@
-"""Table 1 of Zhao et al. 2025: decay of the best possible error, for four settings and three problems.
+"""Table 1 of Zhao et al. 2025: decay of the best possible error, for five settings and three problems.
 
-All twelve entries follow from three numbers for a setting. An error falls as ``n^(-r / (s b q + t d))``: the effective
+All entries follow from three numbers for a setting. An error falls as ``n^(-r / (s b q + t d))``: the effective
 number n of rows is ``N min(epsilon, 1)^2``, ``N epsilon^2`` or ``N epsilon``; r is ``b (gamma + 1)`` for classification
 and ``2 b`` for regression; ``q = p / (p - 1)`` is 1 for bounded labels, and above 1 for labels with only p moments,
 since the clipping level has to grow. The rate without privacy is a second term.
@@ -39,7 +39,8 @@ class Rate:
     The table prints sums of terms in the central model; they differ from the largest by a factor of two at most.
 
     Attributes:
-        setting: The trust model: ``"local"`` and ``"central"`` protect labels alone, ``"local-full"`` features as well.
+        setting: The trust model: ``"local"`` and ``"central"`` protect labels alone, ``"local-full"`` and
+            ``"central-full"`` features as well.
         problem: The learning problem.
         terms: The terms; the first is the rate without privacy.
     """
@@ -73,6 +74,7 @@ _SETTINGS: dict[str, _Setting | None] = {
     "local": _Setting(2, 1, 2, True),
     "central": _Setting(1, 1, 1, False),
     "local-full": _Setting(2, 2, 2, True),
+    "central-full": _Setting(1, 1, 1, False),
 }
 
 
@@ -87,7 +89,8 @@ def rate(
     """Look up one entry of Table 1.
 
     Args:
-        setting: ``"non-private"``, ``"local"``, ``"central"`` or ``"local-full"`` (features are protected too).
+        setting: ``"non-private"``, ``"local"``, ``"central"``, or ``"local-full"`` and ``"central-full"`` (features
+            are protected too).
         problem: ``"classification"``, ``"regression"`` (bounded labels) or ``"heavy-tailed"``.
         beta: Smoothness, above 0 and at most 1.
         gamma: Margin of the classes, at least 0.
@@ -106,7 +109,10 @@ def rate(
         Zhao et al. 2025, Table 1. Our copy of the paper lacks its exponents: they were derived afresh, and agree with
         every legible fragment. Upper bounds of classification have N / log K for N. The entries that protect features
         too are known for bounded labels and classes (Berrett and Butucea 2019; Berrett, Gyorfi and Walk 2021); the one
-        for heavy tails is derived in the same way and not published.
+        for heavy tails is derived in the same way and not published. The central entries that protect features too are
+        those of labels alone, as the second version of the paper states: whoever protects features protects labels, so
+        errors are at least as large, and noise on the counts of cells as well as on their sums costs a constant, since
+        one row is in two cells of two tables and the error of a quotient is that of its sum and of its count.
     """
     regularity = Regularity(dimension, beta, margin=gamma)
     for name, choice, choices in (("setting", setting, _SETTINGS), ("problem", problem, _PROBLEMS)):
