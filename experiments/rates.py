@@ -56,6 +56,7 @@ REST = 0.05  # the chance of each class but the first two
 MOMENTS, TAIL_SHARE = 3.0, 0.25  # labels have all moments below the third; so many are in the tail
 CLIP_BIAS = (MOMENTS - 1) ** (MOMENTS - 1) / MOMENTS**MOMENTS  # of labels whose p-th moments are at most 1, at T = 1
 NEIGHBOURS = "Laplace, neighbours"
+LABELS = {"regression": LabelTails(variance=1 / 48), "heavy-tailed": LabelTails(moments=MOMENTS, variance=1.0)}
 KEY = ("sweep", "problem", "dimension", "method", "rows", "epsilon")
 GROUP = ["sweep", "problem", "dimension", "setting", "method"]
 COLOURS = {
@@ -272,18 +273,18 @@ def local_classes(kind: type[Randomizer], task: Task) -> Found:
     return task.table(task.sums(release.unbiased()).argmax(axis=1), release.guarantee.epsilon)
 
 
-def neighbours(task: Task) -> Found:
-    """The paper's local regression: Laplace noise, and the mean of the k nearest rows, with k as in theorem 6."""
-    k = int(nearest(*task.sample.features.shape, task.epsilon).size("neighbours"))
+def neighbours(problem: str, task: Task) -> Found:
+    """The paper's local regression: Laplace noise, and the mean of the k nearest rows, with k as in its theorem."""
+    k = int(nearest(problem, *task.sample.features.shape, task.epsilon).size("neighbours"))
     release = task.curator.randomize(randomizer_of(LaplaceResponse, task.space, task.epsilon))
     model = NeighborsRegressor(k).fit(task.sample.features, release)
     return Found(model.predict(task.looks), release.guarantee.epsilon)
 
 
-def nearest(rows: int, dimension: int, epsilon: float) -> Bound:
-    """Theorem 6 for labels with Laplace noise: how many neighbours are best, and the error with them."""
+def nearest(problem: str, rows: int, dimension: int, epsilon: float) -> Bound:
+    """Theorems 6 and 10 for Laplace noise: how many neighbours are best, where to clip, and the error with them."""
     noise = number_noise(LaplaceResponse, rows, epsilon)[0]
-    return regression_upper("local", rows, epsilon, Regularity(dimension), LabelTails(variance=1 / 48), noise)
+    return regression_upper("local", rows, epsilon, Regularity(dimension), LABELS[problem], noise)
 
 
 def central_means(task: Task) -> Found:
@@ -411,6 +412,12 @@ def local_class_method(name: str, kind: type[Randomizer]) -> Method:
     return Method("local", name, *parts, LOCAL, LOCAL_EPSILONS)
 
 
+def neighbours_method(problem: str) -> Method:
+    """The paper's estimator from numbers that were each randomized alone, on few rows: it searches among all."""
+    noise = functools.partial(number_noise, LaplaceResponse)
+    return Method("local", NEIGHBOURS, noise, functools.partial(neighbours, problem), LOCAL, most=NEAR)
+
+
 def argmax_method(method: str) -> Method:
     """A curator's most common classes."""
     parts = (functools.partial(part, method) for part in (argmax_noise, central_classes))
@@ -429,7 +436,6 @@ CENTRAL_METHODS = (
     full_method("local-full", itself, FULL, ()),
     full_method("central-full", once, CENTRAL, CENTRAL_EPSILONS),
 )
-LAPLACE_NOISE = functools.partial(number_noise, LaplaceResponse)
 METHODS = {
     "classification": (
         Method("non-private", "none", no_noise, plain_classes),
@@ -443,13 +449,14 @@ METHODS = {
         Method("non-private", "none", no_noise, plain_means),
         local_method("optimal", OptimalResponse),
         local_method("Laplace", LaplaceResponse),
-        Method("local", NEIGHBOURS, LAPLACE_NOISE, neighbours, LOCAL, most=NEAR),
+        neighbours_method("regression"),
         *CENTRAL_METHODS,
     ),
     "heavy-tailed": (
         Method("non-private", "none", no_noise, plain_means),
         local_method("one bit", OneBitResponse),
         local_method("Laplace", LaplaceResponse),
+        neighbours_method("heavy-tailed"),
         *CENTRAL_METHODS,
     ),
 }
@@ -482,9 +489,9 @@ class Point:
     def size(self) -> Size:
         """Best settings by the formula."""
         if self.method.name == NEIGHBOURS:
-            bound = nearest(self.rows, self.dimension, self.epsilon)
+            bound = nearest(self.problem.name, self.rows, self.dimension, self.epsilon)
             side = (self.rows / bound.size("neighbours")) ** (1 / self.dimension)
-            return Size(max(1, int(side)), 1.0, bound.value)
+            return Size(max(1, int(side)), bound.size("clip") if self.problem.heavy else 1.0, bound.value)
         return self.problem.size(self.rows, self.dimension, *self.method.noise(self.rows, self.epsilon))
 
     def drawn(self, draw: int) -> tuple[float, float]:
@@ -674,6 +681,7 @@ def ratios(results: pd.DataFrame) -> list[str]:
         ("regression", NEIGHBOURS, "Laplace"),
         ("regression", "means", "means, drawn in"),
         ("heavy-tailed", "Laplace", "one bit"),
+        ("heavy-tailed", NEIGHBOURS, "Laplace"),
         ("heavy-tailed", "means", "means, drawn in"),
     )
     cells = results.set_index(["problem", "dimension", "method", "rows"])
