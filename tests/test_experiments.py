@@ -436,6 +436,18 @@ def test_convex_learning_of_digits(tmp_path):
 
 
 @pytest.mark.slow
+def test_exposure_of_a_bundled_table(tmp_path):
+    """Each cell gets one row, and public labels show at epsilon 8 what columns add (without it: 0)."""
+    run("exposure.py", tmp_path, "--data", "breast_cancer")
+    rows = rows_of(tmp_path / "exposure.csv")
+    assert len(rows) == 10
+    assert all(float(row["average"]) >= float(row["of_label"]) for row in rows)
+    best = next(row for row in rows if (row["labels"], row["epsilon"]) == ("public", "8.0"))
+    assert float(best["average"]) > float(best["of_label"]) + 0.3
+    assert "| breast_cancer | released |" in (tmp_path / "exposure.md").read_text()
+
+
+@pytest.mark.slow
 def test_a_loss_profile_of_digits(tmp_path):
     """Each lambda gets one row with bounds in order and a table that is missing is skipped."""
     assert "susy is left out" in run("loss_profile.py", tmp_path, "--data", "digits,susy", draws=None)
