@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -254,7 +254,7 @@ class TableJob:
         source = TableSource(self.table, self.space, *facts, self.engine)
         path = str(self.table.path.resolve())
         data = PublicData(path, self.heads if seen.fingerprints else {}, seen.fingerprints, column or ROW, seen.units)
-        remarks = (*(_remarks(data) if column is None else ()), *_kept_as_text(self.table, self.kept))
+        remarks = (*(_remarks(data) if column is None else ()), *_respelled(self.table, self.kept))
         declared = self._declared(seen.repeats if unit == ROW else ())
         return CheckedTable(source, data, found.notes, remarks, declared, seen.repeats)
 
@@ -493,13 +493,18 @@ def _kept_before(label: str, earlier: Sequence[Earlier]) -> Iterator[str]:
                 yield f"the label {label!r} was a kept column of the release in {output}: its true values are there"
 
 
-def _kept_as_text(table: Table, kept: Sequence[str]) -> tuple[str, ...]:
-    """A remark on kept columns of a CSV that would be numbers, dates or flags, but for how they are written."""
-    names = [repr(name) for name in kept if name in table.respelled]
-    if not names:
-        return ()
-    shown = f"{', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}"
-    return (f"kept as text, since a number, date or flag would be written otherwise (as 1000 for 01000): {shown}",)
+def _respelled(table: Table, kept: Sequence[str]) -> Iterator[str]:
+    """Remarks on kept columns of a CSV that stay text, and on those in the names of folders that become numbers."""
+    if names := _listed(name for name in kept if name in table.respelled):
+        yield f"kept as text, since a number, date or flag would be written otherwise (as 1000 for 01000): {names}"
+    if names := _listed(name for name in kept if name in table.renumbered):
+        yield f"kept as numbers, as readers take the names of folders (1 for month=01): {names}"
+
+
+def _listed(columns: Iterable[str]) -> str:
+    """Some columns in a remark."""
+    names = [repr(name) for name in columns]
+    return f"{', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}"
 
 
 def _write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:
