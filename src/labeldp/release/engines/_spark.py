@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from labeldp._extras import require_extra
-from labeldp.errors import EngineError, LabelDPError
+from labeldp.errors import EngineError, InputError, LabelDPError
+from labeldp.release.engines._addresses import check_listening
 from labeldp.release.engines._engine import Engine, R, T, Tick, Work, call_of, lost, perform, value_of
 
 #: Parts of one Spark job, whose results are held together.
@@ -21,6 +22,10 @@ _OPTIONS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "FATAL",
 }
+_EXAMPLE = "spark:spark://host:7077"
+_STANDALONE = "spark://"
+#: Beginnings of masters that only Spark can try.
+_OTHERS = ("local", "yarn", "k8s://", "mesos://")
 _LOOPBACK = "127.0.0.1"
 _OF_THIS_MACHINE = {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
 #: The master of a local run: so many failures of one part are allowed.
@@ -62,12 +67,17 @@ def spark_engine(master: str) -> Iterator[Spark]:
 
     Raises:
         EngineError: There is no such master, or no Java.
+        InputError: It is no master.
         MissingExtraError: pyspark is not installed.
     """
     require_extra("spark", "pyspark")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     alone = not master or master.isdecimal()
     where = f"local[{master or os.cpu_count()},{_FAILURES}]" if alone else master
+    if where.startswith(_STANDALONE):
+        check_listening(where.removeprefix(_STANDALONE).split(","), "a Spark master", _EXAMPLE)
+    elif not where.startswith(_OTHERS):
+        raise InputError(f"expected a Spark master, such as {_EXAMPLE}, found {where!r}")
     if alone:
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     context = None
@@ -81,7 +91,7 @@ def spark_engine(master: str) -> Iterator[Spark]:
     if context is None:
         raise EngineError(
             f"expected a Spark master at {where!r}, and Java, found no way to start; check the address, such "
-            "as spark:spark://host:7077, and that 'java -version' answers"
+            f"as {_EXAMPLE}, and that 'java -version' answers"
         )
     try:
         yield Spark(context)
