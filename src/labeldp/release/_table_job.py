@@ -21,8 +21,8 @@ from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release._curator import budget_of
 from labeldp.release._sink import clashing
-from labeldp.release._source import ROW, Progress, TableSource
-from labeldp.release.engines import Engine, InProcess
+from labeldp.release._source import ROW, TableSource
+from labeldp.release.engines import Engine, InProcess, Progress
 from labeldp.release.folder import Certificate, check_target, effective_share, finish, read_certificate, staged
 from labeldp.release.ledger import (
     Earlier,
@@ -245,7 +245,7 @@ class TableJob:
             InputError: No unit was declared, and a column repeats like a person's identifier.
         """
         rows, column = self.rows_per_batch, None if unit == ROW else unit
-        seen = look_at(self.table, parts_of(self.table), column, self.engine)
+        seen = look_at(self.table, parts_of(self.table), column, self.report, self.engine)
         if seen.repeats and unit is None:
             raise _undeclared(seen.repeats[0])
         checks = (self.space, list(public), column, list(prior), rows, self.report)
