@@ -78,6 +78,25 @@ def test_an_audit_shows_the_least_disclosure(run, tmp_path):
     assert found["divergence_of_order_2"] >= found["average"]
 
 
+def test_of_many_rows_some_stand_for_all(run, tmp_path, monkeypatch):
+    """They are chosen by chance, which is said; the audit itself counts every row, and all of it shows its progress."""
+    monkeypatch.setattr("labeldp.cli._audit._MOST_ROWS", 2000)
+    monkeypatch.setattr("labeldp.cli._terminal._PAUSE", 0.0)
+    saved(tmp_path / "out", ["no", "yes"], rows=3000)
+    done = run("audit", tmp_path / "out")
+    assert done.code == 0
+    assert "for these 2,000 rows in" in done.out
+    assert "and these rows, which were chosen by chance, stand for all 3,000, and nothing about" in done.out
+    lines = done.err.splitlines()
+    assert {line.partition(":")[0] for line in lines} == {
+        "drawing and counting",
+        "reading the release",
+        "grouping rows by their columns",
+    }
+    assert lines[0].startswith("drawing and counting: 3,000 of 3,000")
+    assert any(line.startswith("reading the release: 3,000 of 3,000") for line in lines)
+
+
 @pytest.mark.parametrize("kind", ["three classes", "one column"])
 def test_what_has_no_least_disclosure_is_audited_all_the_same(run, tmp_path, kind):
     """Three classes, and rows without columns, have an audit that ends with 0 and shows no such bound."""

@@ -1,8 +1,16 @@
 """Progress of long work, with and without a terminal."""
 
+import io
+import re
+import types
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 from labeldp.cli import _terminal
+from labeldp.release import engines
 
 
 def test_without_a_terminal_a_line_comes_every_ten_seconds(capsys, monkeypatch):
@@ -13,8 +21,8 @@ def test_without_a_terminal_a_line_comes_every_ten_seconds(capsys, monkeypatch):
         for done in range(1, 7):
             report("release", done * 1000, 0 if done < 4 else 9000)
     assert capsys.readouterr().err.splitlines() == [
-        "randomizing and writing: 3,000",
-        "randomizing and writing: 6,000 of 9,000, about 10 seconds left",
+        "randomizing and writing: 3,000, 286 rows a second",
+        "randomizing and writing: 6,000 of 9,000, 286 rows a second, about 10 seconds left",
     ]
 
 
@@ -33,6 +41,37 @@ def test_the_time_that_is_left_is_that_of_what_was_done(capsys, monkeypatch, pas
     assert capsys.readouterr().err.splitlines()[-1] == f"fitting models: {done} of 5{said}"
 
 
+def _two_of_three_parts(report):
+    """The reports of a pass of which two parts are done."""
+    report("release", 0, 9_000_000)
+    for part in (1, 2):
+        report("release", 3_000_000 * part, 9_000_000)
+        report(f"release{engines.PARTS}", part, 3)
+    report("release", 6_000_000, 9_000_000)
+
+
+def test_parts_are_told_beside_rows(capsys, monkeypatch):
+    """How many are done of all, with the rows a second since the pass began, and the time that is left."""
+    clock = iter([0.0, 0.0, 5.0, 5.1, 15.0])
+    monkeypatch.setattr(_terminal.time, "monotonic", lambda: next(clock))
+    with _terminal.progress() as report:
+        _two_of_three_parts(report)
+    assert capsys.readouterr().err.splitlines() == [
+        "randomizing and writing: 6,000,000 of 9,000,000, 2 of 3 parts, 400,000 rows a second, about 8 seconds left"
+    ]
+
+
+def test_a_bar_tells_the_same(monkeypatch):
+    """On a terminal, beside the bar."""
+    screen, clock = io.StringIO(), iter([0.0, 5.0, 5.1, 15.0])
+    monkeypatch.setattr(_terminal, "Console", lambda **_: Console(file=screen, force_terminal=True, width=160))
+    monkeypatch.setattr(_terminal, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
+    with _terminal.progress() as report:
+        _two_of_three_parts(report)
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
+    assert "6000000/9000000 2 of 3 parts, 400,000 rows a second, about 8 seconds left" in shown
+
+
 @pytest.mark.parametrize("name", _terminal._TITLES)
 def test_every_kind_of_work_has_a_title(capsys, monkeypatch, name):
     """Whatever reports, the line says what is being done."""
@@ -41,3 +80,29 @@ def test_every_kind_of_work_has_a_title(capsys, monkeypatch, name):
     with _terminal.progress() as report:
         report(name, 1, 2)
     assert capsys.readouterr().err == f"{_terminal._TITLES[name]}: 1 of 2\n"
+
+
+def test_a_plan_of_a_table_tells_its_passes(run, tmp_path, monkeypatch):
+    """Of all rows, where the table states their number."""
+    monkeypatch.setattr(_terminal, "_PAUSE", 0.0)
+    pq.write_table(pa.table({"z": range(20), "y": ["a", "b"] * 10}), tmp_path / "t.parquet")
+    done = run("plan", tmp_path / "t.parquet", "--label", "y", "--classes", "2", "--epsilon", "1")
+    assert (done.code, done.err.splitlines()) == (
+        0,
+        ["reading the public columns: 20 of 20", "relating the public columns: 20 of 20"],
+    )
+
+
+def test_a_release_by_an_engine_tells_its_parts(release, tmp_path, monkeypatch, secrets):
+    """Of each pass; lines would come every ten seconds, here at once."""
+    monkeypatch.setattr(_terminal, "_PAUSE", 0.0)
+    (tmp_path / "t").mkdir()
+    for part in range(3):
+        table = pa.table({"z": range(20), "y": [secrets[i % 3] for i in range(20)]})
+        pq.write_table(table, tmp_path / "t" / f"{part}.parquet")
+    done = release(tmp_path / "t", tmp_path / "out", engine="processes:1", unit="row")
+    assert done.code == 0, done.err
+    for title in ("reading the public columns", "checking every row", "randomizing and writing"):
+        lines = [line for line in done.err.splitlines() if line.startswith(title)]
+        assert [line.split(",")[0] for line in lines] == [f"{title}: {rows} of 60" for rows in (0, 20, 40, 60)]
+        assert ["2 of 3 parts" in line and "rows a second" in line for line in lines] == [False] * 3 + [True]

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _UNUSABLE = 2
 _DRAWS, _CONFIDENCE, _SURE = 1_000_000, 0.99, 0.999_999
+#: Rows of a release by which the disclosure of its columns is bounded: trees are fitted in memory.
+_MOST_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -176,15 +178,15 @@ def _audit_release(
     """Audit a release, print the results, and return True if every claim holds."""
     model = None if attack.model is None else _load_model(attack.model)
     generator = None if attack.generator is None else _load_generator(attack.generator)
+    attacked = bounded = exposed = None
     with progress() as bar:
         found = mechanisms.audit_folder(directory, attack.against or [], confidence=confidence, progress=bar)
-    attacked = bounded = exposed = None
+        if found.holds:
+            exposed = _exposure(directory, bar)
     if found.holds and (model is not None or attack.truth is not None or attack.private_rows is not None):
         attacked = _attack(directory, model, generator, attack)
     if attacked is not None and attack.private_rows is not None:
         _write_rows(attack.private_rows, attacked)
-    if found.holds:
-        exposed = _exposure(directory)
     if not json_:
         show(
             *report.folder_audit_text(found),
@@ -289,19 +291,27 @@ def _profile(directory: Path, options: ProfileOptions, json_: bool) -> LossProfi
     return profile
 
 
-def _exposure(directory: Path) -> Exposure | None:
+def _exposure(directory: Path, bar: Callable[[str, int, int], None]) -> Exposure | None:
     """The least that public columns and released labels disclose together; None where no such bound is known.
 
     That is the case without usable columns, and for other labels than two classes that are flipped with one
-    probability. The release has an audit all the same.
+    probability. The release has an audit all the same. Of many rows some stand for all.
     """
     try:
         from labeldp.learning.cells import held_out_cells  # noqa: PLC0415 (commands load what they need)
 
-        release, table = releases.Release.load(directory), releases.public_columns(directory)
+        rows = folder.read_certificate(directory).rows
+        table, release = attacks.some_rows(directory, _MOST_ROWS, bar)
+        bar("cells", 0, 2)
         points = features.tree_points_of(table, None if release.guarantee.unit == "row" else release.guarantee.unit)
         cells = held_out_cells(points, release)
-        return attacks.bound_exposure(cells.numbers, release, count=cells.count)
+        bar("cells", 1, 2)
+        found = attacks.bound_exposure(cells.numbers, release, count=cells.count)
+        bar("cells", 2, 2)
+        if len(release) == rows:
+            return found
+        stand = f"these rows, which were chosen by chance, stand for all {rows:,}"
+        return dataclasses.replace(found, assumptions=(*found.assumptions, stand))
     except (LabelDPError, ImportError):
         return None
 

@@ -148,7 +148,8 @@ class TableOptions:
         kept, dropped = self.columns.of(table)
         excluded = [] if kept is None and dropped is None else dropped
         public = release.kept_columns(table.schema, self.label, kept, excluded)
-        return public_shape(table, public, self.named_unit)
+        with progress() as bar:
+            return public_shape(table, public, self.named_unit, bar)
 
 
 @dataclass(frozen=True, kw_only=True)

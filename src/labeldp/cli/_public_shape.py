@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,13 +37,16 @@ class PublicShape:
     repeats: tuple[Repeat, ...] = ()
 
 
-def public_shape(table: Table, columns: list[str], unit: str | None = None) -> PublicShape:
+def public_shape(
+    table: Table, columns: list[str], unit: str | None = None, report: Callable[[str, int, int], None] = lambda *_: None
+) -> PublicShape:
     """Read the shape of a table. Reads no label; columns that identify people are no features.
 
     Args:
         table: The table.
         columns: The public columns.
         unit: The column of the privacy unit.
+        report: Receives the name of the pass, the rows done, and the total (0 while unknown).
 
     Raises:
         TableError: The table is empty, or has no such column.
@@ -60,6 +64,7 @@ def public_shape(table: Table, columns: list[str], unit: str | None = None) -> P
     features = [name for name in columns if name not in people and _is_number(readable.schema.field(name).type)]
     finder, units = tables.RepeatFinder(readable.schema), tables.Units()
     rows, known, sums = 0, np.zeros(len(features)), np.zeros(len(features))
+    stated = sum(part.rows or 0 for part in tables.parts_of(table))
     for batch in readable.batches([*features, *people] or others[:1], _ROWS_PER_BATCH):
         rows, values = rows + batch.num_rows, _numbers(batch, features)
         known += np.isfinite(values).sum(axis=0)
@@ -67,15 +72,17 @@ def public_shape(table: Table, columns: list[str], unit: str | None = None) -> P
         finder.add({name: tables.cell_hashes(batch[name])[0] for name in people})
         if unit is not None:
             units.add(tables.unit_keys(batch[unit]))
+        report("look", rows, stated)
     if rows == 0:
         raise TableError(f"expected at least one row in {table.path}, found column names alone; check how it was saved")
     units.settle()
     means = sums / np.maximum(known, 1)
-    total = np.zeros((len(features), len(features)))
+    total, done = np.zeros((len(features), len(features))), 0
     for batch in readable.batches(features, _ROWS_PER_BATCH) if features else ():
         values = _numbers(batch, features)
         centred = np.where(np.isfinite(values), values - means, 0.0)  # a missing value adds to no direction
-        total += centred.T @ centred
+        total, done = total + centred.T @ centred, done + batch.num_rows
+        report("columns", done, rows)
     varying = bool((np.diag(total) > 0).any())
     return PublicShape(
         rows,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
 from labeldp._checks import printable
@@ -19,10 +19,12 @@ from labeldp._checks import printable
 _WIDTH_OF_FILES = 1000
 #: Seconds from which on a time is told in a unit, and the seconds of that unit.
 _TIMES = ((5400.0, 3600.0, "hour"), (90.0, 60.0, "minute"), (0.0, 1.0, "second"))
-#: Seconds over which the speed of a bar is taken: a fit may last minutes.
-_SPEED_OVER = 3600.0
 #: Seconds between two lines of progress, where no bar can be drawn.
 _PAUSE = 10.0
+#: What follows the name of a pass in a report of its parts.
+_PARTS = " parts"
+#: Kinds of work whose reports count rows.
+_OF_ROWS = ("load", "clusters", "look", "columns", "check", "release", "neighbours")
 _TITLES = {
     "load": "reading the release",
     "clusters": "assigning clusters",
@@ -30,6 +32,9 @@ _TITLES = {
     "neighbours": "finding neighbours",
     "check": "checking every row",
     "release": "randomizing and writing",
+    "look": "reading the public columns",
+    "columns": "relating the public columns",
+    "cells": "grouping rows by their columns",
     "learn": "fitting models",
     "epoch": "training",
 }
@@ -84,18 +89,45 @@ def names(texts: Sequence[str] | None) -> list[str] | None:
     return [name.strip() for parts in split for name in parts if name.strip()]
 
 
+class _Pace:
+    """The pace of each kind of work since its first report, and the parts of it that are done."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, tuple[float, int]] = {}
+        self._parts: dict[str, str] = {}
+
+    def note_parts(self, name: str, done: int, total: int) -> bool:
+        """Note the parts of a kind of work that are done; False if the report is of something else."""
+        if name.endswith(_PARTS):
+            self._parts[name.removesuffix(_PARTS)] = f"{done:,} of {total:,} parts"
+        return name.endswith(_PARTS)
+
+    def facts(self, name: str, done: int, total: int, now: float) -> Iterator[str]:
+        """Parts done, the speed where rows are counted, and the time that is left."""
+        since, first = self._begun.setdefault(name, (now, done))
+        if name in self._parts:
+            yield self._parts[name]
+        if done > first and now > since:
+            seconds = (now - since) / (done - first)
+            if name in _OF_ROWS:
+                yield f"{float(f'{1 / seconds:.3g}'):,.0f} rows a second"
+            if total:
+                yield _left(seconds * (total - done))
+
+
 def _lines() -> Callable[[str, int, int], None]:
     """Report progress by lines on standard error, the first after a while: what ends soon says nothing."""
-    last, begun = time.monotonic(), dict[str, tuple[float, int]]()
+    last, pace = time.monotonic(), _Pace()
 
     def report(name: str, done: int, total: int) -> None:
         nonlocal last
+        if pace.note_parts(name, done, total):
+            return
         now = time.monotonic()
-        since, first = begun.setdefault(name, (now, done))
+        facts = list(pace.facts(name, done, total, now))
         if now - last >= _PAUSE:
             last = now
-            left = _left((now - since) * (total - done) / (done - first)) if total and done > first else ""
-            complain(f"{_TITLES[name]}: {done:,}{f' of {total:,}' if total else ''}{left}", "")
+            complain(", ".join([f"{_TITLES[name]}: {done:,}{f' of {total:,}' if total else ''}", *facts]), "")
 
     return report
 
@@ -103,7 +135,7 @@ def _lines() -> Callable[[str, int, int], None]:
 def _left(seconds: float) -> str:
     """The time that is left, if what remains goes on as what is done did."""
     amount, unit = next((round(seconds / size), unit) for least, size, unit in _TIMES if seconds >= least)
-    return f", about {amount} {unit}{'s' * (amount != 1)} left"
+    return f"about {amount} {unit}{'s' * (amount != 1)} left"
 
 
 @contextmanager
@@ -113,13 +145,16 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
     if not console.is_terminal:
         yield _lines()
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, speed_estimate_period=_SPEED_OVER) as bar:
-        tasks: dict[str, int] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[facts]}"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        tasks, pace = dict[str, TaskID](), _Pace()
 
         def report(name: str, done: int, total: int) -> None:
+            if pace.note_parts(name, done, total):
+                return
             if name not in tasks:
-                tasks[name] = bar.add_task(_TITLES[name], total=total or None)
-            bar.update(tasks[name], completed=done)  # type: ignore[arg-type]
+                tasks[name] = bar.add_task(_TITLES[name], total=total or None, facts="")
+            facts = ", ".join(pace.facts(name, done, total, time.monotonic()))
+            bar.update(tasks[name], completed=done, facts=facts)
 
         yield report

@@ -20,8 +20,8 @@ from labeldp.privacy.channels import Channel
 from labeldp.release._release import Origin, Release
 from labeldp.release._row_identity import RowIdentity
 from labeldp.release._row_release import RowRelease
-from labeldp.release._source import Progress, TableSource
-from labeldp.release.engines import Count, Tick
+from labeldp.release._source import TableSource
+from labeldp.release.engines import Progress, Tick, reported
 from labeldp.release.folder import Certificate, File, FileWriter, Run, columns_of, to_columns
 from labeldp.release.tables import equal_batches, plain_column
 
@@ -247,15 +247,11 @@ class FolderSink(Sink):
 
     def write(self, parts: Sequence[PartRows]) -> list[tuple[int, Utility]]:
         """Write a file for each part, and return the expected utility of its pieces."""
-        even, done = self.source.rows_per_batch if self.single else None, Count()
+        even = self.source.rows_per_batch if self.single else None
         names = [f"part-{number:05d}.parquet" for number in range(len(parts))] if len(parts) > 1 else [ALONE]
         tasks = [_WriteTask(name, rows, self.run, self.schema, even) for name, rows in zip(names, parts, strict=True)]
-
-        def tick(rows: int) -> None:
-            self.report("release", done.add(rows), self.source.rows)
-
         shares: list[tuple[int, Utility]] = []
-        for written in self.source.engine.run(write_part, tasks, tick):
+        for written in reported(self.source.engine, write_part, tasks, self.report, "release", self.source.rows):
             self.files.append(written.file)
             shares.extend(written.shares)
         self.source.check_rows(sum(file.rows for file in self.files), self.source.rows)

@@ -32,7 +32,6 @@ from labeldp.release.tables import (
 )
 
 Places = slice | Int[np.ndarray, "n"]
-Progress = Callable[[str, int, int], None]
 
 #: The name that declares each row to be a privacy unit of its own.
 ROW = "row"

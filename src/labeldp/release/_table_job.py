@@ -20,9 +20,9 @@ from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release._curator import budget_of
 from labeldp.release._sink import clashing
-from labeldp.release._source import ROW, Progress, TableSource
-from labeldp.release._table_notes import copies_of_rows, kept_as_text, kept_before, labels_kept, write_notes
-from labeldp.release.engines import Engine, InProcess
+from labeldp.release._source import ROW, TableSource
+from labeldp.release._table_notes import copies_of_rows, kept_before, labels_kept, respelled, write_notes
+from labeldp.release.engines import Engine, InProcess, Progress
 from labeldp.release.folder import Certificate, check_target, effective_share, finish, staged
 from labeldp.release.ledger import (
     Earlier,
@@ -242,7 +242,7 @@ class TableJob:
             InputError: No unit was declared, and a column repeats like a person's identifier.
         """
         rows, column = self.rows_per_batch, None if unit == ROW else unit
-        seen = look_at(self.table, parts_of(self.table), column, self.engine)
+        seen = look_at(self.table, parts_of(self.table), column, self.report, self.engine)
         if seen.repeats and unit is None:
             raise _undeclared(seen.repeats[0])
         checks = (self.space, list(public), column, list(prior), rows, self.report)
@@ -251,7 +251,7 @@ class TableJob:
         source = TableSource(self.table, self.space, *facts, self.engine)
         path = str(self.table.path.resolve())
         data = PublicData(path, self.heads if seen.fingerprints else {}, seen.fingerprints, column or ROW, seen.units)
-        remarks = (*(copies_of_rows(data) if column is None else ()), *kept_as_text(self.table, self.kept))
+        remarks = (*(copies_of_rows(data) if column is None else ()), *respelled(self.table, self.kept))
         declared = self._declared(seen.repeats if unit == ROW else ())
         return CheckedTable(source, data, found.notes, remarks, declared, seen.repeats)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,13 +46,18 @@ def kept_before(label: str, earlier: Sequence[Earlier]) -> Iterator[str]:
                 yield f"the label {label!r} was a kept column of the release in {output}: its true values are there"
 
 
-def kept_as_text(table: Table, kept: Sequence[str]) -> tuple[str, ...]:
-    """A remark on kept columns of a CSV that would be numbers, dates or flags, but for how they are written."""
-    names = [repr(name) for name in kept if name in table.respelled]
-    if not names:
-        return ()
-    shown = f"{', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}"
-    return (f"kept as text, since a number, date or flag would be written otherwise (as 1000 for 01000): {shown}",)
+def respelled(table: Table, kept: Sequence[str]) -> Iterator[str]:
+    """Remarks on kept columns of a CSV that stay text, and on those in the names of folders that become numbers."""
+    if names := _listed(name for name in kept if name in table.respelled):
+        yield f"kept as text, since a number, date or flag would be written otherwise (as 1000 for 01000): {names}"
+    if names := _listed(name for name in kept if name in table.renumbered):
+        yield f"kept as numbers, as readers take the names of folders (1 for month=01): {names}"
+
+
+def _listed(columns: Iterable[str]) -> str:
+    """Some columns in a remark."""
+    names = [repr(name) for name in columns]
+    return f"{', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}"
 
 
 def write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:

@@ -35,9 +35,9 @@ from labeldp.release._requests import (
 )
 from labeldp.release._row_release import POPULATION
 from labeldp.release._sink import FolderSink
-from labeldp.release._source import ROW, Progress, TableSource
+from labeldp.release._source import ROW, TableSource
 from labeldp.release._table_job import Spending, TableCharge, TableJob, TableRelease, check_columns
-from labeldp.release.engines import Count, Engine, Executor, InProcess, engine_of
+from labeldp.release.engines import Count, Engine, Executor, InProcess, Progress, engine_of
 from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns, run_in, stored_form
 from labeldp.release.tables import Table, TableFile, clusters_of
 
@@ -103,7 +103,8 @@ def release_table(
         ledger: The ledger file; by default beside the source. Charges in ledgers beside the source count too.
         other_people: A reason for which the rows are other people's than all that were released before, though their
             public values look alike; certificate and ledger show it.
-        progress: Called with the name of the pass, the rows done, and the total (0 while unknown).
+        progress: Called with the name of the pass, the rows done, and the total (0 while unknown); where there are
+            several parts also with that name and ``" parts"``, the parts done, and their number.
         executor: Workers for the parts of the table, which are its files and ranges of row groups of large ones:
             anything with the ``submit`` of ``concurrent.futures``, such as a ``ProcessPoolExecutor`` of the start
             method ``spawn`` or a ``distributed.Client``. Workers read the table and write beside the output, under

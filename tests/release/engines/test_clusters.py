@@ -3,7 +3,9 @@
 import importlib.util
 import os
 import shutil
+import socket
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +17,10 @@ import labeldp.release._curator as curator_module
 import labeldp.release._table_job as table_module
 from labeldp import Classes, Ledger, release_table, verify
 from labeldp._random_words import RunKey
-from labeldp.errors import EngineError, MissingExtraError
+from labeldp.errors import EngineError, LabelDPError, MissingExtraError
 from labeldp.release._table_job import ledger_path
 from labeldp.release.engines import Processes, open_engine
+from labeldp.release.engines._addresses import check_listening
 from labeldp.release.engines._dask import DaskClient
 from labeldp.release.engines._submitted import Submitted
 
@@ -239,13 +242,38 @@ def test_a_cluster_that_dies_is_an_error(table):
     assert bare(table) == []
 
 
-@pytest.mark.slow
-def test_a_wrong_address_is_refused(monkeypatch):
-    """Of a scheduler that is not there, within seconds."""
-    needs("dask")
-    monkeypatch.setattr("labeldp.release.engines._dask._PATIENCE", 1)
-    with pytest.raises(EngineError, match="scheduler"), open_engine("dask:tcp://127.0.0.1:1"):
-        pass
+WRONG = {
+    "dask:nonsense": "expected the address of a Dask scheduler, such as dask:tcp://host:8786, found 'nonsense'",
+    "dask:tcp://host:port": "expected the address of a Dask scheduler",
+    "dask:tcp://CLOSED": "expected a Dask scheduler at 'tcp://CLOSED', found none: Connection refused",
+    "dask:CLOSED": "expected a Dask scheduler at 'CLOSED', found none",
+    "spark:nonsense": "expected a Spark master, such as spark:spark://host:7077, found 'nonsense'",
+    "spark:spark://host": "expected the address of a Spark master",
+    "spark:spark://CLOSED,CLOSED": "expected a Spark master at 'CLOSED,CLOSED', found none: Connection refused",
+}
+
+
+@pytest.mark.parametrize("address", WRONG)
+def test_a_wrong_address_is_refused_at_once(address, capfd, caplog):
+    """Before a client waits for what is not there, or logs what it tried."""
+    needs(address.partition(":")[0])
+    began = time.monotonic()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # a port at which nothing listens
+        closed = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(LabelDPError) as found, open_engine(address.replace("CLOSED", closed)):
+            pass
+    assert WRONG[address].replace("CLOSED", closed) in str(found.value)
+    assert time.monotonic() - began < 5.0
+    assert (capfd.readouterr().err, caplog.records) == ("", [])
+
+
+@pytest.mark.parametrize("addresses", [["127.0.0.1:OPEN"], ["tcp://127.0.0.1:1", "127.0.0.1:OPEN"]])
+def test_one_of_several_addresses_is_enough(addresses):
+    """Spark's masters may stand in for each other."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        check_listening([address.replace("OPEN", port) for address in addresses], "a server", "host:1")
 
 
 @pytest.mark.parametrize("engine", ["dask", "spark"])

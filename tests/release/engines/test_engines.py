@@ -330,6 +330,27 @@ def test_a_driver_that_dies_is_settled(table, death, in_child):
     assert left(table, "o") == []
 
 
+@pytest.mark.parametrize("ledger", [None, "ledgers/l.labeldp-ledger"])
+def test_a_driver_that_died_is_settled_where_its_folder_is_now(table, ledger, in_child, tmp_path):
+    """A project folder that was renamed in between keeps no key: it is found from the ledger."""
+    project = tmp_path / "project"
+    (project / "ledgers").mkdir(parents=True)
+    table = table.rename(project / "t")
+
+    def run():
+        driver = os.getpid()
+        dying = Forks(lambda: DEATHS["after the link"](lambda: os.kill(driver, signal.SIGKILL)))
+        release(table, executor=dying, ledger=ledger and project / ledger)
+
+    assert in_child(run) == -signal.SIGKILL
+    moved = project.rename(tmp_path / "renamed")
+    assert len(list(moved.glob(".o.labeldp~*/key"))) == 1
+    kept = Ledger(moved / ledger if ledger else ledger_path(moved / table.name))
+    kept.settle()
+    assert [entry.state for entry in kept.entries()] == ["void"]
+    assert not list(moved.glob(".o.labeldp*"))
+
+
 def test_a_full_disk_on_a_worker_is_an_error(table):
     """Nothing is published, the charge is void, and the message says why."""
 

@@ -1,5 +1,6 @@
 """Names in a release folder: readers of Parquet pass over the certificate, and former names are read."""
 
+import json
 import shutil
 
 import pandas as pd
@@ -67,3 +68,53 @@ def test_two_names_are_one_too_many(shared, name):
         for read in (Release.load, public_columns):
             with pytest.raises(VerificationError, match="found both"):
                 read(shared)
+
+
+FORGED = {
+    "beside the folder": "../shared/data.parquet",
+    "absolute": "{folder}/data.parquet",
+    "in a folder": "month=11/data.parquet",
+    "around": "./data.parquet",
+    "through a folder": "month=11/../data.parquet",
+}
+
+
+@pytest.mark.parametrize("name", FORGED.values(), ids=FORGED)
+def test_forged_names_of_files_do_not_verify(shared, name):
+    """A release is one folder of files, whatever its certificate names, and whatever is there under the name."""
+    (shared / "month=11").mkdir()
+    forged = name.format(folder=shared)
+    if forged.startswith("month=11/d"):
+        (shared / "data.parquet").rename(shared / forged)
+    body = json.loads((shared / "_certificate.json").read_text())
+    body["table"]["files"][0]["name"] = forged
+    text = json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    (shared / "_certificate.json").write_text(text)
+    verdict = verify(shared)
+    assert (verdict.holds, len(verdict.checks)) == (False, 4)
+    with pytest.raises(VerificationError):
+        Release.load(shared)
+
+
+def test_files_may_be_links_into_a_store(shared, key, tmp_path):
+    """As in the cache of a hub, or the checkout of a large-file store, which keep contents by their hash."""
+    (tmp_path / "blobs").mkdir()
+    for number, file in enumerate(sorted(shared.iterdir())):
+        file.rename(tmp_path / "blobs" / str(number))
+        file.symlink_to(tmp_path / "blobs" / str(number))
+    assert verify(shared, public_key=key.with_suffix(".pub")).holds
+    assert len(Release.load(shared)) == 10
+    assert sum(len(labels) for _, labels in release_batches(shared)) == 10
+    (tmp_path / "blobs" / "2").write_bytes(b"others")
+    assert not verify(shared).holds
+
+
+def test_a_link_to_a_folder_is_a_stranger(shared, tmp_path):
+    """A release has no folders, and what is in one is not looked at."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "secret").write_text("x")
+    (shared / "more").symlink_to(tmp_path / "elsewhere")
+    verdict = verify(shared)
+    assert not verdict.holds
+    assert "'more'" in verdict.checks[-1].found
+    assert "secret" not in verdict.checks[-1].found

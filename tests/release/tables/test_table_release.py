@@ -741,11 +741,12 @@ def test_ctrl_c_between_batches(release, source, tables, monkeypatch):
 
 
 def test_progress_is_reported(release, source, monkeypatch):
-    """Both passes report the rows done and all of them, which Parquet states at once."""
+    """All passes report the rows done and all of them, which Parquet states at once."""
     monkeypatch.setattr(module, "_ROWS_PER_BATCH", 25)
     seen = []
     release(source, progress=lambda *args: seen.append(args))
-    assert seen == [("check", n, 60) for n in (25, 50, 60)] + [("release", n, 60) for n in (25, 50, 60)]
+    passes = {"look": (0, 60), "check": (0, 25, 50, 60), "release": (0, 25, 50, 60)}
+    assert seen == [(name, n, 60) for name, rows in passes.items() for n in rows]
 
 
 CHANGED = {

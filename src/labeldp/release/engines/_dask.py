@@ -8,10 +8,12 @@ from typing import Any
 
 from labeldp._extras import require_extra
 from labeldp.errors import EngineError
+from labeldp.release.engines._addresses import PATIENCE, check_listening
 from labeldp.release.engines._submitted import Submitted
 
-#: Seconds to wait for a scheduler.
-_PATIENCE = 10
+_EXAMPLE = "dask:tcp://host:8786"
+#: Protocols of other networks than TCP, whose addresses only Dask can try.
+_OTHERS = ("inproc", "ucx", "ucxx")
 #: Times that the scheduler may lose a worker while it works on one part.
 _RETRIES = 3
 
@@ -33,18 +35,21 @@ def dask_engine(address: str) -> Iterator[Submitted]:
 
     Raises:
         EngineError: There is no scheduler at the address.
+        InputError: It is no address.
         MissingExtraError: dask.distributed is not installed.
     """
     require_extra("dask", "dask", "distributed")
     import distributed  # noqa: PLC0415 (an extra)
 
     if address and not address.isdecimal():
+        if address.partition("://")[0] not in _OTHERS:
+            check_listening([address], "a Dask scheduler", _EXAMPLE)
         try:
-            client = distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
+            client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
         except (OSError, ValueError, TimeoutError):
             raise EngineError(
-                f"expected a Dask scheduler at {address!r}, found none within {_PATIENCE} seconds; pass the address "
-                "that 'dask scheduler' prints, such as dask:tcp://host:8786"
+                f"expected a Dask scheduler at {address!r}, found none within {PATIENCE:g} seconds; pass the address "
+                f"that 'dask scheduler' prints, such as {_EXAMPLE}"
             ) from None
         with client:
             yield Submitted(DaskClient(client))

@@ -27,6 +27,10 @@ R = TypeVar("R")
 #: Receives the number of rows that were done since the last call.
 Tick = Callable[[int], None]
 Work = Callable[[T, Tick], R]
+#: Receives the name of a pass, the rows done, and the total (0 while unknown). For several parts also the name with
+#: ``PARTS`` after it, the parts done, and their number.
+Progress = Callable[[str, int, int], None]
+PARTS = " parts"
 
 _PROBE = ".labeldp-probe-"
 
@@ -112,6 +116,18 @@ class Versions:
 
     def __str__(self) -> str:
         return f"labeldp {self.labeldp}, Python {self.python}, pyarrow {self.pyarrow}, numpy {self.numpy}"
+
+
+def reported(
+    engine: Engine, work: Work[T, R], items: Sequence[T], report: Progress, name: str, rows: int
+) -> Iterator[R]:
+    """The results of ``work`` for each part, of so many rows in all (0 if unknown), with the progress of the pass."""
+    done = Count()
+    report(name, 0, rows)
+    for number, found in enumerate(engine.run(work, items, lambda more: report(name, done.add(more), rows)), 1):
+        if len(items) > 1:
+            report(f"{name}{PARTS}", number, len(items))
+        yield found
 
 
 def call_of(work: Work[T, R], item: T) -> tuple[Versions, bytes]:

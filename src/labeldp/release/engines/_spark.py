@@ -5,22 +5,32 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Any
 
 from labeldp._extras import require_extra
-from labeldp.errors import EngineError, LabelDPError
+from labeldp.errors import EngineError, InputError
+from labeldp.release.engines._addresses import check_listening
 from labeldp.release.engines._engine import Engine, R, T, Tick, Work, call_of, lost, perform, value_of
 
-#: Parts of one Spark job, whose results are held together.
-_PARTS_PER_JOB = 256
+#: Jobs at a time: while the last parts of one are worked on, the free workers begin the next.
+_JOBS = 2
+#: Parts of one Spark job for each worker: the progress of its parts is known at its end.
+_PARTS_OF_A_WORKER = 2
 _OPTIONS = {
     "spark.app.name": "labeldp",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "FATAL",
 }
+_EXAMPLE = "spark:spark://host:7077"
+_STANDALONE = "spark://"
+#: Beginnings of masters that only Spark can try.
+_OTHERS = ("local", "yarn", "k8s://", "mesos://")
 _LOOPBACK = "127.0.0.1"
 _OF_THIS_MACHINE = {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
 #: The master of a local run: so many failures of one part are allowed.
@@ -41,15 +51,26 @@ class Spark(Engine):
 
     def run(self, work: Work[T, R], items: Sequence[T], tick: Tick) -> Iterator[R]:
         """The results of ``work`` for each item, one job of parts after the other."""
-        for low in range(0, len(items), _PARTS_PER_JOB):
-            calls = [call_of(work, item) for item in items[low : low + _PARTS_PER_JOB]]
+        size = _PARTS_OF_A_WORKER * max(1, self._context.defaultParallelism)
+        jobs = (items[low : low + size] for low in range(0, len(items), size))
+        waiting: deque[Future[list[Any]]] = deque()
+        with ThreadPoolExecutor(_JOBS) as threads:
             try:
-                outcomes = self._context.parallelize(calls, len(calls)).map(_perform).collect()
-            except LabelDPError:
-                raise
-            except Exception as problem:  # noqa: BLE001 (Spark's own, which quotes its log)
-                raise lost(problem) from None
-            yield from (value_of(outcome, tick) for outcome in outcomes)
+                while True:
+                    for job in islice(jobs, _JOBS - len(waiting)):
+                        waiting.append(threads.submit(self._collected, [call_of(work, item) for item in job]))
+                    if not waiting:
+                        return
+                    yield from (value_of(outcome, tick) for outcome in waiting.popleft().result())
+            finally:
+                threads.shutdown(wait=True, cancel_futures=True)
+
+    def _collected(self, calls: list[tuple[Any, bytes]]) -> list[Any]:
+        """The outcomes of the calls of one job."""
+        try:
+            return list(self._context.parallelize(calls, len(calls)).map(_perform).collect())
+        except Exception as problem:  # noqa: BLE001 (Spark's own, which quotes its log)
+            raise lost(problem) from None
 
 
 def _perform(call: tuple[Any, bytes]) -> Any:
@@ -62,12 +83,17 @@ def spark_engine(master: str) -> Iterator[Spark]:
 
     Raises:
         EngineError: There is no such master, or no Java.
+        InputError: It is no master.
         MissingExtraError: pyspark is not installed.
     """
     require_extra("spark", "pyspark")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     alone = not master or master.isdecimal()
     where = f"local[{master or os.cpu_count()},{_FAILURES}]" if alone else master
+    if where.startswith(_STANDALONE):
+        check_listening(where.removeprefix(_STANDALONE).split(","), "a Spark master", _EXAMPLE)
+    elif not where.startswith(_OTHERS):
+        raise InputError(f"expected a Spark master, such as {_EXAMPLE}, found {where!r}")
     if alone:
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     context = None
@@ -81,7 +107,7 @@ def spark_engine(master: str) -> Iterator[Spark]:
     if context is None:
         raise EngineError(
             f"expected a Spark master at {where!r}, and Java, found no way to start; check the address, such "
-            "as spark:spark://host:7077, and that 'java -version' answers"
+            f"as {_EXAMPLE}, and that 'java -version' answers"
         )
     try:
         yield Spark(context)

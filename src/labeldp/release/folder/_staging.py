@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -143,18 +143,20 @@ def publish(staging: Path, target: Path) -> None:
     sync(target.parent)
 
 
-def fate_of(target: Path, identifier: str) -> Fate:
-    """The fate of an output; a staging folder that still exists was never published, and is removed.
+def fate_of(targets: Sequence[Path], identifier: str) -> Fate:
+    """The fate of an output at one of some places; a staging folder that still exists was not published, and goes.
 
     The key of its run is wiped, whatever the fate: nobody may draw with it again.
     """
-    staging = staging_of(target, identifier)
-    differed = has_differing(run_of(staging))
-    wipe(run_of(staging))
-    if _identifier_at(target) == identifier:
+    stagings = [staging_of(target, identifier) for target in targets]
+    differed = any(has_differing(run_of(staging)) for staging in stagings)
+    for staging in stagings:
+        wipe(run_of(staging))
+    if any(_identifier_at(target) == identifier for target in targets):
         return "left"
-    found = staging.exists()
-    shutil.rmtree(staging, ignore_errors=not found)
+    found = [staging for staging in stagings if staging.exists()]
+    for staging in found:
+        shutil.rmtree(staging)
     return "never left" if found and not differed else "unknown"
 
 

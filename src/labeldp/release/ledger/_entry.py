@@ -29,6 +29,7 @@ class Entry:
         session: Row numbers have one meaning within a session; rows of another session may be any rows.
         units: A keyed fingerprint of the assignment of rows to units, if that is no column.
         output: The output folder, or None if the release stays in memory.
+        beside: The path of the output from the folder of the ledger, for when both were moved.
         features: The treatment of the features of these rows: ``"kept"``, ``"redrawn"`` (resampled), or unknown.
         source: The release that a generator of resampled features was fitted on, whose features count as kept.
         asked: The requested epsilon, which is the budget if there is no other.
@@ -53,6 +54,7 @@ class Entry:
     session: str = ""
     units: str = ""
     output: str | None = None
+    beside: str = ""
     budget: Budget | None = None
     features: Literal["", "kept", "redrawn"] = ""
     source: str = ""
@@ -103,6 +105,7 @@ class Entry:
             session=body["session"],
             units=body["units"],
             output=body["output"],
+            beside=body.get("beside", ""),
             budget=Budget(**body["budget"]),
             features=body.get("features", ""),
             source=body.get("source", ""),

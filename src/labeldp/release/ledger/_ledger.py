@@ -189,7 +189,7 @@ class Ledger:
                 if os.getpid() == self._process and any(e.identifier == entry.identifier for e in self.entries()):
                     fate: Fate = "never left"
                     if entry.output:  # before the staging folder is removed, which shows that nothing was published
-                        fate = fate_of(Path(entry.output), entry.identifier)
+                        fate = fate_of([Path(entry.output)], entry.identifier)
                     if fate == "never left" and drew():
                         fate = "unknown"
                     self._settle(entry, fate)
@@ -257,6 +257,7 @@ class Ledger:
         same = tuple(each.entry.identifier for each in earlier if not each.certain) if data else None
         shares = tuple(each.entry.identifier for each in earlier if each.certain) if data else ()
         entry = dataclasses.replace(entry, budget=account.budget, same=same, shares=shares, spent=account.spent)
+        entry = dataclasses.replace(entry, beside=self._beside(entry.output))
         hashes = {} if data is None else KeyedData.of(data, self._number()).blobs()
         self._append(entry.identifier, "charged", entry.body(), hashes)
         return Admitted(account, tuple(earlier))
@@ -268,8 +269,19 @@ class Ledger:
         """
         for entry in self.entries():
             if entry.state in ("charged", "drawn") and entry.output:
-                fate = fate_of(Path(entry.output), entry.identifier)
+                fate = fate_of(self._outputs(entry.output, entry.beside), entry.identifier)
                 self._settle(entry, "unknown" if fate == "never left" and entry.state == "drawn" else fate)
+
+    def _outputs(self, output: str, beside: str) -> list[Path]:
+        """The places of an output: where it was to be, and where it would be if it was moved with the ledger."""
+        moved = [] if self.path is None or not beside else [self.path.resolve().parent / beside]
+        return list({os.path.normpath(path): path for path in (Path(output), *moved)}.values())
+
+    def _beside(self, output: str | None) -> str:
+        """The path of an output from the folder of the ledger."""
+        if self.path is None or not output:
+            return ""
+        return os.path.relpath(Path(output).parent.resolve() / Path(output).name, self.path.resolve().parent)
 
     def _settle(self, entry: Entry, fate: Fate) -> None:
         """Record the fate of a charge; one with unknown fate stays."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from labeldp._shapes import Bool, Int
 from labeldp.errors import LabelError, TableError
 from labeldp.mechanisms.randomizers import checked_prior
 from labeldp.privacy import LabelSpace, undeclared_label
-from labeldp.release.engines import Count, Engine, Tick
+from labeldp.release.engines import Engine, Progress, Tick, reported
 from labeldp.release.tables._fingerprints import FEWEST_VALUES, as_texts
 from labeldp.release.tables._parts import TablePart
 from labeldp.release.tables._tables import Table, prefetch
@@ -127,7 +127,7 @@ def survey(
     unit: str | None,
     prior: list[str],
     rows_per_batch: int,
-    report: Callable[[str, int, int], None],
+    report: Progress,
     parts: Sequence[TablePart],
     engine: Engine,
 ) -> Survey:
@@ -138,14 +138,11 @@ def survey(
         PriorError: A prior is no distribution.
         TableError: The table is empty, or a unit is missing.
     """
-    total, done, checked = _no_rows(space, unit), Count(), list[TablePart]()
+    total, checked = _no_rows(space, unit), list[TablePart]()
     known = sum(part.rows or 0 for part in parts)
-
-    def tick(rows: int) -> None:
-        report("check", done.add(rows), known)
-
     tasks = [_Task(part, space, unit, tuple(prior), rows_per_batch) for part in parts]
-    for part, found in zip(parts, engine.run(survey_part, tasks, tick), strict=True):
+    found_in_parts = reported(engine, survey_part, tasks, report, "check", known)
+    for part, found in zip(parts, found_in_parts, strict=True):
         checked.append(dataclasses.replace(part, rows=found.rows, first=total.rows, digest=found.digest))
         total.merge(found)
     if total.rows == 0:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 from labeldp._shapes import UInt64
-from labeldp.release.engines import Engine, Tick
+from labeldp.release.engines import Engine, Progress, Tick, reported
 from labeldp.release.tables._fingerprints import MOST_ROWS, FingerprintBuilder, Fingerprints
 from labeldp.release.tables._parts import TablePart
 from labeldp.release.tables._repeats import Repeat, RepeatFinder
@@ -78,7 +79,7 @@ class PartLook:
         self.rows += other.rows
 
 
-def look_at(table: Table, parts: Sequence[TablePart], unit: str | None, engine: Engine) -> Look:
+def look_at(table: Table, parts: Sequence[TablePart], unit: str | None, report: Progress, engine: Engine) -> Look:
     """Fingerprints and repeats of all columns but the label, and the number of rows of each part."""
     columns = tuple(name for name in table.schema.names if name != table.label)
     rows = [part.rows or 0 for part in parts]
@@ -90,7 +91,8 @@ def look_at(table: Table, parts: Sequence[TablePart], unit: str | None, engine: 
         if columns or (part.rows is None and len(parts) > 1)
     }
     total = _empty(table, columns, every_row)
-    for number, look in zip(tasks, engine.run(look_at_part, list(tasks.values()), _nobody), strict=True):
+    looks = reported(engine, look_at_part, list(tasks.values()), report, "look", sum(rows))
+    for number, look in zip(tasks, looks if tasks else (), strict=True):
         total.merge(look)
         rows[number] = look.rows
     before = np.cumsum([0, *rows])
@@ -103,7 +105,7 @@ def look_at(table: Table, parts: Sequence[TablePart], unit: str | None, engine: 
     return Look(tuple(counted), prints, total.finder.result(), units)
 
 
-def look_at_part(task: _Task, _: Tick) -> PartLook:
+def look_at_part(task: _Task, tick: Tick) -> PartLook:
     """Fingerprints and repeats of one part."""
     look = _empty(task.table, task.columns, task.every_row)
 
@@ -113,9 +115,9 @@ def look_at_part(task: _Task, _: Tick) -> PartLook:
         if task.unit is not None:
             look.units.append(cells[task.unit])
 
-    batches = task.table.scan(task.columns, _ROWS_PER_BATCH)
+    batches = _counted(prefetch(task.table.scan(task.columns, _ROWS_PER_BATCH)), tick)
     if task.columns:
-        look.builder.add(prefetch(batches), also)
+        look.builder.add(batches, also)
         look.rows = look.builder.count
     else:
         look.rows = sum(batch.num_rows for batch in batches)
@@ -127,5 +129,14 @@ def _empty(table: Table, columns: Sequence[str], every_row: bool) -> PartLook:
     return PartLook(FingerprintBuilder(columns, every_row=every_row), RepeatFinder(table.schema))
 
 
-def _nobody(_: int) -> None:
-    """Rows that nobody counts: the passes over labels report theirs."""
+def _counted(batches: Iterator[pa.RecordBatch], tick: Tick) -> Iterator[pa.RecordBatch]:
+    """Batches, whose rows are reported once they were taken, in steps that do not follow the table's row groups."""
+    waiting = 0
+    for batch in batches:
+        yield batch
+        waiting += batch.num_rows
+        if waiting >= _ROWS_PER_BATCH:
+            tick(_ROWS_PER_BATCH)
+            waiting -= _ROWS_PER_BATCH
+    if waiting:
+        tick(waiting)

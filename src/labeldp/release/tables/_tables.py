@@ -10,8 +10,7 @@ import codecs
 import csv
 import dataclasses
 import io
-import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from labeldp.errors import TableError
 from labeldp.release.tables._arrow_storage import plain_column
 from labeldp.release.tables._csv_types import ColumnType, read_as
 from labeldp.release.tables._idx import read_idx
+from labeldp.release.tables._path_columns import path_respelled, path_texts, path_types, path_values
 
 #: The kinds of tables by the endings of their names.
 TABLE_ENDINGS = {
@@ -142,18 +142,28 @@ class Table:
 
     def _of_file(self, path: Path, columns: Sequence[str], rows: int, *, coded: bool) -> Iterator[pa.RecordBatch]:
         """Columns of a file, with those of its path; in equal batches if texts are not to be dictionaries."""
-        wanted, parts = list(dict.fromkeys(columns)), _partition(self.path, path)
-        stored = [name for name in wanted if name not in parts] or [self.label]  # at least one, to count rows
+        wanted = list(dict.fromkeys(columns))
+        stored = [name for name in wanted if name not in self.path_columns] or [self.label]  # to count rows
         batches = _quiet(path, self._read(path, stored, rows, coded=coded))
         for batch in batches if coded else equal_batches(batches, rows):
-            constants = {name: pa.repeat(value, batch.num_rows) for name, value in parts.items()}
-            values = dict(zip(batch.schema.names, batch.columns, strict=True)) | constants
+            beside = path_values(self.path, path, self.schema, batch.num_rows)
+            values = dict(zip(batch.schema.names, batch.columns, strict=True)) | beside
             if not set(wanted) <= set(values):
                 raise TableError(
                     f"expected a table that does not change while it is read, found a column of {path.name} gone; "
                     "try again"
                 )
             yield pa.record_batch([values[name] for name in wanted], names=wanted)
+
+    @property
+    def path_columns(self) -> Collection[str]:
+        """The columns in the names of folders, which files do not hold."""
+        return path_texts(self.path, self.files[0]).keys()
+
+    @property
+    def renumbered(self) -> Collection[str]:
+        """The columns in the names of folders whose numbers are written otherwise there, such as 01 for 1."""
+        return path_respelled(self.path, self.files)
 
     @property
     def stamp(self) -> tuple[tuple[str, int, int, int], ...]:
@@ -196,7 +206,10 @@ def open_table(source: str | Path | TableFile, label: str) -> Table:
     if kind == "csv":
         (separator,) = _quiet(files[0], _separators(files[0], given, label))
         given = dataclasses.replace(given, separator=separator)
-    schemas = [_schema(path, file, kind, given) for file in files]
+    if any(label in path_texts(path, file) for file in files):
+        raise TableError(f"expected {label!r} inside the files, found it in their paths, which disclose labels")
+    types = path_types(path, files)
+    schemas = [_schema(path, file, kind, given, types) for file in files]
     for file, schema in zip(files, schemas, strict=True):
         if _but(schema, label) != _but(schemas[0], label):
             raise TableError(f"expected the same columns in every file of {path}, found others in {file.name}")
@@ -210,8 +223,6 @@ def open_table(source: str | Path | TableFile, label: str) -> Table:
         if kind == "csv" and not _is_header(names):
             raise TableError(_no_header(path, names))
         raise TableError(no_such_column(label, names))
-    if any(label in _partition(path, file) for file in files):
-        raise TableError(f"expected {label!r} inside the files, found it in their paths, which disclose labels")
     return Table(path, kind, tuple(files), schemas[0], label, given)
 
 
@@ -252,7 +263,8 @@ def typed(table: Table, columns: Sequence[str]) -> Table:
     """
     if table.kind != "csv":
         return table
-    found = {name: ColumnType() for name in dict.fromkeys(columns) if name != table.label}
+    others = {table.label, *table.path_columns}
+    found = {name: ColumnType() for name in dict.fromkeys(columns) if name not in others}
     for batch in table.batches(list(found), _ROWS_PER_BATCH) if found else ():
         for name, column in found.items():
             column.add(batch[name])
@@ -306,10 +318,16 @@ def _kind(file: Path) -> Literal["csv", "parquet", "idx"]:
     raise TableError(f"expected a table in CSV, TSV or Parquet, or labels in IDX, found {file.name}, {how}")
 
 
-def _schema(root: Path, file: Path, kind: str, given: TableFile) -> pa.Schema:
+def _schema(root: Path, file: Path, kind: str, given: TableFile, types: Mapping[str, pa.DataType]) -> pa.Schema:
+    """The columns of a file, and those in its path."""
     (stored,) = _quiet(file, _stored_schema(file, kind, given))
-    for name in _partition(root, file):
-        stored = stored.append(pa.field(name, pa.string()))
+    for name in path_texts(root, file):
+        if name in stored.names:
+            raise TableError(
+                f"expected {name!r} in files or in the names of their folders, found it in both, of {file.name}; write "
+                "the files without it"
+            )
+        stored = stored.append(pa.field(name, types[name]))
     return stored
 
 
@@ -373,13 +391,6 @@ def equal_batches(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.R
             waiting, count = ([combined.slice(rows)] if count > rows else []), count - rows
     if count:
         yield pa.concat_batches(waiting)
-
-
-def _partition(root: Path, file: Path) -> dict[str, str]:
-    """The columns in a folder's layout, such as ``region=north/part.parquet``."""
-    parents = file.relative_to(root).parts[:-1] if file != root else ()
-    pairs = (part.partition("=") for part in parents if "=" in part)
-    return {name: urllib.parse.unquote(value) for name, _, value in pairs}
 
 
 def _quiet(path: Path, items: Iterator[T]) -> Iterator[T]:

@@ -1,0 +1,45 @@
+"""Rows of a release folder that fit in memory: all, or some that are chosen by chance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from labeldp.release import Release, public_columns, release_batches
+from labeldp.release.folder import read_certificate
+
+_ROWS_PER_BATCH = 1 << 18
+
+
+def some_rows(
+    directory: str | Path, most: int, progress: Callable[[str, int, int], None] = lambda *_: None
+) -> tuple[pa.Table, Release]:
+    """Public columns and released labels of a release, of at most so many rows; memory grows with these alone.
+
+    If there are more, the rows are chosen by chance, each set of so many rows with the same probability, without a look
+    at labels; their order is kept.
+
+    Args:
+        directory: The folder of a release.
+        most: The most rows.
+        progress: Called with ("load", rows read, rows of the release) where rows are chosen.
+
+    Raises:
+        VerificationError: The folder and its certificate do not agree.
+    """
+    rows = read_certificate(Path(directory)).rows
+    if rows <= most:
+        return public_columns(directory), Release.load(directory)
+    places = np.sort(np.random.default_rng().choice(rows, most, replace=False, shuffle=False))
+    tables, parts, first = list[pa.Table](), list[Release](), 0
+    for table, labels in release_batches(directory, _ROWS_PER_BATCH):
+        low, high = np.searchsorted(places, [first, first + len(labels)])
+        chosen = places[low:high] - first
+        tables.append(table.take(chosen))
+        parts.append(labels[chosen])
+        first += len(labels)
+        progress("load", first, rows)
+    return pa.concat_tables(tables), Release.concat(parts)
