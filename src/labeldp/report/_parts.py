@@ -25,6 +25,8 @@ Parts = list[RenderableType]
 CERTAINTIES = (0.95, 0.99)
 #: Names to list in one line.
 _SHOWN_COLUMNS = 12
+#: The normal quantile of a two-sided interval of 95 %.
+_QUANTILE = 1.96
 
 
 def sentence(text: str, style: str = "") -> Text:
@@ -93,6 +95,20 @@ def three_digits(value: float) -> str:
     """A number for people: three significant digits, thousands with commas."""
     rounded = float(f"{value:.3g}")
     return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:g}"
+
+
+def is_clear(low: float, high: float, error: float = 0.0, range_: float = 1.0) -> bool:
+    """True if an interval says something: it is at most half as wide as its range, and was not cut to look so.
+
+    Args:
+        low: Lower end.
+        high: Upper end.
+        error: Standard error of the estimate: the interval was cut if it is a point in spite of one, or if 3.92 of them
+            fill the range.
+        range_: Width of the range of what is estimated.
+    """
+    cut = (low == high and error > 0.0) or 2.0 * _QUANTILE * error >= range_ > 0.0
+    return high - low <= range_ / 2.0 and not cut
 
 
 def epsilon_above(value: float) -> str:
