@@ -118,6 +118,8 @@ def _scores(scores: Mapping[str, Any], judged_by: str) -> Iterator[Block]:
 def _is_told(score: Mapping[str, Any]) -> bool:
     """True if the interval of a share is narrow enough to say something."""
     low, high, value = score["low"], score["high"], score.get("value", score.get("lower"))
+    if "value" not in score:  # bounds of what labels do not identify: their width is the finding
+        return None not in (low, high, value)
     return None not in (low, high, value) and is_clear(low, high, score.get("error") or 0.0)
 
 
