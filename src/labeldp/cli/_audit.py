@@ -186,11 +186,11 @@ def _audit_release(
     if found.holds:
         exposed = _exposure(directory)
     if not json_:
-        show(
-            *report.folder_audit_text(found),
-            *(report.exposure_text(exposed) if found.holds else []),
-            *([] if attacked is None else report.attack_text(attacked)),
-        )
+        more = [
+            *(report.exposure_text(exposed) if found.holds and found.audits else []),
+            *([] if attacked is None else [*report.attack_text(attacked), ""]),
+        ]
+        show(*report.folder_audit_text(found, more))
     if found.holds and profile != ProfileOptions():
         bounded = _profile(directory, profile, json_)
     if json_:

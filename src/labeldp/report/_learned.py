@@ -44,6 +44,8 @@ _HELD_OUT = (
     "Choices on released labels cost no privacy. Each row is scored by models that were fitted on other rows alone."
 )
 
+_NATS = "Nats are natural logarithms: 0.1 nats more give a true label 10.5 % more probability (geometric mean)."
+
 _ONLY_BOUNDS = (
     "These released labels do not identify the squares of true labels, so the error is only bounded. The improvement "
     "over predicting the mean is identified, and models are chosen by it."
@@ -223,7 +225,7 @@ def _score_tables(
         add_row(table, "never predicted", f"{', '.join(never[:_SHOWN_CLASSES])}{more}", "")
     of = "" if public else " of released labels"
     add_row(table, f"log likelihood{of}, gain over uniform guessing (nats)", *_estimate(scores.log_likelihood))
-    return [table, *([sentence(_cannot_tell(scores.rows, unclear))] if unclear else [])]
+    return [table, *([sentence(_cannot_tell(scores.rows, unclear))] if unclear else []), sentence(_NATS)]
 
 
 def _shares(scores: ClassScores, points: Sequence[object], *, public: bool) -> dict[str, tuple[Estimate, float]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from decimal import ROUND_FLOOR, Context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,6 +116,16 @@ def is_clear(low: float, high: float, error: float = 0.0, range_: float = 1.0) -
 def epsilon_above(value: float) -> str:
     """An epsilon for people: three significant digits, rounded up."""
     return shown_above(value, 3)
+
+
+def factor_below(log: float) -> str:
+    """A factor from its natural logarithm: three digits, rounded down."""
+    return f"{Context(prec=3, rounding=ROUND_FLOOR).create_decimal(repr(math.exp(min(log, 700.0)))):f}"
+
+
+def share_below(value: float) -> str:
+    """A share in percent, rounded down."""
+    return f"{math.floor(1000.0 * value) / 10.0:.1f}%"
 
 
 def next_commands(*commands: str) -> Text:

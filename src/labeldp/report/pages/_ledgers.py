@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from labeldp._checks import printable
 from labeldp.report._parts import epsilon_above
-from labeldp.report._text import account_lines, account_total, delta_above, exact_above
+from labeldp.report._text import account_lines, account_total, delta_above, exact_above, shown_deltas
 from labeldp.report.pages._blocks import Block, Grid, Part, Picture, Prose, Section
 from labeldp.report.pages._drawings import steps_figure
 
@@ -128,7 +128,7 @@ def _account(each: CombinedGuarantee) -> Iterator[Block]:
     """The total of one label by sums, and by tight composition."""
     whole = each.composition
     rows = [(delta_above(whole.delta), exact_above(whole.epsilon), "always (sum of epsilons)")]
-    for delta, epsilon in each.at_deltas:
+    for delta, epsilon in shown_deltas(each):
         shown = exact_above(epsilon) if math.isfinite(epsilon) else "none"
         rows.append((repr(delta), shown, "if all were fixed beforehand"))
     yield Prose(account_total(each))

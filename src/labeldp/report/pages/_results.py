@@ -12,7 +12,7 @@ from typing import Any
 
 from labeldp._checks import printable
 from labeldp.report._audits import rounded_down, rounded_up
-from labeldp.report._parts import epsilon_above
+from labeldp.report._parts import epsilon_above, factor_below, share_below
 from labeldp.report.pages._blocks import MOST_ROWS, Block, Checks, Grid, Part, Picture, Points, Prose, Section, Terms
 from labeldp.report.pages._drawings import bars_figure, ranges_figure
 from labeldp.report.pages._evaluations import NOT_CHECKED, number, scores_part, share
@@ -100,13 +100,16 @@ def _plan_figure(body: Mapping[str, Any]) -> Iterator[Block]:
 def _exposure(found: Mapping[str, Any]) -> Section:
     """The least that public columns and released labels disclose together."""
     terms = (
-        ("growth of the log odds of a row's true label, on average", f"at least {number(found['average'])} nats"),
-        ("of that, by the released label alone", f"at least {number(found['of_label'])} nats"),
-        ("rows that disclose the epsilon of their label or more", f"at least {share(found['beyond_epsilon'])}"),
+        (
+            "factor by which the odds of a row's true label grow, on average (geometric mean)",
+            f"at least {factor_below(found['average'])}",
+        ),
+        ("of that, by the released label alone", f"at least {factor_below(found['of_label'])}"),
+        ("rows that disclose the epsilon of their label or more", f"at least {share_below(found['beyond_epsilon'])}"),
         *(
             (
                 f"rows whose columns alone make the label {share(each['certainty'])} sure",
-                f"at least {share(each['share'])}",
+                f"at least {share_below(each['share'])}",
             )
             for each in found["known"]
         ),
