@@ -74,7 +74,8 @@ def test_both_verifiers_agree_on_every_certificate(verified):
         found = verified((GOLDEN / vector["file"]).read_text(encoding="utf-8"))
         assert found["holds"], (vector["file"], found)
         assert found["epsilon"] == float(vector["epsilon"])
-        laws = [each.removeprefix("the law of ") for each in found["left"] if each.startswith("the law of")]
+        left = "the output distribution of "
+        laws = [each.removeprefix(left) for each in found["left"] if each.startswith(left)]
         assert sorted(set(laws)) == vector["left"]
 
 
@@ -101,7 +102,9 @@ def test_no_edit_passes_the_second_verifier_alone(verified, tmp_path):
                 text = json.dumps(forged)
                 found = verified(text) if len(text) < 1 << 16 else {"holds": False}
                 value, before = (forgeries.part_at(each, _path(edit)) for each in (forged, body))
-                left = any("law of" in each for each in found.get("left", ())) or _path(edit)[-1] == "rho"
+                left = (
+                    any("output distribution of" in each for each in found.get("left", ())) or _path(edit)[-1] == "rho"
+                )
                 if found["holds"] and not left and (value != before or type(value) is not type(before)):
                     passed += 1
                     assert not python_refuses(forged, tmp_path), (name, edit)

@@ -120,7 +120,8 @@ def epsilon_above(value: float) -> str:
 
 def factor_below(log: float) -> str:
     """A factor from its natural logarithm: three digits, rounded down."""
-    return f"{Context(prec=3, rounding=ROUND_FLOOR).create_decimal(repr(math.exp(min(log, 700.0)))):f}"
+    factor = Context(prec=3, rounding=ROUND_FLOOR).create_decimal(repr(math.exp(min(log, 700.0))))
+    return f"{factor.normalize():f}"
 
 
 def share_below(value: float) -> str:

@@ -90,6 +90,7 @@ def _charges(entries: Sequence[Entry]) -> Iterator[Block]:
             epsilon_above(entry.guarantee.epsilon),
             delta_above(entry.guarantee.delta),
             entry.guarantee.unit,
+            f"{sum(stop - start for start, stop in entry.rows.ranges):,}",
             entry.state,
             PurePath(entry.output).name if entry.output else "in memory",
         )
@@ -97,9 +98,9 @@ def _charges(entries: Sequence[Entry]) -> Iterator[Block]:
     ]
     yield Grid.of(
         "Charges, oldest first (UTC)",
-        ("time", "label", "mechanism", "epsilon", "delta", "unit", "state", "output"),
+        ("time", "label", "mechanism", "epsilon", "delta", "unit", "rows", "state", "output"),
         rows,
-        (3, 4),
+        (3, 4, 6),
     )
     states = dict.fromkeys(entry.state for entry in entries)
     if states:

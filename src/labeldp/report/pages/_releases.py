@@ -64,6 +64,12 @@ _WHO = {
     "central": "A trusted curator, who answered from all labels together.",
     "peer": "Peers, who exchanged their labels before anything was released.",
 }
+#: What columns beside a released label say of its draw.
+_DRAWN_BY = {
+    CODES: "the released label",
+    "candidates": "public: the classes that it could be released as",
+    "clusters": "public: the group of rows whose class shares its noise follows",
+}
 _NOT_PROMISED = (
     "That a label cannot be guessed from the columns that are published: what they say about it, they still say.",
     "Anything about the published columns themselves, the order and the number of rows: they are public.",
@@ -174,15 +180,21 @@ def _contents(folder: Path, certificate: Certificate) -> Iterator[Block]:
     if (resampled := resampled_share(certificate)) is not None:
         rows.append(("features", f"of {resampled:.1%} of rows (expected) from a generator, not from a person"))
     yield Terms(tuple(rows))
-    added = dict.fromkeys(
-        added_columns(certificate), "the answer" if certificate.of_answer else "public: how it was drawn"
-    )
+    added = dict.fromkeys(added_columns(certificate), "the answer")
     if not certificate.of_answer:
-        added[released_columns(certificate)[CODES]] = "the released label"
+        added = {name: _drawn_by(field, certificate) for field, name in released_columns(certificate).items()}
     listed = [(name, kind, added.get(name, "public, as it was")) for name, kind in certificate.columns]
     yield Grid.of("Columns that are published", ("column", "type", "what it is"), listed)
     if certificate.of_answer and certificate.files:
         yield from answer_blocks(folder, certificate)
+
+
+def _drawn_by(field: str, certificate: Certificate) -> str:
+    """What a column says of how the label of a row was drawn."""
+    unit = certificate.guarantee.unit
+    if field == "groups" and unit != "row":
+        return f"public: a code for how many rows its {unit} has, by which noise differs"
+    return _DRAWN_BY.get(field, "public: how the released label was drawn")
 
 
 def _promise(certificate: Certificate) -> Iterator[Block]:
@@ -207,7 +219,7 @@ def _checked(folder: Path, verdict: Verdict) -> Iterator[Block]:
         yield Prose("It is signed, and the signature was not checked: no public key was given.", "heed")
     elif not verdict.signed:
         yield Prose("It is not signed: nothing shows who made it.", "aside")
-    yield Prose("To check it again: labeldp verify, with this folder. The certificate is below, to copy.", "aside")
+    yield Prose("To check it again: labeldp verify, with this folder.", "aside")
     text = certificate_text(folder)
     if len(text) > _MOST_LETTERS:
         yield Prose("The certificate is too long to be repeated here; it lies beside the files.", "aside")

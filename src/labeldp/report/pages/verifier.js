@@ -409,8 +409,8 @@ const CHECKS = [
     const size = sizeOf(body.label.space);
     for (const { law, guarantee, mechanism } of body.charges) {
       const channel = isChannel(law);
-      if (!channel && !has(SENSITIVITY, law.kind)) { left.push(`the law of ${visible(String(law.kind))}`); continue; }
-      if (law.package !== undefined) { left.push(`a law of another package, ${visible(String(law.package))}`); continue; }
+      if (!channel && !has(SENSITIVITY, law.kind)) { left.push(`the output distribution of ${visible(String(law.kind))}`); continue; }
+      if (law.package !== undefined) { left.push(`an output distribution of another package, ${visible(String(law.package))}`); continue; }
       const epsilon = channel ? epsilonOfChannel(law, size) : epsilonOfAnswer(law, size);
       demand(guarantee.epsilon === epsilon && guarantee.delta === 0, `epsilon ${epsilon} and delta 0`);
       demand(guarantee.trust === (channel ? "local" : "central"), "who sees true labels");
