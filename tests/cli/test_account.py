@@ -29,11 +29,12 @@ def test_what_is_printed_is_the_account(run, three):
     (found,) = combined_guarantee(three, deltas=[0.01, 0.1], epsilons=[1.0, 1.25])
     first, *rows = cells(ran.out)
     assert first == ["0", "1.5", "always (sum of epsilons)"]
-    assert len(rows) == len(found.at_deltas) + 2 == 7
-    for row, (delta, epsilon) in zip(rows, found.at_deltas, strict=False):
+    shown = [(delta, epsilon) for delta, epsilon in found.at_deltas if delta in {0.01, 0.033, 0.1}]
+    assert len(rows) == len(shown) + 2 == len(found.at_deltas) == 5, "at other deltas nothing is gained"
+    for row, (delta, epsilon) in zip(rows, shown, strict=False):
         assert float(row[0]) == delta
         assert epsilon <= float(row[1]) <= epsilon * (1 + 1e-6)
-    for row, (epsilon, delta) in zip(rows[5:], found.at_epsilons, strict=True):
+    for row, (epsilon, delta) in zip(rows[3:], found.at_epsilons, strict=True):
         assert float(row[1]) == epsilon
         assert delta <= float(row[0]) <= delta * 1.01
     assert all(row[2] == "if all were fixed beforehand" for row in rows)
@@ -41,9 +42,19 @@ def test_what_is_printed_is_the_account(run, three):
     assert "replacing one row's label changes the probability of any outcome of these 3 requests together" in told
     assert "at most exp(1.5)." in told
     assert ran.out.startswith("y: epsilon 1.5 per row in total.\n")
-    assert re.search(r"fixed before the first result was seen: .* exp\(1\.4\d+\), plus 1e-06\.", told)
+    assert re.search(r"fixed before the first result was seen: .* exp\(1\.38\d+\), plus 0\.01\.", told)
     assert "All releases of 'y' are counted as releases of the same rows." in told
     assert Guarantee(1.5, trust="central").posterior_sentence() in told
+
+
+def test_a_delta_that_buys_nothing_is_not_shown(run, three):
+    """Of one release all deltas are 0 and the sum is all there is to say; one that is asked for is shown."""
+    ran = run("account", three[0])
+    assert ran.out.startswith("y: epsilon 0.5 per row in total.\n\n1 request in 1 folder, of at most 30 rows each.\n")
+    assert cells(ran.out) == []
+    assert "fixed before" not in ran.out
+    asked = run("account", three[0], "--delta", 1e-6)
+    assert [row[0] for row in cells(asked.out)] == ["0", "1e-06"]
 
 
 def test_a_ledger_is_said_to_keep_no_law(run, three, table):
@@ -106,7 +117,7 @@ def test_void_charges_cost_nothing(release, run, table, tmp_path, monkeypatch):
     assert run("account", ledger).out == "Nothing was charged.\n"
     assert run("account", ledger, "--figure", tmp_path / "a.svg").code == 1
     assert release(table, tmp_path / "one", epsilon=0.5).code == 0
-    assert cells(run("account", ledger).out)[0][1] == "0.5"
+    assert "epsilon 0.5 per row in total." in run("account", ledger).out
 
 
 def test_units_are_named(release, run, table, tmp_path):

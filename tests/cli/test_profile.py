@@ -1,6 +1,7 @@
 """``labeldp audit DIR --profile``: what public columns and the released label of a folder give away together."""
 
 import json
+import math
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,7 @@ def test_the_profile_of_a_release_is_shown_and_drawn(run, tmp_path):
     saved(tmp_path / "out", ["no", "yes"])
     done = run("audit", tmp_path / "out", "--profile", "--figure", tmp_path / "profile.svg")
     assert (done.code, done.err) == (0, "")
-    assert "Flip probability 0.018 (static epsilon 4): for the most exposed 5% of the rows" in done.out
+    assert "Flip probability 0.018 (epsilon 4): for the most exposed 5% of the rows" in done.out
     assert f"figure: {tmp_path / 'profile.svg'}" in done.out
     assert "From released labels, at no further cost." in done.out
     assert (
@@ -68,12 +69,17 @@ def test_an_audit_shows_the_least_disclosure(run, tmp_path):
     saved(tmp_path / "out", ["no", "yes"], rows=3000)
     done = run("audit", tmp_path / "out")
     assert (done.code, done.err) == (0, "")
-    assert "least disclosure by public columns and released labels together" in done.out
-    assert "share of rows that disclose the static epsilon of their label, 4, or more" in done.out
-    assert "They assume that labels were drawn as the certificate says, and nothing about the columns." in done.out
+    first, _, second, *_ = done.out.splitlines()
+    assert first == "No fault was found at the stated epsilon 4 per row."
+    assert second.startswith("Columns and released labels together disclose more than the labels alone: the odds of a ")
+    assert "What public columns and released labels disclose together" in done.out
+    assert "share of rows that disclose the epsilon of their label, 4, or more" in done.out
+    assert "They assume that labels were drawn as the certificate says, and nothing about the columns;" in done.out
     found = json.loads(run("audit", tmp_path / "out", "--json").out)["exposure"]
     assert (found["rows"], found["assumptions"]) == (3000, ["labels were drawn as the certificate says"])
     assert found["average"] > found["of_label"] + 1
+    factor = float(second.split("a factor of at least ")[1].split()[0])
+    assert factor > math.exp(found["of_label"] + 1)  # groups of rows are cut at random, anew for each audit
     assert found["beyond_epsilon"] > 0.5
     assert found["divergence_of_order_2"] >= found["average"]
 
@@ -109,7 +115,7 @@ def test_what_has_no_least_disclosure_is_audited_all_the_same(run, tmp_path, kin
         release.save(tmp_path / "out", table, keep="all")
     done = run("audit", tmp_path / "out")
     assert (done.code, done.err) == (0, "")
-    assert "least disclosure" not in done.out
+    assert "disclose together" not in done.out.replace("disclose together is not bounded here", "")
     assert "exposure" not in json.loads(run("audit", tmp_path / "out", "--json").out)
 
 
@@ -117,4 +123,5 @@ def test_too_few_rows_are_said_to_show_nothing(run, tmp_path):
     """Where bounds show no more than the released label's part, a sentence says so."""
     saved(tmp_path / "out", ["no", "yes"], rows=60)
     done = run("audit", tmp_path / "out")
-    assert "Of the columns they show nothing" in done.out
+    assert "Nothing was found of what the columns add" in done.out
+    assert "│" not in done.out

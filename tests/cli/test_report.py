@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -152,6 +153,11 @@ def test_several_make_a_dossier_with_their_total(page_of, release, table, tmp_pa
     shown = words(page)
     assert "Dossier of 3 parts" in shown
     assert "y: epsilon 2 per row in total." in shown
+    for name in ("one", "two"):
+        os.utime(tmp_path / name / "_certificate.json", (0, 86_400))
+    shown = words(page_of(tmp_path / "one", tmp_path / "two", name="dated.html"))
+    for name in ("one", "two"):
+        assert shown.count(f"folder {name} , of 1970-01-02".replace(" ,", ",")) == 2, "in the list, and above its part"
     kinds = [tag for tag, _ in Reading(page).elements]
     assert (kinds.count("article"), kinds.count("h1"), kinds.count("h2")) == (3, 1, 3)
     assert re.findall(r'id="([^"]+)"', page) == [f"part-{i}" for i in (1, 2, 3)]
@@ -171,11 +177,23 @@ def test_a_ledger_shows_what_was_spent_over_time(page_of, release, table, tmp_pa
     shown = words(page)
     assert "2 charges counted, for 1 label" in shown
     assert "2 of 3" in shown
+    assert "unit rows state output" in shown
+    assert shown.count("row 30 released") == 2, "the rows of each charge"
     figure = next(a["aria-label"] for tag, a in Reading(page).elements if tag == "svg")
     assert figure == "Epsilon spent over time: y: 2 after 2 charges."
     assert str(tmp_path) not in page, "a path of this machine"
     assert page == page_of(table, name="of-table.html"), "a table stands for the ledger beside it"
     assert "zq-secret" not in page
+
+
+def test_what_a_column_says_of_the_draw(page_of):
+    """Of people with several rows a column says how many each has; of clusters and candidates, which ones."""
+    for name, what in {
+        "auto-of-units": "public: a code for how many rows its",
+        "cluster": "public: the group of rows whose class shares its noise follows",
+        "prior": "public: the classes that it could be released as",
+    }.items():
+        assert what in words(page_of(GOLDEN / name, name=f"{name}.html"))
 
 
 def test_a_folder_of_files_stands_for_its_ledger(page_of, release, table, tmp_path):
@@ -285,7 +303,8 @@ def test_scores_have_a_page(page_of, run, tmp_path):
         check_alone(page)
         shown, accuracy = words(page), json.loads(ran.out)["scores"]["accuracy"]["value"]
         assert expected in shown
-        assert f"Accuracy {accuracy:.1%}, 95 % interval" in shown
+        assert "always predicting the most common class" in shown
+        assert (f"{accuracy:.1%}" in shown) == ("tell: accuracy," not in shown)
         assert "For the holder alone" not in shown
 
 

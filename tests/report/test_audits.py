@@ -7,6 +7,7 @@ from rich.console import Console
 
 from labeldp.audit import Audit
 from labeldp.report import audit_text
+from labeldp.report._parts import factor_below, share_below
 
 
 def printed(parts):
@@ -22,6 +23,12 @@ def test_names_are_shown_as_they_are():
     said = printed(audit_text(Audit(1.0, 0.0, 2.0, None, 0.99, 10, "sampled", "'[red]\x1b[2J' from '[/]'")))
     assert "[red]\\x1b[2J" in said
     assert "\x1b" not in said
+
+
+def test_bounds_are_rounded_to_the_side_that_claims_less():
+    """The factor of a growth of log odds, and a share, are at least what is printed."""
+    assert (factor_below(math.log(1.239)), factor_below(0.0), factor_below(-0.1)) == ("1.23", "1", "0.904")
+    assert (share_below(0.09999), share_below(1.0)) == ("9.9%", "100.0%")
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,10 @@ import pytest
 
 from labeldp import Classes, Curator, RandomizedResponse
 from labeldp.cli import main
+from labeldp.learning.tables._class_scores import class_scores
 from labeldp.release import folder
-from labeldp.report.pages import Page, Part, html_of, ledger_part, release_part
+from labeldp.report import scores_json
+from labeldp.report.pages import Page, Part, html_of, ledger_part, release_part, result_part
 from labeldp.report.pages import _blocks as blocks
 
 pytestmark = pytest.mark.slow
@@ -62,6 +64,17 @@ def page_of_folder(path):
     return release_part(path, folder.verify(path))
 
 
+def scores_page(place, name, rows):
+    """The page of a model's scores on released labels, of many rows or of few."""
+    random = np.random.default_rng(1)
+    space, stated = Classes(["no", "yes", "perhaps"]), random.dirichlet([0.5] * 3, rows)
+    labels = [space.points[random.choice(3, p=each)] for each in stated]
+    found = class_scores(Curator(labels, space).randomize(RandomizedResponse(space, 2.0)), stated)
+    path = place / f"{name}.json"
+    path.write_text(json.dumps(scores_json(found, "released labels", space)), encoding="utf-8")
+    return Page((result_part(path),))
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """Pages on disk, by name."""
@@ -70,7 +83,9 @@ def written(tmp_path_factory):
     shutil.copytree(GOLDEN / "auto", broken)
     (broken / "more.txt").write_text("?", encoding="utf-8")
     parts = {name: page_of_folder(GOLDEN / name) for name in ("auto", "noisy-histogram", "auto-numbers-of-units")}
+    scores = {name: scores_page(place, name, rows) for name, rows in {"scores": 4000, "noise": 40}.items()}
     pages = {
+        **scores,
         **{name: Page((part,)) for name, part in parts.items()},
         "broken": Page((page_of_folder(broken),)),
         "dossier": Page((*parts.values(), page_of_folder(broken), ledger_part("t", [], [])), "Dossier of 5 parts"),
@@ -81,7 +96,7 @@ def written(tmp_path_factory):
     return place
 
 
-NAMES = ("auto", "noisy-histogram", "auto-numbers-of-units", "broken", "dossier", "hostile")
+NAMES = ("scores", "noise", "auto", "noisy-histogram", "auto-numbers-of-units", "broken", "dossier", "hostile")
 
 
 @pytest.fixture
@@ -189,6 +204,9 @@ def test_a_page_prints_to_a_tagged_pdf(opened):
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.is_visible(".odds")
+    assert "The certificate is not printed" in page.inner_text(".printed")
+    page.emulate_media(media="screen")
+    assert not page.is_visible(".printed")
 
 
 def test_many_classes_and_right_to_left_names_are_laid_out(opened, tmp_path):

@@ -37,7 +37,7 @@ def test_a_profile_says_what_rows_give_away(profile):
     """
     text = printed(profile_text(profile))
     for curve in profile.curves:
-        assert f"static epsilon {shown_above(curve.epsilon, 3)}" in text
+        assert f"(epsilon {shown_above(curve.epsilon, 3)})" in text
         beyond, cells = curve.beyond, text.replace(" ", "")
         assert f"│{beyond.lower:.1%}│{beyond.estimate:.1%}│{beyond.upper:.1%}│" in cells
         assert "the most exposed 5% of the rows, features and released label together disclose at least " in text
@@ -48,6 +48,7 @@ def test_a_profile_says_what_rows_give_away(profile):
     assert all(f"assumed: {each}" in text for each in profile.assumptions)
     assert "confidence 0.99" in text
     assert "declared public" in text
+    assert "0.69 nats double them" in text
 
 
 def test_wide_bounds_say_so_and_what_to_do():
@@ -56,7 +57,7 @@ def test_wide_bounds_say_so_and_what_to_do():
     release = Curator(["no", "yes"] * 100, space).randomize(RandomizedResponse(space, 0.5))
     found = loss_profile(np.arange(200.0)[:, None], release, p_plus=0.5)
     text = printed(profile_text(found))
-    assert "Too few rows to tell if any disclose the static epsilon or more." in text
+    assert "Too few rows to tell if any disclose epsilon or more." in text
     assert "The bounds are wide: each row is judged by the labels of 10 others, and these are released ones" in text
     assert "(--neighbours)" in text
     assert "no limit" in text
@@ -68,7 +69,7 @@ def test_a_figure_has_the_static_epsilon_and_both_bounds(profile, tmp_path):
     """The figure is written as an SVG with a name for each curve and each static epsilon; other endings are refused."""
     path = save_profile_figure(profile, tmp_path / "profile.svg")
     drawn = path.read_text()
-    assert drawn.count("flip probability") == drawn.count("its static epsilon") == 2
+    assert drawn.count("flip probability") == drawn.count("its epsilon") == 2
     assert drawn.count("FillBetweenPolyCollection") == 2
     with pytest.raises(OutputError, match="expected a figure whose name ends in"):
         save_profile_figure(profile, tmp_path / "profile.txt")

@@ -163,18 +163,19 @@ def shares(estimate, **scores):
     text = printed(scores_text(found, ["a", "b"], "labels"))
     return {
         line[0]: line[1:] for row in text.splitlines() if len(line := [c.strip() for c in row.split("│")[1:-1]]) > 2
-    }
+    }, text
 
 
 @pytest.mark.parametrize(
     ("value", "error", "low", "high", "told"),
     [
-        (2.127, 0.3, 1.0, 1.0, ("too few rows to tell; about 50 would do", "")),
-        (-0.5, 0.1, 0.0, 0.0, ("too few rows to tell", "")),
-        (2.127, 2.0, 0.0, 1.0, ("too few rows to tell; about 2,300 would do", "")),
-        (0.6, 0.26, 0.1, 0.9, ("too few rows to tell; about 38 would do", "")),
-        (1.0, 0.0, 0.0, 1.0, ("too few rows to tell", "")),
-        (math.nan, math.inf, 0.0, 1.0, ("too few rows to tell", "")),
+        (2.127, 0.3, 1.0, 1.0, " About 50 rows would do."),
+        (-0.5, 0.1, 0.0, 0.0, ""),
+        (2.127, 2.0, 0.0, 1.0, " About 2,300 rows would do."),
+        (0.6, 0.26, 0.1, 0.9, " About 38 rows would do."),
+        (0.6, 0.14, 0.34, 0.86, " About 11 rows would do."),
+        (1.0, 0.0, 0.0, 1.0, ""),
+        (math.nan, math.inf, 0.0, 1.0, ""),
         (-0.014, 0.2, 0.0, 0.348, ("0.0%", "0.0% to 34.8%")),
         (1.002, 0.1, 0.8, 1.0, ("100.0%", "80.0% to 100.0%")),
         (1.0, 0.0, 1.0, 1.0, ("100.0%", "100.0% to 100.0%")),
@@ -184,15 +185,30 @@ def shares(estimate, **scores):
     ],
 )
 def test_no_share_is_shown_that_cannot_be(value, error, low, high, told):
-    """Estimates beyond 0 to 100 % are the nearest end; where nothing can be told, the rows that would do; no loss then.
+    """Estimates beyond 0 to 100 % are the nearest end; those that say nothing are named once, with what would do.
 
     From 9 rows with a standard error of 0.3, an interval of half of the range takes 9 (3.92 0.3 / 0.5)^2 = 49.8 rows.
     """
     score = Estimate(value, error, low, high)
-    found = shares(score, auc=score, balanced_accuracy=score)
-    names = ("accuracy", "area under the ROC", "balanced accuracy (mean recall)")
-    assert {tuple(found[name]) for name in names} == {told}
-    assert (found["log loss (nats)"] == ["too few rows to tell", ""]) == told[0].startswith("too few")
+    names = ("accuracy", "balanced accuracy (mean recall)", "area under the ROC")
+    found, text = shares(score, auc=score, balanced_accuracy=score)
+    if isinstance(told, tuple):
+        assert {tuple(found[name]) for name in names} == {told}
+        assert "Too few rows" not in text
+    else:
+        assert not {*names} & {*found}
+        assert f"Too few rows for their noise to tell: {', '.join(names)}.{told}\n" in text
+
+
+def test_where_the_accuracy_is_not_told_no_other_share_is():
+    """They are of the same rows: one that seems clear is so by chance, and contradicts what is true."""
+    unclear, clear = Estimate(0.6, 0.2, 0.2, 1.0), Estimate(0.27, 0.05, 0.17, 0.37)
+    found, text = shares(unclear, balanced_accuracy=clear)
+    assert {"accuracy", "balanced accuracy (mean recall)"}.isdisjoint(found)
+    assert "tell: accuracy, balanced accuracy (mean recall). About 23 rows would do." in text
+    found, text = shares(clear, balanced_accuracy=unclear)
+    assert found["accuracy"] == ["27.0%", "17.0% to 37.0%"]
+    assert "tell: balanced accuracy (mean recall)." in text
 
 
 def test_the_area_of_several_classes_is_a_mean():
@@ -204,15 +220,15 @@ def test_the_area_of_several_classes_is_a_mean():
 
 def test_bounds_are_shares():
     """What accuracy lies between is never below 0 % or above 100 %."""
-    found = shares(Bounds(-0.2, 1.3, 0.0, 1.0))
+    found, _ = shares(Bounds(-0.2, 1.3, 0.0, 1.0))
     assert found["accuracy lies between"] == ["0.0% and 100.0%", "0.0% to 100.0%"]
     assert found["log loss (nats)"][0] == "0.6"
 
 
 def test_classes_that_are_never_predicted_are_named():
     """A model that names no row so is said to, with the class; twelve are named, others counted."""
-    assert "never predicted" not in shares(Estimate(0.5, 0.1, 0.3, 0.7))
-    assert shares(Estimate(0.5, 0.1, 0.3, 0.7), unpredicted=(1,))["never predicted"][0] == "b"
+    assert "never predicted" not in shares(Estimate(0.5, 0.1, 0.3, 0.7))[0]
+    assert shares(Estimate(0.5, 0.1, 0.3, 0.7), unpredicted=(1,))[0]["never predicted"][0] == "b"
     gain = Estimate(0.1, 0.1, 0.0, 0.2)
     many = ClassScores(9, gain, Estimate(0.5, 0.1, 0.3, 0.7), likelihood_gain=gain, unpredicted=tuple(range(14)))
     assert "and 2 more" in printed(scores_text(many, range(20), "labels"))

@@ -8,6 +8,7 @@ from fractions import Fraction
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from labeldp.errors import VerificationError
 from labeldp.privacy import Guarantee, shown_above
 from labeldp.privacy._rounding import exp_above, log_above, printed_above
+from labeldp.privacy.channels import ResponseChannel, SubsetChannel, law_of
 from labeldp.release.folder import read_alone
 from labeldp.report import CERTIFICATE_SCHEMA
 
@@ -72,7 +74,8 @@ def test_both_verifiers_agree_on_every_certificate(verified):
         found = verified((GOLDEN / vector["file"]).read_text(encoding="utf-8"))
         assert found["holds"], (vector["file"], found)
         assert found["epsilon"] == float(vector["epsilon"])
-        laws = [each.removeprefix("the law of ") for each in found["left"] if each.startswith("the law of")]
+        left = "the output distribution of "
+        laws = [each.removeprefix(left) for each in found["left"] if each.startswith(left)]
         assert sorted(set(laws)) == vector["left"]
 
 
@@ -95,13 +98,14 @@ def test_no_edit_passes_the_second_verifier_alone(verified, tmp_path):
         (path,) = (GOLDEN / "command" / name).glob("*certificate.json")
         body = json.loads(path.read_text(encoding="utf-8"))
         for edit, forged in forgeries.forgeries(body):
-            if edit.startswith(("charges", "guarantee", "private", "schema", "cannot_know")):
+            if edit.startswith(("charges", "guarantee", "private", "schema", "cannot_know", "table/rows")):
                 text = json.dumps(forged)
                 found = verified(text) if len(text) < 1 << 16 else {"holds": False}
                 value, before = (forgeries.part_at(each, _path(edit)) for each in (forged, body))
-                left = any("law of" in each for each in found.get("left", ())) or _path(edit)[-1] == "rho"
-                spelled = value == before or (isinstance(value, float) and isinstance(before, int))  # the same to JSON
-                if found["holds"] and not left and not spelled:
+                left = (
+                    any("output distribution of" in each for each in found.get("left", ())) or _path(edit)[-1] == "rho"
+                )
+                if found["holds"] and not left and (value != before or type(value) is not type(before)):
                     passed += 1
                     assert not python_refuses(forged, tmp_path), (name, edit)
     assert passed, "nothing passes: names of mechanisms, and assumptions, may be others"
@@ -198,7 +202,7 @@ def test_the_schema_is_that_of_every_certificate():
 
 
 def drawn(law, code, words):
-    """What docs/certificate-format.md says is released for words: of three kinds, written from that page."""
+    """The label that docs/certificate-format.md says is released for words, written from that page."""
     word = 1 << 64
     if law["kind"] == "bits":
         limits = [int(law["true" if j == code else "false"]) for j in range(int(law["classes"]))]
@@ -228,3 +232,65 @@ def test_words_are_drawn_as_the_page_says():
             assert drawn(law, vector["code"], words) == vector["released"], vector
             seen.add(law["kind"])
     assert seen == {"response", "bits", "cluster"}
+
+
+@pytest.fixture(scope="module")
+def drawn_in_javascript():
+    """The label that the example in JavaScript releases for words, and the number of words that it takes."""
+    context = pytest.importorskip("quickjs", reason="it runs the example").Context()
+    context.set_time_limit(60)
+    context.eval((HERE.parents[1] / "examples/randomize.js").read_text(encoding="utf-8"))
+    context.eval(
+        "const run = (text) => { const [law, y, words] = JSON.parse(text); return draw(law, y, words.map(BigInt)); }"
+    )
+    run, count = context.eval("run"), context.eval("(text) => wordsPerRow(JSON.parse(text))")
+
+    def drawing(law, code, words):
+        found = run(json.dumps([law, code, list(map(str, words))]))
+        return int(found) if isinstance(found, int | float) else json.loads(found.json())
+
+    return drawing, lambda law: int(count(json.dumps(law)))
+
+
+def test_javascript_draws_every_vector(drawn_in_javascript):
+    """Randomized response, subsets and bits, at both sides of every limit, and with halves that are rejected."""
+    drawing, count = drawn_in_javascript
+    seen = {"response": 0, "subset": 0, "bits": 0}
+    for vector in read("draws.json"):
+        if (kind := vector["law"]["kind"]) in seen:
+            assert drawing(vector["law"], vector["code"], vector["words"]) == vector["released"], vector
+            assert count(vector["law"]) == len(vector["words"])
+            seen[kind] += 1
+    assert min(seen.values()) >= 18, seen
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 40), st.data())
+def test_javascript_draws_what_python_does(drawn_in_javascript, classes, data):
+    """For any words, classes, size of subsets and true class; where words run out, they do in both."""
+    drawing, count = drawn_in_javascript
+    size, epsilon = data.draw(st.integers(1, classes - 1)), data.draw(st.sampled_from([0.1, 1.0, 4.0]))
+    channel = data.draw(
+        st.sampled_from([ResponseChannel.at(classes, epsilon), SubsetChannel.at(classes, size, epsilon)])
+    )
+    code, number = data.draw(st.integers(0, classes - 1)), channel.words_per_row
+    word = st.integers(0, (1 << 64) - 1)
+    words = data.draw(st.lists(word, min_size=number, max_size=number))
+    assert count(law_of(channel)) == number
+    try:
+        released = channel.draw(np.array([code], dtype=np.int32), np.array([words], dtype=np.uint64))[0]
+    except RuntimeError:
+        with pytest.raises(Exception, match="ran out of words"):
+            drawing(law_of(channel), code, words)
+        return
+    if channel.form == "set":
+        released = np.unpackbits(released, count=classes, bitorder="little")
+    assert drawing(law_of(channel), code, words) == released.tolist()
+
+
+def test_javascript_stops_where_words_run_out(drawn_in_javascript):
+    """A row whose halves are all rejected is no release of anything."""
+    drawing, _ = drawn_in_javascript
+    law = law_of(SubsetChannel.at(5, 2, 1.0))
+    with pytest.raises(Exception, match="ran out of words"):
+        drawing(law, 0, [(1 << 64) - 1, 0, 0])

@@ -88,6 +88,11 @@ EDITS = (
     ("command/auto", [("parent", "")], "a parent without a digest"),
     ("command/auto", [("parent", {})], "a parent that is no text"),
     ("command/auto", [("table/rows", "80")], "rows in words"),
+    ("command/auto", [("table/rows", 80.0)], "rows as a float"),
+    ("command/auto", [("table/files/0/rows", 80.0)], "rows of a file as a float"),
+    ("command/auto", [("charges/0/rows/0/1", 80.0)], "a row number as a float"),
+    ("command/auto", [("guarantee/delta", 0)], "a delta as a whole number"),
+    ("command/auto", [("guarantee/epsilon", 1)], "an epsilon as a whole number"),
     ("command/auto", [("features", None)], "no law of features in place of none"),
     ("command/auto", [("release", None)], "a release without a name"),
     ("command/auto", [("label/column", None)], "a label without a name"),
@@ -137,6 +142,7 @@ def draws():
         ResponseChannel.at(3, 1.0),
         ResponseChannel.at(2, 0.1),
         SubsetChannel.at(5, 2, 1.0),
+        SubsetChannel.at(11, 4, 2.0),
         BitChannel.independent(3, 1.0),
         ProjectiveChannel.at(7, 2, 1.0),
         ClusterChannel.at(np.array([[0.5, 0.3, 0.2]]), 1.0, clusters),
@@ -165,6 +171,9 @@ def _words(channel, code):
             state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
             rest.append(state)
         yield [word % (1 << 64), *rest]
+        if channel.kind == "subset":  # a half of 0 is rejected, where 2^32 is no multiple of the bound
+            yield [word % (1 << 64), rest[0] >> 32 << 32, *rest[1:]]
+            yield [word % (1 << 64), 0, *rest[1:]]
 
 
 def text(vectors):

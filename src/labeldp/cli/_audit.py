@@ -188,11 +188,11 @@ def _audit_release(
     if attacked is not None and attack.private_rows is not None:
         _write_rows(attack.private_rows, attacked)
     if not json_:
-        show(
-            *report.folder_audit_text(found),
-            *(report.exposure_text(exposed) if found.holds else []),
-            *([] if attacked is None else report.attack_text(attacked)),
-        )
+        more = [
+            *(report.exposure_text(exposed) if found.holds and found.audits else []),
+            *([] if attacked is None else [*report.attack_text(attacked), ""]),
+        ]
+        show(*report.folder_audit_text(found, more))
     if found.holds and profile != ProfileOptions():
         bounded = _profile(directory, profile, json_)
     if json_:

@@ -46,6 +46,6 @@ def evaluate(
     by = "labels that you declared public" if labels_are_public else "released labels"
     result(
         json_,
-        lambda: report.scores_json(scores, by),
+        lambda: report.scores_json(scores, by, loaded.certificate.space),
         lambda: report.scores_text(scores, loaded.space.points, by, public=labels_are_public),
     )

@@ -72,11 +72,13 @@ def _part(path: Path, public_key: Path | None, long: bool) -> Part:
     from labeldp.report import pages  # noqa: PLC0415 (it needs the extra)
 
     if path.is_dir() and not _has_ledger(path):
-        return pages.release_part(path, folder.verify(path, public_key=public_key, long=long))
+        verdict = folder.verify(path, public_key=public_key, long=long)
+        return pages.sourced(pages.release_part(path, verdict), path)
     if path.suffix == _SAVED:
-        return pages.result_part(path)
-    entries = ledgers.Ledger(_ledger(path)).entries()
-    return pages.ledger_part(_ledger(path).name, entries, ledgers.spent_by_data(entries))
+        return pages.sourced(pages.result_part(path), path)
+    ledger = _ledger(path)
+    entries = ledgers.Ledger(ledger).entries()
+    return pages.sourced(pages.ledger_part(ledger.name, entries, ledgers.spent_by_data(entries)), ledger)
 
 
 def _has_ledger(path: Path) -> bool:

@@ -38,7 +38,8 @@ class CombinedGuarantee:
         unknown: Sources with incomplete rows, which count with the fewest candidates.
         repeated: Sources of releases that another source has too; they count once.
         folders: Number of folders counted; 0 if some sources are single certificates, or a ledger.
-        deltas: The deltas to show.
+        deltas: The deltas at which to compute epsilon.
+        wanted: Those of them that were asked for.
         epsilons: The requested epsilons.
     """
 
@@ -53,6 +54,7 @@ class CombinedGuarantee:
     repeated: tuple[str, ...] = ()
     folders: int = 0
     deltas: tuple[float, ...] = ()
+    wanted: tuple[float, ...] = ()
     epsilons: tuple[float, ...] = ()
 
     @cached_property
@@ -145,7 +147,12 @@ def combined_guarantee(
     ]
     groups += [group for path in ledgers for group in _of_ledger(path)]
     return [
-        dataclasses.replace(group, deltas=tuple(sorted({*_DELTAS, *_one_in(group.rows), *wanted})), epsilons=requested)
+        dataclasses.replace(
+            group,
+            deltas=tuple(sorted({*_DELTAS, *_one_in(group.rows), *wanted})),
+            wanted=wanted,
+            epsilons=requested,
+        )
         for group in groups
     ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rich.table import Table
 from rich.text import Text
 
@@ -63,9 +65,14 @@ def _measured(found: AttackMeasures) -> list[tuple[str, str]]:
     rows += [(f"of group {name!r} guessed right", _counted(right)) for name, right in found.groups]
     mean, most = found.multiplicative
     rows.append(
-        ("growth of the true label's log odds by the released one, mean and most (nats)", f"{mean:.3g}, {most:.3g}")
+        ("factor by which a released label multiplies the true one's odds, mean and most", _factors(mean, most))
     )
     return rows
+
+
+def _factors(mean: float, most: float) -> str:
+    """Two factors from their natural logarithms."""
+    return ", ".join(f"{math.exp(min(each, 700.0)):.3g}" for each in (mean, most))
 
 
 def _counted(found: Counted) -> str:

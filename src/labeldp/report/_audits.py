@@ -7,10 +7,20 @@ from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Context
 from typing import TYPE_CHECKING
 
+from rich.console import RenderableType
 from rich.text import Text
 
 from labeldp.privacy import shown_above
-from labeldp.report._parts import Parts, add_row, check_table, mark, name_value_table, paragraphs, sentence
+from labeldp.report._parts import (
+    Parts,
+    add_row,
+    check_table,
+    epsilon_above,
+    mark,
+    name_value_table,
+    paragraphs,
+    sentence,
+)
 
 if TYPE_CHECKING:  # a plan and a release load no audit
     from labeldp.audit import Audit
@@ -42,25 +52,37 @@ def audit_text(audit: Audit) -> Parts:
     return [_verdict(audit), Text(), lines, *([Text(), sentence(_NO_PROOF)] if audit.holds and audit.draws else [])]
 
 
-def folder_audit_text(audit: FolderAudit, notes: Sequence[str] = ()) -> Parts:
-    """The checks and audits of a release folder, its guarantee, and the limits of the audit."""
+def folder_audit_text(audit: FolderAudit, found: Sequence[RenderableType] = ()) -> Parts:
+    """The result of the audit of a release folder, what else was found of it, and what the result rests on.
+
+    Args:
+        audit: The audit.
+        found: The findings beside it, such as those of an attack.
+    """
     lines = check_table(audit.checks)
     for each, what in zip(audit.audits, _subjects(len(audit.audits)), strict=True):
         add_row(lines, mark(each.holds), f"{what}: {each.sentence()}")
-    parts: Parts = [lines, Text()]
-    if audit.holds and audit.certificate is not None:
-        parts += [paragraphs(audit.certificate.sentence), Text()]
-        if not audit.audits:
-            parts += [
-                sentence("This is the answer to a query: it has no mechanism for single labels to audit."),
-                Text(),
-            ]
-    parts += [sentence(note) for note in notes]
-    parts += [Text("An audit cannot show:"), *(sentence(f"  - {what}") for what in audit.unknown)]
+    parts: Parts = [_folder_result(audit), Text(), *found, Text("What this rests on:", "bold"), lines]
     if audit.audits:
         doubt = 1.0 - audit.confidence
-        parts += [Text(), sentence(f"A sound release fails these checks with probability at most {doubt:.1g}.")]
+        parts.append(sentence(f"A sound release fails these checks with probability at most {doubt:.1g}."))
+    parts += [Text(), Text("An audit cannot show:"), *(sentence(f"  - {what}") for what in audit.unknown)]
+    if audit.holds and audit.certificate is not None:
+        parts += [Text(), paragraphs(audit.certificate.sentence)]
     return parts
+
+
+def _folder_result(audit: FolderAudit) -> Text:
+    """What the audit of a folder came to, in one sentence."""
+    if not all(check.holds for check in audit.checks):
+        return Text("Not verified: do not rely on this release.", "bold red")
+    if not audit.holds:
+        return Text("Refuted: its labels disclose more than its certificate states.", "bold red")
+    if not audit.audits:
+        return Text("Verified. The answer to a query has no mechanism for single labels to audit.", "green")
+    promise = audit.certificate.guarantee if audit.certificate is not None else None
+    stated = "" if promise is None else f" {epsilon_above(promise.epsilon)} per {promise.unit}"
+    return sentence(f"No fault was found at the stated epsilon{stated}.", "green")
 
 
 def _subjects(count: int) -> list[str]:

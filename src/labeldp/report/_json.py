@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labeldp.privacy import Guarantee
+from labeldp.privacy import Guarantee, Interval, LabelSpace
 from labeldp.report._parts import CERTAINTIES, quantile_of
 
 if TYPE_CHECKING:  # the learners are an extra
@@ -93,15 +93,21 @@ def learned_json(learned: Learned, output: str) -> dict[str, Any]:
         "features": list(model.inputs),
         "left_out": dict(learned.left_out),
         "judged_by": learned.judged_by,
+        "classes": _classes(model.certificate.space),
         "remarks": list(learned.remarks),
         "scores": plain(learned.scores),
         **_guarantee(model.certificate),
     }
 
 
-def scores_json(scores: Scores | NumberScores, judged_by: str) -> dict[str, Any]:
+def scores_json(scores: Scores | NumberScores, judged_by: str, space: LabelSpace) -> dict[str, Any]:
     """Scores of a model on a table."""
-    return {"judged_by": judged_by, "scores": plain(scores)}
+    return {"judged_by": judged_by, "classes": _classes(space), "scores": plain(scores)}
+
+
+def _classes(space: LabelSpace) -> list[Any] | None:
+    """The classes that scores of each class are of, in their order; None of numeric labels."""
+    return None if isinstance(space, Interval) else [plain(point) for point in space.points]
 
 
 def account_json(combined: Sequence[CombinedGuarantee]) -> list[dict[str, Any]]:

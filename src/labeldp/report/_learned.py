@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -14,6 +14,7 @@ from labeldp.privacy.channels import channel_of
 from labeldp.report._parts import (
     Parts,
     add_row,
+    is_clear,
     listed,
     name_value_table,
     next_commands,
@@ -42,6 +43,8 @@ _LEAST_SHOWN = 0.01
 _HELD_OUT = (
     "Choices on released labels cost no privacy. Each row is scored by models that were fitted on other rows alone."
 )
+
+_NATS = "Nats are natural logarithms: 0.1 nats more give a true label 10.5 % more probability (geometric mean)."
 
 _ONLY_BOUNDS = (
     "These released labels do not identify the squares of true labels, so the error is only bounded. The improvement "
@@ -86,9 +89,11 @@ def _on_true_rows(learned: Learned) -> Parts:
     )
     if learned.true_accuracy is None:
         return [sentence(f"{mixed} Pass --generator to estimate how much.")]
-    share, interval = _share(learned.true_accuracy, learned.scores.rows)
-    within = f" (95 % interval {interval})" if interval else ""
-    return [sentence(f"{mixed} Accuracy on original rows, estimated: {share}{within}.")]
+    found = learned.true_accuracy
+    if not _is_told(found):
+        return [sentence(f"{mixed} {_cannot_tell(learned.scores.rows, {'accuracy on original rows': found})}")]
+    share, interval = _share(found)
+    return [sentence(f"{mixed} Accuracy on original rows, estimated: {share} (95 % interval {interval}).")]
 
 
 def _resampled(share: float, *, corrected: bool) -> str:
@@ -207,29 +212,60 @@ def _score_tables(
     if isinstance(accuracy, Bounds):
         lower, upper = (min(max(end, 0.0), 1.0) for end in (accuracy.lower, accuracy.upper))
         add_row(table, "accuracy lies between", f"{lower:.1%} and {upper:.1%}", _range(accuracy))
-    else:
-        add_row(table, "accuracy", *_share(accuracy, scores.rows))
-    if scores.majority is not None:
-        least = 0.0 if public else 1.0 / len(points)  # the largest share of a class, unless true labels show it
-        add_row(table, "accuracy of the most common class", *_share(scores.majority, scores.rows, least))
-    if scores.balanced_accuracy is not None:
-        add_row(table, "balanced accuracy (mean recall)", *_share(scores.balanced_accuracy, scores.rows))
-    if scores.auc is not None:
-        mean = ", mean of each class against the rest" * (len(points) > 2)
-        add_row(table, f"area under the ROC{mean}", *_share(scores.auc, scores.rows))
+    shares = _shares(scores, points, public=public)
+    unclear = _unclear(shares, public=public)
+    for name, (share, least) in shares.items():
+        if name not in unclear:
+            add_row(table, name, *_share(share, least))
     if scores.log_loss is not None:
-        known = isinstance(accuracy, Bounds) or accuracy.tells(0.0, 1.0)
-        add_row(table, "log loss (nats)", *(_loss(scores.log_loss, scores.rows) if known else (_TOO_FEW, "")))
-    if scores.recall is not None:
-        for place, point in list(enumerate(points))[:_SHOWN_CLASSES]:
-            add_row(table, f"recall of {point}", *_share(scores.recall[place], scores.rows))
+        add_row(table, "log loss (nats)", *_loss(scores.log_loss, scores.rows))
     if scores.unpredicted:
         never = [str(points[code]) for code in scores.unpredicted]
         more = f" and {len(never) - _SHOWN_CLASSES} more" * (len(never) > _SHOWN_CLASSES)
         add_row(table, "never predicted", f"{', '.join(never[:_SHOWN_CLASSES])}{more}", "")
     of = "" if public else " of released labels"
     add_row(table, f"log likelihood{of}, gain over uniform guessing (nats)", *_estimate(scores.log_likelihood))
-    return [table]
+    return [table, *([sentence(_cannot_tell(scores.rows, unclear))] if unclear else []), sentence(_NATS)]
+
+
+def _shares(scores: ClassScores, points: Sequence[object], *, public: bool) -> dict[str, tuple[Estimate, float]]:
+    """The scores between 0 and 1 by name, each with the least that it can be."""
+    from labeldp.learning.metrics import Estimate  # noqa: PLC0415 (most commands have no scores to show)
+
+    mean = ", mean of each class against the rest" * (len(points) > 2)
+    least = 0.0 if public else 1.0 / len(points)  # the largest share of a class, unless true labels show it
+    found = {
+        "accuracy": (scores.accuracy, 0.0),
+        "accuracy of the most common class": (scores.majority, least),
+        "balanced accuracy (mean recall)": (scores.balanced_accuracy, 0.0),
+        f"area under the ROC{mean}": (scores.auc, 0.0),
+    }
+    if scores.recall is not None:
+        found |= {f"recall of {point}": (scores.recall[i], 0.0) for i, point in enumerate(points[:_SHOWN_CLASSES])}
+    return {name: (share, low) for name, (share, low) in found.items() if isinstance(share, Estimate)}
+
+
+def _unclear(shares: Mapping[str, tuple[Estimate, float]], *, public: bool) -> dict[str, Estimate]:
+    """The shares whose intervals are no finding; all, where that of the accuracy is none: they are of the same rows.
+
+    Those of public labels are what these rows show, where they show anything.
+    """
+    told = {name: not math.isnan(share.value) if public else _is_told(share) for name, (share, _) in shares.items()}
+    every = not told.get("accuracy", True)
+    return {name: share for name, (share, _) in shares.items() if every or not told[name]}
+
+
+def _is_told(share: Estimate) -> bool:
+    """True if a share between 0 and 1 can be told from these rows."""
+    return not math.isnan(share.value) and is_clear(share.low, share.high, share.error)
+
+
+def _cannot_tell(rows: int, unclear: Mapping[str, Estimate]) -> str:
+    """One sentence on the shares that are not shown, and how many rows would do."""
+    known = not any(math.isnan(share.value) for share in unclear.values())
+    needed = max((share.rows_needed(rows, 0.5) or 0 for share in unclear.values()), default=0) if known else 0
+    enough = f" About {needed:,} rows would do." if needed else ""
+    return f"Too few rows for their noise to tell: {', '.join(unclear)}.{enough}"
 
 
 def _add_gains(table: Table, scores: ClassScores) -> None:
@@ -285,10 +321,8 @@ def _number(score: Estimate | Bounds, rows: int, *, root: bool) -> tuple[str, st
     return " and ".join(rest), between
 
 
-def _share(estimate: Estimate, rows: int, least: float = 0.0) -> tuple[str, str]:
+def _share(estimate: Estimate, least: float = 0.0) -> tuple[str, str]:
     """A share and its interval in per cent; an estimate below the least possible one or above 1 is clipped."""
-    if not estimate.tells(0.0, 1.0):
-        return _too_few(estimate, rows, 1.0)
     value, low, high = (min(max(each, least), 1.0) for each in (estimate.value, estimate.low, estimate.high))
     return f"{value:.1%}", f"{low:.1%} to {high:.1%}"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from decimal import ROUND_FLOOR, Context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,8 @@ Parts = list[RenderableType]
 CERTAINTIES = (0.95, 0.99)
 #: Names to list in one line.
 _SHOWN_COLUMNS = 12
+#: The normal quantile of a two-sided interval of 95 %.
+_QUANTILE = 1.96
 
 
 def sentence(text: str, style: str = "") -> Text:
@@ -95,9 +99,34 @@ def three_digits(value: float) -> str:
     return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:g}"
 
 
+def is_clear(low: float, high: float, error: float = 0.0, range_: float = 1.0) -> bool:
+    """True if an interval says something: it is at most half as wide as its range, and was not cut to look so.
+
+    Args:
+        low: Lower end.
+        high: Upper end.
+        error: Standard error of the estimate: the interval was cut if it is a point in spite of one, or if 3.92 of them
+            fill the range.
+        range_: Width of the range of what is estimated.
+    """
+    cut = (low == high and error > 0.0) or 2.0 * _QUANTILE * error >= range_ > 0.0
+    return high - low <= range_ / 2.0 and not cut
+
+
 def epsilon_above(value: float) -> str:
     """An epsilon for people: three significant digits, rounded up."""
     return shown_above(value, 3)
+
+
+def factor_below(log: float) -> str:
+    """A factor from its natural logarithm: three digits, rounded down."""
+    factor = Context(prec=3, rounding=ROUND_FLOOR).create_decimal(repr(math.exp(min(log, 700.0))))
+    return f"{factor.normalize():f}"
+
+
+def share_below(value: float) -> str:
+    """A share in percent, rounded down."""
+    return f"{math.floor(1000.0 * value) / 10.0:.1f}%"
 
 
 def next_commands(*commands: str) -> Text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,18 @@ def answer_text(plan: Plan | None, forecast: Forecast | None, unit: str = "row",
     defaults = [] if forecast is None or not (forecast.of_numbers or goal) else replaced_defaults(forecast)
     meaning = [] if epsilon is None else [Guarantee(epsilon, unit=unit).posterior_sentence()]
     return [*map(sentence, [*lines, *defaults, *meaning, *([_EXAMPLE] if example else [])])]
+
+
+def expected_sentences(forecast: Forecast, mechanism: str) -> list[str]:
+    """The assumptions of a forecast, then the expected error of one mechanism; nothing of one that it does not have."""
+    ours = tuple(option for option in forecast.options if option.mechanism == mechanism)
+    rows = over_epsilon(None, dataclasses.replace(forecast, options=ours, sweep=()))
+    return [f"{lead}: {text}." for row in rows for lead, text in _forecast(row, forecast)]
+
+
+def _forecast(row: EpsilonRow, forecast: Forecast) -> list[tuple[str, str]]:
+    """The assumptions, and what is to be expected."""
+    return [("Assumed", "; ".join(forecast.assumptions)), ("Then", _expected(row, forecast))]
 
 
 def _costs(epsilon: str, row: EpsilonRow, plan: Plan | None, forecast: Forecast | None) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_FLOOR, Context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,16 @@ import numpy as np
 from rich.text import Text
 
 from labeldp.report._figures import new_figure, write_figure
-from labeldp.report._parts import CERTAINTIES, Parts, add_row, epsilon_above, sentence, titled_table
+from labeldp.report._parts import (
+    CERTAINTIES,
+    Parts,
+    add_row,
+    epsilon_above,
+    factor_below,
+    sentence,
+    share_below,
+    titled_table,
+)
 
 if TYPE_CHECKING:  # a plan and a release load no audit
     from labeldp.audit.attacks import Bracket, Exposure, LossCurve, LossProfile
@@ -25,6 +33,17 @@ _NOTHING_MORE = 1.001
 _WIDE, _LEAST_SHARE = 0.5, 0.0005
 _BOUNDS = ("at least", "estimate", "at most")
 _NO_LIMIT = "no limit"
+_NATS = (
+    "A disclosure is the natural logarithm, in nats, of the factor by which the odds of the true label grow: 0.69 nats "
+    "double them. Epsilon is the most that the released label adds to public features."
+)
+_MORE = (
+    "Columns and released labels together disclose more than the labels alone: the odds of a row's true label grow by "
+    "a factor of at least {} on average."
+)
+_NOTHING = (
+    "Nothing was found of what the columns add: they disclose little, or rows are too few for this epsilon to tell."
+)
 _NO_EXPOSURE = (
     "What public columns and released labels disclose together is not bounded here: that takes two classes, each label "
     "flipped with one known probability, columns to tell rows apart, and the extra labeldp[learn]."
@@ -43,23 +62,23 @@ def exposure_text(exposure: Exposure | None) -> Parts:
     """Lower bounds on the disclosure by columns and released labels, without assumptions on the columns."""
     if exposure is None:
         return [sentence(_NO_EXPOSURE), Text()]
-    lines = titled_table("least disclosure by public columns and released labels together", ["what", "at least"])
-    rows = [
-        ("growth of the log odds of a row's true label, on average (nats)", _below(exposure.average)),
-        ("  of that, by the released label alone", _below(exposure.of_label)),
-        ("divergence of order 2 of the two labels' rows (nats)", _below(exposure.divergence(2.0))),
-        (
-            f"share of rows that disclose the static epsilon of their label{_only(exposure)} or more",
-            _share_below(exposure.beyond()),
-        ),
-        *(
-            (f"share of rows whose columns alone make the label {sure:.0%} sure", _share_below(exposure.known(sure)))
+    shares = {
+        f"share of rows that disclose the epsilon of their label{_only(exposure)} or more": exposure.beyond(),
+        **{
+            f"share of rows whose columns alone make the label {sure:.0%} sure": exposure.known(sure)
             for sure in CERTAINTIES
-        ),
-    ]
-    for row in rows:
-        add_row(lines, *row)
-    return [Text(), lines, Text(), *(sentence(line) for line in _exposure_lines(exposure)), Text()]
+        },
+    }
+    more = exposure.average > exposure.of_label * _NOTHING_MORE
+    if not more and not any(share_below(each) != "0.0%" for each in shares.values()):
+        return [sentence(_NOTHING), Text()]
+    lines = titled_table("What public columns and released labels disclose together", ["", "at least"])
+    add_row(lines, "factor by which the odds of a row's true label grow, on average", factor_below(exposure.average))
+    add_row(lines, "  of that, by the released label alone", factor_below(exposure.of_label))
+    for name, value in shares.items():
+        add_row(lines, name, share_below(value))
+    finding = sentence(_MORE.format(factor_below(exposure.average)) if more else _NOTHING)
+    return [finding, Text(), lines, sentence(_basis(exposure)), Text()]
 
 
 def _only(exposure: Exposure) -> str:
@@ -67,19 +86,14 @@ def _only(exposure: Exposure) -> str:
     return f", {epsilon_above(exposure.epsilon)}," if len(set(exposure.flips.tolist())) == 1 else ""
 
 
-def _exposure_lines(exposure: Exposure) -> list[str]:
-    """The assumptions of the bounds, and advice if they show nothing."""
-    lines = [
-        f"All bounds hold at once with confidence {exposure.confidence:g}, for these {exposure.rows:,} rows in "
-        f"{len(exposure.sizes)} groups by their columns, found from other rows' released labels. They assume that "
-        f"{' and '.join(exposure.assumptions)}, and nothing about the columns. They cost nothing, and no attacker is "
-        "bounded by them: more may be disclosed."
-    ]
-    if exposure.average <= exposure.of_label * _NOTHING_MORE:
-        lines.append(
-            "Of the columns they show nothing: these disclose little, or rows are too few for this epsilon to tell."
-        )
-    return lines
+def _basis(exposure: Exposure) -> str:
+    """What the bounds rest on."""
+    return (
+        f"These bounds hold all at once with confidence {exposure.confidence:g}, for these {exposure.rows:,} rows in "
+        f"{len(exposure.sizes)} groups by their columns, found from other rows' released labels. The average is the "
+        f"geometric mean. They assume that {' and '.join(exposure.assumptions)}, and nothing about the columns; more "
+        "may be disclosed."
+    )
 
 
 def profile_text(profile: LossProfile, law: FeatureLaw | None = None) -> Parts:
@@ -90,11 +104,11 @@ def profile_text(profile: LossProfile, law: FeatureLaw | None = None) -> Parts:
         law: The law by which the features left, where they were not public.
     """
     title = f"{profile.evaluated:,} of {profile.total:,} rows, {profile.neighbours:,} neighbours"
-    lines = titled_table(title, ["flip", "static epsilon", "disclosure (nats)", *_BOUNDS])
+    lines = titled_table(title, ["flip", "epsilon", "disclosure (nats)", *_BOUNDS])
     brackets = []
     for curve in profile.curves:
         name = (f"{curve.flip:.3g}", epsilon_above(curve.epsilon))
-        add_row(lines, *name, "at least the static epsilon: share of rows", *_cells(curve.beyond, "{:.1%}"))
+        add_row(lines, *name, "at least epsilon: share of rows", *_cells(curve.beyond, "{:.1%}"))
         for share in _SHARES:
             brackets.append(curve.loss(share))
             add_row(lines, *name, f"of the most exposed {share:.0%} of rows", *_cells(brackets[-1], "{:.3g}"))
@@ -104,6 +118,7 @@ def profile_text(profile: LossProfile, law: FeatureLaw | None = None) -> Parts:
         lines,
         Text(),
         *(sentence(line) for line in _warnings(profile, brackets)),
+        sentence(_NATS),
         sentence(f"All bounds hold simultaneously with confidence {profile.confidence:g}. {_SOURCE[profile.public]}"),
         *(sentence(f"assumed: {each}") for each in profile.assumptions),
         sentence(_limit(law)),
@@ -122,7 +137,7 @@ def save_profile_figure(profile: LossProfile, path: Path) -> Path:
         lines = [np.concatenate([[1.0, 1.0], line]) for line in (curve.lower, curve.estimate, curve.upper)]
         axes.fill_between(taus, lines[0], lines[2], color=colour, alpha=0.2, linewidth=0)
         axes.plot(taus, lines[1], color=colour, label=f"flip probability {curve.flip:.3g}")
-        axes.axvline(curve.epsilon, color=colour, linestyle=":", label=f"its static epsilon, {curve.epsilon:.3g}")
+        axes.axvline(curve.epsilon, color=colour, linestyle=":", label=f"its epsilon, {curve.epsilon:.3g}")
     axes.set(
         xlabel="expected disclosure by features and released label together (nats)",
         ylabel="share of rows with at least this disclosure",
@@ -136,15 +151,15 @@ def _summary(profile: LossProfile, curve: LossCurve) -> str:
     """The disclosure of the most exposed rows, and the share of rows that disclose more than the static epsilon."""
     exposed, beyond = curve.loss(_EXPOSED), curve.beyond
     first = (
-        f"Flip probability {curve.flip:.3g} (static epsilon {epsilon_above(curve.epsilon)}): for the most exposed "
+        f"Flip probability {curve.flip:.3g} (epsilon {epsilon_above(curve.epsilon)}): for the most exposed "
         f"{_EXPOSED:.0%} of the rows, features and released label together disclose at least {exposed.lower:.3g} "
         f"nats on average: the odds of the true label grow {_factor(exposed.lower)} or more."
     )
     if beyond.lower < _LEAST_SHARE:
-        return f"{first} Too few rows to tell if any disclose the static epsilon or more."
+        return f"{first} Too few rows to tell if any disclose epsilon or more."
     low, high = profile.chances_beyond(curve.flip)
     return (
-        f"{first} At least {beyond.lower:.1%} of the rows (estimate: {beyond.estimate:.1%}) disclose the static "
+        f"{first} At least {beyond.lower:.1%} of the rows (estimate: {beyond.estimate:.1%}) disclose "
         f"epsilon or more: those where the probability of {profile.classes[1]!r} given the features is at most "
         f"{low:.3g}, or at least {high:.3g}."
     )
@@ -184,16 +199,6 @@ def _cells(bracket: Bracket, form: str) -> list[str]:
     """The bounds and the estimate between them."""
     values = (bracket.lower, bracket.estimate, bracket.upper)
     return [_NO_LIMIT if math.isinf(value) else form.format(value) for value in values]
-
-
-def _below(value: float) -> str:
-    """Three digits, rounded down."""
-    return f"{Context(prec=3, rounding=ROUND_FLOOR).create_decimal(repr(value)):f}"
-
-
-def _share_below(value: float) -> str:
-    """A share in percent, rounded down."""
-    return f"{math.floor(1000.0 * value) / 10.0:.1f}%"
 
 
 def _factor(value: float) -> str:

@@ -50,6 +50,8 @@ def _all(names: str, schema: Schema) -> dict[str, Schema]:
 _KNOWN = _maybe(_NUMBER)
 _ESTIMATE = _object(_all("value error low high", _KNOWN))
 _ESTIMATES = _object(_all("value error low high", _list(_KNOWN)))
+_MATRIX = _object(_all("value error low high", _list(_list(_KNOWN))))
+_CALIBRATION = _object({"predicted": _list(_KNOWN), "frequency": _ESTIMATES, "rows": _list(_COUNT)})
 _BOUNDS = _object(_all("lower upper low high", _KNOWN))
 _ESTIMATE_OR_BOUNDS: Schema = {"anyOf": [_ESTIMATE, _BOUNDS]}
 _BUDGET = _object({"epsilon": _NUMBER, "delta": _NUMBER, "concentrated": _FLAG, "apart": _NUMBER})
@@ -67,7 +69,11 @@ _CLASS_SCORES = _object(
         "recall": _maybe(_ESTIMATES),
         "unpredicted": _list(_COUNT),
         "likelihood_gain": _ESTIMATE,
-    }
+        "predicted": _list(_COUNT),
+        "confusion": _maybe(_MATRIX),
+        "calibration": _maybe(_CALIBRATION),
+    },
+    optional=("predicted", "confusion", "calibration"),
 )
 _NUMBER_SCORES = _object(
     {
@@ -77,6 +83,7 @@ _NUMBER_SCORES = _object(
         **_all("r2 absolute_error", _maybe(_ESTIMATE)),
     }
 )
+_NAMES = _maybe(_list(_VALUE))
 _SCORES: Schema = {"anyOf": [_CLASS_SCORES, _NUMBER_SCORES]}
 
 _OPTION = {"mechanism": _TEXT, "epsilon": _NUMBER, "certified": _NUMBER, "clean_share": _NUMBER, "best": _FLAG}
@@ -278,12 +285,14 @@ _COMMANDS: Mapping[str, Schema] = MappingProxyType(
                 "features": _list(_TEXT),
                 "left_out": {"type": "object", "additionalProperties": _TEXT},
                 "judged_by": _TEXT,
+                "classes": _NAMES,
                 "remarks": _list(_TEXT),
                 "scores": _maybe(_SCORES),
                 **_GUARANTEE,
-            }
+            },
+            optional=("classes",),
         ),
-        "evaluate": _object({"judged_by": _TEXT, "scores": _SCORES}),
+        "evaluate": _object({"judged_by": _TEXT, "classes": _NAMES, "scores": _SCORES}, optional=("classes",)),
         "account": _list(
             _object(
                 {

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -44,6 +45,8 @@ if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
 
 _USUAL_DELTA = 1e-6
 _CONFIDENCE = 0.95
+#: Share of a total epsilon above which an epsilon at a delta is no gain that is worth a delta.
+_WORTH_A_DELTA = 0.99
 
 
 def release_text(release: TableRelease) -> Parts:
@@ -299,25 +302,37 @@ def account_total(each: CombinedGuarantee) -> str:
     return f"{each.label}: epsilon {epsilon_above(whole.epsilon)}{delta} per {each.unit} in total."
 
 
-def _account_table(each: CombinedGuarantee) -> Table:
-    """Pairs of epsilon and delta that hold, rounded up."""
+def _account_table(each: CombinedGuarantee) -> RenderableType:
+    """Pairs of epsilon and delta that hold, rounded up; of the sum alone, what it is a sum of."""
     whole = each.composition
     folders = f" in {_count(each.folders, 'folder')}" if each.folders else ""
     title = f"{_requests(each)}{folders}, of at most {each.rows:,} rows each"
+    pairs = [(repr(delta), epsilon) for delta, epsilon in shown_deltas(each)]
+    pairs += [(delta_above(delta), epsilon) for epsilon, delta in each.at_epsilons]
+    if not pairs:
+        return sentence(f"{title}.")
     table = titled_table(title, ["delta", "epsilon", "holds"])
     add_row(table, delta_above(whole.delta), exact_above(whole.epsilon), "always (sum of epsilons)")
-    pairs = [(repr(delta), epsilon) for delta, epsilon in each.at_deltas]
-    pairs += [(delta_above(delta), epsilon) for epsilon, delta in each.at_epsilons]
     for delta, epsilon in pairs:
         holds = "if all were fixed beforehand"
         add_row(table, delta, exact_above(epsilon) if math.isfinite(epsilon) else "none", holds)
     return table
 
 
+def shown_deltas(each: CombinedGuarantee) -> list[tuple[float, float]]:
+    """The epsilons at deltas that were asked for; of several requests, and where a delta is spent anyway, at others.
+
+    Where none is spent, those that buy less than a hundredth of epsilon are left out.
+    """
+    whole = each.composition
+    least = math.inf if whole.delta else _WORTH_A_DELTA * whole.epsilon if len(whole.charges) > 1 else 0.0
+    return [(delta, epsilon) for delta, epsilon in each.at_deltas if delta in each.wanted or epsilon <= least]
+
+
 def account_lines(each: CombinedGuarantee) -> list[str]:
     """The formal statement, and what it assumes."""
     whose = "one row's label" if each.unit == "row" else f"all labels of one {each.unit}"
-    whole, (delta, epsilon) = each.composition, next(pair for pair in each.at_deltas if pair[0] >= _USUAL_DELTA)
+    whole, usual = each.composition, [pair for pair in shown_deltas(each) if pair[0] >= _USUAL_DELTA]
     sums = f"exp({exact_above(whole.epsilon)})" + (f", plus {delta_above(whole.delta)}" if whole.delta else "")
     what = f"these {_requests(each)} together" if len(whole.charges) > 1 else "this request"
     assumed = _assumed(charge.guarantee for charge in whole.charges)
@@ -325,7 +340,8 @@ def account_lines(each: CombinedGuarantee) -> list[str]:
     lines = [
         f"{known}, replacing {whose} changes the probability of any outcome of {what} by a factor of at most {sums}."
     ]
-    if math.isfinite(epsilon):
+    if usual and math.isfinite(usual[0][1]):
+        delta, epsilon = usual[0]
         lines[0] += (
             " If their number, rows and mechanisms were fixed before the first result was seen: by a factor of at most "
             f"exp({exact_above(epsilon)}), plus {delta!r}."

@@ -23,7 +23,7 @@ from labeldp.release.folder import Certificate, Check, verify
 #: Rows of a release read at a time, as a number of entries (rows times classes) and of rows.
 _ENTRIES, _MOST_ROWS = 1 << 24, 1 << 16
 
-_RANDOMNESS = "that labels were drawn with secret random words: whoever made the release may have known the words"
+_RANDOMNESS = "that the random numbers behind the labels stayed secret: whoever kept them knows the labels"
 _KEPT_COLUMNS = (
     "what the kept columns disclose: features that predict the label reveal it at any epsilon; audit the release with "
     "a model of the label to see how much"

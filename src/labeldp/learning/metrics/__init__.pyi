@@ -11,7 +11,9 @@ from ._classes import log_likelihood_scorer as log_likelihood_scorer
 from ._classes import log_loss as log_loss
 from ._classes import recall as recall
 from ._estimates import Bounds as Bounds
+from ._estimates import Calibration as Calibration
 from ._estimates import Estimate as Estimate
+from ._estimates import Estimates as Estimates
 from ._estimates import mean_of_rows as mean_of_rows
 from ._estimates import normal_estimate as normal_estimate
 from ._numbers import gains_of as gains_of

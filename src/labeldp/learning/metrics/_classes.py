@@ -7,6 +7,7 @@ ones. On labels that were declared public, these are the ordinary metrics.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -284,20 +285,21 @@ def recall(release: Release, predicted: object, *, units: object = None, level: 
 def calibration(
     release: Release,
     probabilities: object,
-    positive: object,
+    positive: object = None,
     *,
-    bins: int = 10,
+    bins: int | Sequence[float] = 10,
     units: object = None,
     level: float = 0.95,
 ) -> Calibration:
-    """Mean predicted probability and estimated frequency of a class, in bins of equal width.
+    """Mean predicted probability and estimated frequency of a class, or of the predicted classes, in bins.
 
     Args:
         release: Released labels of n rows.
         probabilities: A model's P(true class | features): ``ClassProbabilities.of(model, X)``; or an array of shape
             (n, k), if the classes were declared in sorted order, as those of ``predict_proba`` are.
-        positive: The class.
-        bins: Number of bins between 0 and 1.
+        positive: The class; None for the class that each row is predicted to have, whose frequency is the accuracy.
+        bins: Number of bins of equal width between 0 and 1; or the limits between bins, in order, which must not be
+            chosen by released labels.
         units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
         level: Coverage of each bin's confidence interval, as for ``accuracy``.
 
@@ -311,6 +313,9 @@ def calibration(
         >>> curve.predicted.round(3).tolist(), curve.frequency.value.round(3).tolist()
         ([0.25, 0.9], [0.5, 1.0])
 
+    References:
+        Guo et al. 2017, section 2, for the predicted class.
+
     Raises:
         InputError: The probabilities have another shape, a row of them is not a distribution, or rows have candidates;
             or they are an array alone and the declared order is not sorted.
@@ -318,13 +323,22 @@ def calibration(
     """
     require_identified(release)
     checked = _check_distributions(probabilities, release)
-    bins = _checks.whole(bins, "bins", 1)
-    code = code_of(release, positive)
-    place = np.searchsorted(np.linspace(0.0, 1.0, bins + 1)[1:-1], checked[:, code])
+    codes = np.argmax(checked, axis=1) if positive is None else np.full(len(release), code_of(release, positive))
+    shown = np.take_along_axis(checked, codes[:, None], axis=1)[:, 0]
+    place = np.searchsorted(_limits(bins), shown)
     _, place, rows = np.unique(place, return_inverse=True, return_counts=True)
-    predicted = np.bincount(place, weights=checked[:, code]) / rows
-    codes, sample = np.full(len(release), code), Units.of(units, len(release))
+    predicted, sample = np.bincount(place, weights=shown) / rows, Units.of(units, len(release))
     return Calibration(predicted, shares_of_groups(release, codes, place, len(rows), sample, level), rows)
+
+
+def _limits(bins: int | Sequence[float]) -> Float[np.ndarray, "b"]:
+    """The limits between bins."""
+    if not isinstance(bins, Sequence):
+        return np.linspace(0.0, 1.0, _checks.whole(bins, "bins", 1) + 1)[1:-1]
+    limits = np.asarray(bins, dtype=np.float64)
+    if limits.ndim != 1 or not (np.diff(limits) > 0.0).all():
+        raise InputError("expected limits of bins that increase, found others; sort them, each once")
+    return limits
 
 
 def log_likelihood_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa: N803 (scikit-learn's name)

@@ -20,8 +20,6 @@ from labeldp.release import Release
 
 #: Sums of unbiased weights, and of probabilities, are right up to this.
 TOLERANCE = 1e-4
-#: Half of the last digit of a share that is printed in per cent.
-_PRINTED = 0.0005
 #: Fewer units do not show how dependent their rows are.
 FEW_UNITS = 10
 #: Below this skewness the correction is lost in rounding.
@@ -43,15 +41,6 @@ class Estimate:
     error: float
     low: float
     high: float
-
-    def tells(self, least: float, most: float) -> bool:
-        """False if the estimate could be anything in a range: its interval, or 3.92 standard errors, fill it.
-
-        It is also False if the interval is a point at an end of the range, because the estimate is beyond that end.
-        """
-        outside = max(least - self.value, self.value - most) > _PRINTED * (most - least)
-        fills = (self.low <= least and self.high >= most) or self._width >= most - least
-        return not (math.isnan(self.value) or fills or (outside and self.low == self.high))
 
     def rows_needed(self, rows: int, width: float) -> int | None:
         """About how many rows would give an interval that is this wide; None if the standard error does not tell.

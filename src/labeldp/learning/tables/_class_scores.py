@@ -45,16 +45,20 @@ from labeldp.errors import InputError
 from labeldp.learning.losses import blocks_of, gain, require_identified, unbiased_rows
 from labeldp.learning.metrics import (
     Bounds,
+    Calibration,
     Estimate,
+    Estimates,
     Scores,
     Units,
+    calibration,
     class_weights,
+    confusion_matrix,
     folds_to_choose_on,
     mean_of_rows,
     scores,
 )
 from labeldp.learning.sklearn import Calibrator
-from labeldp.privacy import ClassProbabilities
+from labeldp.privacy import ClassProbabilities, declared_columns
 from labeldp.release import Release
 
 #: Scores of classes or of numbers.
@@ -66,6 +70,10 @@ _OPEN = (-math.inf, math.inf)
 _GAINS = ("likelihood_gain", "better", "log_loss_gain")
 #: Scores that are no means of rows, or bounds of means.
 _NO_MEANS = ("accuracy", "auc", "balanced_accuracy", "recall")
+#: Classes up to which predictions are counted by true class.
+_MOST_COUNTED = 20
+#: Effective rows of a bin of predictions, the most bins, and a standard error that is no more than rounding.
+_ROWS_OF_A_BIN, _MOST_BINS, _LEAST_ERROR = 100, 10, 1e-9
 #: Ranges of scores, which intervals are clipped to.
 _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
@@ -88,11 +96,18 @@ class ClassScores(Scores):
         better: Accuracy less that of always predicting the most common class of other rows, paired by row. None if rows
             have candidates, as the next.
         log_loss_gain: Log loss of the class shares of other rows, less that of the model, paired by row, in nats.
+        predicted: Number of rows that are predicted to have each class, in declared order.
+        confusion: Number of rows by true and predicted class, shape (k, k); None of more than 20 classes.
+        calibration: Mean probability and estimated frequency of predicted classes, in bins of about equally many rows,
+            as many as the labels can tell apart.
     """
 
     likelihood_gain: Estimate
     better: Estimate | None = None
     log_loss_gain: Estimate | None = None
+    predicted: tuple[int, ...] = ()
+    confusion: Estimates | None = None
+    calibration: Calibration | None = None
 
 
 def class_scores(
@@ -124,7 +139,8 @@ def class_scores(
         if name in _GAINS
     }
     named = ClassProbabilities(probabilities, release.space.points)
-    found = ClassScores(**{**vars(scores(release, named, folds, sample)), **gains})
+    known = vars(scores(release, named, folds, sample))
+    found = ClassScores(**{**known, **gains, **_by_prediction(release, named, values, sample)})
     if folds is None:
         return _within_reach(found, release.space.size)
     factors = dict.fromkeys(values, FACTOR)
@@ -134,6 +150,25 @@ def class_scores(
             name: _factor(values[name], np.stack([other[name] for other in others]), folds, sample) for name in values
         }
     return _within_reach(in_folds(found, factors), release.space.size)
+
+
+def _by_prediction(
+    release: Release, named: ClassProbabilities, values: Mapping[str, Float[np.ndarray, "n"]], units: Units
+) -> dict[str, Any]:
+    """Rows of each predicted class, their true classes, and the frequency of predicted classes by their probability."""
+    columns = np.asarray(declared_columns(named, release.space))
+    codes, points = np.argmax(columns, axis=1), np.asarray(release.space.points)
+    found: dict[str, Any] = {"predicted": tuple(np.bincount(codes, minlength=len(points)).tolist())}
+    if "accuracy" not in values:  # rows have candidates
+        return found
+    error = mean_of_rows(values["accuracy"], _LEVEL, units=units).error
+    told = min(0.25 / max(error, _LEAST_ERROR) ** 2, len(release))  # effective rows
+    count = int(np.clip(told / _ROWS_OF_A_BIN, 1, _MOST_BINS))
+    limits = np.unique(np.quantile(columns.max(axis=1), np.linspace(0.0, 1.0, count + 1)[1:-1]))
+    found["calibration"] = calibration(release, named, bins=limits.tolist(), units=units)
+    if len(points) <= _MOST_COUNTED:
+        found["confusion"] = confusion_matrix(release, points[codes], units=units)
+    return found
 
 
 def _within_reach(found: ClassScores, classes: int) -> ClassScores:
@@ -158,16 +193,29 @@ def _one_row_more(gain: Estimate, rows: int, least: float, most: float) -> Estim
 
 def in_folds(found: S, factors: Mapping[str, float]) -> S:
     """Scores with errors multiplied by factors; those that are no means of rows by the largest of these."""
-    factors = dict.fromkeys(_NO_MEANS, max(factors.values())) | dict(factors)
+    most = max(factors.values())
+    factors = dict.fromkeys(_NO_MEANS, most) | dict(factors)
     known = {name: getattr(found, name, None) for name in factors}
     return dataclasses.replace(
         found,
+        **_predictions_in_folds(found, most),
         **{
             name: _widened(score, factors[name], *_RANGES.get(name, _OPEN))
             for name, score in known.items()
             if score is not None
         },
     )
+
+
+def _predictions_in_folds(found: Any, factor: float) -> dict[str, Any]:
+    """Confusion and calibration with errors multiplied by a factor, where scores have them."""
+    counts, curve = getattr(found, "confusion", None), getattr(found, "calibration", None)
+    widened: dict[str, Any] = {}
+    if counts is not None:
+        widened["confusion"] = _widened(counts, factor, 0.0, np.asarray(found.predicted, dtype=np.float64))
+    if curve is not None:
+        widened["calibration"] = dataclasses.replace(curve, frequency=_widened(curve.frequency, factor, 0.0, 1.0))
+    return widened
 
 
 def rows_to_show(rows: int, estimate: Estimate, improvement: float) -> float:
@@ -228,7 +276,7 @@ def _factor(
     return math.sqrt(np.clip(1.0 + between / usual, 1.0, count)) if 0.0 < usual < math.inf else 1.0
 
 
-def _widened(score: Any, factor: float, least: float, most: float) -> Any:
+def _widened(score: Any, factor: float, least: float, most: Any) -> Any:
     """An estimate, estimates or bounds with error and interval multiplied by a factor, within a range."""
     bounds = isinstance(score, Bounds)
     ends = (score.lower, score.upper) if bounds else (score.value, score.value)

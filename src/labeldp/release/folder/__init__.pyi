@@ -41,6 +41,7 @@ from ._verify import read_certificate as read_certificate
 from ._verify import Verdict as Verdict
 from ._verify import verified as verified
 from ._verify import verify as verify
+from ._write import file_digest as file_digest
 from ._write import check_beside as check_beside
 from ._write import columns_of as columns_of
 from ._write import declared_public as declared_public

@@ -308,7 +308,7 @@ def _from_plain(cls: type[Certificate], body: Mapping[str, Any]) -> Certificate:
         rows=int(table["rows"]),
         draws=tuple(_draw_from_plain(draw) for draw in body["charges"]),
         columns=tuple((column["name"], column["type"]) for column in table["columns"]),
-        files=tuple(File(**file) for file in table["files"]),
+        files=tuple(File(**{**file, "rows": int(file["rows"])}) for file in table["files"]),
         expects=_expects_from_plain(body["expects"]),
         assumptions=tuple(body["assumptions"]),
         private=body["private"] is True,

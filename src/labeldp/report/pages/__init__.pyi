@@ -5,6 +5,7 @@ from ._ledgers import ledger_part as ledger_part
 from ._page import check_page as check_page
 from ._page import dossier as dossier
 from ._page import html_of as html_of
+from ._page import sourced as sourced
 from ._page import write_page as write_page
 from ._releases import release_part as release_part
 from ._results import HOLDER_ENDING as HOLDER_ENDING

@@ -139,6 +139,7 @@ class Part:
         sections: Everything else.
         holds: False if something did not verify.
         private: True if true labels were used: the page is for the holder alone.
+        source: The name of the folder or file that it was made from, and its date.
     """
 
     title: str
@@ -149,6 +150,7 @@ class Part:
     sections: tuple[Section, ...] = field(default=())
     holds: bool = True
     private: bool = False
+    source: str = ""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from labeldp._checks import printable
 from labeldp.report._parts import epsilon_above
-from labeldp.report._text import account_lines, account_total, delta_above, exact_above
+from labeldp.report._text import account_lines, account_total, delta_above, exact_above, shown_deltas
 from labeldp.report.pages._blocks import Block, Grid, Part, Picture, Prose, Section
 from labeldp.report.pages._drawings import steps_figure
 
@@ -90,6 +90,7 @@ def _charges(entries: Sequence[Entry]) -> Iterator[Block]:
             epsilon_above(entry.guarantee.epsilon),
             delta_above(entry.guarantee.delta),
             entry.guarantee.unit,
+            f"{sum(stop - start for start, stop in entry.rows.ranges):,}",
             entry.state,
             PurePath(entry.output).name if entry.output else "in memory",
         )
@@ -97,9 +98,9 @@ def _charges(entries: Sequence[Entry]) -> Iterator[Block]:
     ]
     yield Grid.of(
         "Charges, oldest first (UTC)",
-        ("time", "label", "mechanism", "epsilon", "delta", "unit", "state", "output"),
+        ("time", "label", "mechanism", "epsilon", "delta", "unit", "rows", "state", "output"),
         rows,
-        (3, 4),
+        (3, 4, 6),
     )
     states = dict.fromkeys(entry.state for entry in entries)
     if states:
@@ -128,7 +129,7 @@ def _account(each: CombinedGuarantee) -> Iterator[Block]:
     """The total of one label by sums, and by tight composition."""
     whole = each.composition
     rows = [(delta_above(whole.delta), exact_above(whole.epsilon), "always (sum of epsilons)")]
-    for delta, epsilon in each.at_deltas:
+    for delta, epsilon in shown_deltas(each):
         shown = exact_above(epsilon) if math.isfinite(epsilon) else "none"
         rows.append((repr(delta), shown, "if all were fixed beforehand"))
     yield Prose(account_total(each))

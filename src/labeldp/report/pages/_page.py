@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import os
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from labeldp.errors import OutputError
 from labeldp.report.pages._blocks import Page, Part
 
 _ENDING = ".html"
+#: The certificate of a release, and as older versions named it.
+_CERTIFICATES = ("_certificate.json", "certificate.json")
 
 
 def dossier(parts: list[Part]) -> Page:
@@ -23,6 +27,14 @@ def dossier(parts: list[Part]) -> Page:
     if len(parts) == 1:
         return Page(tuple(parts))
     return Page(tuple(parts), f"Dossier of {len(parts)} parts")
+
+
+def sourced(part: Part, path: Path) -> Part:
+    """A part that names the folder or file that it was made from, and the day on which that was last changed (UTC)."""
+    file = next((found for name in _CERTIFICATES if (found := path / name).is_file()), path)
+    day = datetime.fromtimestamp(file.stat().st_mtime, tz=UTC).date()
+    kind = "folder" if path.is_dir() else "file"
+    return dataclasses.replace(part, source=f"{kind} {printable(path.resolve().name)}, of {day}")
 
 
 def check_page(path: Path) -> Path:

@@ -7,14 +7,14 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp._checks import printable
-from labeldp.bounds.planning import Option, UnitSizes, plan
-from labeldp.errors import LabelDPError, VerificationError
+from labeldp.bounds.planning import Conventions, Option, UnitSizes, effective_dimension, forecast, plan
+from labeldp.errors import LabelDPError
 from labeldp.privacy import Classes, Guarantee, Interval, shown_above
 from labeldp.release.folder import (
     CODES,
@@ -27,7 +27,9 @@ from labeldp.release.folder import (
     rows_of_unit_sizes,
 )
 from labeldp.report._parts import epsilon_above, resampled_share
+from labeldp.report._plan_answer import expected_sentences
 from labeldp.report._text import delta_above, has_no_rows, mechanism_text, utility_terms
+from labeldp.report.pages._answers import answer_blocks
 from labeldp.report.pages._blocks import (
     Block,
     CertificateText,
@@ -52,10 +54,20 @@ _MOST_CLASSES = 20
 _MOST_LETTERS = 1 << 20
 #: Classes up to which other mechanisms are compared.
 _MOST_COMPARED = 1 << 10
+#: Rows of public numbers from which their effective dimension is taken.
+_MOST_LOOKED_AT = 1 << 16
+#: Beginnings of the Arrow types of numbers.
+_NUMBERS = ("int", "uint", "float", "double", "decimal")
 _WHO = {
     "local": "Nobody but the holder of the table: each label was randomized alone.",
     "central": "A trusted curator, who answered from all labels together.",
     "peer": "Peers, who exchanged their labels before anything was released.",
+}
+#: What columns beside a released label say of its draw.
+_DRAWN_BY = {
+    CODES: "the released label",
+    "candidates": "public: the classes that it could be released as",
+    "clusters": "public: the group of rows whose class shares its noise follows",
 }
 _NOT_PROMISED = (
     "That a label cannot be guessed from the columns that are published: what they say about it, they still say.",
@@ -167,34 +179,21 @@ def _contents(folder: Path, certificate: Certificate) -> Iterator[Block]:
     if (resampled := resampled_share(certificate)) is not None:
         rows.append(("features", f"of {resampled:.1%} of rows (expected) from a generator, not from a person"))
     yield Terms(tuple(rows))
-    added = dict.fromkeys(
-        added_columns(certificate), "the answer" if certificate.of_answer else "public: how it was drawn"
-    )
+    added = dict.fromkeys(added_columns(certificate), "the answer")
     if not certificate.of_answer:
-        added[released_columns(certificate)[CODES]] = "the released label"
+        added = {name: _drawn_by(field, certificate) for field, name in released_columns(certificate).items()}
     listed = [(name, kind, added.get(name, "public, as it was")) for name, kind in certificate.columns]
     yield Grid.of("Columns that are published", ("column", "type", "what it is"), listed)
     if certificate.of_answer and certificate.files:
-        yield _answer(folder, certificate)
+        yield from answer_blocks(folder, certificate)
 
 
-def _answer(folder: Path, certificate: Certificate) -> Grid:
-    """The first lines of an answer."""
-    listed = certificate.files[0]
-    data = (folder / listed.name).read_bytes()
-    if digest(data) != listed.sha256:
-        raise VerificationError(f"expected {listed.name} as it was verified, found other bytes; make the page again")
-    with pq.ParquetFile(pa.BufferReader(data)) as file:
-        names = file.schema_arrow.names[:12]
-        batch = next(file.iter_batches(batch_size=_MOST_CLASSES, columns=names), None)
-        lines = [] if batch is None else [tuple(map(_value, line.values())) for line in batch.to_pylist()]
-        more = file.metadata.num_rows - len(lines)
-    return Grid("The answer", tuple(names), tuple(lines), frozenset(range(len(names))), more)
-
-
-def _value(value: Any) -> str:
-    """A released value as text."""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def _drawn_by(field: str, certificate: Certificate) -> str:
+    """What a column says of how the label of a row was drawn."""
+    unit = certificate.guarantee.unit
+    if field == "groups" and unit != "row":
+        return f"public: a code for how many rows its {unit} has, by which noise differs"
+    return _DRAWN_BY.get(field, "public: how the released label was drawn")
 
 
 def _promise(certificate: Certificate) -> Iterator[Block]:
@@ -219,7 +218,7 @@ def _checked(verdict: Verdict) -> Iterator[Block]:
         yield Prose("It is signed, and the signature was not checked: no public key was given.", "heed")
     elif not verdict.signed:
         yield Prose("It is not signed: nothing shows who made it.", "aside")
-    yield Prose("To check it again: labeldp verify, with this folder. The certificate is below, to copy.", "aside")
+    yield Prose("To check it again: labeldp verify, with this folder.", "aside")
     text = verdict.text
     if len(text) > _MOST_LETTERS:
         yield Prose("The certificate is too long to be repeated here; it lies beside the files.", "aside")
@@ -255,23 +254,75 @@ def _learning(folder: Path, certificate: Certificate) -> Iterator[Block]:
             f"What each mechanism would have kept at this epsilon: at most as informative as so many true labels, of "
             f"{certificate.rows:,}. This release is set in bold.",
         )
+    yield from map(Prose, _expected(folder, certificate))
     yield Prose("Learning from it, tuning and scoring on it cost no further privacy: labeldp learn.", "aside")
+
+
+def _expected(folder: Path, certificate: Certificate) -> list[str]:
+    """What a plan expects of a model of these rows, after its assumptions; nothing where there is no plan."""
+    names = _public_numbers(certificate) if _has_plan(certificate) else []
+    if not names:
+        return []
+    try:
+        found = forecast(
+            certificate.space,
+            certificate.rows,
+            certificate.guarantee.epsilon,
+            conventions=Conventions(_dimension(folder / certificate.files[0].name, names)),
+            epsilons=(),
+            units=_units(folder, certificate),
+        )
+    except LabelDPError:  # of no rows, at an epsilon of 0, or of columns that do not vary
+        return []
+    return expected_sentences(found, certificate.draws[0].mechanism)
+
+
+def _public_numbers(certificate: Certificate) -> list[str]:
+    """The public columns of numbers, but for that of the privacy unit."""
+    own = {*added_columns(certificate), *released_columns(certificate).values(), certificate.guarantee.unit}
+    return [name for name, kind in certificate.columns if name not in own and kind.startswith(_NUMBERS)]
+
+
+def _dimension(path: Path, names: list[str]) -> float:
+    """The effective dimension of columns of numbers, from the first rows of a file.
+
+    Raises:
+        InputError: None varies.
+    """
+    with pq.ParquetFile(path) as file:
+        batch = next(file.iter_batches(batch_size=_MOST_LOOKED_AT, columns=names), None)
+    columns = [] if batch is None else [column.cast(pa.float64(), safe=False).to_numpy(False) for column in batch]
+    numbers = np.array(columns).reshape(len(columns), -1)
+    known = np.isfinite(numbers)
+    means = np.where(known, numbers, 0.0).sum(axis=1, keepdims=True) / np.maximum(known.sum(axis=1, keepdims=True), 1)
+    centred = np.where(known, numbers - means, 0.0)  # a missing value adds to no direction
+    return effective_dimension(centred @ centred.T / max(numbers.shape[1], 1)).participation
 
 
 def _compared(folder: Path, certificate: Certificate) -> Sequence[Option]:
     """The mechanisms that a plan for these rows compares; none where labels were not released alone in one draw."""
-    promise, space = certificate.guarantee, certificate.space
-    one = len(certificate.draws) == 1 and not certificate.of_answer and certificate.features is None
-    if not one or promise.trust != "local" or not isinstance(space, Classes) or space.size > _MOST_COMPARED:
+    space = certificate.space
+    if not _has_plan(certificate) or not isinstance(space, Classes) or space.size > _MOST_COMPARED:
         return ()
+    units, epsilon = _units(folder, certificate), certificate.guarantee.epsilon
     try:
-        units = None
-        if promise.unit != "row":
-            found = rows_of_unit_sizes(folder, certificate)
-            units = UnitSizes(tuple(found), tuple(found.values()))
-        return plan(space.size, certificate.rows, promise.epsilon, epsilons=(), units=units).options
+        return plan(space.size, certificate.rows, epsilon, epsilons=(), units=units).options
     except LabelDPError:  # of no rows, or at an epsilon of 0, there is no plan
         return ()
+
+
+def _has_plan(certificate: Certificate) -> bool:
+    """True for labels that were released alone, in one draw, beside public features."""
+    one = len(certificate.draws) == 1 and not certificate.of_answer and certificate.features is None
+    return one and certificate.guarantee.trust == "local"
+
+
+def _units(folder: Path, certificate: Certificate) -> UnitSizes | None:
+    """The rows by the size of their unit, as the release states them; None if each row is its own."""
+    if certificate.guarantee.unit == "row":
+        return None
+    found = rows_of_unit_sizes(folder, certificate)
+    return UnitSizes(tuple(found), tuple(found.values()))
 
 
 def _files(verdict: Verdict, certificate: Certificate) -> Iterator[Block]:

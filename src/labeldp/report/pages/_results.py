@@ -12,42 +12,17 @@ from typing import Any
 
 from labeldp._checks import printable
 from labeldp.report._audits import rounded_down, rounded_up
-from labeldp.report._parts import epsilon_above, three_digits
+from labeldp.report._parts import epsilon_above, factor_below, share_below
 from labeldp.report.pages._blocks import MOST_ROWS, Block, Checks, Grid, Part, Picture, Points, Prose, Section, Terms
 from labeldp.report.pages._drawings import bars_figure, ranges_figure
+from labeldp.report.pages._evaluations import NOT_CHECKED, number, scores_part, share
 from labeldp.report.pages._saved import saved_result
 
 #: The ending of pages that depend on true labels.
 HOLDER_ENDING = ".holder.html"
 
-_NOT_CHECKED = "Taken from a saved result, which carries no proof: whoever wrote the file vouches for it."
 #: Rows that a figure has room for.
 _MOST_DRAWN = 12
-
-#: Scores of classes: a key, its name, and whether it is a share.
-_SCORES = (
-    ("accuracy", "accuracy", True),
-    ("majority", "accuracy of the most common class", True),
-    ("better", "accuracy above the most common class", True),
-    ("balanced_accuracy", "balanced accuracy (mean recall)", True),
-    ("auc", "area under the ROC", True),
-    ("log_loss", "log loss (nats)", False),
-    ("log_loss_gain", "log loss below that of class shares (nats)", False),
-    ("likelihood_gain", "log likelihood, gain over class shares (nats)", False),
-    ("squared_error", "mean squared error", False),
-    ("baseline", "mean squared error of predicting the mean", False),
-    ("gain", "improvement over predicting the mean", False),
-    ("r2", "share of variance explained (R2)", False),
-    ("absolute_error", "mean absolute error", False),
-    ("mean", "mean label", False),
-)
-#: Scores that share an axis, and their short names.
-_DRAWN = (
-    ("accuracy", "accuracy"),
-    ("majority", "most common class"),
-    ("balanced_accuracy", "mean recall"),
-    ("auc", "area under the ROC"),
-)
 
 
 def result_part(path: Path) -> Part:
@@ -67,8 +42,8 @@ def _plan(body: Mapping[str, Any]) -> Part:
         (
             epsilon_above(each["epsilon"]),
             each["mechanism"],
-            _number(each["effective_rows"]),
-            _number(each["error"]),
+            number(each["effective_rows"]),
+            number(each["error"]),
             f"{each['suspicion']:.1%}",
         )
         for each in body["over_epsilon"]
@@ -98,7 +73,7 @@ def _plan(body: Mapping[str, Any]) -> Part:
     return Part(
         "A plan, before anything is spent",
         f"What privacy would cost{per}",
-        lead=(_NOT_CHECKED,),
+        lead=(NOT_CHECKED,),
         sections=tuple(sections),
     )
 
@@ -122,65 +97,19 @@ def _plan_figure(body: Mapping[str, Any]) -> Iterator[Block]:
         )
 
 
-def _scores(body: Mapping[str, Any]) -> Part:
-    """Scores of a model with their intervals."""
-    scores = body["scores"] or {}
-    known = [(name, scores[key], share) for key, name, share in _SCORES if scores.get(key) is not None]
-    rows = [(name, *_score(score, share)) for name, score, share in known]
-    drawn = [
-        (name, score["low"], score["value"], score["high"], _share(score["value"]))
-        for key, name in _DRAWN
-        if (score := scores.get(key)) is not None and None not in (score.get(end) for end in ("low", "value", "high"))
-    ]
-    blocks: list[Block] = []
-    if drawn:
-        ends = ((0.0, "0 %"), (0.5, "50 %"), (1.0, "100 %"))
-        drawing = ranges_figure("Scores with their 95 % intervals", drawn, ends)
-        blocks.append(Picture(drawing, "Estimates with their 95 % intervals."))
-    blocks.append(
-        Grid.of(
-            f"{scores.get('rows', 0):,} rows, by {printable(body['judged_by'])}",
-            ("", "estimate", "95 % interval"),
-            rows,
-            (1, 2),
-        )
-    )
-    sections = [Section("Scores", tuple(blocks))]
-    if "features" in body:
-        terms = (("model", body["model"]), ("rows", f"{body['rows']:,}"), ("features", ", ".join(body["features"])))
-        sections.append(Section("The model", (Terms(terms), Prose(body["sentence"]))))
-    whose = "A model, judged" if "features" in body else "An evaluation"
-    lead = (*body.get("remarks", ()), _NOT_CHECKED)
-    return Part(f"{whose} by {printable(body['judged_by'])}", _headline(scores), lead=lead, sections=tuple(sections))
-
-
-def _headline(scores: Mapping[str, Any]) -> str:
-    """The score that comes first, in words."""
-    for key, name in (("accuracy", "Accuracy"), ("r2", "Share of variance explained")):
-        score = scores.get(key)
-        if score is not None:
-            value, interval = _score(score, share=True)
-            return f"{name} {value}, 95 % interval {interval}"
-    return "Scores of a model"
-
-
-def _score(score: Mapping[str, Any], share: bool) -> tuple[str, str]:
-    """An estimate, or its two bounds, and its interval; shares are clipped to what is possible."""
-    shown: Callable[[float | None], str] = _share if share else _number
-    value = shown(score["value"]) if "value" in score else f"{shown(score['lower'])} to {shown(score['upper'])}"
-    return value, f"{shown(score['low'])} to {shown(score['high'])}"
-
-
 def _exposure(found: Mapping[str, Any]) -> Section:
     """The least that public columns and released labels disclose together."""
     terms = (
-        ("growth of the log odds of a row's true label, on average", f"at least {_number(found['average'])} nats"),
-        ("of that, by the released label alone", f"at least {_number(found['of_label'])} nats"),
-        ("rows that disclose the epsilon of their label or more", f"at least {_share(found['beyond_epsilon'])}"),
+        (
+            "factor by which the odds of a row's true label grow, on average (geometric mean)",
+            f"at least {factor_below(found['average'])}",
+        ),
+        ("of that, by the released label alone", f"at least {factor_below(found['of_label'])}"),
+        ("rows that disclose the epsilon of their label or more", f"at least {share_below(found['beyond_epsilon'])}"),
         *(
             (
-                f"rows whose columns alone make the label {_share(each['certainty'])} sure",
-                f"at least {_share(each['share'])}",
+                f"rows whose columns alone make the label {share(each['certainty'])} sure",
+                f"at least {share_below(each['share'])}",
             )
             for each in found["known"]
         ),
@@ -228,8 +157,8 @@ def _audit(body: Mapping[str, Any]) -> Part:
         rows = [
             (
                 each["knows"],
-                _share(each["utility"]["value"]),
-                f"{_share(each['utility']['low'])} to {_share(each['utility']['high'])}",
+                share(each["utility"]["value"]),
+                f"{share(each['utility']['low'])} to {share(each['utility']['high'])}",
                 each["utility"]["source"],
             )
             for each in body["attacks"]
@@ -242,7 +171,7 @@ def _audit(body: Mapping[str, Any]) -> Part:
         "An audit",
         "No claim was refuted" if body["holds"] else "Refuted: it discloses more than was claimed",
         tone="" if body["holds"] else "bad",
-        lead=(_NOT_CHECKED,),
+        lead=(NOT_CHECKED,),
         sections=tuple(sections),
         private=private,
     )
@@ -252,7 +181,7 @@ def _profile(profile: Mapping[str, Any]) -> Iterator[Block]:
     """The shares of rows that lose more than a threshold."""
     for curve in profile["curves"][:_MOST_DRAWN]:
         rows = [
-            (_number(tau), _share(low), _share(value), _share(high))
+            (number(tau), share(low), share(value), share(high))
             for tau, low, value, high in zip(
                 curve["taus"], curve["lower"], curve["estimate"], curve["upper"], strict=False
             )
@@ -280,19 +209,9 @@ def _check(body: Mapping[str, Any]) -> Part:
     if notes:
         sections.append(Section("Notes", (Points.of(tuple(notes)),)))
     result = f"{body['rows']:,} rows, looked at before a release"
-    return Part("A table, before its release", result, lead=(_NOT_CHECKED,), sections=tuple(sections), private=True)
-
-
-def _share(value: float | None) -> str:
-    """A share in percent, between 0 and 100."""
-    return "unknown" if value is None else f"{min(max(value, -1.0), 1.0):.1%}"
-
-
-def _number(value: float | None) -> str:
-    """A number of three digits."""
-    return "unknown" if value is None else three_digits(value)
+    return Part("A table, before its release", result, lead=(NOT_CHECKED,), sections=tuple(sections), private=True)
 
 
 _PARTS: Mapping[str, Callable[[Mapping[str, Any]], Part]] = MappingProxyType(
-    {"plan": _plan, "learn": _scores, "evaluate": _scores, "audit": _audit, "check": _check}
+    {"plan": _plan, "learn": scores_part, "evaluate": scores_part, "audit": _audit, "check": _check}
 )

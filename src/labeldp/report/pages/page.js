@@ -15,7 +15,7 @@ for (const place of document.querySelectorAll(".recheck")) {
   const text = place.parentElement.querySelector(".certificate").textContent;
   const found = verifyCertificate(text);
   const say = (words) => { place.append(Object.assign(document.createElement("p"), { textContent: words })); };
-  const laws = found.left.filter((each) => /^(the law of|a law of|the guarantees of)/.test(each));
+  const laws = found.left.filter((each) => /^(the output distribution of|an output distribution of|the guarantees of)/.test(each));
   if (!found.holds) {
     place.classList.add("bad");
     say("Checked here, now: the certificate below does not hold.");

@@ -353,6 +353,18 @@ function repeatsNoKey(text, body) { // as many colons outside of strings as ther
   return keys === colons;
 }
 
+// The same document with each number as it is spelled: JSON of a browser takes 80.0 for 80, and a count is not a float.
+const NUMBERS = /"(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?/g;
+const spellings = (text) => JSON.parse(text.replace(NUMBERS, (token) => (token[0] === '"' ? token : `"${token}"`)));
+const areCounts = (...spelled) => spelled.every((each) => /^(0|[1-9][0-9]*)$/.test(each));
+const areFloats = (...spelled) => spelled.every((each) => /^-?[0-9]+(?=[.eE])/.test(each));
+
+function demandSpelling(text) { // counts without a point, floats with one, as the package writes them
+  const { table, charges, guarantee } = spellings(text);
+  demand(areCounts(table.rows, ...table.files.map((file) => file.rows), ...charges.flatMap((charge) => charge.rows.flat())), "numbers of rows as whole numbers");
+  demand(areFloats(guarantee.epsilon, guarantee.delta), "the whole epsilon and delta with a decimal point");
+}
+
 const only = (part, ...names) => demand(part !== null && typeof part === "object" && Object.keys(part).every((name) => names.includes(name)), "exactly the parts of a certificate");
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value) && value >= 0 && !Object.is(value, -0);
 const isText = (value) => typeof value === "string" && value.length > 0;
@@ -387,6 +399,7 @@ function readable(text) {
     demand(charge.rows.every((pair, i) => i === 0 || pair[0] >= charge.rows[i - 1][1]), "disjoint ranges of rows in order");
     demand(typeof charge.mechanism === "string", "a mechanism with a name");
   }
+  demandSpelling(text);
   return body;
 }
 
@@ -396,8 +409,8 @@ const CHECKS = [
     const size = sizeOf(body.label.space);
     for (const { law, guarantee, mechanism } of body.charges) {
       const channel = isChannel(law);
-      if (!channel && !has(SENSITIVITY, law.kind)) { left.push(`the law of ${visible(String(law.kind))}`); continue; }
-      if (law.package !== undefined) { left.push(`a law of another package, ${visible(String(law.package))}`); continue; }
+      if (!channel && !has(SENSITIVITY, law.kind)) { left.push(`the output distribution of ${visible(String(law.kind))}`); continue; }
+      if (law.package !== undefined) { left.push(`an output distribution of another package, ${visible(String(law.package))}`); continue; }
       const epsilon = channel ? epsilonOfChannel(law, size) : epsilonOfAnswer(law, size);
       demand(guarantee.epsilon === epsilon && guarantee.delta === 0, `epsilon ${epsilon} and delta 0`);
       demand(guarantee.trust === (channel ? "local" : "central"), "who sees true labels");
