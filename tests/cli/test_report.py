@@ -286,6 +286,11 @@ def test_saved_results_have_pages_and_true_labels_stay_with_the_holder(page_of, 
         page = page_of(*(saved / path for path in paths), name="shareable.holder.html")
         check_alone(page)
         assert "For the holder alone. This page depends on true labels." in words(page)
+    shown = words(page_of(saved / "attack.json", name="attack.holder.html"))
+    found = json.loads((saved / "attack.json").read_text(encoding="utf-8"))["measures"]
+    for each in found:  # the area of each attacker stands beside its line, and the shares in a table
+        assert f"{each['knows']}: {each['classes'][-1]['area']:.2f}" in shown
+        assert f"guessed right, of the tenth told most surely {each['knows']}" in shown
     counts = json.loads((saved / "check.json").read_text(encoding="utf-8"))["label"]["counts"]
     named = [f"{name} {count}" for name, count in counts.items()]
     assert all(text in words(page_of(saved / "check.json", name="c.holder.html")) for text in named)

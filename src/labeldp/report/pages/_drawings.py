@@ -73,6 +73,32 @@ def calibration_figure(what: str, points: Sequence[tuple[float, float, float, fl
     return _drawing(f"{what}: {spoken}.", 372, parts)
 
 
+def roc_figure(what: str, lines: Sequence[tuple[str, Sequence[tuple[float, float]], str]]) -> Markup:
+    """True over false positives at each threshold, with the area under each line beside its name.
+
+    Args:
+        what: What is drawn, in words.
+        lines: The name of each, its false and true positives from 0 to 1, and its area in words; the last is bold.
+    """
+    left, top, side = 46, 34, 300
+    x, y = _axis(left, side, 0.0, 1.0), _axis(top + side, -side, 0.0, 1.0)
+    parts = [
+        *(_line("rule", x(0), y(p), x(1), y(p)) + _text(left - 8, y(p) + 4, f"{p:.0%}", "end") for p in (0, 0.5, 1)),
+        *(_text(x(p), y(0) + 20, f"{p:.0%}", "middle") for p in (0, 0.5, 1)),
+        _text(x(0.5), y(0) + 40, "of the others, taken for it", "middle", "quiet"),
+        _text(x(0), 18, "seen, of those that have it", "start", "quiet"),
+        _line("dashed", x(0), y(0), x(1), y(1)),
+    ]
+    for i, (name, points, area) in enumerate(lines):
+        last = i == len(lines) - 1
+        path = " ".join(f"{x(false):.1f},{y(true):.1f}" for false, true in points)
+        parts.append(Markup('<polyline class="{}" points="{}"/>').format("line" if last else "line thin", path))
+        place = y(0.04 + 0.07 * (len(lines) - 1 - i))
+        parts.append(_text(x(1) - 6, place, f"{_short(name, 44)}: {area}", "end", "strong halo" if last else "halo"))
+    spoken = "; ".join(f"area {area} for an attacker who knows {name}" for name, _, area in lines)
+    return _drawing(f"{what}: {spoken}.", 394, parts)
+
+
 def bars_figure(what: str, bars: Sequence[tuple[str, float, str, bool]]) -> Markup:
     """Bars from 0 to the largest value, each with its name and its value in words; some are the ones in question."""
     left, height = 190, 30

@@ -13,6 +13,7 @@ from typing import Any
 from labeldp._checks import printable
 from labeldp.report._audits import rounded_down, rounded_up
 from labeldp.report._parts import epsilon_above, factor_below, share_below
+from labeldp.report.pages._attacks import attack_sections
 from labeldp.report.pages._blocks import MOST_ROWS, Block, Checks, Grid, Part, Picture, Points, Prose, Section, Terms
 from labeldp.report.pages._drawings import bars_figure, ranges_figure
 from labeldp.report.pages._evaluations import NOT_CHECKED, number, scores_part, share
@@ -119,7 +120,7 @@ def _exposure(found: Mapping[str, Any]) -> Section:
 
 def _audit(body: Mapping[str, Any]) -> Part:
     """The page of an audit; with attacks or a profile on true labels, for the holder alone."""
-    private = any(key in body for key in ("attacks", "limits", "profile"))
+    private = any(key in body for key in ("attacks", "limits", "measures", "profile"))
     known = [each for each in body["audits"] if each["lower"] is not None and each["upper"] is not None][:_MOST_DRAWN]
     blocks: list[Block] = []
     if known:
@@ -153,18 +154,7 @@ def _audit(body: Mapping[str, Any]) -> Part:
         sections.append(_exposure(body["exposure"]))
     if "cannot_show" in body:
         sections.append(Section("What an audit cannot show", (Points.of(tuple(body["cannot_show"])),)))
-    if "attacks" in body:
-        rows = [
-            (
-                each["knows"],
-                share(each["utility"]["value"]),
-                f"{share(each['utility']['low'])} to {share(each['utility']['high'])}",
-                each["utility"]["source"],
-            )
-            for each in body["attacks"]
-        ]
-        columns = ("the attacker knows", "gain", "interval", "measured against")
-        sections.append(Section("Attacks", (Grid.of("Gain of attacks on the labels", columns, rows, (1, 2)),)))
+    sections += attack_sections(body)
     if "profile" in body:
         sections.append(Section("Privacy-loss profile", tuple(_profile(body["profile"]))))
     return Part(
