@@ -450,7 +450,7 @@ def home_of(table: Place, ledger: Path | None) -> Path:
     """The path on a disk beside which the ledgers of a table lie: its own, or that of the ledger if it is in a store.
 
     Raises:
-        InputError: The table is in a store, and no ledger was named.
+        InputError: The table is in a store, and no ledger was named, or its folder does not exist.
     """
     if isinstance(table, Path):
         return table
@@ -459,6 +459,8 @@ def home_of(table: Place, ledger: Path | None) -> Path:
             f"expected a ledger for {table}, which has no place beside it for one, found none; name a file on a disk "
             "that all releases of this table share (--ledger, ledger=)"
         )
+    if not ledger.parent.is_dir():
+        raise InputError(f"expected an existing folder for the ledger, found none at {ledger.parent}; create it first")
     return ledger
 
 

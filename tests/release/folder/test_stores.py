@@ -1,8 +1,11 @@
 """Tables and releases in object stores."""
 
+import gc
 import io
 import json
+import stat
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp import Answer, Classes, Ledger, Release, release_batches, release_table, verify
-from labeldp.errors import InputError, OutputError, TableError, VerificationError
+from labeldp.errors import BudgetError, InputError, OutputError, TableError, VerificationError
 from labeldp.release import check_table, public_columns
 from labeldp.release.tables import StorePath, open_table, place_of
 
@@ -98,18 +101,30 @@ def test_a_table_on_a_disk_and_one_in_a_store_are_the_same_people(ledger, tmp_pa
 
 
 @pytest.mark.usefixtures("store")
+def test_a_ledger_beside_that_of_a_table_in_a_store_counts(ledger, tmp_path):
+    """Another one in the same folder is no way out."""
+    released(ledger, output=tmp_path / "one")
+    with pytest.raises(BudgetError):
+        released(tmp_path / "another.labeldp-ledger")
+    assert stores.names(SHARED) == []
+
+
+@pytest.mark.usefixtures("store")
 def test_an_answer_is_opened_from_a_store(ledger):
     """As any folder."""
     released(ledger, keep=[], mechanism="noisy-histogram")
     assert Answer.load(str(SHARED)).value.shape == (1, 2)
 
 
+REFUSED = [{"ledger": None}, {"ledger": Path("none/l")}, {"output": TABLE / "o"}, {"output": SHARED / "more"}]
+
+
 @pytest.mark.usefixtures("store")
-@pytest.mark.parametrize("options", [{"ledger": None}, {"output": TABLE / "o"}, {"output": SHARED / "more"}])
+@pytest.mark.parametrize("options", REFUSED)
 def test_what_cannot_be_released_costs_nothing(ledger, options, tmp_path):
     """No ledger for a table in a store, an output in the table, and one that is not empty."""
     stores.write(SHARED / "more" / "data.parquet", b"x")
-    with pytest.raises((InputError, OutputError), match=r"expected (a ledger|an output)"):
+    with pytest.raises((InputError, OutputError), match=r"expected (a ledger|an output|an existing folder)"):
         released(**{"ledger": ledger, **options})
     assert list(tmp_path.iterdir()) == []
     assert stores.names(SHARED) == ["more/data.parquet"]
@@ -140,6 +155,38 @@ def test_an_upload_that_fails_stays_charged(ledger, tmp_path, monkeypatch, name,
     assert stores.names(SHARED) == []
     assert (states(ledger), left(tmp_path)) == (["drawn"], [])
     assert not verify_or_error(SHARED)
+
+
+@pytest.mark.usefixtures("store")
+def test_the_certificate_comes_last(ledger, monkeypatch):
+    """Whoever looks before sees no release."""
+    write, order = StorePath.write, []
+
+    def writing(self, source):
+        order.append((self.name, (SHARED / "_certificate.json").exists()))
+        write(self, source)
+
+    monkeypatch.setattr(StorePath, "write", writing)
+    released(ledger)
+    names = ["part-00000.parquet", "part-00001.parquet", "_certificate.json"]
+    assert order[-3:] == [(name, False) for name in names]
+
+
+@pytest.mark.usefixtures("store")
+def test_copies_are_private_and_removed(ledger, monkeypatch, tmp_path):
+    """Also where batches are given up half way, or never begun."""
+    released(ledger)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    batches = release_batches(str(SHARED), 10)
+    next(batches)
+    (copy,) = (tmp_path / "temporary").iterdir()
+    assert stat.S_IMODE(copy.stat().st_mode) == stat.S_IMODE((copy / "shared").stat().st_mode) == 0o700
+    del batches
+    release_batches(str(SHARED), 10)
+    gc.collect()
+    assert verify(str(SHARED)).holds
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def verify_or_error(place):
@@ -256,6 +303,8 @@ def test_a_forged_file_in_a_store_does_not_verify(ledger):
         ("s3://key:secret@bucket/t", "without credentials"),
         ("s3://key@bucket/t", "without credentials"),
         ("s3://bucket/t?access_key=secret", "without credentials"),
+        ("abfs://c@account/t?sig=secret", "without credentials"),
+        ("gs://user:secret@bucket/t", "without credentials"),
         ("s3://bucket", "expected a folder or a file in a bucket"),
         ("s3://bucket/../t", "expected a folder or a file in a bucket"),
         ("s3://bucket/t#x", "expected a folder or a file in a bucket"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -45,8 +45,8 @@ def _fetch(place: StorePath, copy: Path) -> None:
     """Copy the files of a release.
 
     Raises:
-        InputError: There is none.
-        VerificationError: A name is none of a file in a folder, or the disk has too little space.
+        InputError: There is none, or it cannot be copied.
+        VerificationError: A name is none of a file in a folder.
     """
     files = place.files()
     if not files:
@@ -57,15 +57,29 @@ def _fetch(place: StorePath, copy: Path) -> None:
             f"expected a release of files in one folder, found {[name[:100] for name in strange[:_MOST_LISTED]]}"
         )
     for file, name in zip(files, names, strict=True):
-        with file.opened() as read, (copy / name).open("xb") as written:
-            if read.size() > shutil.disk_usage(copy).free:
-                raise VerificationError(f"expected space on the disk of {copy.parent} for {name}, found too little")
-            _copy(read, written.write)
+        try:
+            _copy(file, copy / name)
+        except (OSError, pa.ArrowException):
+            failed = True
+        else:
+            failed = False
+        if failed:
+            raise InputError(f"expected to copy {file} to {copy.parent}, found that it broke off; try again")
 
 
-def _copy(read: pa.NativeFile, write: Callable[[bytes], object]) -> None:
-    while block := read.read(_BLOCK):
-        write(block)
+def _copy(file: StorePath, path: Path) -> None:
+    """Copy a file to a disk.
+
+    Raises:
+        InputError: The disk has too little space.
+    """
+    with file.opened() as read, path.open("xb") as written:
+        if read.size() > shutil.disk_usage(path.parent).free:
+            raise InputError(
+                f"expected space for {file} in {path.parent}, found too little; set TMPDIR to another disk"
+            )
+        while block := read.read(_BLOCK):
+            written.write(block)
 
 
 def check_store(target: StorePath) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
@@ -17,6 +17,8 @@ from labeldp.errors import InputError
 
 #: Protocols of object stores, as Arrow names them.
 _SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss")
+#: Options of a connection that an address may have: none of them is secret.
+_OPTIONS = frozenset({"region", "scheme", "endpoint_override", "anonymous"})
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _TAG = "ETag"
 
@@ -56,10 +58,10 @@ class StorePath:
             secret = found.password or (found.username and found.scheme == "s3")
         except ValueError:
             raise InputError("expected an address such as s3://bucket/table, found another text") from None
-        if secret or "key" in found.query.lower() or "token" in found.query.lower():
+        if secret or not {name for name, _ in parse_qsl(found.query, keep_blank_values=True)} <= _OPTIONS:
             raise InputError(
-                "expected an address without credentials, found some in it; put them into the environment, since "
-                "addresses are printed and recorded"
+                f"expected an address without credentials, whose options are {', '.join(sorted(_OPTIONS))} alone, found "
+                "others; put them into the environment, since addresses are printed and recorded"
             )
         if found.scheme not in _SCHEMES:
             raise InputError(
