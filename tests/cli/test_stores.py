@@ -34,7 +34,7 @@ def test_every_command_of_a_release(release, run, monkeypatch, tmp_path, secrets
     stores.in_memory(monkeypatch)
     fill(secrets)
     monkeypatch.chdir(tmp_path)
-    assert run("check", TABLE, "--label", "y").code == 0
+    assert "--ledger visits.labeldp-ledger" in run("check", TABLE, "--label", "y").out
     assert run("plan", TABLE, "--label", "y", "--classes", "3", "--epsilon", "1").code == 0
     done = release(TABLE, SHARED, ledger=tmp_path / "l.labeldp-ledger", unit="row")
     assert done.code == 0, done.err

@@ -49,7 +49,7 @@ def serving(monkeypatch):
 def write(path, content):
     """Write bytes to a path of a store."""
     system, key = path._at()
-    with system.open_output_stream(key) as file:
+    with system.open_output_stream(key, compression=None) as file:
         file.write(content)
 
 

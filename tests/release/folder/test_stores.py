@@ -1,6 +1,7 @@
 """Tables and releases in object stores."""
 
 import gc
+import gzip
 import io
 import json
 import stat
@@ -107,6 +108,39 @@ def test_a_ledger_beside_that_of_a_table_in_a_store_counts(ledger, tmp_path):
     with pytest.raises(BudgetError):
         released(tmp_path / "another.labeldp-ledger")
     assert stores.names(SHARED) == []
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_csv_file_in_a_store(ledger, packed, tmp_path):
+    """Plain and compressed, with the types of its columns."""
+    text = "id,ill\n" + "".join(f"{row},{SPACE.points[row % 2]}\n" for row in range(ROWS))
+    place = TABLE.parent / ("t.csv.gz" if packed else "t.csv")
+    stores.write(place, gzip.compress(text.encode()) if packed else text.encode())
+    done = released(ledger, place, tmp_path / "o", keep=["id"])
+    assert verify(done.output).holds
+    assert public_columns(done.output).to_pydict() == {"id": list(range(ROWS))}
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("ending", ["parquet", "csv", "csv.gz"])
+def test_a_broken_file_in_a_store_is_refused_without_quoting_it(ledger, tmp_path, ending):
+    """As one on a disk, with what to do."""
+    stores.write(TABLE.parent / f"t.{ending}", b'id,ill\n1,"no\x00\xff\n2\n')
+    with pytest.raises(TableError, match="expected") as found:
+        released(ledger, TABLE.parent / f"t.{ending}", tmp_path / "o", keep=["id"])
+    assert "no\x00" not in str(found.value)
+    assert found.value.__cause__ is None
+    assert left(tmp_path) == []
+
+
+@pytest.mark.usefixtures("store")
+def test_labels_in_idx_are_read_from_a_disk_alone(ledger, tmp_path):
+    """With what to do."""
+    place = TABLE.parent / "labels-idx1-ubyte"
+    stores.write(place, b"\x00\x00\x08\x01\x00\x00\x00\x01\x00")
+    with pytest.raises(TableError, match="expected labels in IDX on a disk"):
+        release_table(str(place), "label", Classes([0, 1]), 1.0, tmp_path / "o", keep=[], ledger=ledger)
 
 
 @pytest.mark.usefixtures("store")
@@ -273,8 +307,8 @@ def test_a_file_that_changes_while_it_is_released_is_noticed(store):
     put(0, table)
     after = open_table(str(TABLE), "ill").stamp
     assert [name for name, *_ in before] == [name for name, *_ in after]
-    assert before[0][1] == after[0][1]
-    assert before[0][2] != after[0][2]
+    assert before[0][1] == after[0][1]  # the size
+    assert before[0] != after[0]
     assert before[1] == after[1]
 
 

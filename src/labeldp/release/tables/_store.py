@@ -60,8 +60,8 @@ class StorePath:
             raise InputError("expected an address such as s3://bucket/table, found another text") from None
         if secret or not {name for name, _ in parse_qsl(found.query, keep_blank_values=True)} <= _OPTIONS:
             raise InputError(
-                f"expected an address without credentials, whose options are {', '.join(sorted(_OPTIONS))} alone, found "
-                "others; put them into the environment, since addresses are printed and recorded"
+                f"expected an address without credentials, whose options are {', '.join(sorted(_OPTIONS))} alone, "
+                "found others; put them into the environment, since addresses are printed and recorded"
             )
         if found.scheme not in _SCHEMES:
             raise InputError(
@@ -132,10 +132,11 @@ class StorePath:
         return sorted(self / name for name in names if self._can_be_named(name))
 
     def stamp(self) -> tuple[object, ...]:
-        """Size, time and entity tag, by which another file under the name is known."""
+        """Size and entity tag, by which another file under the name is known; its time in a store without tags."""
         with self.opened() as file:
-            tag = {str(name): value for name, value in (file.metadata() or {}).items()}.get(_TAG)
-            return (file.size(), tag, self._info().mtime_ns)
+            size, about = file.size(), file.metadata() or {}
+        tag = about.get(_TAG, about.get(_TAG.encode()))
+        return (size, self._info().mtime_ns if tag is None else tag)
 
     @contextmanager
     def opened(self) -> Iterator[pa.NativeFile]:
@@ -158,7 +159,7 @@ class StorePath:
             OSError: The store did not take it.
         """
         system, key = self._at()
-        with source.open("rb") as read, system.open_output_stream(key) as written:
+        with source.open("rb") as read, system.open_output_stream(key, compression=None) as written:
             while block := read.read(_BLOCK):
                 written.write(block)
 
