@@ -18,6 +18,7 @@ import labeldp.release as releases
 from labeldp import privacy, report
 from labeldp.audit import attacks, mechanisms
 from labeldp.bounds import theorems
+from labeldp.cli._command import ReleaseFolder
 from labeldp.cli._import_object import named_object
 from labeldp.cli._options import FileOptions, check_one_of, class_texts, range_of
 from labeldp.cli._terminal import complain, progress, result, show
@@ -110,7 +111,7 @@ class FunctionOptions:
 
 
 def audit(
-    directory: Path | None = None,
+    directory: ReleaseFolder | None = None,
     *,
     attack: AttackOptions,
     profile: ProfileOptions,
@@ -122,7 +123,7 @@ def audit(
     """Search for more privacy loss than claimed: exit code 0 if none was found, 1 if some was, 2 on an error.
 
     Args:
-        directory ([DIR]): The folder of a release to audit.
+        directory ([DIR]): The folder of a release to audit: a path, or an address such as s3://bucket/shared.
         attack: Attacks on the release.
         profile: The profile of the release.
         function: The function to audit.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from labeldp import release, report
+from labeldp.cli._command import Place
 from labeldp.cli._options import FileOptions
 from labeldp.cli._terminal import progress, result
 
 
-def check(source: Path, *, label: str | None = None, file: FileOptions, json_: bool = False) -> None:
+def check(source: Place, *, label: str | None = None, file: FileOptions, json_: bool = False) -> None:
     """Look at a table before its release, and print the command that releases it.
 
     For the holder alone: it reads the labels. It spends nothing, and writes nothing that could be shared. It finds how

@@ -7,7 +7,9 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NewType, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperOption
@@ -35,6 +37,25 @@ def _whole(text: str | int) -> int:
         raise typer.BadParameter(f"expected a whole number, such as 1000, found {text!r}") from None
 
 
+def _place(text: str | Path) -> Any:
+    """Parse a path, or an address of an object store."""
+    if "://" not in str(text):
+        return Path(text)
+    from labeldp.release.tables import place_of  # noqa: PLC0415 (it loads Arrow)
+
+    return place_of(text)
+
+
+if TYPE_CHECKING:
+    from labeldp.release import tables
+
+    Place = tables.Place
+else:  #: A path, or the ``StorePath`` of an address; what that is, Arrow must be loaded to say.
+    Place = NewType("Place", object)
+#: The folder of a release: that of an address is a private copy, which is there while the command runs.
+ReleaseFolder = NewType("ReleaseFolder", Path)
+_PLACES = {hint: of for of in (Place, ReleaseFolder) for hint in (of, of | None, list[of], list[of] | None)}  # type: ignore[valid-type]
+
 _NUMBERS: dict[type, Callable[..., float]] = {float: _number, int: _whole}
 _METAVARS = {float: "NUMBER", int: "INTEGER"}
 
@@ -61,7 +82,8 @@ def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
-        function(**_gathered(function, values))
+        with ExitStack() as copies:
+            function(**_gathered(function, values, copies))
 
     parameters = list(_parameters(function, more))
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -85,19 +107,42 @@ def _parameters(owner: Callable[..., object], more: dict[str, MoreHelp]) -> Iter
             flag = () if argument else (f"--{name.strip('_').replace('_', '-')}",)
             kind = next((kind for kind in _NUMBERS if hint in (kind, kind | None)), None)
             parsed: dict[str, Any] = {"metavar": metavar}
+            if hint in _PLACES:
+                parsed, hint = {"parser": _place, "metavar": metavar or "PATH"}, list[Any] if _is_list(hint) else Any
             if kind is not None:
                 parsed, hint = {"parser": _NUMBERS[kind], "metavar": metavar or _METAVARS[kind]}, Any
             hint = Annotated[hint, (typer.Argument if argument else typer.Option)(*flag, help=text, **parsed)]
         yield parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hint)
 
 
-def _gathered(owner: Callable[..., object], values: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a function or a dataclass, from the values of all options."""
+def _gathered(owner: Callable[..., object], values: dict[str, Any], copies: ExitStack) -> dict[str, Any]:
+    """The arguments of a function or a dataclass, from the values of all options; release folders are on a disk."""
     hints: dict[str, Any] = get_type_hints(owner, include_extras=True)
-    return {
-        name: hints[name](**_gathered(hints[name], values)) if dataclasses.is_dataclass(hints[name]) else values[name]
-        for name in inspect.signature(owner).parameters
-    }
+    given: dict[str, Any] = {}
+    for name in inspect.signature(owner).parameters:
+        if dataclasses.is_dataclass(hints[name]):
+            given[name] = hints[name](**_gathered(hints[name], values, copies))
+        elif _PLACES.get(hints[name]) is ReleaseFolder:
+            given[name] = _on_disk(values[name], copies)
+        else:
+            given[name] = values[name]
+    return given
+
+
+def _on_disk(value: Any, copies: ExitStack) -> Any:
+    """A folder or several, each on a disk while the command runs."""
+    if isinstance(value, list | tuple):
+        return [_on_disk(each, copies) for each in value]
+    if value is None or isinstance(value, Path):
+        return value
+    from labeldp.release.folder import local_copy  # noqa: PLC0415 (it loads Arrow)
+
+    return copies.enter_context(local_copy(value))
+
+
+def _is_list(hint: Any) -> bool:
+    """True for the type of an argument that is given several times."""
+    return any(get_origin(each) is list for each in (hint, *get_args(hint)))
 
 
 def _sections(owner: Callable[..., object]) -> tuple[str, dict[str, tuple[str | None, str]]]:

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from labeldp import report
+from labeldp.cli._command import ReleaseFolder
 from labeldp.cli._options import NETWORK, ImageOptions, TrainingOptions, check_no_network_options
 from labeldp.cli._terminal import names, printed_warnings, progress, result
 from labeldp.errors import InputError
 
 
 def learn(
-    directory: Path,
+    directory: ReleaseFolder,
     *,
     output: Path,
     model: str | None = None,
@@ -32,7 +33,7 @@ def learn(
     ignores label noise and is a baseline.
 
     Args:
-        directory (DIR): A release folder.
+        directory (DIR): A release folder: a path, or an address such as s3://bucket/shared.
         output: A new file for the model, such as model.skops, or model.safetensors for a network.
         model: Classes: auto (default: a mean of a linear model, boosting and clusters, weighed on released labels),
             softmax, boosting, convex, torch:mlp, torch:ratings; with images torch:patches (default: a linear model of

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from labeldp.cli._command import Place
 from labeldp.cli._terminal import names
 from labeldp.errors import InputError
 
@@ -57,7 +58,7 @@ class FileOptions:
     separator: str | None = None
     encoding: str = "utf-8"
 
-    def of(self, source: Path) -> TableFile:
+    def of(self, source: Place) -> TableFile:
         """A table that is read so."""
         from labeldp.release.tables import TableFile  # noqa: PLC0415 (it loads Arrow)
 

@@ -12,6 +12,7 @@ import typer
 
 from labeldp import _checks, privacy, release, report
 from labeldp.bounds import planning
+from labeldp.cli._command import Place
 from labeldp.cli._options import (
     DECLARED,
     ColumnOptions,
@@ -125,7 +126,7 @@ class TableOptions:
         """The column of the privacy unit."""
         return None if self.unit == _ROW else self.unit
 
-    def shape(self, source: Path | None, known: int | None = None) -> PublicShape:
+    def shape(self, source: Place | None, known: int | None = None) -> PublicShape:
         """Rows, by default those known from elsewhere, privacy units and the dimension of a table's public columns."""
         from labeldp.cli._public_shape import PublicShape  # noqa: PLC0415 (it loads Arrow)
 
@@ -137,7 +138,7 @@ class TableOptions:
         check_one_of("--rows or a table", self.rows, found)
         return found or PublicShape(self.rows or 0)
 
-    def _shape_of(self, source: Path) -> PublicShape:
+    def _shape_of(self, source: Place) -> PublicShape:
         from labeldp.cli._public_shape import public_shape  # noqa: PLC0415 (it loads Arrow)
 
         if self.label is None:
@@ -168,7 +169,7 @@ class PurchaseOptions:
     missing: str | None = None
     spending: SpendingOptions
 
-    def bought(self, source: Path | None, table: TableOptions, space: SpaceOptions) -> TableRelease | None:
+    def bought(self, source: Place | None, table: TableOptions, space: SpaceOptions) -> TableRelease | None:
         """Count the labels of a table with noise, if that was asked for."""
         if self.buy is None:
             for name, value in {"output": self.output, "missing": self.missing, **asdict(self.spending)}.items():
@@ -187,7 +188,7 @@ class PurchaseOptions:
         declared = cli_release.SpaceOptions(space.classes, space.interval, self.missing or "refuse").of(
             tables.open_table(given, table.label)
         )
-        output = source.with_name(f"{source.name}.counts") if self.output is None else self.output
+        output: Place = source.with_name(f"{source.name}.counts") if self.output is None else self.output
         with progress() as bar:
             return release.release_table(
                 given,
@@ -204,7 +205,7 @@ class PurchaseOptions:
 
 
 def plan(
-    source: Path | None = None,
+    source: Place | None = None,
     *,
     label_space: SpaceOptions,
     table: TableOptions,

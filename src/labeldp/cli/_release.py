@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import labeldp.release as releases
 from labeldp import privacy, report
+from labeldp.cli._command import Place
 from labeldp.cli._import_object import named_object
 from labeldp.cli._options import (
     DECLARED,
@@ -149,11 +150,11 @@ class MechanismOptions:
 
 
 def release(
-    source: Path,
+    source: Place,
     *,
     label: str,
     epsilon: float,
-    output: Path,
+    output: Place,
     space: SpaceOptions,
     columns: ColumnOptions,
     mechanism: MechanismOptions,
@@ -174,10 +175,11 @@ def release(
     features of some rows from a generator. 'dummy' releases no features.
 
     Args:
-        source (INPUT): CSV or Parquet, a folder of either, or IDX labels.
+        source (INPUT): CSV or Parquet, a folder of either, or IDX labels; a path, or an address such as
+            s3://bucket/table, with --ledger.
         label: Name of the sensitive label column.
         epsilon: Privacy cost of each label, or of all labels of one --unit.
-        output: A new folder for the release.
+        output: A new folder for the release: a path, or an address such as s3://bucket/shared.
         space: The label space.
         columns: The public columns.
         mechanism: The mechanism.
@@ -188,6 +190,8 @@ def release(
             address, a cluster starts on this machine. Default: this process alone.
         json_: Print JSON; 'labeldp schema' describes it.
     """
+    if sign is not None and not isinstance(output, Path):
+        raise InputError(f"expected --sign with an output on a disk, found {output}; sign a local folder, and copy it")
     signer = None if sign is None else folder.private_key(sign)
     check_one_of(DECLARED, space.classes, space.interval)
     given = file.of(source)
@@ -209,8 +213,8 @@ def release(
             progress=bar,
             executor=None if engine is None else workers,
         )
-    if signer is not None:
-        folder.sign(released.output, signer)
+    if signer is not None and isinstance(output, Path):
+        folder.sign(output, signer)
     result(json_, lambda: report.release_json(released), lambda: report.release_text(released))
     notes_on_terminal(released.notes)
 

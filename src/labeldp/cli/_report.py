@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import typer
 import labeldp.release.ledger as ledgers
 from labeldp import release
 from labeldp._extras import require_extra
+from labeldp.cli._command import ReleaseFolder
 from labeldp.cli._terminal import show
 from labeldp.errors import InputError, OutputError
 from labeldp.release import folder
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 _SAVED = ".json"
 
 
-def report(paths: list[Path], *, output: Path, public_key: Path | None = None, long: bool = False) -> None:
+def report(paths: list[ReleaseFolder], *, output: Path, public_key: Path | None = None, long: bool = False) -> None:
     """Write one page of releases, ledgers and saved results: a self-contained HTML file to hand over, read or print.
 
     Each release is verified first. Exit code 0 if all hold, 1 if one does not: then the page says so, and repeats
@@ -28,7 +30,8 @@ def report(paths: list[Path], *, output: Path, public_key: Path | None = None, l
 
     Args:
         paths (PATH...): Folders of releases, ledgers or the tables that they are beside, and results of plan, learn,
-            evaluate, audit or check that were saved with --json; several make a dossier.
+            evaluate, audit or check that were saved with --json; several make a dossier. A release may be an
+            address, such as s3://bucket/shared.
         output (FILE): The new page: .html; .holder.html for a page that depends on true labels.
         public_key: The public key of whoever should have signed the releases, from 'labeldp key'.
         long: Allow recomputations that take longer than ten seconds.
@@ -57,7 +60,7 @@ def report(paths: list[Path], *, output: Path, public_key: Path | None = None, l
         raise typer.Exit(1)
 
 
-def _check_paths(paths: list[Path]) -> None:
+def _check_paths(paths: Sequence[Path]) -> None:
     """Refuse a path that no page is made of, before anything is computed."""
     for path in paths:
         if not path.is_dir() and not (path.is_file() and (path.suffix == _SAVED or ledgers.is_ledger(_ledger(path)))):

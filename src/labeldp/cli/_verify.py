@@ -7,13 +7,14 @@ from pathlib import Path
 import typer
 
 from labeldp import report
+from labeldp.cli._command import ReleaseFolder
 from labeldp.cli._terminal import result
 from labeldp.errors import InputError
 from labeldp.release import engines, folder
 
 
 def verify(
-    directory: Path,
+    directory: ReleaseFolder,
     *,
     public_key: Path | None = None,
     long: bool = False,
@@ -23,7 +24,7 @@ def verify(
     """Check that the files, the mechanism and the guarantee of a release agree; exit code 0 if they do, 1 if not.
 
     Args:
-        directory (DIR): A release folder.
+        directory (DIR): A release folder: a path, or an address such as s3://bucket/shared.
         public_key: The public key of whoever should have signed it, from 'labeldp key'.
         long: Allow recomputations that take longer than ten seconds.
         engine: Workers for the files of a large release, as for 'labeldp release'. Default: this process alone.

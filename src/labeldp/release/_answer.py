@@ -26,9 +26,11 @@ from labeldp.release.folder import (
     certified,
     check_beside,
     declared_public,
+    local_copy,
     stored_form,
     write_release,
 )
+from labeldp.release.tables import Place
 
 
 class Shares(NamedTuple):
@@ -310,18 +312,22 @@ class Answer:
         return write_release(Path(directory), pa.table(columns), dataclasses.replace(self.certificate, label=name))
 
     @classmethod
-    def load(cls, directory: str | Path) -> Self:
+    def load(cls, directory: str | Place) -> Self:
         """Load and verify the answer in a folder.
+
+        Args:
+            directory: The folder of an answer: a path, or an address such as ``s3://bucket/shared``.
 
         Raises:
             VerificationError: The folder and its certificate do not agree, or it holds released labels.
         """
-        certificate = certified(Path(directory))
-        if not certificate.of_answer:
-            raise VerificationError(
-                f"expected an answer in {directory}, found released labels; open them with Release.load"
-            )
-        return cls(answer_in(Path(directory), certificate), certificate)
+        with local_copy(directory) as folder:
+            certificate = certified(folder)
+            if not certificate.of_answer:
+                raise VerificationError(
+                    f"expected an answer in {directory}, found released labels; open them with Release.load"
+                )
+            return cls(answer_in(folder, certificate), certificate)
 
     def _repr_html_(self) -> str:
         about = {"label": self.certificate.label, "rows": f"{self.rows:,}", "shape of the value": self.value.shape}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -21,16 +22,17 @@ from labeldp.release.folder import (
     added_columns,
     certified_labels,
     from_columns,
+    local_copy,
     released_columns,
     unchanged_file,
 )
-from labeldp.release.tables import equal_batches, prefetch
+from labeldp.release.tables import Place, equal_batches, prefetch
 
 _ROWS = 1 << 16
 _MOST_ROWS = 1 << 31
 
 
-def release_batches(directory: str | Path, rows: int = _ROWS) -> Iterator[tuple[pa.Table, Release]]:
+def release_batches(directory: str | Place, rows: int = _ROWS) -> Iterator[tuple[pa.Table, Release]]:
     """Iterate over a release folder in batches of public columns and released labels, in bounded memory.
 
     The folder is verified before the first batch, and each file again when it is opened and when it was read. Batches
@@ -38,7 +40,7 @@ def release_batches(directory: str | Path, rows: int = _ROWS) -> Iterator[tuple[
     rows are sorted by something gives sorted batches.
 
     Args:
-        directory: The folder of a release.
+        directory: The folder of a release: a path, or an address such as ``s3://bucket/shared``.
         rows: Number of rows of each batch but the last, which may have fewer. About two batches are held at a time.
 
     Yields:
@@ -63,11 +65,22 @@ def release_batches(directory: str | Path, rows: int = _ROWS) -> Iterator[tuple[
         >>> [(table["age"].to_pylist(), len(labels)) for table, labels in release_batches(folder, rows=2)]
         [([44, 51], 2), ([38], 1)]
     """
-    folder, rows = Path(directory), _checks.whole(rows, "rows", 1, _MOST_ROWS)
-    certificate = certified_labels(folder)
-    if certificate.rows == 0:
-        raise InputError(f"expected a release of at least one row in {folder}, found none; there is nothing to read")
-    return _labelled_batches(folder, certificate, rows, certificate.parent or _hash(folder, certificate))
+    rows, held = _checks.whole(rows, "rows", 1, _MOST_ROWS), ExitStack()
+    with held:
+        folder = held.enter_context(local_copy(directory))
+        certificate = certified_labels(folder)
+        if certificate.rows == 0:
+            raise InputError(
+                f"expected a release of at least one row in {directory}, found none; there is nothing to read"
+            )
+        whole = certificate.parent or _hash(folder, certificate)
+        return _held(held.pop_all(), _labelled_batches(folder, certificate, rows, whole))
+
+
+def _held(held: ExitStack, batches: Iterator[tuple[pa.Table, Release]]) -> Iterator[tuple[pa.Table, Release]]:
+    """Batches, whose files are kept until the last."""
+    with held:
+        yield from batches
 
 
 def _labelled_batches(

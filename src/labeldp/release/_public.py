@@ -15,17 +15,17 @@ from labeldp.errors import InputError, TableError
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import ResponseChannel
 from labeldp.release._release import Release
-from labeldp.release.folder import CLUSTERS, added_columns, column_name, read_certificate
-from labeldp.release.tables import TableFile, label_codes, open_table
+from labeldp.release.folder import CLUSTERS, added_columns, column_name, local_copy, read_certificate
+from labeldp.release.tables import Place, TableFile, label_codes, open_table
 
 _ROWS_PER_BATCH = 1 << 18
 
 
-def public_columns(directory: str | Path) -> pa.Table:
+def public_columns(directory: str | Place) -> pa.Table:
     """Read the public columns of a release, in the row order of ``Release.load``.
 
     Args:
-        directory: The folder of a release.
+        directory: The folder of a release: a path, or an address such as ``s3://bucket/shared``.
 
     Raises:
         VerificationError: The folder has no certificate.
@@ -42,7 +42,12 @@ def public_columns(directory: str | Path) -> pa.Table:
         >>> public_columns(folder).column_names
         ['age']
     """
-    folder = Path(directory)
+    with local_copy(directory) as folder:
+        return _public_columns(folder)
+
+
+def _public_columns(folder: Path) -> pa.Table:
+    """The public columns of a release on a disk."""
     certificate = read_certificate(folder)
     added = added_columns(certificate)
     names = [name for name, _ in certificate.columns if name not in added]
@@ -80,7 +85,7 @@ def clusters_in(directory: str | Path) -> Int[np.ndarray, "n"]:
 
 
 def public_table(
-    source: str | Path | TableFile, label: str, space: LabelSpace, columns: Mapping[str, pa.DataType]
+    source: str | Place | TableFile, label: str, space: LabelSpace, columns: Mapping[str, pa.DataType]
 ) -> tuple[pa.Table, Release]:
     """Read columns and labels of a table whose labels are declared public.
 

@@ -42,10 +42,12 @@ from labeldp.release.folder import (
     check_beside,
     concatenated,
     declared_public,
+    local_copy,
     to_columns,
     verified,
     write_release,
 )
+from labeldp.release.tables import Place
 
 _ENTRIES_PER_PIECE = 1 << 30
 
@@ -504,13 +506,17 @@ class Release:
         return write_release(Path(directory), pa.table(columns), dataclasses.replace(certificate, label=name))
 
     @classmethod
-    def load(cls, directory: str | Path) -> Release:
+    def load(cls, directory: str | Place) -> Release:
         """Load and verify the release in a folder: its rows have the index 0 .. n - 1, as a table read from it.
+
+        Args:
+            directory: The folder of a release: a path, or an address such as ``s3://bucket/shared``.
 
         Raises:
             VerificationError: The folder and its certificate do not agree.
         """
-        certificate, codes, channel = verified(Path(directory))
+        with local_copy(directory) as folder:
+            certificate, codes, channel = verified(folder)
         return cls(codes, channel, certificate.space, certificate, identity_of_places(len(codes)))
 
     def __copy__(self) -> Release:

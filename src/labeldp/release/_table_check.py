@@ -18,6 +18,7 @@ from labeldp.release._table_job import CheckedTable, Spending, TableJob
 from labeldp.release.engines import Progress
 from labeldp.release.ledger import Earlier
 from labeldp.release.tables import (
+    Place,
     Repeat,
     Table,
     TableFile,
@@ -109,7 +110,7 @@ class TableCheck:
     earlier: tuple[Earlier, ...]
 
 
-def check_table(source: str | Path | TableFile, label: str, progress: Progress | None = None) -> TableCheck:
+def check_table(source: str | Place | TableFile, label: str, progress: Progress | None = None) -> TableCheck:
     r"""Look at a table before its release: its columns and labels, who is in it, and what was released of it before.
 
     Nothing is charged, drawn or written. What is returned depends on true labels: keep it to yourself.

@@ -22,8 +22,16 @@ from labeldp.release._curator import budget_of
 from labeldp.release._sink import clashing
 from labeldp.release._source import ROW, TableSource
 from labeldp.release._table_notes import copies_of_rows, kept_before, labels_kept, respelled, write_notes
-from labeldp.release.engines import Engine, InProcess, Progress
-from labeldp.release.folder import Certificate, check_target, effective_share, finish, staged
+from labeldp.release.engines import Count, Engine, InProcess, Progress
+from labeldp.release.folder import (
+    Certificate,
+    beside_ledger,
+    check_store,
+    check_target,
+    effective_share,
+    finish,
+    staged,
+)
 from labeldp.release.ledger import (
     Earlier,
     Entry,
@@ -35,7 +43,9 @@ from labeldp.release.ledger import (
     with_the_same_data,
 )
 from labeldp.release.tables import (
+    Place,
     Repeat,
+    StorePath,
     Table,
     TableFile,
     column_heads,
@@ -43,6 +53,7 @@ from labeldp.release.tables import (
     no_such_column,
     open_table,
     parts_of,
+    place_of,
     plain_schema,
     survey,
     typed,
@@ -64,7 +75,7 @@ class TableRelease:
 
     Attributes:
         certificate: The certificate.
-        output: The release folder.
+        output: The release folder: a path, or that of an object store.
         ledger: The ledger that was charged.
         notes: Private notes for the curator, which may depend on labels; also in ``notes_file``.
         notes_file: The file with the notes, beside the ledger.
@@ -74,7 +85,7 @@ class TableRelease:
     """
 
     certificate: Certificate
-    output: Path
+    output: Place
     ledger: Path
     notes: tuple[str, ...] = field(repr=False)
     notes_file: Path
@@ -85,9 +96,10 @@ class TableRelease:
     def effective_share(self) -> float | None:
         """Effective rows per released row at the class shares of the released labels; None where unknown.
 
-        It is read from the folder. An upper bound for any statistic is ``certificate.expects.clean_share``.
+        It is read from the folder, unless that is in an object store. An upper bound for any statistic is
+        ``certificate.expects.clean_share``.
         """
-        return effective_share(self.output, self.certificate)
+        return effective_share(self.output, self.certificate) if isinstance(self.output, Path) else None
 
 
 @dataclass(frozen=True)
@@ -172,7 +184,7 @@ class TableJob:
     table: Table
     space: LabelSpace
     kept: list[str]
-    target: Path
+    target: Place
     spending: Spending
     report: Progress
     stamp: object
@@ -182,10 +194,10 @@ class TableJob:
     @classmethod
     def of(
         cls,
-        source: str | Path | TableFile,
+        source: str | Place | TableFile,
         label: str,
         space: LabelSpace,
-        output: str | Path,
+        output: str | Place,
         columns: tuple[Sequence[str] | None, Sequence[str] | None],
         spending: Spending,
         progress: Progress | None,
@@ -205,16 +217,25 @@ class TableJob:
             raise LabelError(
                 "expected non-empty classes, found an empty one, which is a missing label in CSV; rename it"
             )
-        target = Path(output).absolute()
-        check_target(target)
-        if table.path.is_dir() and target.resolve().is_relative_to(table.path.resolve()):
+        home, target = home_of(table.path, spending.ledger), place_of(output)
+        if isinstance(target, Path):
+            target = target.absolute()
+            check_target(target)
+        if table.path.is_dir() and _is_inside(target, table.path):
             raise OutputError(
                 f"expected an output beside the table's folder, found {target} in it, where it would be a part of the "
                 "table; take another place"
             )
-        engine.check(target.parent)
+        if isinstance(target, StorePath):
+            check_store(target)
+        engine.check(target.parent if isinstance(target, Path) else ledger_path(home, spending.ledger).parent)
         report = progress or (lambda *_: None)
         return cls(table, space, kept, target, spending, report, stamp, heads, engine)
+
+    @property
+    def home(self) -> Path:
+        """The path on a disk beside which the ledgers of the table lie."""
+        return home_of(self.table.path, self.spending.ledger)
 
     @property
     def rows_per_batch(self) -> int:
@@ -258,7 +279,8 @@ class TableJob:
     def earlier(self, data: PublicData) -> list[Earlier]:
         """Earlier charges of what may be rows of the table, in all ledgers beside it; nothing is settled or charged."""
         known: dict[Entry, Match | None] = {}
-        for path in filter(is_ledger, ledgers_near(self.table.path)):
+        near = ledgers_near(self.table.path) if isinstance(self.table.path, Path) else []
+        for path in filter(is_ledger, near):
             known |= Ledger(path).matches(data)
         return with_the_same_data(known)
 
@@ -327,14 +349,21 @@ class TableJob:
             InputError: Features of these rows were released before.
             LedgerError: Another release of a table in this folder does not end.
         """
-        data = checked.data
-        with _alone_in(self.table.path.resolve().parent):
+        data, uploading = checked.data, Count()
+        with _alone_in(self.home.resolve().parent):
             record, elsewhere = self._ledgers(data)
             entry = dataclasses.replace(entry, marks=record.marks(data))
             budget = self.spending.budget
+            target = self.target
+            on_disk = target if isinstance(target, Path) else beside_ledger(record.path or self.home, target)
+
+            def left() -> bool:
+                """True if anything may have been seen: what was drawn for a client, or uploaded."""
+                return drew() or bool(uploading.done)
+
             with (
-                staged(self.target, entry.identifier) as staging,
-                record.charged(entry, budget, drew, data, elsewhere) as admitted,
+                staged(on_disk, entry.identifier) as staging,
+                record.charged(entry, budget, left, data, elsewhere) as admitted,
             ):
                 self._check_unchanged()
                 redrawn = features_left(admitted.earlier, entry.rows, "redrawn")
@@ -343,8 +372,11 @@ class TableJob:
                     assumptions = (*certificate.assumptions, *checked.declared)
                     certificate = dataclasses.replace(certificate, assumptions=assumptions)
                 self._check_unchanged()
-                finish(staging, self.target, certificate)
-        path, found = ledger_path(self.table.path, record.path), (*checked.notes, *notes())
+                if isinstance(target, StorePath):
+                    record.drawn(entry.identifier)
+                    uploading.add(1)
+                finish(staging, target, certificate)
+        path, found = ledger_path(self.home, record.path), (*checked.notes, *notes())
         notes_file, account = write_notes(path, found), admitted.account
         spent, budget = account.spent, account.budget
         label = self.table.label
@@ -361,9 +393,9 @@ class TableJob:
         Raises:
             LedgerError: A ledger beside the table cannot be read: it may know these rows.
         """
-        own = ledger_path(self.table.path, self.spending.ledger)
+        own = ledger_path(self.home, self.spending.ledger)
         known: dict[Path, dict[Entry, Match | None]] = {}
-        for path in ledgers_near(self.table.path):
+        for path in ledgers_near(self.home):
             beside = Ledger(path)
             with suppress(*([] if path == own else [LedgerError])):  # then charges that are in doubt count
                 beside.settle()
@@ -408,6 +440,31 @@ def kept_columns(schema: pa.Schema, label: str, keep: Sequence[str] | None, drop
         )
     chosen = set(named)
     return [name for name in others if (name in chosen) == (keep is not None)]
+
+
+def home_of(table: Place, ledger: Path | None) -> Path:
+    """The path on a disk beside which the ledgers of a table lie: its own, or that of the ledger if it is in a store.
+
+    Raises:
+        InputError: The table is in a store, and no ledger was named, or its folder does not exist.
+    """
+    if isinstance(table, Path):
+        return table
+    if ledger is None:
+        raise InputError(
+            f"expected a ledger for {table}, which has no place beside it for one, found none; name a file on a disk "
+            "that all releases of this table share (--ledger, ledger=)"
+        )
+    if not ledger.parent.is_dir():
+        raise InputError(f"expected an existing folder for the ledger, found none at {ledger.parent}; create it first")
+    return ledger
+
+
+def _is_inside(target: Place, table: Place) -> bool:
+    """True for a target in the folder of a table."""
+    if isinstance(target, Path) and isinstance(table, Path):
+        return target.resolve().is_relative_to(table.resolve())
+    return isinstance(target, StorePath) and isinstance(table, StorePath) and target.is_relative_to(table)
 
 
 def ledger_path(source: Path, ledger: str | Path | None = None) -> Path:

@@ -24,7 +24,7 @@ from labeldp.release._source import KEPT_PUBLIC, ROW, TYPE_PUBLIC, ArraySource
 from labeldp.release._table_job import Spending, TableCharge, TableJob, TableRelease
 from labeldp.release.engines import InProcess, Progress
 from labeldp.release.folder import CODES, Certificate, column_name, column_types, run_in, to_columns
-from labeldp.release.tables import TableFile, plain_column, plain_schema
+from labeldp.release.tables import Place, TableFile, plain_column, plain_schema
 
 #: A protocol: from the public columns and a curator to one release of all rows.
 Protocol = Callable[[pa.Table, Curator], Release]
@@ -33,11 +33,11 @@ _CANDIDATES = "candidates"
 
 
 def release_with(
-    source: str | Path | TableFile,
+    source: str | Place | TableFile,
     label: str,
     space: LabelSpace,
     epsilon: float,
-    output: str | Path,
+    output: str | Place,
     protocol: Protocol,
     *,
     keep: Sequence[str] | None = None,

@@ -39,15 +39,15 @@ from labeldp.release._source import ROW, TableSource
 from labeldp.release._table_job import Spending, TableCharge, TableJob, TableRelease, check_columns
 from labeldp.release.engines import Count, Engine, Executor, InProcess, Progress, engine_of
 from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns, run_in, stored_form
-from labeldp.release.tables import Table, TableFile, clusters_of
+from labeldp.release.tables import Place, Table, TableFile, clusters_of
 
 
 def release_table(
-    source: str | Path | TableFile,
+    source: str | Place | TableFile,
     label: str,
     space: LabelSpace,
     epsilon: float,
-    output: str | Path,
+    output: str | Place,
     *,
     keep: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
@@ -70,11 +70,13 @@ def release_table(
     """Release the public columns of a table and its labels, each randomized once, with a certificate.
 
     Args:
-        source: A CSV or Parquet file, or a folder of either; a ``TableFile`` says how CSV files are written.
+        source: A CSV or Parquet file, or a folder of either: a path, or an address such as ``s3://bucket/table``; a
+            ``TableFile`` says how CSV files are written.
         label: The label column.
         space: The declared label space.
         epsilon: The cost of each row's label, or of all labels of one unit.
-        output: A folder that does not exist yet. It is written atomically or not at all.
+        output: A folder that does not exist yet: a path, where it appears at once or not at all, or an address, where
+            nothing is a release before its certificate is there, which comes last.
         keep: The public columns, or None with ``drop``.
         drop: The columns that are not public; all others are declared public.
         mechanism: ``"auto"``, ``"randomized-response"``, ``"subset"``, ``"bits"``, ``"prior"`` or ``"prior-subset"``
@@ -100,7 +102,8 @@ def release_table(
         population: For ``"double"``: a description of the population.
         level: For ``"noisy-quantile"``: the level, such as 0.95.
         budget: The largest total cost for this label of this data; by default the first release sets it.
-        ledger: The ledger file; by default beside the source. Charges in ledgers beside the source count too.
+        ledger: The ledger file; by default beside the source. Charges in ledgers beside the source count too. For a
+            source in an object store it is required, and those beside it count.
         other_people: A reason for which the rows are other people's than all that were released before, though their
             public values look alike; certificate and ledger show it.
         progress: Called with the name of the pass, the rows done, and the total (0 while unknown); where there are
@@ -125,7 +128,8 @@ def release_table(
             pyarrow or NumPy. Nothing was published, and the charge is void.
         InputError: The arguments are invalid; nothing was charged.
         BudgetError: The budget does not allow it; nothing was drawn.
-        OutputError: The output exists, or there is no folder to put it in.
+        OutputError: The output exists, or there is no folder to put it in, or a store does not take it; once the
+            upload has begun, the charge stays.
     """
     spending = Spending.of(budget, ledger, other_people)
     if executor is not None:

@@ -6,6 +6,7 @@ import csv
 import io
 import shlex
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -126,6 +127,7 @@ def release_command(found: TableCheck) -> str:
     words += ["--interval", "LOW,HIGH,STEP"] if label.is_number else ["--classes", _listed(_in_order(label.counts))]
     words += ["--missing", "CLASS"] if label.missing else []
     words += ["--epsilon", _EPSILON, *(["--unit", unit] if unit else [])]
+    words += [] if isinstance(table.path, Path) else ["--ledger", f"{table.path.name}.labeldp-ledger"]
     words += ["--budget", "TOTAL"] if any(each.entry.label == label.name for each in found.earlier) else []
     words += ["--drop", _listed(left_out)] if left_out else ["--keep", "all"]
     if table.kind == "csv" and table.file.encoding != "utf-8":

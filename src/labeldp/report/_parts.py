@@ -79,9 +79,10 @@ def mark(holds: bool) -> Text:
     return Text("ok" if holds else "FAILED", "green" if holds else "bold red")
 
 
-def near(path: Path) -> str:
-    """A path as it is typed from here, if it is in this folder; else all of it."""
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+def near(path: Place) -> str:
+    """A path as it is typed from here, if it is in this folder; else all of it, as of an address."""
+    here = isinstance(path, Path) and path.is_relative_to(Path.cwd())
+    return str(path.relative_to(Path.cwd()) if here else path)
 
 
 def quantile_of(release: TableRelease) -> float | None:

@@ -16,7 +16,7 @@ from labeldp.learning.tables._regressors import NumberScores, number_scores
 from labeldp.privacy import ClassProbabilities, Interval
 from labeldp.release import Release, public_columns, public_table
 from labeldp.release.folder import Certificate, is_release
-from labeldp.release.tables import TableFile
+from labeldp.release.tables import TableFile, place_of
 
 if TYPE_CHECKING:  # PyTorch is an extra of its own
     from labeldp.learning.features import Images
@@ -55,9 +55,9 @@ def evaluate(
     """
     if label in model.columns:
         raise InputError(f"expected a label column, found {label!r}, which the model predicts from")
-    path = Path(source.path if isinstance(source, TableFile) else source)
+    path = place_of(source.path if isinstance(source, TableFile) else source)
     if public:
-        if is_release(path):
+        if isinstance(path, Path) and is_release(path):
             raise InputError(
                 f"expected a table with public labels in {path}, found the folder of a release; use --released"
             )

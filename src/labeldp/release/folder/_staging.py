@@ -13,6 +13,7 @@ from typing import Literal
 from labeldp._checks import nearest
 from labeldp._random_words import KeyFile
 from labeldp.errors import OutputError, VerificationError
+from labeldp.release.tables import StorePath
 
 #: Readers of Parquet folders pass over names that begin with an underscore.
 CERTIFICATE, SIGNATURE = "_certificate.json", "_signature.json"
@@ -26,6 +27,8 @@ _FORMER = {CERTIFICATE: "certificate.json", SIGNATURE: "signature.json"}
 _MARK = ".labeldp-"
 #: As long as the mark of a staging folder, so that a name that is short enough for one is for both.
 _RUN_MARK = ".labeldp~"
+
+_UPLOADED = ".labeldp-uploaded"
 
 #: The fate of an output: at its target, still in its staging folder, or unknown.
 Fate = Literal["left", "never left", "unknown"]
@@ -66,6 +69,11 @@ def or_beside(missing: Path) -> str:
 def is_signed(folder: Path) -> bool:
     """True if a folder has a signature."""
     return any(os.path.lexists(folder / name) for name in (SIGNATURE, _FORMER[SIGNATURE]))
+
+
+def beside_ledger(ledger: Path, target: StorePath) -> Path:
+    """The path on a disk whose staging folder is that of a release to an object store: nothing is ever put there."""
+    return ledger.resolve().with_name(f"{target.name}{_UPLOADED}")
 
 
 def staging_of(target: Path, identifier: str) -> Path:

@@ -27,6 +27,7 @@ from labeldp.release.folder._card import DERIVED, is_derived
 from labeldp.release.folder._certificate import UNKNOWN, UNREADABLE, WHO_MADE_IT, Certificate
 from labeldp.release.folder._check_laws import check_laws, check_randomness
 from labeldp.release.folder._columns import CODES, column_name, column_types
+from labeldp.release.folder._copies import local_copy
 from labeldp.release.folder._limits import (
     MOST_ANSWERED,
     MOST_RELEASED,
@@ -39,6 +40,7 @@ from labeldp.release.folder._read import answer_in, batch_fields, read_batches, 
 from labeldp.release.folder._signature import check_signature
 from labeldp.release.folder._staging import CERTIFICATE, SIGNATURE, is_signed, or_beside, part_of
 from labeldp.release.folder._write import file_digest
+from labeldp.release.tables import Place
 
 _ROWS_PER_BATCH = 1 << 16
 #: Entries of a set that take as long as a value.
@@ -90,7 +92,7 @@ class Verdict:
 
 
 def verify(
-    directory: str | Path,
+    directory: str | Place,
     *,
     public_key: str | Path | None = None,
     long: bool = False,
@@ -102,7 +104,8 @@ def verify(
     its bytes. What would take more does not hold.
 
     Args:
-        directory: The folder of a release.
+        directory: The folder of a release: a path, or an address such as ``s3://bucket/shared``, of which a private
+            copy is verified.
         public_key: The file of a public key, with whose private key the release must be signed.
         long: Allow recomputations that take longer, such as those of peers in many large clusters.
         executor: Workers for the files of a large release, as for ``release_table``; the verdict is the same.
@@ -111,12 +114,17 @@ def verify(
         The verdict. It proves that files, law and guarantee agree; it cannot show that the draw was honest.
 
     Raises:
-        InputError: The file holds no public key.
+        InputError: The file holds no public key, or a store has no such folder.
         EngineError: Workers died, or do not share the folder.
     """
-    folder = Path(directory)
+    with local_copy(directory) as folder:
+        return _verified(folder, public_key, long, engine_of(executor, InProcess()))
+
+
+def _verified(folder: Path, public_key: str | Path | None, long: bool, engine: Engine) -> Verdict:
+    """The verdict on a folder on a disk, with that on its signature."""
     with _limited(long):
-        verdict = _verdict(folder, engine_of(executor, InProcess()))
+        verdict = _verdict(folder, engine)
     signed = is_signed(folder)
     if public_key is None:
         return dataclasses.replace(verdict, signed=signed)

@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 
 from labeldp.errors import InputError
 from labeldp.release.folder._certificate import FEATURES_REDRAWN, Certificate, File
+from labeldp.release.folder._copies import upload
 from labeldp.release.folder._limits import opened
 from labeldp.release.folder._staging import CERTIFICATE, publish, staged
-from labeldp.release.tables import no_such_column, plain_column, plain_schema
+from labeldp.release.tables import Place, no_such_column, plain_column, plain_schema
 
 
 class FileWriter:
@@ -128,10 +129,13 @@ def write_release(target: Path, table: pa.Table, certificate: Certificate) -> Pa
     return target
 
 
-def finish(staging: Path, target: Path, certificate: Certificate) -> None:
-    """Write the certificate beside the files, and move them to their target."""
+def finish(staging: Path, target: Place, certificate: Certificate) -> None:
+    """Write the certificate beside the files, and move them to their target, or upload them."""
     (staging / CERTIFICATE).write_text(certificate.to_json(), encoding="utf-8")
-    publish(staging, target)
+    if isinstance(target, Path):
+        publish(staging, target)
+    else:
+        upload(staging, target)
 
 
 def file_digest(path: Path) -> str:

@@ -27,7 +27,7 @@ from filelock import FileLock, Timeout
 from labeldp._random_words import identifier
 from labeldp.errors import BudgetError, LedgerError
 from labeldp.privacy.accounting import Account, Budget
-from labeldp.release.folder import Fate, fate_of
+from labeldp.release.folder import Fate, beside_ledger, fate_of
 from labeldp.release.ledger._accounts import (
     check_features,
     latest_budget,
@@ -38,6 +38,7 @@ from labeldp.release.ledger._accounts import (
 )
 from labeldp.release.ledger._entry import Earlier, Entry, State
 from labeldp.release.ledger._same_data import WEAK, KeyedData, Match, PublicData, Recognizer
+from labeldp.release.tables import StorePath, place_of
 
 #: Seconds to wait for another thread or process that holds the ledger. It holds it while it draws and writes.
 _PATIENCE = 60.0
@@ -189,7 +190,7 @@ class Ledger:
                 if os.getpid() == self._process and any(e.identifier == entry.identifier for e in self.entries()):
                     fate: Fate = "never left"
                     if entry.output:  # before the staging folder is removed, which shows that nothing was published
-                        fate = fate_of([Path(entry.output)], entry.identifier)
+                        fate = fate_of(self._outputs(entry.output), entry.identifier)
                     if fate == "never left" and drew():
                         fate = "unknown"
                     self._settle(entry, fate)
@@ -272,14 +273,17 @@ class Ledger:
                 fate = fate_of(self._outputs(entry.output, entry.beside), entry.identifier)
                 self._settle(entry, "unknown" if fate == "never left" and entry.state == "drawn" else fate)
 
-    def _outputs(self, output: str, beside: str) -> list[Path]:
+    def _outputs(self, output: str, beside: str = "") -> list[Path]:
         """The places of an output: where it was to be, and where it would be if it was moved with the ledger."""
+        place = place_of(output)
+        if isinstance(place, StorePath):
+            return [] if self.path is None else [beside_ledger(self.path, place)]
         moved = [] if self.path is None or not beside else [self.path.resolve().parent / beside]
         return list({os.path.normpath(path): path for path in (Path(output), *moved)}.values())
 
     def _beside(self, output: str | None) -> str:
         """The path of an output from the folder of the ledger."""
-        if self.path is None or not output:
+        if self.path is None or not output or isinstance(place_of(output), StorePath):
             return ""
         return os.path.relpath(Path(output).parent.resolve() / Path(output).name, self.path.resolve().parent)
 

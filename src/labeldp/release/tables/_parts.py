@@ -6,9 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pyarrow.parquet as pq
-
-from labeldp.release.tables._tables import Table
+from labeldp.release.tables._tables import Table, open_parquet
 
 #: The fewest rows of a part of a Parquet file, but for the last.
 _ROWS_PER_PART = 1 << 22
@@ -49,7 +47,7 @@ def _parts(table: Table) -> Iterator[TablePart]:
         if table.kind != "parquet":
             yield TablePart(alone)
             continue
-        with pq.ParquetFile(file) as opened:
+        with open_parquet(file) as opened:
             sizes = [opened.metadata.row_group(i).num_rows for i in range(opened.metadata.num_row_groups)]
         first, rows = 0, 0
         for number, size in enumerate(sizes, 1):

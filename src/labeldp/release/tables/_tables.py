@@ -12,9 +12,10 @@ import dataclasses
 import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, TypeVar
+from pathlib import Path, PurePath
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 import pyarrow.csv as pc_csv
@@ -26,6 +27,7 @@ from labeldp.release.tables._arrow_storage import plain_column
 from labeldp.release.tables._csv_types import ColumnType, read_as
 from labeldp.release.tables._idx import read_idx
 from labeldp.release.tables._path_columns import path_respelled, path_texts, path_types, path_values
+from labeldp.release.tables._store import Place, StorePath, place_of
 
 #: The kinds of tables by the endings of their names.
 TABLE_ENDINGS = {
@@ -76,7 +78,7 @@ class TableFile:
     """A table on disk, and how its CSV files are written.
 
     Attributes:
-        path: A CSV or Parquet file, or a folder of either.
+        path: A CSV or Parquet file, or a folder of either: a path, or an address such as ``s3://bucket/table``.
         separator: The separator of the columns; None for a comma, semicolon, tab or bar, as the first line shows.
         encoding: The encoding of the text. It is not guessed: a guess would depend on labels.
 
@@ -88,7 +90,7 @@ class TableFile:
         TableError: There is no such encoding, or the separator is not one character.
     """
 
-    path: str | Path
+    path: str | Place
     separator: str | None = None
     encoding: str = "utf-8"
 
@@ -111,7 +113,7 @@ class Table:
     """A table on disk that can be read repeatedly.
 
     Attributes:
-        path: The path that the user passed.
+        path: The path or address that the user passed.
         kind: The file format.
         files: Its files, in the order of their paths.
         schema: All columns. Those of a CSV are text until ``typed`` has read all of it.
@@ -121,9 +123,9 @@ class Table:
         groups: The row groups of its only file, if it is a part of another table.
     """
 
-    path: Path
+    path: Place
     kind: Literal["csv", "parquet", "idx"]
-    files: tuple[Path, ...]
+    files: tuple[Place, ...]
     schema: pa.Schema
     label: str
     file: TableFile
@@ -140,7 +142,7 @@ class Table:
         for path in self.files:
             yield from self._of_file(path, columns, rows, coded=True)
 
-    def _of_file(self, path: Path, columns: Sequence[str], rows: int, *, coded: bool) -> Iterator[pa.RecordBatch]:
+    def _of_file(self, path: Place, columns: Sequence[str], rows: int, *, coded: bool) -> Iterator[pa.RecordBatch]:
         """Columns of a file, with those of its path; in equal batches if texts are not to be dictionaries."""
         wanted = list(dict.fromkeys(columns))
         stored = [name for name in wanted if name not in self.path_columns] or [self.label]  # to count rows
@@ -166,21 +168,20 @@ class Table:
         return path_respelled(self.path, self.files)
 
     @property
-    def stamp(self) -> tuple[tuple[str, int, int, int], ...]:
-        """Name, size, modification time and inode of each file that is there now."""
-        states = [(file.name, file.stat()) for file in (_files(self.path) if self.path.exists() else ())]
-        return tuple((name, state.st_size, state.st_mtime_ns, state.st_ino) for name, state in states)
+    def stamp(self) -> tuple[tuple[object, ...], ...]:
+        """Name, size, modification time and inode, or entity tag in a store, of each file that is there now."""
+        return tuple((file.name, *_stamp(file)) for file in (_files(self.path) if self.path.exists() else ()))
 
-    def _read(self, path: Path, columns: list[str], rows: int, *, coded: bool) -> Iterator[pa.RecordBatch]:
+    def _read(self, path: Place, columns: list[str], rows: int, *, coded: bool) -> Iterator[pa.RecordBatch]:
         if self.kind == "parquet":
             texts = [name for name in columns if coded and pa.types.is_string(self.schema.field(name).type)]
-            with pq.ParquetFile(path, pre_buffer=False, read_dictionary=texts) as file:
+            with open_parquet(path, pre_buffer=False, read_dictionary=texts) as file:
                 for batch in file.iter_batches(batch_size=rows, columns=columns, row_groups=self.groups):
                     values = batch.columns if coded else [plain_column(column) for column in batch.columns]
                     yield pa.record_batch(values, names=batch.schema.names)
             return
         if self.kind == "idx":
-            labels = read_idx(path, 1)
+            labels = read_idx(_on_disk(path), 1)
             for first in range(0, len(labels), rows):
                 yield pa.record_batch([pa.array(labels[first : first + rows], pa.int64())], names=[_IDX_LABEL])
             return
@@ -189,14 +190,15 @@ class Table:
             yield pa.record_batch(values, names=columns)
 
 
-def open_table(source: str | Path | TableFile, label: str) -> Table:
+def open_table(source: str | Place | TableFile, label: str) -> Table:
     """Open a table: read its files and columns, not its values.
 
     Raises:
         TableError: There is no such table, it has no label column, or its files differ in columns.
+        InputError: It is an address of something else than an object store, or the store does not answer.
     """
     given = source if isinstance(source, TableFile) else TableFile(source)
-    path = Path(given.path)
+    path = place_of(given.path)
     files = _files(path)
     kinds = {_kind(file) for file in files}
     if len(kinds) != 1:
@@ -226,7 +228,7 @@ def open_table(source: str | Path | TableFile, label: str) -> Table:
     return Table(path, kind, tuple(files), schemas[0], label, given)
 
 
-def _no_header(path: Path, names: Sequence[str]) -> str:
+def _no_header(path: Place, names: Sequence[str]) -> str:
     return f"expected column names in the first line of {path}, found {len(names)} values; add a line of names above it"
 
 
@@ -284,20 +286,52 @@ def prefetch(items: Iterator[T]) -> Iterator[T]:
             yield item  # type: ignore[misc]
 
 
-def _files(path: Path) -> list[Path]:
+@contextmanager
+def open_parquet(path: Place, **options: Any) -> Iterator[pq.ParquetFile]:
+    """A Parquet file of a disk or of a store."""
+    if isinstance(path, Path):
+        with pq.ParquetFile(path, **options) as file:
+            yield file
+    else:
+        with path.opened() as stored, pq.ParquetFile(stored, **options) as file:
+            yield file
+
+
+def _on_disk(path: Place) -> Path:
+    """The path of a file that cannot be read from a store.
+
+    Raises:
+        TableError: It is in one.
+    """
+    if isinstance(path, StorePath):
+        raise TableError(f"expected labels in IDX on a disk, found {path}; copy the file, or save it as Parquet")
+    return path
+
+
+def _stamp(file: Place) -> tuple[object, ...]:
+    """What tells a file from another one that takes its place."""
+    if isinstance(file, StorePath):
+        return file.stamp()
+    state = file.stat()
+    return (state.st_size, state.st_mtime_ns, state.st_ino)
+
+
+def _files(path: Place) -> list[Place]:
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path)))
+        inside = path.files() if isinstance(path, StorePath) else filter(Path.is_file, path.rglob("*"))
+        files = sorted(file for file in inside if not _is_hidden(file.relative_to(path)))  # type: ignore[arg-type]
         if not files:
             raise TableError(f"expected CSV or Parquet files in the folder {path}, found none; name the table itself")
         return files
     if not path.is_file():
-        beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = isinstance(path, Path) and path.parent.is_dir()
+        beside = [each.name for each in path.parent.iterdir()] if near else []  # type: ignore[union-attr]
         hint = nearest(path.name, beside) or "; check the path"
         raise TableError(f"expected a table, found no file or folder {path}{hint}")
     return [path]
 
 
-def _is_hidden(file: Path) -> bool:
+def _is_hidden(file: PurePath) -> bool:
     """True for a file that is no part of the table: hidden, or written by this package."""
     return any(part.startswith((".", "_")) for part in file.parts) or _OURS in file.name
 
@@ -307,7 +341,7 @@ def _but(schema: pa.Schema, label: str) -> list[tuple[str, pa.DataType]]:
     return [(field.name, pa.null() if field.name == label else field.type) for field in schema]
 
 
-def _kind(file: Path) -> Literal["csv", "parquet", "idx"]:
+def _kind(file: Place) -> Literal["csv", "parquet", "idx"]:
     for ending, kind in TABLE_ENDINGS.items():
         if file.name.lower().endswith(ending):
             return kind  # type: ignore[return-value]
@@ -318,7 +352,7 @@ def _kind(file: Path) -> Literal["csv", "parquet", "idx"]:
     raise TableError(f"expected a table in CSV, TSV or Parquet, or labels in IDX, found {file.name}, {how}")
 
 
-def _schema(root: Path, file: Path, kind: str, given: TableFile, types: Mapping[str, pa.DataType]) -> pa.Schema:
+def _schema(root: Place, file: Place, kind: str, given: TableFile, types: Mapping[str, pa.DataType]) -> pa.Schema:
     """The columns of a file, and those in its path."""
     (stored,) = _quiet(file, _stored_schema(file, kind, given))
     for name in path_texts(root, file):
@@ -331,9 +365,9 @@ def _schema(root: Path, file: Path, kind: str, given: TableFile, types: Mapping[
     return stored
 
 
-def _stored_schema(file: Path, kind: str, given: TableFile) -> Iterator[pa.Schema]:
+def _stored_schema(file: Place, kind: str, given: TableFile) -> Iterator[pa.Schema]:
     if kind == "parquet":
-        with pq.ParquetFile(file) as opened:
+        with open_parquet(file) as opened:
             yield opened.schema_arrow.remove_metadata()
     elif kind == "idx":
         yield pa.schema([pa.field(_IDX_LABEL, pa.int64())])
@@ -342,12 +376,12 @@ def _stored_schema(file: Path, kind: str, given: TableFile) -> Iterator[pa.Schem
             yield pa.schema([pa.field(name, pa.string()) for name in opened.schema.names])
 
 
-def _separators(path: Path, given: TableFile, label: str) -> Iterator[str]:
+def _separators(path: Place, given: TableFile, label: str) -> Iterator[str]:
     """The separator that was named, or the one that splits the first line into the label and most other names."""
     if given.separator is not None:
         yield given.separator
         return
-    with pa.input_stream(path, compression="detect") as file:
+    with _stream(path) as file:
         text = codecs.getincrementaldecoder(given.encoding)("replace").decode(file.read(_MOST_HEADER))
     names = {separator: _first_line(text, separator) for separator in _SEPARATORS}
     yield max(_SEPARATORS, key=lambda separator: (label in names[separator], len(names[separator])))
@@ -362,12 +396,17 @@ def _first_line(text: str, separator: str) -> list[str]:
         return []
 
 
+def _stream(path: Place) -> pa.NativeFile:
+    """A text file, unpacked if its name says that it is packed."""
+    return path.stream() if isinstance(path, StorePath) else pa.input_stream(path, compression="detect")
+
+
 def _open_csv(
-    path: Path, given: TableFile, names: Sequence[str] = (), columns: list[str] | None = None
+    path: Place, given: TableFile, names: Sequence[str] = (), columns: list[str] | None = None
 ) -> pc_csv.CSVStreamingReader:
     """Open a CSV with all columns as text."""
     return pc_csv.open_csv(
-        pa.input_stream(path, compression="detect"),
+        _stream(path),
         read_options=pc_csv.ReadOptions(block_size=_CSV_BLOCK, encoding=given.encoding),
         # in a table of one column an empty line is a row whose value is missing
         parse_options=pc_csv.ParseOptions(
@@ -393,7 +432,7 @@ def equal_batches(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.R
         yield pa.concat_batches(waiting)
 
 
-def _quiet(path: Path, items: Iterator[T]) -> Iterator[T]:
+def _quiet(path: Place, items: Iterator[T]) -> Iterator[T]:
     """Iterate over items, and replace a reader's error by a message that quotes nothing of the file.
 
     The message is raised outside the handler, so that the original error is not its context either.
@@ -411,8 +450,13 @@ def _quiet(path: Path, items: Iterator[T]) -> Iterator[T]:
         raise TableError(f"expected a readable table in {path.name}, found that {why}")
 
 
-def _cause(path: Path, problem: Exception) -> str:
+def _cause(path: Place, problem: Exception) -> str:
     """The cause of a reader's error, in words of ours alone, and what to do."""
+    if isinstance(path, StorePath):
+        message = str(problem).lower()
+        from_store = isinstance(problem, OSError) and not isinstance(problem, UnicodeError)
+        gone = "the store did not give it; check the network and the credentials, or whether it is cut off"
+        return gone if from_store else next((cause for word, cause in _CAUSES.items() if word in message), _DAMAGED)
     if path.is_file() and path.stat().st_size == 0:
         return "it is empty; check how it was saved"
     if why := getattr(problem, "strerror", None):

@@ -1,0 +1,143 @@
+"""Release folders in object stores: uploads, whose certificate comes last, and private copies, which are read."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pyarrow as pa
+
+from labeldp._random_words import identifier
+from labeldp.errors import InputError, OutputError, VerificationError
+from labeldp.release.folder._staging import CERTIFICATE, sync
+from labeldp.release.tables import StorePath, place_of
+
+_PROBE = ".labeldp-probe-"
+_BLOCK = 1 << 22
+_MOST_LISTED = 20
+
+
+@contextmanager
+def local_copy(directory: str | Path | StorePath) -> Iterator[Path]:
+    """The folder of a release on a disk: where it is, or a private copy of one in an object store, removed at the end.
+
+    What is verified is then what is read: objects can change in between, a copy cannot.
+
+    Raises:
+        InputError: There is no such folder, or the store does not answer.
+        VerificationError: Objects have names that no file of a release has.
+    """
+    place = place_of(directory)
+    if isinstance(place, Path):
+        yield place
+        return
+    with tempfile.TemporaryDirectory(prefix="labeldp-") as folder:
+        copy = Path(folder, place.name)
+        copy.mkdir(mode=0o700)
+        _fetch(place, copy)
+        yield copy
+
+
+def _fetch(place: StorePath, copy: Path) -> None:
+    """Copy the files of a release.
+
+    Raises:
+        InputError: There is none, or it cannot be copied.
+        VerificationError: A name is none of a file in a folder.
+    """
+    files = place.files()
+    if not files:
+        raise InputError(f"expected the folder of a release at {place}, found nothing; check the address")
+    names = [str(file.relative_to(place)) for file in files]
+    if strange := [name for name in names if "/" in name or "\\" in name or "\0" in name]:
+        raise VerificationError(
+            f"expected a release of files in one folder, found {[name[:100] for name in strange[:_MOST_LISTED]]}"
+        )
+    for file, name in zip(files, names, strict=True):
+        try:
+            _copy(file, copy / name)
+        except (OSError, pa.ArrowException):
+            failed = True
+        else:
+            failed = False
+        if failed:
+            raise InputError(f"expected to copy {file} to {copy.parent}, found that it broke off; try again")
+
+
+def _copy(file: StorePath, path: Path) -> None:
+    """Copy a file to a disk.
+
+    Raises:
+        InputError: The disk has too little space.
+    """
+    with file.opened() as read, path.open("xb") as written:
+        if read.size() > shutil.disk_usage(path.parent).free:
+            raise InputError(
+                f"expected space for {file} in {path.parent}, found too little; set TMPDIR to another disk"
+            )
+        while block := read.read(_BLOCK):
+            written.write(block)
+
+
+def check_store(target: StorePath) -> None:
+    """Refuse a target that is not empty, or that cannot be written to, before anything is charged.
+
+    Raises:
+        OutputError: Something is there, or a probe could not be written and removed.
+    """
+    if target.exists() or target.files():
+        raise OutputError(f"expected an output folder that does not exist yet, found {target}; choose another name")
+    probe = target / f"{_PROBE}{identifier()}"
+    with tempfile.TemporaryDirectory(prefix="labeldp-") as folder:
+        empty = Path(folder, "probe")
+        empty.write_bytes(b"labeldp")
+        with _written(target):
+            probe.write(empty)
+            probe.remove()
+
+
+def upload(staging: Path, target: StorePath) -> None:
+    """Upload a staging folder: its certificate last, once exactly the other files are there.
+
+    Raises:
+        OutputError: The store did not take a file, or something else is there. What was uploaded is removed, as far as
+            the store allows it; without a certificate it is no release.
+    """
+    names = sorted(file.name for file in staging.iterdir() if file.name != CERTIFICATE)
+    done = list[StorePath]()
+    try:
+        with _written(target):
+            for name in names:
+                sync(staging / name)
+                done.append(target / name)
+                done[-1].write(staging / name)
+            if (found := target.files()) != sorted(done):
+                raise OutputError(f"expected {target} to stay empty, found {len(found) - len(done)} other files in it")
+            done.append(target / CERTIFICATE)
+            done[-1].write(staging / CERTIFICATE)
+    except BaseException:
+        for path in reversed(done):
+            with suppress(OSError, pa.ArrowException):
+                path.remove()
+        raise
+
+
+@contextmanager
+def _written(target: StorePath) -> Iterator[None]:
+    """Replace an error of a store, which quotes requests, by one of ours."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as problem:
+        if isinstance(problem, OutputError):
+            raise
+        failed = True
+    else:
+        failed = False
+    if failed:
+        raise OutputError(
+            f"expected to write to {target}, found that the store does not take it; check the address, the network and "
+            "the credentials in the environment"
+        )

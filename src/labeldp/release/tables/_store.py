@@ -1,0 +1,243 @@
+"""Paths in object stores, such as ``s3://bucket/table``, with what tables use of the interface of ``pathlib.Path``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from urllib.parse import parse_qsl, urlsplit
+
+import pyarrow as pa
+from pyarrow import fs
+
+from labeldp.errors import InputError
+
+#: Protocols of object stores, as Arrow names them.
+_SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss")
+#: Options of a connection that an address may have: none of them is secret.
+_OPTIONS = frozenset({"region", "scheme", "endpoint_override", "anonymous"})
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_TAG = "ETag"
+
+
+@dataclass(frozen=True, order=True)
+class StorePath:
+    """A file or a folder in an object store; a folder is there if a file is in it.
+
+    It holds no connection, so that a worker can be given one, and no credentials: those come from the environment.
+
+    Attributes:
+        scheme: The protocol, such as ``s3``.
+        root: The bucket or container, with the host that it is on if the address names one.
+        parts: The names of folders and of the file.
+        options: Options of the connection, as in ``?region=eu-central-1``; empty without any.
+
+    Example:
+        >>> path = StorePath.of("s3://bucket/clicks/part-0.parquet")
+        >>> path.name, str(path.parent)
+        ('part-0.parquet', 's3://bucket/clicks')
+    """
+
+    scheme: str
+    root: str
+    parts: tuple[str, ...]
+    options: str = ""
+
+    @classmethod
+    def of(cls, address: str) -> StorePath:
+        """The path of an address.
+
+        Raises:
+            InputError: It is no address of an object store, or holds a password.
+        """
+        try:
+            found = urlsplit(address)
+            secret = found.password or (found.username and found.scheme == "s3")
+        except ValueError:
+            raise InputError("expected an address such as s3://bucket/table, found another text") from None
+        if secret or not {name for name, _ in parse_qsl(found.query, keep_blank_values=True)} <= _OPTIONS:
+            raise InputError(
+                f"expected an address without credentials, whose options are {', '.join(sorted(_OPTIONS))} alone, "
+                "found others; put them into the environment, since addresses are printed and recorded"
+            )
+        if found.scheme not in _SCHEMES:
+            raise InputError(
+                f"expected a path, or an address that begins with {', '.join(f'{each}://' for each in _SCHEMES)}, "
+                f"found {found.scheme}://"
+            )
+        parts = tuple(part for part in found.path.split("/") if part)
+        if not found.netloc or not parts or found.fragment or not {".", ".."}.isdisjoint(parts):
+            raise InputError(f"expected a folder or a file in a bucket, such as s3://bucket/table, found {address!r}")
+        return cls(found.scheme, found.netloc, parts, found.query)
+
+    def __str__(self) -> str:
+        return "/".join((f"{self.scheme}://{self.root}", *self.parts)) + (f"?{self.options}" if self.options else "")
+
+    def __truediv__(self, name: str) -> StorePath:
+        return StorePath(self.scheme, self.root, (*self.parts, *PurePosixPath(name).parts), self.options)
+
+    @property
+    def name(self) -> str:
+        """The last name."""
+        return self.parts[-1]
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the last name."""
+        return PurePosixPath(self.name).suffix
+
+    @property
+    def parent(self) -> StorePath:
+        """The folder that it is in."""
+        return StorePath(self.scheme, self.root, self.parts[:-1], self.options)
+
+    def with_name(self, name: str) -> StorePath:
+        """The path of another name in the same folder."""
+        return self.parent / name
+
+    def relative_to(self, other: StorePath) -> PurePosixPath:
+        """The path from a folder that it is in."""
+        return PurePosixPath(*self.parts).relative_to(PurePosixPath(*other.parts))
+
+    def is_relative_to(self, other: StorePath) -> bool:
+        """True if it is in a folder, or is that folder."""
+        here = (self.scheme, self.root, self.parts[: len(other.parts)])
+        return here == (other.scheme, other.root, other.parts)
+
+    def resolve(self) -> StorePath:
+        """The path itself: a store has no links."""
+        return self
+
+    def is_dir(self) -> bool:
+        """True for a folder."""
+        return bool(self._info().type == fs.FileType.Directory)
+
+    def is_file(self) -> bool:
+        """True for a file."""
+        return bool(self._info().type == fs.FileType.File)
+
+    def exists(self) -> bool:
+        """True if anything is there."""
+        return bool(self._info().type != fs.FileType.NotFound)
+
+    def files(self) -> list[StorePath]:
+        """All files in a folder, and in those in it, in the order of their paths."""
+        with _answers(self):
+            system, key = self._at()
+            found = system.get_file_info(fs.FileSelector(key, recursive=True, allow_not_found=True))
+        names = [info.path.lstrip("/")[len(key) + 1 :] for info in found if info.type == fs.FileType.File]
+        return sorted(self / name for name in names if self._can_be_named(name))
+
+    def stamp(self) -> tuple[object, ...]:
+        """Size and entity tag, by which another file under the name is known; its time in a store without tags."""
+        with self.opened() as file:
+            size, about = file.size(), file.metadata() or {}
+        tag = about.get(_TAG, about.get(_TAG.encode()))
+        return (size, self._info().mtime_ns if tag is None else tag)
+
+    @contextmanager
+    def opened(self) -> Iterator[pa.NativeFile]:
+        """The file, to be read at any place."""
+        with _answers(self):
+            system, key = self._at()
+            file = system.open_input_file(key)
+        with file:
+            yield file
+
+    def stream(self) -> pa.NativeFile:
+        """The file, to be read once; unpacked if its name says that it is packed."""
+        system, key = self._at()
+        return system.open_input_stream(key, compression="detect")
+
+    def write(self, source: Path) -> None:
+        """Write a file of a disk there.
+
+        Raises:
+            OSError: The store did not take it.
+        """
+        system, key = self._at()
+        with source.open("rb") as read, system.open_output_stream(key, compression=None) as written:
+            while block := read.read(_BLOCK):
+                written.write(block)
+
+    def remove(self) -> None:
+        """Remove the file.
+
+        Raises:
+            OSError: The store did not do it.
+        """
+        system, key = self._at()
+        system.delete_file(key)
+
+    def _can_be_named(self, name: str) -> bool:
+        """True for a name of an object that is one of a file: others are of nobody who writes tables."""
+        return "//" not in name and {".", ".."}.isdisjoint(name.split("/"))
+
+    def _info(self) -> fs.FileInfo:
+        with _answers(self):
+            system, key = self._at()
+            return system.get_file_info(key)
+
+    def _at(self) -> tuple[fs.FileSystem, str]:
+        """The file system, and the key there."""
+        system, root = _opened(f"{self.scheme}://{self.root}/{self.parts[0]}?{self.options}".rstrip("?"))
+        return system, "/".join((root, *self.parts[1:]))
+
+
+#: A place of a table or of a release.
+Place = Path | StorePath
+_BLOCK = 1 << 22
+
+
+def place_of(text: str | Path | StorePath) -> Place:
+    """The place that a text names: an address of an object store, or else a path.
+
+    Raises:
+        InputError: It is an address of another kind.
+    """
+    if isinstance(text, str) and _ADDRESS.match(text):
+        return StorePath.of(text)
+    return text if isinstance(text, StorePath) else Path(text)
+
+
+@lru_cache(maxsize=8)
+def _opened(address: str) -> tuple[fs.FileSystem, str]:
+    """The file system of an address, and the key there; one connection for all files of a table."""
+    system, key = fs.FileSystem.from_uri(address)
+    return system, key
+
+
+@contextmanager
+def _answers(path: StorePath) -> Iterator[None]:
+    """Replace an error of a store, which quotes requests, by one of ours.
+
+    Raises:
+        InputError: It did not answer, or refused.
+    """
+    why = ""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as problem:
+        why = _reason(problem)
+    if why:
+        raise InputError(f"expected to read {path}, found that {why}")
+
+
+def _reason(problem: Exception) -> str:
+    """The reason that a store gave, in words of ours."""
+    text = str(problem)
+    known = next((what for word, what in _REASONS.items() if word in text), None)
+    return known or "the store did not answer; check the address, the network and its settings in the environment"
+
+
+_REASONS = {
+    "NO_SUCH_BUCKET": "there is no such bucket; check the address",
+    "ACCESS_DENIED": "it may not be read with the credentials of the environment; check them",
+    "INVALID_ACCESS_KEY": "the credentials of the environment are not known to the store; check them",
+    "SIGNATURE": "the credentials of the environment are not those of the store; check them",
+    "NETWORK_CONNECTION": "the store did not answer; check the address, the network and its endpoint",
+    "No such file": "there is no such file; check the address",
+}

@@ -1,0 +1,86 @@
+"""Commands for tables and releases in object stores."""
+
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from labeldp import verify
+from labeldp.release.tables import StorePath
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "release"))
+import stores
+
+TABLE, SHARED = f"{stores.BUCKET}/visits", f"{stores.BUCKET}/shared"
+ROWS = 600
+
+
+def fill(secrets):
+    """Write a table of two files."""
+    for part in range(2):
+        rows = np.arange(ROWS * part, ROWS * part + ROWS)
+        table = pa.table({"z": rows % 7, "w": (rows * rows) % 11 + 0.5, "y": [secrets[i % 3] for i in rows]})
+        file = io.BytesIO()
+        pq.write_table(table, file)
+        stores.write(StorePath.of(TABLE) / f"{part}.parquet", file.getvalue())
+
+
+def test_every_command_of_a_release(release, run, monkeypatch, tmp_path, secrets):
+    """From the check of a table to the report, all by addresses; what is printed can be typed."""
+    stores.in_memory(monkeypatch)
+    fill(secrets)
+    monkeypatch.chdir(tmp_path)
+    assert "--ledger visits.labeldp-ledger" in run("check", TABLE, "--label", "y").out
+    assert run("plan", TABLE, "--label", "y", "--classes", "3", "--epsilon", "1").code == 0
+    done = release(TABLE, SHARED, ledger=tmp_path / "l.labeldp-ledger", unit="row")
+    assert done.code == 0, done.err
+    assert f"labeldp verify {SHARED}" in done.out
+    assert f"output          {SHARED}" in done.out
+    assert run("verify", SHARED).out.startswith("Verified: ")
+    assert run("audit", SHARED).code == 0
+    assert run("learn", SHARED, "--model", "softmax", "--output", tmp_path / "m.skops").code == 0
+    assert run("report", SHARED, "--output", tmp_path / "r.html").code == 0
+    assert run("ledger", tmp_path / "l.labeldp-ledger").code == 0
+    assert "labeldp-" not in (tmp_path / "r.html").read_text().replace("labeldp-ledger", "").replace("labeldp-r", "")
+
+
+def test_a_table_in_a_store_needs_a_ledger(release, run, monkeypatch, tmp_path, secrets):
+    """Said before anything is read twice, and --sign needs a folder on a disk."""
+    stores.in_memory(monkeypatch)
+    fill(secrets)
+    done = release(TABLE, tmp_path / "out")
+    assert done.code == 1
+    assert "expected a ledger for s3://bucket/visits" in done.err
+    assert "--ledger" in done.err
+    run("key", tmp_path / "office")
+    done = release(TABLE, SHARED, ledger=tmp_path / "l", sign=tmp_path / "office")
+    assert done.code == 1
+    assert "expected --sign with an output on a disk" in done.err
+    assert not (tmp_path / "l").exists()
+
+
+def test_processes_read_a_table_from_a_store(release, monkeypatch, tmp_path, secrets):
+    """Each opens its own connection; the staging folder beside the ledger is what they share."""
+    server = stores.serving(monkeypatch)
+    try:
+        fill(secrets)
+        done = release(TABLE, SHARED, ledger=tmp_path / "l", engine="processes:1", unit="row")
+        assert done.code == 0, done.err
+        assert verify(SHARED).holds
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("command", ["verify", "audit", "learn", "report"])
+def test_a_store_without_the_release_says_so(run, monkeypatch, tmp_path, command):
+    """One line, without a traceback."""
+    stores.in_memory(monkeypatch)
+    options = {"learn": ["--output", tmp_path / "m.skops"], "report": ["--output", tmp_path / "r.html"]}
+    done = run(command, f"{stores.BUCKET}/none", *options.get(command, []))
+    assert done.code in (1, 2)
+    assert "expected the folder of a release at s3://bucket/none, found nothing" in done.err
+    assert "Traceback" not in done.err

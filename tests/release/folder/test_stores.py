@@ -1,0 +1,373 @@
+"""Tables and releases in object stores."""
+
+import gc
+import gzip
+import io
+import json
+import stat
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from labeldp import Answer, Classes, Ledger, Release, release_batches, release_table, verify
+from labeldp.errors import BudgetError, InputError, OutputError, TableError, VerificationError
+from labeldp.release import check_table, public_columns
+from labeldp.release.tables import StorePath, open_table, place_of
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import stores
+
+SPACE = Classes(["no", "yes"])
+TABLE, SHARED = StorePath.of(f"{stores.BUCKET}/data/visits"), StorePath.of(f"{stores.BUCKET}/shared")
+ROWS = 40
+
+
+@pytest.fixture(params=["memory", "server"])
+def store(request, monkeypatch):
+    """A store with a table of two files in folders of its columns."""
+    server = stores.serving(monkeypatch) if request.param == "server" else None
+    if server is None:
+        stores.in_memory(monkeypatch)
+    fill()
+    yield request.param
+    if server is not None:
+        server.stop()
+
+
+def fill():
+    """Write the table."""
+    for month in range(2):
+        rows = np.arange(ROWS * month, ROWS * month + ROWS)
+        put(month, pa.table({"id": rows, "ill": [SPACE.points[row % 2] for row in rows]}))
+
+
+def put(month, table):
+    """Write a file of the table."""
+    file = io.BytesIO()
+    pq.write_table(table, file)
+    stores.write(TABLE / f"month={month}/part-0.parquet", file.getvalue())
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    """The path of a ledger."""
+    return tmp_path / "l.labeldp-ledger"
+
+
+def released(ledger, table=TABLE, output=SHARED, **options):
+    """A release of the table."""
+    given = {"keep": ["id", "month"], "ledger": ledger, **options}
+    return release_table(str(table), "ill", SPACE, 1.0, output if isinstance(output, Path) else str(output), **given)
+
+
+def states(ledger):
+    """What became of the charges."""
+    return [entry.state for entry in Ledger(ledger).entries()]
+
+
+def left(folder):
+    """What lies in a folder but ledgers."""
+    return [path.name for path in folder.iterdir() if "labeldp-ledger" not in path.name]
+
+
+@pytest.mark.usefixtures("store")
+def test_a_table_in_a_store_is_released_to_it(ledger, tmp_path):
+    """Read in batches, drawn on a disk, uploaded; then it is verified and read as one on a disk."""
+    done = released(ledger)
+    assert done.output == SHARED
+    assert stores.names(SHARED) == ["_certificate.json", "part-00000.parquet", "part-00001.parquet"]
+    assert verify(str(SHARED)).holds
+    columns = public_columns(str(SHARED)).to_pydict()
+    assert columns == {"id": list(range(2 * ROWS)), "month": [0] * ROWS + [1] * ROWS}
+    assert len(Release.load(str(SHARED))) == 2 * ROWS
+    assert [len(labels) for _, labels in release_batches(str(SHARED), 30)] == [30, 30, 20]
+    assert (states(ledger), left(tmp_path)) == (["released"], [])
+    assert Ledger(ledger).entries()[0].output == str(SHARED)
+    assert check_table(str(TABLE), "ill").rows == 2 * ROWS
+
+
+@pytest.mark.usefixtures("store")
+def test_a_table_on_a_disk_and_one_in_a_store_are_the_same_people(ledger, tmp_path):
+    """A second release of the rows is charged with the first, whichever place they come from."""
+    released(ledger, output=tmp_path / "one")
+    pq.write_table(pa.table({"id": range(2 * ROWS), "ill": ["no", "yes"] * ROWS}), tmp_path / "t.parquet")
+    done = released(ledger, tmp_path / "t.parquet", keep=["id"], budget=2.0)
+    assert done.spent[0] == 2.0
+    assert verify(str(SHARED)).holds
+
+
+@pytest.mark.usefixtures("store")
+def test_a_ledger_beside_that_of_a_table_in_a_store_counts(ledger, tmp_path):
+    """Another one in the same folder is no way out."""
+    released(ledger, output=tmp_path / "one")
+    with pytest.raises(BudgetError):
+        released(tmp_path / "another.labeldp-ledger")
+    assert stores.names(SHARED) == []
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_csv_file_in_a_store(ledger, packed, tmp_path):
+    """Plain and compressed, with the types of its columns."""
+    text = "id,ill\n" + "".join(f"{row},{SPACE.points[row % 2]}\n" for row in range(ROWS))
+    place = TABLE.parent / ("t.csv.gz" if packed else "t.csv")
+    stores.write(place, gzip.compress(text.encode()) if packed else text.encode())
+    done = released(ledger, place, tmp_path / "o", keep=["id"])
+    assert verify(done.output).holds
+    assert public_columns(done.output).to_pydict() == {"id": list(range(ROWS))}
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("ending", ["parquet", "csv", "csv.gz"])
+def test_a_broken_file_in_a_store_is_refused_without_quoting_it(ledger, tmp_path, ending):
+    """As one on a disk, with what to do."""
+    stores.write(TABLE.parent / f"t.{ending}", b'id,ill\n1,"no\x00\xff\n2\n')
+    with pytest.raises(TableError, match="expected") as found:
+        released(ledger, TABLE.parent / f"t.{ending}", tmp_path / "o", keep=["id"])
+    assert "no\x00" not in str(found.value)
+    assert found.value.__cause__ is None
+    assert left(tmp_path) == []
+
+
+@pytest.mark.usefixtures("store")
+def test_labels_in_idx_are_read_from_a_disk_alone(ledger, tmp_path):
+    """With what to do."""
+    place = TABLE.parent / "labels-idx1-ubyte"
+    stores.write(place, b"\x00\x00\x08\x01\x00\x00\x00\x01\x00")
+    with pytest.raises(TableError, match="expected labels in IDX on a disk"):
+        release_table(str(place), "label", Classes([0, 1]), 1.0, tmp_path / "o", keep=[], ledger=ledger)
+
+
+@pytest.mark.usefixtures("store")
+def test_an_answer_is_opened_from_a_store(ledger):
+    """As any folder."""
+    released(ledger, keep=[], mechanism="noisy-histogram")
+    assert Answer.load(str(SHARED)).value.shape == (1, 2)
+
+
+REFUSED = [{"ledger": None}, {"ledger": Path("none/l")}, {"output": TABLE / "o"}, {"output": SHARED / "more"}]
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("options", REFUSED)
+def test_what_cannot_be_released_costs_nothing(ledger, options, tmp_path):
+    """No ledger for a table in a store, an output in the table, and one that is not empty."""
+    stores.write(SHARED / "more" / "data.parquet", b"x")
+    with pytest.raises((InputError, OutputError), match=r"expected (a ledger|an output|an existing folder)"):
+        released(**{"ledger": ledger, **options})
+    assert list(tmp_path.iterdir()) == []
+    assert stores.names(SHARED) == ["more/data.parquet"]
+
+
+def failing(monkeypatch, name, problem):
+    """Let the upload of a file fail, after it was written."""
+    write = StorePath.write
+
+    def writing(self, source):
+        write(self, source)
+        if self.name == name:
+            raise problem
+
+    monkeypatch.setattr(StorePath, "write", writing)
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("name", ["part-00000.parquet", "part-00001.parquet", "_certificate.json"])
+@pytest.mark.parametrize("problem", [OSError("AWS Error: secret"), KeyboardInterrupt()])
+def test_an_upload_that_fails_stays_charged(ledger, tmp_path, monkeypatch, name, problem):
+    """What was uploaded may have been read; it is removed, and the error does not quote the store."""
+    with monkeypatch.context() as patch:
+        failing(patch, name, problem)
+        with pytest.raises((OutputError, KeyboardInterrupt)) as found:
+            released(ledger)
+    assert "secret" not in str(found.value)
+    assert stores.names(SHARED) == []
+    assert (states(ledger), left(tmp_path)) == (["drawn"], [])
+    assert not verify_or_error(SHARED)
+
+
+@pytest.mark.usefixtures("store")
+def test_the_certificate_comes_last(ledger, monkeypatch):
+    """Whoever looks before sees no release."""
+    write, order = StorePath.write, []
+
+    def writing(self, source):
+        order.append((self.name, (SHARED / "_certificate.json").exists()))
+        write(self, source)
+
+    monkeypatch.setattr(StorePath, "write", writing)
+    released(ledger)
+    names = ["part-00000.parquet", "part-00001.parquet", "_certificate.json"]
+    assert order[-3:] == [(name, False) for name in names]
+
+
+@pytest.mark.usefixtures("store")
+def test_copies_are_private_and_removed(ledger, monkeypatch, tmp_path):
+    """Also where batches are given up half way, or never begun."""
+    released(ledger)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    batches = release_batches(str(SHARED), 10)
+    next(batches)
+    (copy,) = (tmp_path / "temporary").iterdir()
+    assert stat.S_IMODE(copy.stat().st_mode) == stat.S_IMODE((copy / "shared").stat().st_mode) == 0o700
+    del batches
+    release_batches(str(SHARED), 10)
+    gc.collect()
+    assert verify(str(SHARED)).holds
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def verify_or_error(place):
+    """True if a release is at a place."""
+    try:
+        return verify(str(place)).holds
+    except InputError:
+        return False
+
+
+@pytest.mark.usefixtures("store")
+def test_a_store_that_takes_nothing_costs_nothing(ledger, monkeypatch):
+    """It is tried before the charge."""
+
+    def refused(*_):
+        raise OSError("AWS Error ACCESS_DENIED: key AKIA")
+
+    monkeypatch.setattr(StorePath, "write", refused)
+    with pytest.raises(OutputError, match="does not take it") as found:
+        released(ledger)
+    assert "AKIA" not in str(found.value)
+    assert not ledger.exists()
+
+
+@pytest.mark.usefixtures("store")
+def test_another_upload_to_the_target_is_noticed(ledger, monkeypatch):
+    """Files that are not of this release leave it without a certificate."""
+    write = StorePath.write
+
+    def writing(self, source):
+        write(self, source)
+        stores.write(SHARED / "strange.parquet", b"x")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("labeldp.release._table_job.check_store", lambda _: None)
+        patch.setattr(StorePath, "write", writing)
+        with pytest.raises(OutputError, match="to stay empty, found 1 other files"):
+            released(ledger)
+    assert stores.names(SHARED) == ["strange.parquet"]
+    assert states(ledger) == ["drawn"]
+
+
+@pytest.mark.usefixtures("store")
+def test_a_killed_upload_is_settled_as_charged(ledger, tmp_path, monkeypatch):
+    """The staging folder beside the ledger is removed by the next release, and the charge stays."""
+    kept = tmp_path / "kept"
+
+    def killed(staging, _):
+        staging.rename(kept)  # as it lies there after SIGKILL
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("labeldp.release.folder._write.upload", killed)
+        patch.setattr("labeldp.release.ledger._ledger.Ledger._settle", lambda *_: None)
+        with pytest.raises(KeyboardInterrupt):
+            released(ledger)
+    (entry,) = Ledger(ledger).entries()
+    kept.rename(tmp_path / f".shared.labeldp-uploaded.labeldp-{entry.identifier}")
+    Ledger(ledger).settle()
+    assert (states(ledger), left(tmp_path)) == (["drawn"], [])
+
+
+@pytest.mark.usefixtures("store")
+def test_a_killed_draw_to_a_store_is_void(ledger, tmp_path, monkeypatch):
+    """Before the upload nothing left the disk, as with a release to a disk."""
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("labeldp.release._table_job.finish", stopped)
+        patch.setattr("labeldp.release._table_release._drawn", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            released(ledger)
+    assert (states(ledger), left(tmp_path)) == (["void"], [])
+
+
+def test_a_file_that_changes_while_it_is_released_is_noticed(store):
+    """By its entity tag, where the size is the same; a store without tags has the size and the time alone."""
+    if store == "memory":
+        pytest.skip("it has no entity tags")
+    before = open_table(str(TABLE), "ill").stamp
+    table = pa.table({"id": np.arange(ROWS), "ill": ["yes", "no"] * (ROWS // 2)})
+    put(0, table)
+    after = open_table(str(TABLE), "ill").stamp
+    assert [name for name, *_ in before] == [name for name, *_ in after]
+    assert before[0][1] == after[0][1]  # the size
+    assert before[0] != after[0]
+    assert before[1] == after[1]
+
+
+@pytest.mark.usefixtures("store")
+def test_objects_that_are_no_files_of_a_release_do_not_verify(ledger):
+    """A name with a folder, or one that leads elsewhere, is never made a file here."""
+    released(ledger)
+    stores.write(SHARED / "more" / "x", b"x")
+    with pytest.raises(VerificationError, match="files in one folder"):
+        verify(str(SHARED))
+
+
+@pytest.mark.usefixtures("store")
+def test_a_forged_file_in_a_store_does_not_verify(ledger):
+    """The copy is compared with the certificate as any folder."""
+    released(ledger)
+    content = json.loads(stores.read(SHARED / "_certificate.json"))
+    assert [file["name"] for file in content["table"]["files"]] == ["part-00000.parquet", "part-00001.parquet"]
+    stores.write(SHARED / "part-00001.parquet", stores.read(SHARED / "part-00000.parquet"))
+    assert not verify(str(SHARED)).holds
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("s3://key:secret@bucket/t", "without credentials"),
+        ("s3://key@bucket/t", "without credentials"),
+        ("s3://bucket/t?access_key=secret", "without credentials"),
+        ("abfs://c@account/t?sig=secret", "without credentials"),
+        ("gs://user:secret@bucket/t", "without credentials"),
+        ("s3://bucket", "expected a folder or a file in a bucket"),
+        ("s3://bucket/../t", "expected a folder or a file in a bucket"),
+        ("s3://bucket/t#x", "expected a folder or a file in a bucket"),
+        ("http://host/t", "expected a path, or an address that begins with s3://"),
+    ],
+)
+def test_an_address_that_is_none_is_refused(address, message):
+    """And no password is repeated: addresses stand in ledgers and messages."""
+    with pytest.raises(InputError) as found:
+        place_of(address)
+    assert message in str(found.value)
+    assert "secret" not in str(found.value)
+
+
+@pytest.mark.usefixtures("store")
+def test_a_store_without_the_table_says_so():
+    """With what to do."""
+    for address, what in ((TABLE.parent / "none", TableError), (SHARED / "none", InputError)):
+        with pytest.raises(what, match="expected"):
+            open_table(str(address), "ill") if what is TableError else Release.load(str(address))
+
+
+def test_a_path_survives_its_way_to_a_worker():
+    """It is its address alone."""
+    path = StorePath.of("s3://bucket/a//b/?region=eu-central-1")
+    assert (str(path), path.name, str(path.parent)) == (
+        "s3://bucket/a/b?region=eu-central-1",
+        "b",
+        "s3://bucket/a?region=eu-central-1",
+    )
+    assert place_of(str(path)) == path
+    assert place_of("s3/x") == Path("s3/x")
