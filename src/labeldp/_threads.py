@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 #: Most entries of a matrix that is computed at a time: 32 MB of floats.
 ENTRIES = 1 << 22
+
+
+@functools.cache
+def _libraries() -> ThreadpoolController:
+    from threadpoolctl import ThreadpoolController  # noqa: PLC0415 (it comes with scikit-learn, an extra)
+
+    return ThreadpoolController()
+
+
+def one_thread_for_algebra() -> AbstractContextManager[object]:
+    """One thread for products of matrices that are small: more would wait for each other longer than they work.
+
+    On a busy machine they do so for most of the time.
+    """
+    limited: AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
+    return limited
 
 
 def blocks(rows: int, width: int = 1, entries: int | None = None) -> list[slice]:

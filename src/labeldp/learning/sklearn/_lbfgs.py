@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from labeldp._shapes import Float
-from labeldp._threads import blocks
+from labeldp._threads import blocks, one_thread_for_algebra
 from labeldp.learning.losses import RowLoss, TargetLoss
 
 #: Features and logits of a block, few enough to stay in the cache for the second product.
@@ -95,7 +95,8 @@ class SoftmaxProblem:
         d = self.features.shape[1]
         first = np.zeros((d + 1, self.classes)) if start is None else np.vstack([start.coefficients, start.intercepts])
         options = {"maxiter": iterations, "gtol": tolerance, "ftol": 64 * np.finfo(float).eps, "maxls": 50}
-        result = minimize(self.objective(), first.ravel(), method="L-BFGS-B", jac=True, options=options)
+        with one_thread_for_algebra():  # blocks are small
+            result = minimize(self.objective(), first.ravel(), method="L-BFGS-B", jac=True, options=options)
         if not np.isfinite(result.fun):
             raise FloatingPointError("the loss is not finite; scale the features, or increase l2")
         solution = result.x.reshape(d + 1, self.classes)
