@@ -33,7 +33,8 @@ def check_text(found: TableCheck) -> Parts:
     count = len(found.columns)
     columns = f"{count} column{'' if count == 1 else 's'} beside the label"
     result = sentence(f"{table.path}: {found.rows:,} rows, {columns}.")
-    parts: Parts = [Text(_PRIVATE, "bold yellow"), Text(), result, Text(), _columns(found), Text()]
+    parts: Parts = [Text(_PRIVATE, "bold yellow"), Text(), result, Text()]
+    parts += [_columns(found), Text()] if found.columns else []
     rows = [("stored as", _stored(found)), *_labels(found)]
     rows += [("note", remark) for remark in label.remarks]
     parts += [Text(f"label {label.name}", "bold"), name_value_table(rows), Text()]
