@@ -89,6 +89,12 @@ def _decisions(found: TableCheck) -> Iterator[str]:
             f"{repeat.name!r} repeats, in up to {repeat.most:,} rows. If it identifies people: --unit {repeat.name} "
             f"(without it, that person's epsilon is {repeat.most:,} times as large). If not: --unit row"
         )
+    if found.repeats:
+        name = found.repeats[0].name
+        yield (
+            f"{name!r} is dropped below, since it may name people. Keep it if it is a made-up number: which rows are "
+            f"of one {name} is public anyway, once it is the unit, and models can then be judged on other people"
+        )
     yield from found.remarks
     yield from found.notes
     if found.label.is_number:
