@@ -1,6 +1,7 @@
 """The pages in docs/guide: their Python runs, block after block, on data of the kind that they speak of."""
 
 import re
+import shlex
 import warnings
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from labeldp import Classes, Curator, Interval, RandomizedResponse
+from labeldp.cli import main
 
 GUIDES = Path(__file__).parents[1] / "docs/guide"
 ROWS = 1000
@@ -74,6 +76,35 @@ def test_the_python_of_a_page_runs(names, page, tmp_path):
         for block in blocks(page):
             exec(compile(block, page, "exec"), names)  # noqa: S102 (the text is ours)
     assert len(blocks(page)) == (GUIDES / page).read_text(encoding="utf-8").count("```python")
+
+
+def commands(page):
+    """The indented commands of a page."""
+    text = (GUIDES / page).read_text(encoding="utf-8").replace("\\\n", "")
+    return re.findall(r"^    (labeldp .*)$", text, flags=re.MULTILINE)
+
+
+def test_audits_of_the_guide_run_on_the_story(tmp_path, monkeypatch, capsys):
+    """Each command of the page on disclosure, on the table of the README; the claim of one is refuted."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    declared = ("--label", "diagnosis", "--classes", "none,heart disease", "--epsilon", "2", "--drop", "postcode,visit")
+    assert main(["demo"]) == 0
+    table = pd.read_csv("patients.csv")
+    table.drop_duplicates("patient_id").to_csv("first.csv", index=False)
+    assert main(["release", "patients.csv", *declared, "--unit", "patient_id", "--output", "shared"]) == 0
+    own = ("--unit", "row", "--ledger", "first.ledger", "--other-people", "made up", "--output", "rows")
+    assert main(["release", "first.csv", *declared, *own]) == 0
+    assert main(["learn", "shared", "--model", "softmax", "--output", "model.skops"]) == 0
+    Path("mechanism.py").write_text(blocks("disclosure.md")[0], encoding="utf-8")
+    ran = commands("disclosure.md")
+    assert len(ran) == 4
+    for command in ran:
+        capsys.readouterr()
+        words = shlex.split(command)
+        assert main(words[1:]) == int("--callable" in words), command
+    assert (tmp_path / "profile.svg").exists()
+    assert (tmp_path / "private-rows.csv").exists()
 
 
 def test_every_link_of_a_page_leads_somewhere():

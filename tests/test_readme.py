@@ -54,7 +54,7 @@ def test_the_story_runs_as_it_is_printed(tmp_path, monkeypatch, capsys):
     assert len(commands()) >= 5
     for command, expected in commands():
         capsys.readouterr()
-        words = shlex.split(command)
+        words = shlex.split(command, comments=True)
         assert words[0] == "labeldp"
         assert main(words[1:]) == 0, command
         assert is_shown(expected, capsys.readouterr().out.splitlines()) == "", command

@@ -2,6 +2,7 @@
 
 import dataclasses
 import shlex
+import struct
 
 import numpy as np
 import pandas as pd
@@ -220,3 +221,17 @@ def test_without_a_label_the_columns_are_listed(run, patients):
     done = run("check", patients)
     assert done.code == 1
     assert "patient_id, postcode, visit" in done.err
+
+
+def test_labels_alone_are_not_taken_for_those_of_other_tables(run, patients, tmp_path):
+    """Of a release of another label beside them nothing is said; of the same label, that it may be of these rows."""
+    declared = ("--epsilon", 1, "--keep", "none", "--unit", "row", "--classes")
+    digits = tmp_path / "digits-idx1-ubyte"
+    digits.write_bytes(struct.pack(">BBBBI", 0, 0, 8, 1, 60) + bytes(number % 2 for number in range(60)))
+    ran = run("release", patients, "--label", LABEL, *declared, "none,heart disease", "--output", tmp_path / "one")
+    assert ran.code == 0, ran.err
+    out = run("check", digits, "--label", "label").out
+    assert "was released on" not in out
+    assert "different values" not in out, "a table of no columns"
+    assert run("release", digits, "--label", "label", *declared, "0,1", "--output", tmp_path / "two").code == 0
+    assert "'label' of what may be these rows was released on" in run("check", digits, "--label", "label").out

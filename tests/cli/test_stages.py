@@ -177,6 +177,7 @@ def test_images_in_the_order_of_rows(stages, run, folder):
     assert learned.code == 0, learned.err
     assert "12 rows, by released labels of a tenth" in learned.out
     assert "images of 8 x 8 pixels, 1 channel" in learned.out
+    assert learned.out.endswith("m.safetensors ANOTHER_RELEASE --released --images ITS_IMAGES\n")
     test = [folder / "test-labels-idx1-ubyte.gz", "--label", "label", "--labels-are-public"]
     for model in (folder / "out.safetensors", folder / "m.safetensors"):
         judged = run("evaluate", model, *test, "--images", folder / "test-images-idx3-ubyte")

@@ -246,7 +246,7 @@ def picture(target):
         declared = ("--label", "diagnosis", "--classes", "none,heart disease", "--epsilon", "1", "--unit", "patient_id")
         for command in (
             ("demo", place),
-            ("release", table, *declared, "--drop", "patient_id", "--output", shared),
+            ("release", table, *declared, "--drop", "postcode", "--output", shared),
             ("report", shared, "--output", page),
         ):
             assert main(command) == 0

@@ -172,12 +172,24 @@ _ROW = {
     "error": 0.1,
     "suspicion": 0.1,
 }
+_SCORE = {"value": 0.8, "error": 0.01, "low": 0.78, "high": 0.82}
+_LISTS = {name: [each] * 2 for name, each in _SCORE.items()}
+_SCORES = {
+    "rows": 100,
+    **dict.fromkeys(("log_likelihood", "accuracy", "better", "likelihood_gain", "majority"), _SCORE),
+    **dict.fromkeys(("log_loss", "auc", "balanced_accuracy", "log_loss_gain", "recall")),
+    "unpredicted": [],
+    "predicted": [50, 50],
+    "confusion": {name: [[20.0 * each] * 2] * 2 for name, each in _SCORE.items()},
+    "calibration": {"predicted": [0.6, 0.9], "frequency": _LISTS, "rows": [50, 50]},
+}
 _COLUMN = {"name": "w", "kind": "w", "different": 1, "missing": 0, "remarks": ["w"], "identifies": False}
 _LABEL = {"name": "w", "kind": "w", "counts": {"w": 3}, "missing": 0, "is_number": False, "remarks": ["w"]}
 #: Saved results whose every text is "w".
 DOCUMENTS = (
     {"holds": True, "audits": [_AUDIT], "confidence": 0.9, "checks": [_CHECK], "cannot_show": ["w"]},
     {"unit": "w", "over_epsilon": [_ROW]},
+    {"judged_by": "w", "classes": ["w", "x"], "scores": _SCORES},
     {
         "private": True,
         "rows": 3,

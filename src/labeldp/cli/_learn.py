@@ -79,4 +79,8 @@ def learn(
             resampling = None if generator is None else generators.open_generator(generator).generator()
             learned = learn_table(directory, generator=resampling, minutes=minutes, progress=bar, **options)
     saved = str(learned.model.save(output))
-    result(json_, lambda: report.learned_json(learned, saved), lambda: report.learned_text(learned, saved))
+    result(
+        json_,
+        lambda: report.learned_json(learned, saved),
+        lambda: report.learned_text(learned, saved, of_images=images.images is not None),
+    )

@@ -277,12 +277,16 @@ class TableJob:
         return CheckedTable(source, data, found.notes, remarks, declared, seen.repeats)
 
     def earlier(self, data: PublicData) -> list[Earlier]:
-        """Earlier charges of what may be rows of the table, in all ledgers beside it; nothing is settled or charged."""
+        """Earlier charges of what may be rows of the table, in all ledgers beside it; nothing is settled or charged.
+
+        Labels alone may be any labels: of them, charges for a label of that name.
+        """
         known: dict[Entry, Match | None] = {}
         near = ledgers_near(self.table.path) if isinstance(self.table.path, Path) else []
         for path in filter(is_ledger, near):
             known |= Ledger(path).matches(data)
-        return with_the_same_data(known)
+        found = with_the_same_data(known)
+        return [each for each in found if each.entry.label == self.table.label] if data.anonymous else found
 
     def _declared(self, repeats: Sequence[Repeat]) -> tuple[str, ...]:
         """Assumptions about people, which only the holder can know."""

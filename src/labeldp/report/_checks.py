@@ -34,7 +34,8 @@ def check_text(found: TableCheck) -> Parts:
     count = len(found.columns)
     columns = f"{count} column{'' if count == 1 else 's'} beside the label"
     result = sentence(f"{table.path}: {found.rows:,} rows, {columns}.")
-    parts: Parts = [Text(_PRIVATE, "bold yellow"), Text(), result, Text(), _columns(found), Text()]
+    parts: Parts = [Text(_PRIVATE, "bold yellow"), Text(), result, Text()]
+    parts += [_columns(found), Text()] if found.columns else []
     rows = [("stored as", _stored(found)), *_labels(found)]
     rows += [("note", remark) for remark in label.remarks]
     parts += [Text(f"label {label.name}", "bold"), name_value_table(rows), Text()]
@@ -88,6 +89,12 @@ def _decisions(found: TableCheck) -> Iterator[str]:
         yield (
             f"{repeat.name!r} repeats, in up to {repeat.most:,} rows. If it identifies people: --unit {repeat.name} "
             f"(without it, that person's epsilon is {repeat.most:,} times as large). If not: --unit row"
+        )
+    if found.repeats:
+        name = found.repeats[0].name
+        yield (
+            f"{name!r} is dropped below, since it may name people. Keep it if it is a made-up number: which rows are "
+            f"of one {name} is public anyway, once it is the unit, and models can then be judged on other people"
         )
     yield from found.remarks
     yield from found.notes

@@ -52,7 +52,7 @@ _ONLY_BOUNDS = (
 )
 
 
-def learned_text(learned: Learned, output: str) -> Parts:
+def learned_text(learned: Learned, output: str, *, of_images: bool = False) -> Parts:
     """A learned model, its accuracy on held-out rows, its file, and the guarantee that covers it."""
     model, certificate = learned.model, learned.model.certificate
     rows = _model_rows(learned, learned.setting)
@@ -74,7 +74,8 @@ def learned_text(learned: Learned, output: str) -> Parts:
         scores = [Text(), *_score_tables(learned.scores, certificate.space.points, learned.judged_by, public=False)]
         scores.append(sentence(_HELD_OUT))
     end = [*_on_true_rows(learned), Text(), paragraphs(certificate.sentence), Text()]
-    end.append(next_commands(f"labeldp evaluate {shlex.quote(output)} ANOTHER_RELEASE --released"))
+    images = " --images ITS_IMAGES" if of_images else ""
+    end.append(next_commands(f"labeldp evaluate {shlex.quote(output)} ANOTHER_RELEASE --released{images}"))
     return [*map(sentence, learned.remarks), sentence(gain), result, Text(), lines, *scores, *end]
 
 

@@ -349,7 +349,8 @@ def _flip_probabilities(flips: Sequence[float] | None, indicators: ClassIndicato
     if flips is None:
         if indicators.flip is None:
             raise InputError(
-                "expected flips= for a release whose labels are not all flipped with one probability, found None"
+                "expected a release whose labels are all flipped with one probability, found several, as of people "
+                "with several rows; in Python pass flips=, for the profile of each"
             )
         return [indicators.flip]
     probabilities = sorted({_checks.number(flip, "flip") for flip in flips})

@@ -70,9 +70,9 @@ _DRAWN_BY = {
     "clusters": "public: the group of rows whose class shares its noise follows",
 }
 _NOT_PROMISED = (
-    "That a label cannot be guessed from the columns that are published: what they say about it, they still say.",
+    "That a label cannot be guessed from the published columns: anything that they already reveal, they still reveal.",
     "Anything about the published columns themselves, the order and the number of rows: they are public.",
-    "Anything about other releases of the same labels: what they cost adds up.",
+    "Anything about other releases of the same labels: their epsilons add up.",
 )
 
 
@@ -116,7 +116,7 @@ def _refused(folder: Path, verdict: Verdict) -> Part:
 def _sections(folder: Path, verdict: Verdict, certificate: Certificate) -> Iterator[Section]:
     """The sections of a release that verifies."""
     yield Section("What one person's odds can become", tuple(_odds(certificate.guarantee)))
-    yield Section("What leaves", tuple(_contents(folder, certificate)))
+    yield Section("What is released", tuple(_contents(folder, certificate)))
     yield Section("What is promised, and to whom", tuple(_promise(certificate)))
     yield Section(
         "What is not promised",

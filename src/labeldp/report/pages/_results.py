@@ -51,14 +51,11 @@ def _plan(body: Mapping[str, Any]) -> Part:
         if each["epsilon"] >= 0
     ]
     columns = ("epsilon", "mechanism", "effective rows", "expected error", "5 % sure becomes")
-    sections = [
-        Section("Over epsilon", (*_plan_figure(body), Grid.of("What each epsilon costs", columns, rows, (0, 2, 3, 4))))
-    ]
     forecast = body.get("forecast")
-    if forecast is not None:
-        sections.append(
-            Section("What the forecast assumes", (Points.of((*forecast["assumptions"], *forecast["defaults"])),))
-        )
+    sections = [] if forecast is None else [Section("What the forecast assumes", (Points.of(forecast["assumptions"]),))]
+    sections.append(
+        Section("Over epsilon", (*_plan_figure(body), Grid.of("What each epsilon costs", columns, rows, (0, 2, 3, 4))))
+    )
     options = (body.get("plan") or {}).get("options", [])[:_MOST_DRAWN]
     if options:
         drawn = [
