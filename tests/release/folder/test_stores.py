@@ -1,5 +1,6 @@
 """Tables and releases in object stores."""
 
+import dataclasses
 import gc
 import gzip
 import io
@@ -108,6 +109,25 @@ def test_a_ledger_beside_that_of_a_table_in_a_store_counts(ledger, tmp_path):
     with pytest.raises(BudgetError):
         released(tmp_path / "another.labeldp-ledger")
     assert stores.names(SHARED) == []
+
+
+@pytest.mark.usefixtures("store")
+def test_row_groups_are_read_one_by_one(ledger, tmp_path):
+    """Large files are parts by row groups, as on a disk, and files without rows give none."""
+    file = io.BytesIO()
+    table = pa.table({"id": range(ROWS), "ill": [SPACE.points[row % 2] for row in range(ROWS)]})
+    pq.write_table(table, file, row_group_size=7)
+    stores.write(TABLE.parent / "t" / "1.parquet", file.getvalue())
+    pq.write_table(table.slice(0, 0), file := io.BytesIO())
+    stores.write(TABLE.parent / "t" / "0.parquet", file.getvalue())
+    opened = open_table(str(TABLE.parent / "t"), "ill")
+    assert [batch.num_rows for batch in opened.scan(["id"], 5)] == [5, 2] * 5 + [5]
+    assert [batch.num_rows for batch in opened.batches(["id"], 30)] == [30, 10]
+    some = dataclasses.replace(opened, files=opened.files[1:], groups=(1, 3))
+    (batch,) = some.batches(["id"], 30)
+    assert batch["id"].to_pylist() == [*range(7, 14), *range(21, 28)]
+    done = released(ledger, TABLE.parent / "t", tmp_path / "o", keep=["id"])
+    assert public_columns(done.output)["id"].to_pylist() == list(range(ROWS))
 
 
 @pytest.mark.usefixtures("store")

@@ -85,7 +85,7 @@ def test_what_is_found_does_not_depend_on_the_parts(tmp_path, cuts):
 
     def found(path):
         table = open_table(TableFile(path), "y")
-        seen = look_at(table, parts_of(table), "patient_id", InProcess())
+        seen = look_at(table, parts_of(table), "patient_id", lambda *_: None, InProcess())
         checks = (SPACE, ["x"], "patient_id", [], 64, lambda *_: None)
         return seen, survey(table, *checks, seen.parts, InProcess())
 
@@ -114,7 +114,7 @@ def test_grouped_labels_are_seen_across_parts(tmp_path, cuts, grouped):
     for number, (low, high) in enumerate(itertools.pairwise(ends)):
         pq.write_table(pa.table({"y": labels[low:high]}), tmp_path / "t" / f"{number:03d}.parquet")
     table = open_table(TableFile(tmp_path / "t"), "y")
-    seen = look_at(table, parts_of(table), None, InProcess())
+    seen = look_at(table, parts_of(table), None, lambda *_: None, InProcess())
     found = survey(table, SPACE, [], None, [], 64, lambda *_: None, seen.parts, InProcess())
     assert any("grouped by label" in note for note in found.notes) == grouped
 

@@ -175,10 +175,11 @@ class Table:
     def _read(self, path: Place, columns: list[str], rows: int, *, coded: bool) -> Iterator[pa.RecordBatch]:
         if self.kind == "parquet":
             texts = [name for name in columns if coded and pa.types.is_string(self.schema.field(name).type)]
-            with open_parquet(path, pre_buffer=False, read_dictionary=texts) as file:
-                for batch in file.iter_batches(batch_size=rows, columns=columns, row_groups=self.groups):
-                    values = batch.columns if coded else [plain_column(column) for column in batch.columns]
-                    yield pa.record_batch(values, names=batch.schema.names)
+            with open_parquet(path, pre_buffer=isinstance(path, StorePath), read_dictionary=texts) as file:
+                for groups in self._reads(path, file.num_row_groups):
+                    for batch in file.iter_batches(batch_size=rows, columns=columns, row_groups=groups):
+                        values = batch.columns if coded else [plain_column(column) for column in batch.columns]
+                        yield pa.record_batch(values, names=batch.schema.names)
             return
         if self.kind == "idx":
             labels = read_idx(_on_disk(path), 1)
@@ -188,6 +189,13 @@ class Table:
         for batch in _open_csv(path, self.file, self.schema.names, columns):
             values = [read_as(batch[name], self.schema.field(name).type) for name in columns]
             yield pa.record_batch(values, names=columns)
+
+    def _reads(self, path: Place, count: int) -> Iterator[Sequence[int] | None]:
+        """The row groups that are read together; in a store one by one, each by a few large requests."""
+        if not isinstance(path, StorePath):
+            yield self.groups
+            return
+        yield from ([number] for number in (range(count) if self.groups is None else self.groups))
 
 
 def open_table(source: str | Place | TableFile, label: str) -> Table:
