@@ -13,7 +13,7 @@ from _images import TABLES, Data
 from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, shown, table
 
 from labeldp import Classes, Curator, Release, SubsetResponse
-from labeldp.learning.sklearn import PatchClassifier, PatchFeatures
+from labeldp.learning.images import PatchClassifier, PatchFeatures
 
 SPACE = Classes(range(10))
 BUNDLED = ("digits",)
