@@ -339,7 +339,10 @@ def test_decision_functions_and_coefficients_have_the_order_of_classes(name, ord
     decision = model.decision_function(data.features)
     best = decision.argmax(axis=1) if decision.ndim == 2 else (decision > 0).astype(int)
     np.testing.assert_array_equal(model.classes_[best], model.predict(data.features))
-    from_coefficients = data.features @ model.coef_.T + getattr(model, "intercept_", 0.0)
+    linear, points = getattr(model, "model", model), data.features
+    if isinstance(linear, PatchClassifier):
+        points = linear.features_.transform(images_of(points))
+    from_coefficients = points @ linear.coef_.T + getattr(linear, "intercept_", 0.0)
     if not isinstance(model, MomentClassifier):  # which clips the lengths of rows
         np.testing.assert_array_equal(model.classes_[from_coefficients.argmax(axis=1)], model.predict(data.features))
     assert (model.classes_[from_coefficients.argmax(axis=1)] == data.labels).mean() > 0.8

@@ -1,9 +1,9 @@
-"""Linear classifier of features of patches, averaged over numbers of components and penalties."""
+"""Linear classifier of features of patches: an average of heads that released labels weigh."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,33 +12,73 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp._documented import documented_in
-from labeldp._shapes import Float
+from labeldp._shapes import Float, Int
+from labeldp.learning.cells import ClusterTree
 from labeldp.learning.images._patch_features import PatchFeatures
-from labeldp.learning.losses import require_release
-from labeldp.learning.sklearn import Held, ScoreClassifier, SoftmaxRegression, check_released_rows, group_folds
+from labeldp.learning.losses import TargetLoss, gain, require_release
+from labeldp.learning.sklearn import (
+    POWER,
+    ClusterLeaves,
+    Held,
+    ScoreClassifier,
+    SoftmaxFit,
+    SoftmaxProblem,
+    SoftmaxRegression,
+    TreeClassifier,
+    check_released_rows,
+    group_folds,
+)
 from labeldp.learning.sklearn import softmax as probabilities_of
+from labeldp.privacy import columns_in_order
 from labeldp.release import Release
 
 #: Folds, of which one is held out to weigh heads.
 _FOLDS = 5
 #: Weights of heads below this are taken for none.
 _LEAST = 0.02
-#: Features have one length, and a tenth of the iterations of a finer tolerance finds heads that are as accurate.
+#: Rows of features have one length, and a finer tolerance takes ten times as many iterations for the same accuracy.
 _TOLERANCE = 1e-3
+#: Leading components that clusters are found in.
+_CLUSTERED = 50
+#: The head that learns from clusters: its penalty, which matters little as its targets have no noise of their own.
+_PENALTY = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class PatchRows:
+    """All that is learned from images alone: features of rows, and their clusters.
+
+    Attributes:
+        features: Leading components of the responses to patches, shape (n, d).
+        leaves: The leaf of each row in each tree of clusters, shape (n, trees).
+        trees: The trees.
+    """
+
+    features: Float[np.ndarray, "n d"]
+    leaves: Int[np.ndarray, "n t"]
+    trees: Sequence[ClusterTree]
+
+    @classmethod
+    def of(cls, features: Float[np.ndarray, "n d"]) -> PatchRows:
+        """Features of rows with clusters of them."""
+        clusters = ClusterLeaves()
+        leaves = clusters.fit_transform(features[:, :_CLUSTERED])
+        return cls(features, leaves, clusters.trees_)
 
 
 @documented_in("labeldp.learning.images")
 @dataclass(eq=False, repr=False)
 class PatchClassifier(ScoreClassifier):
-    """Linear classifier of ``PatchFeatures``, an average over numbers of components that released labels weigh.
+    """Linear classifier of ``PatchFeatures``: an average of heads that released labels weigh.
 
-    A head is a ``SoftmaxRegression`` of some leading components under some penalty. Heads that are fitted to four
-    fifths of the rows predict the rest, and each weighs in proportion to the likelihood of the released labels there.
-    Where labels tell heads apart, the best one decides, and where they do not, all do. The coefficients are the
+    Some heads are ``SoftmaxRegression`` of leading components. Another one learns from all images the class
+    distributions of public clusters of them (``TreeClassifier``), which labels of little information suffice for. Heads
+    that are fitted to four fifths of the rows predict the rest, and a head weighs the more the likelier the released
+    labels are there. So the best one decides where labels can tell, and elsewhere all do. The coefficients are the
     weighted mean of those of heads that are fitted to all rows.
 
     Args:
-        components: Numbers of leading components to average over.
+        components: Numbers of leading components, one for each head.
         filters: Number of filters.
 
     Attributes:
@@ -46,15 +86,15 @@ class PatchClassifier(ScoreClassifier):
         features_: The features, learned from all images.
         coef_: Coefficients of leading components, shape (k, d).
         intercept_: Intercepts, shape (k,).
-        weights_: Weights of the numbers of components.
+        weights_: Weights of heads by number of components, and of the one of ``"clusters"``.
 
     Guarantee:
         Post-processing of a release: covered by the release's guarantee at no further cost, including the weights.
 
     References:
-        See ``PatchFeatures`` and ``SoftmaxRegression``; Yang 2000, Combining different procedures for adaptive
-        regression, for weights by held-out likelihood, whose mixture is at most the logarithm of the number of heads
-        behind the best of them in sum.
+        See ``PatchFeatures``, ``SoftmaxRegression`` and ``TreeClassifier``; Yang 2004, Aggregating regression
+        procedures to improve performance, for weights by held-out likelihood; Hinton, Vinyals and Dean 2015, for a
+        model that learns from the probabilities of another one.
 
     Example:
         >>> import numpy as np
@@ -86,22 +126,26 @@ class PatchClassifier(ScoreClassifier):
         """
         check_released_rows(X, require_release(y))
         self.features_ = PatchFeatures(max(self._counts()), filters=self.filters).fit(X)
-        return self.fit_head(self.features_.transform(X), y, groups)
+        return self.fit_head(PatchRows.of(self.features_.transform(X)), y, groups)
 
-    def fit_head(self, features: Float[np.ndarray, "n d"], y: Release, groups: Any = None) -> Self:
-        """Fit the head alone, to features of n rows by ``features_``: those of one table serve several releases."""
+    def fit_head(self, rows: PatchRows, y: Release, groups: Any = None) -> Self:
+        """Fit the head alone, to n rows as ``features_`` finds them: those of one table serve several releases."""
         release = require_release(y)
-        check_released_rows(features, release)
-        counts = sorted({min(each, features.shape[1]) for each in self._counts()})
-        weights = self._weights(counts, features, release, groups)
-        self._set_classes(release.space)
-        self.coef_ = np.zeros((len(self.classes_), counts[np.flatnonzero(weights.any(axis=1))[-1]]))
-        self.intercept_ = np.zeros(len(self.classes_))
-        for place, setting in np.argwhere(weights):
-            head = _head().fit_setting(int(setting), features[:, : counts[place]], release)
-            self.coef_[:, : counts[place]] += weights[place, setting] * head.coef_
-            self.intercept_ += weights[place, setting] * head.intercept_
-        self.weights_ = dict(zip(counts, weights.sum(axis=1).tolist(), strict=True))
+        check_released_rows(rows.features, release)
+        counts = sorted({min(each, rows.features.shape[1]) for each in self._counts()})
+        fit, held = group_folds(len(release), _FOLDS, groups)[0]
+        every, gains, settings = np.zeros(len(held), np.int64), [], []
+        for count in counts:
+            part = Held(rows.features[held, :count], release[held], every, 1)
+            path = _head().path(rows.features[fit, :count], release[fit], part)
+            settings.append(replace(path.gains, fallback=None).best())
+            gains.append(float(path.gains.sums[settings[-1], 0]))
+        named = probabilities_of(_of_clusters(rows, release, fit).scores(rows.features[held]))
+        weights = softmax([POWER * each for each in (*gains, float(gain(release[held], named).sum()))])
+        weights = np.where(weights < _LEAST, 0.0, weights)
+        weights /= weights.sum()
+        self._average(rows, release, dict(zip(counts, settings, strict=True)), weights)
+        self.weights_ = dict(zip((*counts, "clusters"), weights.tolist(), strict=True))
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803 (scikit-learn's name)
@@ -112,29 +156,41 @@ class PatchClassifier(ScoreClassifier):
         """The most likely true class of each row of features by ``features_``."""
         return np.asarray(self.classes_[self._feature_scores(features).argmax(axis=1)])
 
+    def _average(
+        self, rows: PatchRows, release: Release, settings: dict[int, int], weights: Float[np.ndarray, "heads"]
+    ) -> None:
+        """Set coefficients to the weighted mean of those of heads that are fitted to all rows."""
+        order = self._set_classes(release.space)
+        self.coef_ = np.zeros((len(order), rows.features.shape[1]))
+        self.intercept_ = np.zeros(len(order))
+        for weight, (count, setting) in zip(weights, settings.items(), strict=False):
+            if weight > 0.0:
+                head = _head().fit_setting(setting, rows.features[:, :count], release)
+                self.coef_[:, :count] += weight * head.coef_
+                self.intercept_ += weight * head.intercept_
+        if weights[-1] > 0.0:
+            named = _of_clusters(rows, release, np.arange(len(release)))
+            self.coef_ += weights[-1] * named.coefficients.T[order]
+            self.intercept_ += weights[-1] * named.intercepts[order]
+
     def _scores(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         check_is_fitted(self)
         return self._feature_scores(self.features_.transform(X))
 
     def _feature_scores(self, features: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
-        return np.asarray(features[:, : self.coef_.shape[1]] @ self.coef_.T + self.intercept_)
+        return np.asarray(features @ self.coef_.T + self.intercept_)
 
     def _counts(self) -> list[int]:
         return [_checks.whole(each, "components", 1) for each in self.components]
 
-    def _weights(
-        self, counts: Sequence[int], features: Float[np.ndarray, "n d"], release: Release, groups: Any
-    ) -> Float[np.ndarray, "counts settings"]:
-        """Weights of heads by number of components and penalty, from the likelihood of a held-out fifth."""
-        fit, held = group_folds(len(release), _FOLDS, groups)[0]
-        every, gains = np.zeros(len(held), np.int64), []
-        for count in counts:
-            part = Held(features[held, :count], release[held], every, 1)
-            gains.append(_head().path(features[fit, :count], release[fit], part).gains.sums[:, 0])
-        weights = np.asarray(softmax(gains))
-        weights = np.where(weights < _LEAST, 0.0, weights)
-        return np.asarray(weights / weights.sum())
-
 
 def _head() -> SoftmaxRegression:
     return SoftmaxRegression(tol=_TOLERANCE)
+
+
+def _of_clusters(rows: PatchRows, release: Release, fit: Int[np.ndarray, "m"]) -> SoftmaxFit:
+    """A linear head of the class distributions that clusters of all rows have by the labels of some, in their order."""
+    tree = TreeClassifier(rows.trees, power=POWER).fit(rows.leaves[fit], release[fit])
+    targets = columns_in_order(tree.predict_proba(rows.leaves), tree.classes_, release.space.points)
+    problem = SoftmaxProblem(rows.features, TargetLoss(targets), np.ones(len(targets)), release.space.size, _PENALTY)
+    return problem.fit(tolerance=_TOLERANCE)

@@ -209,8 +209,8 @@ def _trained(
     return learner, NetworkModel(network, module.eval(), "likelihood", certificate), _named(learner.weights_)
 
 
-def _named(weights: Mapping[int, float]) -> str:
-    """Numbers of components, with their weights where there are several."""
-    used = {count: weight for count, weight in weights.items() if weight > 0.0}
-    listed = [f"{count} ({weight:.0%})" for count, weight in used.items()] if len(used) > 1 else [f"{max(used)}"]
-    return f"{', '.join(listed)} components of patches"
+def _named(weights: Mapping[int | str, float]) -> str:
+    """Heads by number of components, with their weights where there are several."""
+    used = {name: weight for name, weight in weights.items() if weight > 0.0}
+    listed = [f"{name} ({weight:.0%})" if len(used) > 1 else f"{name}" for name, weight in used.items()]
+    return f"patches, heads of components: {', '.join(listed)}"
