@@ -17,7 +17,7 @@ from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main,
 from esfandiari import cifar10
 
 from labeldp import Classes, Curator, LabelMoments, Release, SubsetResponse
-from labeldp.learning.images import PatchClassifier, PatchFeatures, PatchRows
+from labeldp.learning.images import ImageRows, PatchClassifier, PatchFeatures
 from labeldp.learning.sklearn import MomentClassifier
 
 SPACE = Classes(range(10))
@@ -36,11 +36,11 @@ TABLES: Mapping[str, Callable[[Path], Data]] = MappingProxyType({**GRAY, "cifar1
 
 
 @functools.cache
-def rows_of(folder: str | None, name: str) -> tuple[Data, PatchRows, np.ndarray]:
+def rows_of(folder: str | None, name: str) -> tuple[Data, ImageRows, np.ndarray]:
     """A table of images, rows that are learned from the images to fit on, and features of those held out."""
     data = TABLES[name](Path() if name in BUNDLED else data_folder(Given(folder=folder)))
     features = PatchFeatures(max(PatchClassifier.components)).fit(data.images)
-    return data, PatchRows.of(features.transform(data.images)), features.transform(data.test_images)
+    return data, ImageRows.of(features.transform(data.images)), features.transform(data.test_images)
 
 
 def cells(given: Given) -> Iterator[Cell]:
@@ -69,10 +69,10 @@ def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
 
 
 def central_cells(given: Given) -> Iterator[Cell]:
-    """Each table with as many images as moments need, over epsilon."""
+    """Each published table, over epsilon, with three draws."""
     for name in given.data:
         if name not in BUNDLED:
-            yield from (Cell({"data": name, "epsilon": epsilon}) for epsilon in CENTRAL)
+            yield from (Cell({"data": name, "epsilon": epsilon}, draws=range(3)) for epsilon in CENTRAL)
 
 
 def run_central(given: Given, cell: Cell, draw: int) -> Iterator[Row]:

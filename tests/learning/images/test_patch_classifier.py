@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from scipy.special import softmax
+from sklearn.base import clone
 
 from labeldp import Classes, Curator, Release
-from labeldp.learning.images import PatchClassifier, PatchRows
+from labeldp.learning.images import ImageRows, PatchClassifier
 from labeldp.learning.losses import gain
 from labeldp.learning.sklearn import SoftmaxRegression, group_folds
 
@@ -20,7 +21,7 @@ def labelled(count, columns=8, seed=0):
 
 def fitted(counts, features, release, groups=None):
     """A classifier of features; images do not matter here."""
-    return PatchClassifier(counts).fit_head(PatchRows.of(features), release, groups)
+    return PatchClassifier(counts).fit_head(ImageRows.of(features), release, groups)
 
 
 def test_heads_weigh_as_held_out_labels_are_likely():
@@ -28,11 +29,11 @@ def test_heads_weigh_as_held_out_labels_are_likely():
     features, labels = labelled(400)
     release = Curator(labels, SPACE).randomize(epsilon=0.3)
     fit, held = group_folds(400, 5, None)[0]
-    model = fitted((8, 1), features, release)
-    gains = {}
+    rows = ImageRows.of(features)
+    model, gains = PatchClassifier((8, 1)).fit_head(rows, release), {}
     for count in (1, 8):
         judged = [
-            SoftmaxRegression(tol=1e-3)
+            SoftmaxRegression(tol=2.5e-4 * rows.length)
             .fit_setting(place, features[fit, :count], release[fit])
             .score(features[held, :count], release[held])
             for place in range(11)
@@ -47,10 +48,12 @@ def test_heads_weigh_as_held_out_labels_are_likely():
 def test_coefficients_are_the_mean_of_heads():
     """Where two heads share the weight, coefficients are theirs; those of components that both have, of both."""
     features, labels = labelled(400)
-    rows, release = PatchRows.of(features), Curator(labels, SPACE).randomize(epsilon=0.3)
+    rows, release = ImageRows.of(features), Curator(labels, SPACE).randomize(epsilon=0.3)
     model = PatchClassifier((2, 8))
     model._average(rows, release, {2: 4, 8: 4}, np.array([0.25, 0.75, 0.0]))
-    few, all_ = (SoftmaxRegression(tol=1e-3).fit_setting(4, features[:, :count], release) for count in (2, 8))
+    few, all_ = (
+        SoftmaxRegression(tol=2.5e-4 * rows.length).fit_setting(4, features[:, :count], release) for count in (2, 8)
+    )
     np.testing.assert_allclose(model.coef_[:, 2:], 0.75 * all_.coef_[:, 2:])
     np.testing.assert_allclose(model.coef_[:, :2], 0.25 * few.coef_ + 0.75 * all_.coef_[:, :2])
     np.testing.assert_allclose(model.intercept_, 0.25 * few.intercept_ + 0.75 * all_.intercept_)
@@ -64,6 +67,16 @@ def test_labels_that_say_much_choose_and_labels_that_say_little_do_not():
     assert (chosen.predict_features(features[:, ::-1]) == labels).mean() > 0.95
     mixed = fitted((1, 8), features, Curator(labels, SPACE).randomize(epsilon=0.01))
     assert min(mixed.weights_.values()) > 0.1
+
+
+def test_features_may_have_any_scale():
+    """Heads of features that are a thousand times as long predict the same."""
+    features, labels = labelled(1_000)
+    release = Curator(labels, SPACE).randomize(epsilon=1.0)
+    usual, long = (fitted((2, 8), scale * features, release) for scale in (1.0, 1000.0))
+    for other in (usual._feature_scores(features), long._feature_scores(1000.0 * features)):
+        assert np.corrcoef(other[:, 0], features[:, 0])[0, 1] > 0.9
+    np.testing.assert_allclose(long.coef_ * 1000.0, usual.coef_, atol=0.05 * np.abs(usual.coef_).max())
 
 
 def test_clusters_help_where_labels_say_little():

@@ -58,6 +58,15 @@ def test_features_are_what_their_definition_says(channels, monkeypatch):
     np.testing.assert_allclose(features.transform(images[:4]), expected, rtol=1e-3, atol=1e-3)
 
 
+def test_colours_may_come_last():
+    """Images of shape (n, height, width, 3) have the features of the same images with channels first."""
+    images = np.stack([stripes(30, seed)[0] for seed in range(3)], axis=1)
+    features = PatchFeatures(6, filters=5, cells=3)
+    first = features.fit_transform(images)
+    np.testing.assert_array_equal(features.fit_transform(np.moveaxis(images, 1, 3)), first)
+    assert features.shape_ == (3, 14, 12)
+
+
 def test_components_are_in_order_and_the_same_every_time():
     """Leading components are longest, rows have the promised length, and the same images give the same features."""
     images, _ = stripes(200)

@@ -1,5 +1,5 @@
 from ._patch_classifier import PatchClassifier as PatchClassifier
-from ._patch_classifier import PatchRows as PatchRows
+from ._patch_classifier import ImageRows as ImageRows
 from ._patch_features import PADDING as PADDING
 from ._patch_features import THRESHOLD as THRESHOLD
 from ._patch_features import PatchFeatures as PatchFeatures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
@@ -36,22 +37,37 @@ from labeldp.release import Release
 _FOLDS = 5
 #: Weights of heads below this are taken for none.
 _LEAST = 0.02
-#: Rows of features have one length, and a finer tolerance takes ten times as many iterations for the same accuracy.
-_TOLERANCE = 1e-3
+#: Tolerance of fits, relative to the length of rows: a finer one takes ten times as many iterations and is no better.
+_TOLERANCE = 2.5e-4
 #: Leading components that clusters are found in.
 _CLUSTERED = 50
-#: The head that learns from clusters: its penalty, which matters little as its targets have no noise of their own.
-_PENALTY = 1e-4
+#: Penalty of the head that learns from clusters, relative to the squared length of rows. It matters little, as its
+#: targets have no noise of their own.
+_PENALTY = 1e-5
 
 
+@documented_in("labeldp.learning.images")
 @dataclass(frozen=True, eq=False)
-class PatchRows:
+class ImageRows:
     """All that is learned from images alone: features of rows, and their clusters.
 
     Attributes:
-        features: Leading components of the responses to patches, shape (n, d).
+        features: Features of rows, the leading ones first, shape (n, d).
         leaves: The leaf of each row in each tree of clusters, shape (n, trees).
         trees: The trees.
+
+    Guarantee:
+        A function of public features: no label is seen.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp import Classes, Curator
+        >>> from labeldp.learning.images import ImageRows, PatchClassifier
+        >>> own = np.repeat([[0.0, 1.0], [1.0, 0.0]], 500, axis=0)  # the features of your own public encoder
+        >>> release = Curator(["no"] * 500 + ["yes"] * 500, Classes(["no", "yes"])).randomize(epsilon=2.0)
+        >>> model = PatchClassifier().fit_head(ImageRows.of(own), release)
+        >>> model.predict_features(own[[0, 999]]).tolist()
+        ['no', 'yes']
     """
 
     features: Float[np.ndarray, "n d"]
@@ -59,11 +75,16 @@ class PatchRows:
     trees: Sequence[ClusterTree]
 
     @classmethod
-    def of(cls, features: Float[np.ndarray, "n d"]) -> PatchRows:
-        """Features of rows with clusters of them."""
+    def of(cls, features: Float[np.ndarray, "n d"]) -> ImageRows:
+        """Features of rows, from ``PatchFeatures`` or any public encoder, with clusters of them."""
         clusters = ClusterLeaves()
         leaves = clusters.fit_transform(features[:, :_CLUSTERED])
         return cls(features, leaves, clusters.trees_)
+
+    @property
+    def length(self) -> float:
+        """Root of the mean squared length of rows."""
+        return float(np.linalg.norm(self.features)) / math.sqrt(len(self.features))
 
 
 @documented_in("labeldp.learning.images")
@@ -126,10 +147,16 @@ class PatchClassifier(ScoreClassifier):
         """
         check_released_rows(X, require_release(y))
         self.features_ = PatchFeatures(max(self._counts()), filters=self.filters).fit(X)
-        return self.fit_head(PatchRows.of(self.features_.transform(X)), y, groups)
+        return self.fit_head(ImageRows.of(self.features_.transform(X)), y, groups)
 
-    def fit_head(self, rows: PatchRows, y: Release, groups: Any = None) -> Self:
-        """Fit the head alone, to n rows as ``features_`` finds them: those of one table serve several releases."""
+    def fit_head(self, rows: ImageRows, y: Release, groups: Any = None) -> Self:
+        """Fit the head alone to n rows, whose features then serve several releases.
+
+        Args:
+            rows: Rows with features by ``features_``; or by your own public encoder, and ``predict_features`` predicts.
+            y: A release of n rows.
+            groups: As in ``fit``.
+        """
         release = require_release(y)
         check_released_rows(rows.features, release)
         counts = sorted({min(each, rows.features.shape[1]) for each in self._counts()})
@@ -137,7 +164,7 @@ class PatchClassifier(ScoreClassifier):
         every, gains, settings = np.zeros(len(held), np.int64), [], []
         for count in counts:
             part = Held(rows.features[held, :count], release[held], every, 1)
-            path = _head().path(rows.features[fit, :count], release[fit], part)
+            path = _head(rows).path(rows.features[fit, :count], release[fit], part)
             settings.append(replace(path.gains, fallback=None).best())
             gains.append(float(path.gains.sums[settings[-1], 0]))
         named = probabilities_of(_of_clusters(rows, release, fit).scores(rows.features[held]))
@@ -157,7 +184,7 @@ class PatchClassifier(ScoreClassifier):
         return np.asarray(self.classes_[self._feature_scores(features).argmax(axis=1)])
 
     def _average(
-        self, rows: PatchRows, release: Release, settings: dict[int, int], weights: Float[np.ndarray, "heads"]
+        self, rows: ImageRows, release: Release, settings: dict[int, int], weights: Float[np.ndarray, "heads"]
     ) -> None:
         """Set coefficients to the weighted mean of those of heads that are fitted to all rows."""
         order = self._set_classes(release.space)
@@ -165,7 +192,7 @@ class PatchClassifier(ScoreClassifier):
         self.intercept_ = np.zeros(len(order))
         for weight, (count, setting) in zip(weights, settings.items(), strict=False):
             if weight > 0.0:
-                head = _head().fit_setting(setting, rows.features[:, :count], release)
+                head = _head(rows).fit_setting(setting, rows.features[:, :count], release)
                 self.coef_[:, :count] += weight * head.coef_
                 self.intercept_ += weight * head.intercept_
         if weights[-1] > 0.0:
@@ -184,13 +211,14 @@ class PatchClassifier(ScoreClassifier):
         return [_checks.whole(each, "components", 1) for each in self.components]
 
 
-def _head() -> SoftmaxRegression:
-    return SoftmaxRegression(tol=_TOLERANCE)
+def _head(rows: ImageRows) -> SoftmaxRegression:
+    return SoftmaxRegression(tol=_TOLERANCE * rows.length)
 
 
-def _of_clusters(rows: PatchRows, release: Release, fit: Int[np.ndarray, "m"]) -> SoftmaxFit:
+def _of_clusters(rows: ImageRows, release: Release, fit: Int[np.ndarray, "m"]) -> SoftmaxFit:
     """A linear head of the class distributions that clusters of all rows have by the labels of some, in their order."""
     tree = TreeClassifier(rows.trees, power=POWER).fit(rows.leaves[fit], release[fit])
     targets = columns_in_order(tree.predict_proba(rows.leaves), tree.classes_, release.space.points)
-    problem = SoftmaxProblem(rows.features, TargetLoss(targets), np.ones(len(targets)), release.space.size, _PENALTY)
-    return problem.fit(tolerance=_TOLERANCE)
+    penalty = _PENALTY * rows.length**2
+    problem = SoftmaxProblem(rows.features, TargetLoss(targets), np.ones(len(targets)), release.space.size, penalty)
+    return problem.fit(tolerance=_TOLERANCE * rows.length)
