@@ -22,7 +22,7 @@ from labeldp.learning.sklearn import MomentClassifier
 
 SPACE = Classes(range(10))
 BUNDLED = ("digits",)
-CENTRAL, DELTA, MOMENTS = (0.01, 0.05, 0.1, 0.5, 1.0), 1e-6, 128
+CENTRAL, DELTA, COLUMNS = (0.01, 0.05, 0.1, 0.5, 1.0), 1e-6, (32, 128)
 
 
 def colour(folder: Path) -> Data:
@@ -72,14 +72,16 @@ def central_cells(given: Given) -> Iterator[Cell]:
     """Each published table, over epsilon, with three draws."""
     for name in given.data:
         if name not in BUNDLED:
-            yield from (Cell({"data": name, "epsilon": epsilon}, draws=range(3)) for epsilon in CENTRAL)
+            for epsilon in CENTRAL:
+                for columns in COLUMNS:
+                    yield Cell({"data": name, "epsilon": epsilon, "columns": columns}, draws=range(3))
 
 
 def run_central(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     """One answer of a curator with the moments of leading components, and the accuracy of its linear head."""
     del draw
     data, rows, held = rows_of(given.folder, cell["data"])
-    fit, held = (complete(part[:, :MOMENTS]) for part in (rows.features, held))
+    fit, held = (complete(part[:, : cell["columns"]]) for part in (rows.features, held))
     curator = Curator(data.labels, SPACE, budget=(cell["epsilon"], DELTA))
     model = MomentClassifier().fit(fit, curator.answer(LabelMoments(SPACE, cell["epsilon"], DELTA, fit)))
     yield {"rows": len(fit), "accuracy": round(100 * float((model.predict(held) == data.test_labels).mean()), 3)}
@@ -94,17 +96,21 @@ def complete(points: np.ndarray) -> np.ndarray:
 def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
     """Accuracy on each table, with standard deviations of draws."""
     lines: list[str] = []
-    for name, title in (("patches", "Each label randomized alone"), ("patches_central", "A curator's moments")):
+    for name, title, by in (
+        ("patches", "Each label randomized alone", ["data"]),
+        ("patches_central", "A curator's moments of some leading components", ["data", "columns"]),
+    ):
         if name in frames:
             rows = frames[name]
             lines += ["", f"{title}, accuracy in % with standard deviations of draws:", ""]
-            found = rows.pivot_table(
-                index="data", columns="epsilon", values="accuracy", aggfunc=lambda each: shown(each, ".1f"), sort=True
-            ).fillna("")
-            draws = rows.groupby("data")["draw"].nunique()
+            found = rows.groupby([*by, "epsilon"])["accuracy"].agg(lambda each: shown(each, ".1f")).unstack("epsilon")
+            draws = rows.groupby(by)["draw"].nunique()
             lines += table(
-                ["table", "draws", *(f"{epsilon:g}" for epsilon in found)],
-                [[each, draws[each], *found.loc[each]] for each in TABLES if each in found.index],
+                [*by, "draws", *(f"{epsilon:g}" for epsilon in found)],
+                [
+                    [*(each if isinstance(each, tuple) else (each,)), draws[each], *found.loc[each].fillna("")]
+                    for each in found.index
+                ],
             )
     return lines
 
@@ -121,8 +127,8 @@ STUDY = Study(
 CURATOR = Study(
     name="patches_central",
     recipe="1",
-    key=("data", "epsilon"),
-    columns=("data", "epsilon", "draw", "rows", "accuracy", "seconds"),
+    key=("data", "epsilon", "columns"),
+    columns=("data", "epsilon", "columns", "draw", "rows", "accuracy", "seconds"),
     cells=central_cells,
     run=run_central,
 )
