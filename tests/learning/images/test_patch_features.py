@@ -67,6 +67,24 @@ def test_colours_may_come_last():
     assert features.shape_ == (3, 14, 12)
 
 
+def test_memory_is_bounded(monkeypatch):
+    """Responses, which are many times as large as images, are kept of few images at a time."""
+    sizes, responses = [], PatchFeatures._responses
+
+    def counted(self, images):
+        found = responses(self, images)
+        sizes.append(found.size)
+        return found
+
+    monkeypatch.setattr(PatchFeatures, "_responses", counted)
+    monkeypatch.setattr(patches, "_RESPONSES", 10_000)
+    monkeypatch.setattr(patches, "_IMAGES_PER_BLOCK", 7)
+    features = PatchFeatures(4, filters=5, cells=2)
+    assert features.fit_transform(stripes(400)[0]).shape == (400, 4)
+    assert sizes[0] <= 10_000
+    assert set(sizes[1:]) <= {7 * 40, 400 % 7 * 40}
+
+
 def test_components_are_in_order_and_the_same_every_time():
     """Leading components are longest, rows have the promised length, and the same images give the same features."""
     images, _ = stripes(200)

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Shaped
-from labeldp._threads import blocks
+from labeldp._threads import blocks, over_chunks
 from labeldp.errors import InputError
 
 #: Patches that filters are found from, and rounds of clustering.
@@ -31,7 +31,7 @@ THRESHOLD = 0.25
 PADDING = 2
 #: Root of the mean squared length of a row of features.
 _LENGTH = 4.0
-#: Images whose responses are projected together, and products of filters and patches that stay in the cache.
+#: Images whose responses are projected together, and products of filters and patches of a thread.
 _IMAGES_PER_BLOCK, _PRODUCTS_PER_BLOCK = 256, 1 << 20
 _PATCHES_PER_BLOCK = 1 << 12
 
@@ -151,7 +151,8 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         weights = cell_weights(height, self.cells), cell_weights(width, self.cells)
         across = np.ascontiguousarray(self.filters_.T)
         means = np.zeros((len(images), self.cells, self.cells, 2, len(self.filters_)), np.float32)
-        for rows in blocks(len(images), height * width * len(self.filters_), _PRODUCTS_PER_BLOCK):
+
+        def add(rows: slice) -> None:  # images do not touch each other, so threads change no bit
             padded = np.pad(images[rows], [(0, 0), (0, 0), *[(PADDING, PADDING)] * 2])
             patches = _windows(padded, self.size)
             mean = patches.mean(axis=1)
@@ -165,6 +166,8 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
                 *weights,
                 means[rows],
             )
+
+        over_chunks(add, len(images), max(1, _PRODUCTS_PER_BLOCK // (height * width * len(self.filters_))))
         return np.sqrt(means, out=means).reshape(len(images), -1)
 
 
