@@ -50,7 +50,7 @@ def test_coefficients_are_the_mean_of_heads():
     features, labels = labelled(400)
     rows, release = ImageRows.of(features), Curator(labels, SPACE).randomize(epsilon=0.3)
     model = PatchClassifier((2, 8))
-    model._average(rows, release, {2: 4, 8: 4}, np.array([0.25, 0.75, 0.0]))
+    model._average(rows, release, {2: 4, 8: 4}, np.inf, np.array([0.25, 0.75, 0.0]))
     head = SoftmaxRegression(tol=2.5e-4 * rows.length)
     few, all_ = (clone(head).fit_setting(4, features[:, :count], release) for count in (2, 8))
     np.testing.assert_allclose(model.coef_[:, 2:], 0.75 * all_.coef_[:, 2:])

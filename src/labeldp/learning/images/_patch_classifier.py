@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
@@ -16,7 +16,7 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.learning.cells import ClusterTree
 from labeldp.learning.images._patch_features import PatchFeatures
-from labeldp.learning.losses import TargetLoss, gain, require_release
+from labeldp.learning.losses import TargetLoss, gain, require_release, row_loss
 from labeldp.learning.sklearn import (
     POWER,
     ClusterLeaves,
@@ -31,6 +31,7 @@ from labeldp.learning.sklearn import (
 )
 from labeldp.learning.sklearn import softmax as probabilities_of
 from labeldp.privacy import columns_in_order
+from labeldp.privacy.channels import pair_share
 from labeldp.release import Release
 
 #: Folds, of which one is held out to weigh heads.
@@ -44,6 +45,11 @@ _CLUSTERED = 50
 #: Penalty of the head that learns from clusters, relative to the squared length of rows. It matters little, as its
 #: targets have no noise of their own.
 _PENALTY = 1e-5
+#: Pulls towards the head of clusters when it goes on to learn from released labels, relative to the usual penalty; zero
+#: is the usual centre of heads.
+_PULLS = (math.inf, 30.0, 10.0, 3.0, 1.0, 0.3)
+#: Prior variances of a logit and of an intercept.
+_LOGIT_VARIANCE, _INTERCEPT_VARIANCE = 4.0, 2.0
 
 
 @documented_in("labeldp.learning.images")
@@ -93,7 +99,8 @@ class PatchClassifier(ScoreClassifier):
     """Linear classifier of ``PatchFeatures``: an average of heads that released labels weigh.
 
     Some heads are ``SoftmaxRegression`` of leading components. Another one learns from all images the class
-    distributions of public clusters of them (``TreeClassifier``), which labels of little information suffice for. Heads
+    distributions of public clusters of them (``TreeClassifier``), which labels of little information suffice for, and
+    goes on from there to learn from the released labels, pulled back as much as is likeliest on held-out rows. Heads
     that are fitted to four fifths of the rows predict the rest, and a head weighs the more the likelier the released
     labels are there. So the best one decides where labels can tell, and elsewhere all do. The coefficients are the
     weighted mean of those of heads that are fitted to all rows.
@@ -167,11 +174,15 @@ class PatchClassifier(ScoreClassifier):
             path = _head(rows).path(rows.features[fit, :count], release[fit], part)
             settings.append(replace(path.gains, fallback=None).best())
             gains.append(float(path.gains.sums[settings[-1], 0]))
-        named = probabilities_of(_of_clusters(rows, release, fit).scores(rows.features[held]))
-        weights = softmax([POWER * each for each in (*gains, float(gain(release[held], named).sum()))])
+        pulled = [
+            float(gain(release[held], probabilities_of(head.scores(rows.features[held]))).sum())
+            for head in _of_clusters(rows, release, fit, _PULLS)
+        ]
+        pull = _PULLS[int(np.argmax(pulled))]
+        weights = softmax([POWER * each for each in (*gains, max(pulled))])
         weights = np.where(weights < _LEAST, 0.0, weights)
         weights /= weights.sum()
-        self._average(rows, release, dict(zip(counts, settings, strict=True)), weights)
+        self._average(rows, release, dict(zip(counts, settings, strict=True)), pull, weights)
         self.weights_ = dict(zip((*counts, "clusters"), weights.tolist(), strict=True))
         return self
 
@@ -184,7 +195,12 @@ class PatchClassifier(ScoreClassifier):
         return np.asarray(self.classes_[self._feature_scores(features).argmax(axis=1)])
 
     def _average(
-        self, rows: ImageRows, release: Release, settings: dict[int, int], weights: Float[np.ndarray, "heads"]
+        self,
+        rows: ImageRows,
+        release: Release,
+        settings: dict[int, int],
+        pull: float,
+        weights: Float[np.ndarray, "heads"],
     ) -> None:
         """Set coefficients to the weighted mean of those of heads that are fitted to all rows."""
         order = self._set_classes(release.space)
@@ -196,7 +212,7 @@ class PatchClassifier(ScoreClassifier):
                 self.coef_[:, :count] += weight * head.coef_
                 self.intercept_ += weight * head.intercept_
         if weights[-1] > 0.0:
-            named = _of_clusters(rows, release, np.arange(len(release)))
+            *_, named = _of_clusters(rows, release, np.arange(len(release)), (pull,))
             self.coef_ += weights[-1] * named.coefficients.T[order]
             self.intercept_ += weights[-1] * named.intercepts[order]
 
@@ -215,10 +231,24 @@ def _head(rows: ImageRows) -> SoftmaxRegression:
     return SoftmaxRegression(tol=_TOLERANCE * rows.length)
 
 
-def _of_clusters(rows: ImageRows, release: Release, fit: Int[np.ndarray, "m"]) -> SoftmaxFit:
-    """A linear head of the class distributions that clusters of all rows have by the labels of some, in their order."""
+def _of_clusters(
+    rows: ImageRows, release: Release, fit: Int[np.ndarray, "m"], pulls: Sequence[float]
+) -> Iterator[SoftmaxFit]:
+    """Linear heads of the class distributions that clusters of all rows have by the labels of some, in their order.
+
+    Each goes on to learn from these labels, pulled towards where it began; an infinite pull leaves it there.
+    """
     tree = TreeClassifier(rows.trees, power=POWER).fit(rows.leaves[fit], release[fit])
     targets = columns_in_order(tree.predict_proba(rows.leaves), tree.classes_, release.space.points)
-    penalty = _PENALTY * rows.length**2
-    problem = SoftmaxProblem(rows.features, TargetLoss(targets), np.ones(len(targets)), release.space.size, penalty)
-    return problem.fit(tolerance=_TOLERANCE * rows.length)
+    every, tolerance = np.ones(len(targets)), _TOLERANCE * rows.length
+    problem = SoftmaxProblem(rows.features, TargetLoss(targets), every, release.space.size, _PENALTY * rows.length**2)
+    centre = head = problem.fit(tolerance=tolerance)
+    share = float(np.mean(pair_share(release.class_channel.membership)))
+    features, loss = rows.features[fit], row_loss(release[fit], "likelihood")
+    for pull in pulls:
+        if math.isfinite(pull):
+            l2 = pull * rows.length**2 / (_LOGIT_VARIANCE * len(fit))
+            penalty = 1.0 / (_INTERCEPT_VARIANCE * len(fit))
+            refined = SoftmaxProblem(features, loss, every[fit], release.space.size, l2, True, penalty, centre)
+            head = refined.fit(head, tolerance * math.sqrt(share))
+        yield head
