@@ -90,6 +90,19 @@ def test_clusters_help_where_labels_say_little():
     assert (model.predict_features(features) == labels).mean() > 0.95
 
 
+def test_the_head_of_clusters_goes_on_where_labels_say_more():
+    """Ten groups lie across a line that labels follow: clusters alone cannot, and their head, alone here, does."""
+    random = np.random.default_rng(5)
+    features = random.normal(size=(10, 5))[random.integers(0, 10, 2_000)] * 3.0 + random.normal(size=(2_000, 5))
+    features -= features.mean(axis=0)
+    weights = random.normal(size=5)
+    labels = np.where(features @ weights > 0, "a", "b")
+    rows, release = ImageRows.of(features), Curator(labels, SPACE).randomize(epsilon=4.0)
+    model = PatchClassifier((1,)).fit_head(rows, release)
+    assert model.weights_["clusters"] == 1.0
+    assert (model.predict_features(features) == labels).mean() > 0.99
+
+
 def test_rows_that_heads_were_fitted_on_do_not_weigh_them():
     """Labels that are noise teach next to nothing; judged by rows of their own fit, heads without a penalty win."""
     features, _ = labelled(600, columns=100)
