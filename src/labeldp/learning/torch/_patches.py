@@ -9,6 +9,9 @@ from torch.nn.functional import conv2d, pad, relu
 
 from labeldp.learning.images import PADDING, THRESHOLD, PatchClassifier, cell_weights
 
+#: Images whose responses are kept at a time: those of one are many times as large as it.
+_IMAGES = 16
+
 
 def patches(
     classes: int, channels: int = 1, components: int = 512, filters: int = 256, size: int = 6, cells: int = 4
@@ -40,6 +43,9 @@ class _Responses(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Features of images of shape (n, channels, height, width)."""
+        return torch.cat([self._features(part) for part in images.split(_IMAGES)])
+
+    def _features(self, images: Tensor) -> Tensor:
         padded = pad(images, (PADDING,) * 4)
         box = torch.full_like(self.filters[:1], 1.0 / self.filters[0].numel())
         mean = conv2d(padded, box)
