@@ -1,30 +1,46 @@
-"""The default classifier of images: a linear model of patches, over epsilon, on three tables of images.
+"""The default classifier of images: a linear model of patches, over epsilon, on five tables of images.
 
 patches.md has the protocol and what the results show.
 """
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
+import numpy as np
 import pandas as pd
-from _images import TABLES, Data
+from _images import TABLES as GRAY
+from _images import Data
 from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, shown, table
+from esfandiari import cifar10
 
-from labeldp import Classes, Curator, Release, SubsetResponse
-from labeldp.learning.sklearn import PatchClassifier, PatchFeatures
+from labeldp import Classes, Curator, LabelMoments, Release, SubsetResponse
+from labeldp.learning.images import ImageRows, PatchClassifier, PatchFeatures
+from labeldp.learning.sklearn import MomentClassifier
 
 SPACE = Classes(range(10))
 BUNDLED = ("digits",)
+CENTRAL, DELTA, COLUMNS = (0.01, 0.05, 0.1, 0.5, 1.0), 1e-6, (32, 128)
+
+
+def colour(folder: Path) -> Data:
+    """CIFAR-10 as far as it is in the folder, in colour."""
+    (images, test_images), (labels, test_labels) = cifar10(folder / "cifar10")
+    shape = (-1, 32, 32, 3)
+    return Data(images.reshape(shape), labels, test_images.reshape(shape), test_labels)
+
+
+TABLES: Mapping[str, Callable[[Path], Data]] = MappingProxyType({**GRAY, "cifar10": colour})
 
 
 @functools.cache
-def features_of(folder: str | None, name: str) -> tuple[Data, PatchFeatures, tuple]:
-    """A table of images, features learned from the images to fit on, and those of both parts."""
+def rows_of(folder: str | None, name: str) -> tuple[Data, ImageRows, np.ndarray]:
+    """A table of images, rows that are learned from the images to fit on, and features of those held out."""
     data = TABLES[name](Path() if name in BUNDLED else data_folder(Given(folder=folder)))
-    features = PatchFeatures().fit(data.images)
-    return data, features, (features.transform(data.images), features.transform(data.test_images))
+    features = PatchFeatures(max(PatchClassifier.components)).fit(data.images)
+    return data, ImageRows.of(features.transform(data.images)), features.transform(data.test_images)
 
 
 def cells(given: Given) -> Iterator[Cell]:
@@ -32,60 +48,94 @@ def cells(given: Given) -> Iterator[Cell]:
     for name in given.data:
         for epsilon in given.epsilons:
             yield Cell({"data": name, "epsilon": epsilon})
-        yield Cell({"data": name, "epsilon": math.inf}, draws=(0,))
+        yield Cell({"data": name, "epsilon": math.inf}, draws=range(1))
 
 
 def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
-    """One release by subsets, and the accuracy of each head on the images held out."""
+    """One release by subsets, and the accuracy of the classifier on the images held out."""
     del draw  # releases differ by their own chance
-    data, features, (fit, held) = features_of(given.folder, cell["data"])
+    data, rows, held = rows_of(given.folder, cell["data"])
     release = (
         Release.public(data.labels, SPACE)
         if math.isinf(cell["epsilon"])
         else Curator(data.labels, SPACE).randomize(SubsetResponse(SPACE, cell["epsilon"]))
     )
-    for components in ((64, 256), (64,), (256,)):
-        model = PatchClassifier(components)
-        model.features_ = features
-        model.fit_head(fit, release)
-        predicted = model.head_.predict(held[:, : model.head_.n_features_in_])
-        yield {
-            "head": "chosen" if len(components) > 1 else f"{components[0]}",
-            "components": model.head_.n_features_in_,
-            "rows": len(fit),
-            "accuracy": round(100 * float((predicted == data.test_labels).mean()), 3),
-        }
+    model = PatchClassifier().fit_head(rows, release)
+    yield {
+        "clusters": round(model.weights_["clusters"], 2),
+        "rows": len(data.labels),
+        "accuracy": round(100 * float((model.predict_features(held) == data.test_labels).mean()), 3),
+    }
+
+
+def central_cells(given: Given) -> Iterator[Cell]:
+    """Each published table, over epsilon, with three draws."""
+    for name in given.data:
+        if name not in BUNDLED:
+            for epsilon in CENTRAL:
+                for columns in COLUMNS:
+                    yield Cell({"data": name, "epsilon": epsilon, "columns": columns}, draws=range(3))
+
+
+def run_central(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
+    """One answer of a curator with the moments of leading components, and the accuracy of its linear head."""
+    del draw
+    data, rows, held = rows_of(given.folder, cell["data"])
+    fit, held = (complete(part[:, : cell["columns"]]) for part in (rows.features, held))
+    curator = Curator(data.labels, SPACE, budget=(cell["epsilon"], DELTA))
+    model = MomentClassifier().fit(fit, curator.answer(LabelMoments(SPACE, cell["epsilon"], DELTA, fit)))
+    yield {"rows": len(fit), "accuracy": round(100 * float((model.predict(held) == data.test_labels).mean()), 3)}
+
+
+def complete(points: np.ndarray) -> np.ndarray:
+    """Rows of length one, and a column of ones, for want of an intercept."""
+    scaled = points / np.linalg.norm(points, axis=1, keepdims=True)
+    return np.hstack([scaled, np.ones((len(points), 1))]).astype(np.float64)
 
 
 def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
-    """Accuracy of each head, with standard deviations of draws."""
-    rows = frames["patches"]
+    """Accuracy on each table, with standard deviations of draws."""
     lines: list[str] = []
-    for name, part in rows.groupby("data", sort=False):
-        found = part.pivot_table(
-            index="head", columns="epsilon", values="accuracy", aggfunc=lambda each: shown(each, ".1f")
-        )
-        lines += ["", f"{name}, accuracy in % with standard deviations of draws:", ""]
-        lines += table(
-            ["components", *(f"{epsilon:g}" for epsilon in found)],
-            [[head, *found.loc[head]] for head in ("chosen", "64", "256")],
-        )
+    for name, title, by in (
+        ("patches", "Each label randomized alone", ["data"]),
+        ("patches_central", "A curator's moments of some leading components", ["data", "columns"]),
+    ):
+        if name in frames:
+            rows = frames[name]
+            lines += ["", f"{title}, accuracy in % with standard deviations of draws:", ""]
+            found = rows.groupby([*by, "epsilon"])["accuracy"].agg(lambda each: shown(each, ".1f")).unstack("epsilon")
+            draws = rows.groupby(by)["draw"].nunique()
+            lines += table(
+                [*by, "draws", *(f"{epsilon:g}" for epsilon in found)],
+                [
+                    [*(each if isinstance(each, tuple) else (each,)), draws[each], *found.loc[each].fillna("")]
+                    for each in found.index
+                ],
+            )
     return lines
 
 
 STUDY = Study(
     name="patches",
-    recipe="1",
+    recipe="3",  # 3: heads go on from clusters; 2: overlapping cells, 256 filters, averaged heads; 1: the first form
     key=("data", "epsilon"),
-    columns=("data", "epsilon", "draw", "head", "components", "rows", "accuracy", "seconds"),
+    columns=("data", "epsilon", "draw", "clusters", "rows", "accuracy", "seconds"),
     cells=cells,
     run=run,
-    spots=(Spot(Cell({"data": "digits", "epsilon": 4.0}), "accuracy", where={"head": "chosen"}, draws=2, least=3.0),),
+    spots=(Spot(Cell({"data": "digits", "epsilon": 4.0}), "accuracy", draws=2, least=3.0),),
+)
+CURATOR = Study(
+    name="patches_central",
+    recipe="1",
+    key=("data", "epsilon", "columns"),
+    columns=("data", "epsilon", "columns", "draw", "rows", "accuracy", "seconds"),
+    cells=central_cells,
+    run=run_central,
 )
 EXPERIMENT = Experiment(
     name="patches",
     question="How accurate is the default classifier of images?",
-    studies=(STUDY,),
+    studies=(STUDY, CURATOR),
     page=page,
     draws=5,
     tables=tuple(TABLES),

@@ -25,6 +25,7 @@ DOCUMENTED = (
     "labeldp",
     "labeldp.learning.boosting",
     "labeldp.learning.sklearn",
+    "labeldp.learning.images",
     "labeldp.learning.convex",
     "labeldp.learning.torch",
     "labeldp.learning.tables",

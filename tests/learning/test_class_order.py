@@ -30,10 +30,11 @@ from labeldp import (
 from labeldp.audit import Knowledge, canary_memorisation, infer_labels
 from labeldp.audit.pipelines._canaries import Canaries
 from labeldp.errors import InputError
-from labeldp.learning import convex, metrics, sklearn, stages
+from labeldp.learning import convex, images, metrics, sklearn, stages
 from labeldp.learning import torch as networks
 from labeldp.learning.cells import cluster, cluster_tree
 from labeldp.learning.convex import Ball, ConvexClassifier, fit_interactively
+from labeldp.learning.images import PatchClassifier
 from labeldp.learning.metrics import scores
 from labeldp.learning.sklearn import (
     AutoClassifier,
@@ -42,7 +43,6 @@ from labeldp.learning.sklearn import (
     CellClassifier,
     MomentClassifier,
     NeighborsClassifier,
-    PatchClassifier,
     ProbabilityClassifier,
     ReleasedLabelClassifier,
     ResampledClassifier,
@@ -277,7 +277,7 @@ def fitted():
 def test_every_learner_is_here():
     """A learner of classes that a package exports, or that another one is made of, is fitted in every order below."""
     found, left = set(), [ProbabilityClassifier]
-    for package in (convex, networks, sklearn, stages):
+    for package in (convex, images, networks, sklearn, stages):
         dir(package), [getattr(package, name) for name in dir(package)]
     while left:
         kind = left.pop()
@@ -339,7 +339,10 @@ def test_decision_functions_and_coefficients_have_the_order_of_classes(name, ord
     decision = model.decision_function(data.features)
     best = decision.argmax(axis=1) if decision.ndim == 2 else (decision > 0).astype(int)
     np.testing.assert_array_equal(model.classes_[best], model.predict(data.features))
-    from_coefficients = data.features @ model.coef_.T + getattr(model, "intercept_", 0.0)
+    linear, points = getattr(model, "model", model), data.features
+    if isinstance(linear, PatchClassifier):
+        points = linear.features_.transform(images_of(points))
+    from_coefficients = points @ linear.coef_.T + getattr(linear, "intercept_", 0.0)
     if not isinstance(model, MomentClassifier):  # which clips the lengths of rows
         np.testing.assert_array_equal(model.classes_[from_coefficients.argmax(axis=1)], model.predict(data.features))
     assert (model.classes_[from_coefficients.argmax(axis=1)] == data.labels).mean() > 0.8

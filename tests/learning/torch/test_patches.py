@@ -11,7 +11,7 @@ from labeldp import Classes, Curator, Release  # noqa: E402 (torch is an extra)
 from labeldp.cli import main  # noqa: E402
 from labeldp.errors import InputError  # noqa: E402
 from labeldp.learning.features import Images, PixelEncoder  # noqa: E402
-from labeldp.learning.sklearn import PatchClassifier  # noqa: E402
+from labeldp.learning.images import PatchClassifier  # noqa: E402
 from labeldp.learning.tables import ModelChoice, evaluate, learn_network, open_model  # noqa: E402
 from labeldp.learning.tables._network import learner_of, network_of  # noqa: E402
 from labeldp.learning.torch import Network, with_patches  # noqa: E402
@@ -59,7 +59,7 @@ def test_a_model_of_images_is_learned_kept_and_judged(folder, tmp_path):
     """It is scored on released labels of a held-out tenth, and predicts the same from its file."""
     target, images = folder
     learned = learn_network(target, ModelChoice("torch:patches", images=images))
-    assert learned.setting.startswith(("64 components of patches", "256 components of patches"))
+    assert learned.setting.startswith("patches, heads of components: ")
     assert learned.scores.accuracy.low > 0.5
     others, truth = stripes(200, seed=1)
     model = open_model(learned.model.save(tmp_path / "m.safetensors"))

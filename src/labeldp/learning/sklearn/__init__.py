@@ -19,8 +19,6 @@ __all__ = [
     "MomentRegressor",
     "NeighborsClassifier",
     "NeighborsRegressor",
-    "PatchClassifier",
-    "PatchFeatures",
     "ReleasedLabelClassifier",
     "ReleasedLabelRegressor",
     "ResampledClassifier",

@@ -14,16 +14,14 @@ from ._calibrated import CalibratedClassifier as CalibratedClassifier
 from ._calibrated import Calibrator as Calibrator
 from ._calibrated import UnguardedFitWarning as UnguardedFitWarning
 from ._calibrated import cross_fitted as cross_fitted
+from ._calibrated import group_folds as group_folds
 from ._cells import CellRegressor as CellRegressor
 from ._cells import mean_in_cells as mean_in_cells
 from ._cluster_leaves import ClusterLeaves as ClusterLeaves
-from ._patch_features import PADDING as PADDING
-from ._patch_features import THRESHOLD as THRESHOLD
-from ._patch_features import PatchClassifier as PatchClassifier
-from ._patch_features import PatchFeatures as PatchFeatures
-from ._patch_features import edges as edges
+from ._lbfgs import SoftmaxFit as SoftmaxFit
 from ._lbfgs import SoftmaxProblem as SoftmaxProblem
 from ._lbfgs import softmax as softmax
+from ._members import POWER as POWER
 from ._mixture import Mixture as Mixture
 from ._moments import MomentClassifier as MomentClassifier
 from ._moments import MomentRegressor as MomentRegressor
@@ -31,6 +29,7 @@ from ._number_mixture import HeldOutNumbers as HeldOutNumbers
 from ._number_mixture import NumberMixture as NumberMixture
 from ._neighbors import NeighborsClassifier as NeighborsClassifier
 from ._neighbors import NeighborsRegressor as NeighborsRegressor
+from ._paths import Held as Held
 from ._regressor import NumberRegressor as NumberRegressor
 from ._regressor import ReleasedLabelRegressor as ReleasedLabelRegressor
 from ._regressor import noise_ratio as noise_ratio

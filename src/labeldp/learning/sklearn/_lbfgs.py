@@ -45,6 +45,7 @@ class SoftmaxProblem:
         l2: Weight of half the squared coefficients.
         intercept: True to fit intercepts.
         intercept_l2: Weight of half the squared intercepts, needed for a loss that is unbounded below.
+        centre: The fit that penalties pull towards: a prior mean; None for zero.
     """
 
     features: Any
@@ -54,6 +55,7 @@ class SoftmaxProblem:
     l2: float
     intercept: bool = True
     intercept_l2: float = 0.0
+    centre: SoftmaxFit | None = None
 
     def objective(self) -> Callable[[Float[np.ndarray, "p"]], tuple[float, Float[np.ndarray, "p"]]]:
         """Value and gradient as a function of flattened coefficients and intercepts."""
@@ -61,6 +63,7 @@ class SoftmaxProblem:
         n, d = features.shape
         scale = 1.0 / weights.sum()
         penalties = np.array([[self.l2]] * d + [[self.intercept_l2]])
+        centre = self._flat(self.centre)
         # A block is at least as large as the coefficients, whose gradient each block adds to.
         parts = blocks(n, features.size // n + classes, max(_ENTRIES_PER_BLOCK, d * classes))
         split = [(features[rows], self.loss.take(rows), weights[rows]) for rows in parts]
@@ -77,10 +80,11 @@ class SoftmaxProblem:
                 gradient[:d] += rows.T @ logits.astype(features.dtype, copy=False)
                 gradient[d] += logits.sum(axis=0)
             gradient *= scale
-            gradient += penalties * parameters
+            offsets = parameters - centre
+            gradient += penalties * offsets
             if not self.intercept:
                 gradient[d] = 0.0
-            return value * scale + 0.5 * float(np.vdot(penalties * parameters, parameters)), gradient.ravel()
+            return value * scale + 0.5 * float(np.vdot(penalties * offsets, offsets)), gradient.ravel()
 
         return objective
 
@@ -93,7 +97,7 @@ class SoftmaxProblem:
             iterations: Maximum number of iterations.
         """
         d = self.features.shape[1]
-        first = np.zeros((d + 1, self.classes)) if start is None else np.vstack([start.coefficients, start.intercepts])
+        first = self._flat(start)
         options = {"maxiter": iterations, "gtol": tolerance, "ftol": 64 * np.finfo(float).eps, "maxls": 50}
         with one_thread_for_algebra():  # blocks are small
             result = minimize(self.objective(), first.ravel(), method="L-BFGS-B", jac=True, options=options)
@@ -101,6 +105,12 @@ class SoftmaxProblem:
             raise FloatingPointError("the loss is not finite; scale the features, or increase l2")
         solution = result.x.reshape(d + 1, self.classes)
         return SoftmaxFit(solution[:d].copy(), solution[d].copy(), int(result.nit))
+
+    def _flat(self, fit: SoftmaxFit | None) -> Float[np.ndarray, "p k"]:
+        """Coefficients above intercepts; zero for None."""
+        if fit is None:
+            return np.zeros((self.features.shape[1] + 1, self.classes))
+        return np.vstack([fit.coefficients, fit.intercepts])
 
 
 def softmax(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:

@@ -15,7 +15,8 @@ import pyarrow as pa
 from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, columns_of, frame_of, without_calendar
-from labeldp.learning.sklearn import Calibrator, PatchClassifier, cross_fitted
+from labeldp.learning.images import PatchClassifier
+from labeldp.learning.sklearn import Calibrator, cross_fitted
 from labeldp.learning.tables._class_scores import class_scores
 from labeldp.learning.tables._classifiers import calibration_setting
 from labeldp.learning.tables._evaluate import image_names
@@ -201,8 +202,15 @@ def _trained(
     if choice.training or choice.method not in (None, "likelihood"):
         raise InputError(f"expected no method and no options of training with {PATCHES}, found some; leave them out")
     learner = PatchClassifier().fit(inputs, release, None if units is None else np.asarray(units))
-    kept = learner.head_.n_features_in_
+    kept = learner.coef_.shape[1]
     network = replace(network, sizes={"components": kept, "filters": len(learner.features_.filters_)})
     module = network.module()
     with_patches(module, learner, np.argsort(release.space.sorted_codes))
-    return learner, NetworkModel(network, module.eval(), "likelihood", certificate), f"{kept} components of patches"
+    return learner, NetworkModel(network, module.eval(), "likelihood", certificate), _named(learner.weights_)
+
+
+def _named(weights: Mapping[int | str, float]) -> str:
+    """Heads by number of components, with their weights where there are several."""
+    used = {name: weight for name, weight in weights.items() if weight > 0.0}
+    listed = [f"{name} ({weight:.0%})" if len(used) > 1 else f"{name}" for name, weight in used.items()]
+    return f"patches, heads of components: {', '.join(listed)}"

@@ -7,11 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad, relu
 
-from labeldp.learning.sklearn import PADDING, THRESHOLD, PatchClassifier, edges
+from labeldp.learning.images import PADDING, THRESHOLD, PatchClassifier, cell_weights
+
+#: Images whose responses are kept at a time: those of one are many times as large as it.
+_IMAGES = 16
 
 
 def patches(
-    classes: int, channels: int = 1, components: int = 256, filters: int = 128, size: int = 6, cells: int = 3
+    classes: int, channels: int = 1, components: int = 512, filters: int = 256, size: int = 6, cells: int = 4
 ) -> nn.Sequential:
     """A linear layer on the features of ``PatchFeatures``, which are random until ``with_patches`` sets them.
 
@@ -40,6 +43,9 @@ class _Responses(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Features of images of shape (n, channels, height, width)."""
+        return torch.cat([self._features(part) for part in images.split(_IMAGES)])
+
+    def _features(self, images: Tensor) -> Tensor:
         padded = pad(images, (PADDING,) * 4)
         box = torch.full_like(self.filters[:1], 1.0 / self.filters[0].numel())
         mean = conv2d(padded, box)
@@ -48,13 +54,9 @@ class _Responses(nn.Module):
         found = (conv2d(padded, self.filters) - mean * sums) / (variance + self.contrast).sqrt()
         found = found - self.offsets[:, None, None]
         both = torch.cat([relu(found - THRESHOLD), relu(-found - THRESHOLD)], dim=1)
-        rows, columns = ([*edges(length, self.cells), length] for length in both.shape[2:])
-        means = [
-            both[:, :, rows[i] : rows[i + 1], columns[j] : columns[j + 1]].mean(dim=(2, 3))
-            for i in range(self.cells)
-            for j in range(self.cells)
-        ]
-        return (torch.cat(means, dim=1).sqrt() - self.mean) @ self.components
+        rows, columns = (torch.from_numpy(cell_weights(length, self.cells)).to(both) for length in both.shape[2:])
+        means = torch.einsum("rh,nkhw,cw->nrck", rows, both, columns).flatten(1)
+        return (means.sqrt() - self.mean) @ self.components
 
 
 def with_patches(network: nn.Sequential, model: PatchClassifier, order: np.ndarray) -> None:
@@ -65,9 +67,8 @@ def with_patches(network: nn.Sequential, model: PatchClassifier, order: np.ndarr
         model: The classifier.
         order: The place of each declared class in ``classes_``.
     """
-    features, head = model.features_, model.head_
-    responses, linear = network[-1]
-    kept = head.n_features_in_
+    features, (responses, linear) = model.features_, network[-1]
+    kept = model.coef_.shape[1]
     with torch.no_grad():
         for buffer, values in (
             (responses.filters, features.filters_),
@@ -75,7 +76,7 @@ def with_patches(network: nn.Sequential, model: PatchClassifier, order: np.ndarr
             (responses.contrast, np.array([features.contrast_])),
             (responses.mean, features.mean_),
             (responses.components, features.components_[:, :kept]),
-            (linear.weight, head.coef_[order]),
-            (linear.bias, head.intercept_[order]),
+            (linear.weight, model.coef_[order]),
+            (linear.bias, model.intercept_[order]),
         ):
             buffer.copy_(torch.from_numpy(np.ascontiguousarray(values)).reshape(buffer.shape))

@@ -1,0 +1,236 @@
+"""Features of images that are learned from images alone: responses to frequent patches."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.extmath import randomized_svd
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from labeldp import _checks
+from labeldp._documented import documented_in
+from labeldp._shapes import Float, Shaped
+from labeldp._threads import blocks, over_chunks
+from labeldp.errors import InputError
+
+#: Patches that filters are found from, and rounds of clustering.
+_PATCHES, _ROUNDS = 60_000, 10
+#: Images that components are found from, at most, and responses of these images.
+_IMAGES, _RESPONSES = 10_000, 100_000_000
+#: Added to the standard deviation of a patch, as a share of the range of pixels, and to the variance of a direction of
+#: scaled patches.
+_CONTRAST, _DIRECTION = 10.0 / 255.0, 0.05
+#: Least standard deviation of a patch that says something, as a share of the range of pixels.
+_FLAT = 15.0 / 255.0
+#: Responses below it are taken for none.
+THRESHOLD = 0.25
+PADDING = 2
+#: Root of the mean squared length of a row of features.
+_LENGTH = 4.0
+#: Images whose responses are projected together, and products of filters and patches of a thread.
+_IMAGES_PER_BLOCK, _PRODUCTS_PER_BLOCK = 256, 1 << 20
+_PATCHES_PER_BLOCK = 1 << 12
+
+Pixels = Shaped[np.ndarray, "n c h w"]
+
+
+@documented_in("labeldp.learning.images")
+class PatchFeatures(TransformerMixin, BaseEstimator):
+    """Features of images: how strongly their parts respond to frequent patches, found without labels.
+
+    Patches of all images are scaled to one contrast and whitened, and clustered by direction; each cluster is a filter.
+    The response of a filter at each place, above a threshold and likewise its opposite, is averaged over the cells of a
+    grid, which overlap: a place counts for the cells around it in proportion to its nearness. The roots of these
+    averages are projected to their leading components. A linear model of them is the head:
+    ``make_pipeline(PatchFeatures(), SoftmaxRegression())``.
+
+    Args:
+        components: Number of features; fewer say less of an image, and noisy labels choose among them better.
+        filters: Number of filters.
+        size: Height and width of a patch in pixels.
+        cells: Rows and columns of the grid of cells.
+
+    Attributes:
+        filters_: Filters of pixels, shape (filters, channels * size * size).
+        contrast_: What is added to the variance of a patch.
+        components_: Components of responses, shape (cells * cells * 2 * filters, components).
+
+    Guarantee:
+        Post-processing of public images: no label is seen.
+
+    References:
+        Coates and Ng 2011, The importance of encoding versus training with sparse coding and vector quantization;
+        Thiry et al. 2021, The unreasonable effectiveness of patches in deep convolutional kernels methods;
+        Halko, Martinsson and Tropp 2011, Finding structure with randomness, for the components.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp.learning.images import PatchFeatures
+        >>> images = np.random.default_rng(0).integers(0, 256, (40, 12, 12), dtype=np.uint8)
+        >>> PatchFeatures(components=5, filters=8).fit_transform(images).shape
+        (40, 5)
+
+    Raises:
+        InputError: The images are not numbers of shape (n, height, width), (n, channels, height, width) or (n, height,
+            width, 3), are smaller than a patch or a grid, are of another shape than in ``fit``, or are all flat.
+    """
+
+    def __init__(self, components: int = 256, *, filters: int = 256, size: int = 6, cells: int = 4) -> None:
+        self.components = components
+        self.filters = filters
+        self.size = size
+        self.cells = cells
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002, N803 (scikit-learn's names)
+        """Find filters and components from images of one of the shapes."""
+        for name in ("components", "filters", "size", "cells"):
+            _checks.whole(getattr(self, name), name, 1)
+        images, chance = pixels_of(X), np.random.default_rng(0)  # of public images
+        if min(images.shape[2:]) < max(self.size, self.cells):
+            raise InputError(
+                f"expected images of at least {max(self.size, self.cells)} rows and columns, found {images.shape[2:]}"
+            )
+        self.shape_, span = images.shape[1:], float(images.max()) - float(images.min())
+        self.contrast_ = (_CONTRAST * span) ** 2
+        with threadpool_limits(1):  # so that sums are added in one order
+            self._find_filters(_some_patches(images, self.size, chance), _FLAT * span)
+            most = min(_IMAGES, max(1, _RESPONSES // (2 * self.cells**2 * len(self.filters_))))
+            self._find_components(self._responses(images[np.sort(chance.permutation(len(images))[:most])]))
+        return self
+
+    def transform(self, X: Any) -> Float[np.ndarray, "n d"]:  # noqa: N803
+        """Features of images, shape (n, components) or fewer columns if responses have fewer directions."""
+        check_is_fitted(self)
+        images = pixels_of(X)
+        if images.shape[1:] != self.shape_:
+            raise InputError(f"expected images of shape {self.shape_}, as in fit, found {images.shape[1:]}")
+        found = np.empty((len(images), self.components_.shape[1]), np.float32)
+        with threadpool_limits(1):
+            for rows in blocks(len(images), entries=_IMAGES_PER_BLOCK):
+                found[rows] = (self._responses(images[rows]) - self.mean_) @ self.components_
+        return found
+
+    def _find_filters(self, patches: Float[np.ndarray, "p d"], flat: float) -> None:
+        """Whiten patches, and cluster the directions of those that are not flat."""
+        kept = patches.std(axis=1) > flat
+        if not kept.any():
+            raise InputError("expected images with parts that are not flat, found none")
+        offsets = patches - patches.mean(axis=1, keepdims=True)
+        scaled = offsets / np.sqrt((offsets**2).mean(axis=1, keepdims=True) + self.contrast_)
+        mean = scaled.mean(axis=0)
+        variances, directions = np.linalg.eigh((scaled - mean).T @ (scaled - mean) / len(scaled))
+        whitening = (directions / np.sqrt(np.maximum(variances, 0.0) + _DIRECTION)) @ directions.T
+        points = ((scaled[kept] - mean) @ whitening).astype(np.float32)
+        points /= np.maximum(np.linalg.norm(points, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        filters = _directions(points, self.filters) @ whitening
+        self.offsets_ = (filters @ mean).astype(np.float32)
+        # A patch less its mean has the same product with a filter less its own.
+        self.filters_ = (filters - filters.mean(axis=1, keepdims=True)).astype(np.float32)
+
+    def _find_components(self, responses: Float[np.ndarray, "n r"]) -> None:
+        """The leading components of some images' responses; the responses are overwritten."""
+        self.mean_ = responses.mean(axis=0)
+        responses -= self.mean_
+        kept = min(self.components, *responses.shape)
+        _, lengths, directions = randomized_svd(responses, kept, n_iter=2, random_state=0)
+        variances = lengths.astype(np.float64) ** 2 / len(responses)
+        variances = np.maximum(variances, np.finfo(np.float32).eps * max(float(variances[0]), 1e-30))
+        # Components are whitened by half: equal lengths would raise those that say little.
+        scaled = directions.T / variances**0.25
+        self.components_ = (scaled * _LENGTH / np.sqrt(np.sqrt(variances).sum())).astype(np.float32)
+
+    def _responses(self, images: Pixels) -> Float[np.ndarray, "n r"]:
+        """The roots of mean responses in the cells of images."""
+        from labeldp.learning.images._kernels import add_cell_means  # noqa: PLC0415 (the compiler loads at the first use)
+
+        height, width = (edge + 2 * PADDING - self.size + 1 for edge in images.shape[2:])
+        weights = cell_weights(height, self.cells), cell_weights(width, self.cells)
+        across = np.ascontiguousarray(self.filters_.T)
+        means = np.zeros((len(images), self.cells, self.cells, 2, len(self.filters_)), np.float32)
+
+        def add(rows: slice) -> None:  # images do not touch each other, so threads change no bit
+            padded = np.pad(images[rows], [(0, 0), (0, 0), *[(PADDING, PADDING)] * 2])
+            patches = _windows(padded, self.size)
+            mean = patches.mean(axis=1)
+            variance = np.maximum(np.einsum("pd,pd->p", patches, patches) / patches.shape[1] - mean**2, 0.0)
+            places = (len(padded), height, width)
+            add_cell_means(
+                (patches @ across).reshape(*places, -1),
+                (1.0 / np.sqrt(variance + np.float32(self.contrast_))).reshape(places),
+                self.offsets_ + np.float32(THRESHOLD),
+                self.offsets_ - np.float32(THRESHOLD),
+                *weights,
+                means[rows],
+            )
+
+        over_chunks(add, len(images), max(1, _PRODUCTS_PER_BLOCK // (height * width * len(self.filters_))))
+        return np.sqrt(means, out=means).reshape(len(images), -1)
+
+
+def pixels_of(images: Any) -> Pixels:
+    """Images of several channels, which come first.
+
+    Raises:
+        InputError: They are no images of one shape, or not finite.
+    """
+    try:
+        pixels = np.asarray(images)
+    except ValueError:
+        pixels = np.empty(0)
+    if pixels.ndim not in (3, 4) or pixels.dtype.kind not in "uif" or not len(pixels):
+        raise InputError(
+            "expected images of shape (n, height, width), (n, channels, height, width) or (n, height, width, 3), "
+            f"found {pixels.dtype} of shape {pixels.shape}"
+        )
+    if pixels.dtype.kind == "f" and not np.isfinite(pixels).all():
+        raise InputError("expected finite pixels, found others")
+    if pixels.ndim == 3:
+        return pixels[:, None]
+    return np.moveaxis(pixels, 3, 1) if pixels.shape[3] == 3 and pixels.shape[1] != 3 else pixels
+
+
+def cell_weights(length: int, cells: int) -> Float[np.ndarray, "cells length"]:
+    """The weight of each place in the mean of each cell along one axis: tents, whose tops are the centres of cells.
+
+    A place between two centres counts for both in proportion to its nearness, so that features change little when an
+    image is moved a little; beyond the outer centres it counts for the outer cell alone.
+    """
+    places = np.clip((np.arange(length) + 0.5) / length * cells - 0.5, 0, cells - 1)
+    weights = np.maximum(1.0 - np.abs(places - np.arange(cells)[:, None]), 0.0)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True), np.float32)
+
+
+def _windows(images: Pixels, size: int) -> Float[np.ndarray, "p d"]:
+    """The patch at every place of every image."""
+    found = np.lib.stride_tricks.sliding_window_view(images, (size, size), axis=(2, 3))
+    return np.ascontiguousarray(np.moveaxis(found, 1, 3), dtype=np.float32).reshape(-1, images.shape[1] * size**2)
+
+
+def _some_patches(images: Pixels, size: int, chance: np.random.Generator) -> Float[np.ndarray, "p d"]:
+    """Patches at random places of random images."""
+    windows = np.lib.stride_tricks.sliding_window_view(images, (size, size), axis=(2, 3))
+    which, top, left = (chance.integers(0, windows.shape[axis], _PATCHES) for axis in (0, 2, 3))
+    return np.asarray(windows[which, :, top, left].reshape(_PATCHES, -1), dtype=np.float32)
+
+
+def _directions(points: Float[np.ndarray, "p d"], count: int) -> Float[np.ndarray, "c d"]:
+    """Centres of clusters of points by direction, where opposite points are alike.
+
+    References:
+        Dhillon and Modha 2001 (spherical k-means).
+    """
+    centres = points[:count].copy()
+    for _ in range(_ROUNDS):
+        best, signs = np.empty(len(points), np.int64), np.empty(len(points), np.float32)
+        for rows in blocks(len(points), entries=_PATCHES_PER_BLOCK):
+            near = points[rows] @ centres.T
+            best[rows] = np.abs(near).argmax(axis=1)
+            signs[rows] = np.sign(near[np.arange(len(near)), best[rows]])
+        sums = csr_matrix((signs, (best, np.arange(len(points)))), shape=(len(centres), len(points))) @ points
+        lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+        centres = np.where(lengths > 1e-3, sums / np.maximum(lengths, 1e-3), centres)
+    return np.asarray(centres)

@@ -1,0 +1,140 @@
+"""The linear model of features of patches: an average of heads that released labels weigh."""
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+from sklearn.base import clone
+
+from labeldp import Classes, Curator, Release
+from labeldp.learning.images import ImageRows, PatchClassifier
+from labeldp.learning.losses import gain
+from labeldp.learning.sklearn import SoftmaxRegression, group_folds
+
+SPACE = Classes(["b", "a"])
+
+
+def labelled(count, columns=8, seed=0):
+    """Features of which the first says the class, and labels."""
+    features = np.random.default_rng(seed).normal(size=(count, columns))
+    return features, np.where(features[:, 0] > 0, "a", "b")
+
+
+def fitted(counts, features, release, groups=None):
+    """A classifier of features; images do not matter here."""
+    return PatchClassifier(counts).fit_head(ImageRows.of(features), release, groups)
+
+
+def test_heads_weigh_as_held_out_labels_are_likely():
+    """Heads that are fitted one by one and judged by a held-out fifth have the same weights."""
+    features, labels = labelled(400)
+    release = Curator(labels, SPACE).randomize(epsilon=0.3)
+    fit, held = group_folds(400, 5, None)[0]
+    rows = ImageRows.of(features)
+    model, gains = PatchClassifier((8, 1)).fit_head(rows, release), {}
+    for count in (1, 8):
+        judged = [
+            SoftmaxRegression(tol=2.5e-4 * rows.length)
+            .fit_setting(place, features[fit, :count], release[fit])
+            .score(features[held, :count], release[held])
+            for place in range(11)
+        ]
+        gains[count] = max(judged) * len(held)
+    assert list(model.weights_) == [1, 8, "clusters"]
+    assert sum(model.weights_.values()) == pytest.approx(1.0)
+    ratio = model.weights_[8] / model.weights_[1]
+    assert ratio == pytest.approx(np.exp(0.25 * (gains[8] - gains[1])), rel=0.5)
+
+
+def test_coefficients_are_the_mean_of_heads():
+    """Where two heads share the weight, coefficients are theirs; those of components that both have, of both."""
+    features, labels = labelled(400)
+    rows, release = ImageRows.of(features), Curator(labels, SPACE).randomize(epsilon=0.3)
+    model = PatchClassifier((2, 8))
+    model._average(rows, release, {2: 4, 8: 4}, np.inf, np.array([0.25, 0.75, 0.0]))
+    head = SoftmaxRegression(tol=2.5e-4 * rows.length)
+    few, all_ = (clone(head).fit_setting(4, features[:, :count], release) for count in (2, 8))
+    np.testing.assert_allclose(model.coef_[:, 2:], 0.75 * all_.coef_[:, 2:])
+    np.testing.assert_allclose(model.coef_[:, :2], 0.25 * few.coef_ + 0.75 * all_.coef_[:, :2])
+    np.testing.assert_allclose(model.intercept_, 0.25 * few.intercept_ + 0.75 * all_.intercept_)
+
+
+def test_labels_that_say_much_choose_and_labels_that_say_little_do_not():
+    """One head decides where it is clearly likelier, and all count where labels are noise."""
+    features, labels = labelled(2_000)
+    chosen = fitted((1, 8), features[:, ::-1], Release.public(labels, SPACE))
+    assert chosen.weights_[1] == 0.0  # the last of eight columns says the class
+    assert (chosen.predict_features(features[:, ::-1]) == labels).mean() > 0.95
+    mixed = fitted((1, 8), features, Curator(labels, SPACE).randomize(epsilon=0.01))
+    assert min(mixed.weights_.values()) > 0.1
+
+
+def test_features_may_have_any_scale():
+    """Heads of features that are a thousand times as long predict the same."""
+    features, labels = labelled(1_000)
+    release = Curator(labels, SPACE).randomize(epsilon=1.0)
+    usual, long = (fitted((2, 8), scale * features, release) for scale in (1.0, 1000.0))
+    for other in (usual._feature_scores(features), long._feature_scores(1000.0 * features)):
+        assert np.corrcoef(other[:, 0], features[:, 0])[0, 1] > 0.9
+    np.testing.assert_allclose(long.coef_ * 1000.0, usual.coef_, atol=0.05 * np.abs(usual.coef_).max())
+
+
+def test_clusters_help_where_labels_say_little():
+    """Sixty tight groups of one class each, which no line tells apart: their head decides, and is right."""
+    random = np.random.default_rng(3)
+    centres, classes = random.normal(size=(60, 60)), random.random(60) < 0.5
+    number = random.integers(0, 60, 4_000)
+    features = centres[number] + random.normal(0, 0.1, (4_000, 60))
+    labels = np.where(classes[number], "a", "b")
+    model = fitted((2,), features, Curator(labels, SPACE).randomize(epsilon=1.0))
+    assert model.weights_["clusters"] > 0.9
+    assert (model.predict_features(features) == labels).mean() > 0.95
+
+
+def test_the_head_of_clusters_goes_on_where_labels_say_more():
+    """Ten groups lie across a line that labels follow: clusters alone cannot, and their head, alone here, does."""
+    random = np.random.default_rng(5)
+    features = random.normal(size=(10, 5))[random.integers(0, 10, 2_000)] * 3.0 + random.normal(size=(2_000, 5))
+    features -= features.mean(axis=0)
+    weights = random.normal(size=5)
+    labels = np.where(features @ weights > 0, "a", "b")
+    rows, release = ImageRows.of(features), Curator(labels, SPACE).randomize(epsilon=4.0)
+    model = PatchClassifier((1,)).fit_head(rows, release)
+    assert model.weights_["clusters"] == 1.0
+    assert (model.predict_features(features) == labels).mean() > 0.99
+
+
+def test_rows_that_heads_were_fitted_on_do_not_weigh_them():
+    """Labels that are noise teach next to nothing; judged by rows of their own fit, heads without a penalty win."""
+    features, _ = labelled(600, columns=100)
+    labels = np.where(np.random.default_rng(1).random(600) < 0.5, "a", "b")
+    model = fitted((100,), features[:300], Release.public(labels[:300], SPACE))
+    scores = model._feature_scores(features[300:])[:, np.argsort(SPACE.sorted_codes)]
+    assert gain(Release.public(labels[300:], SPACE), softmax(scores, axis=1)).mean() > -0.1
+
+
+def test_rows_of_one_unit_are_on_one_side():
+    """Copies of a row that are one unit do not vouch for each other: what tells rows apart says nothing of others."""
+    random = np.random.default_rng(2)
+    features = np.repeat(random.normal(size=(60, 100)), 10, axis=0)
+    labels = np.repeat(np.where(random.random(60) < 0.5, "a", "b"), 10)
+    release = Release.public(labels, SPACE)
+    alone, together = (fitted((100,), features, release, groups) for groups in (None, np.repeat(np.arange(60), 10)))
+    assert np.abs(together.coef_).sum() < 0.8 * np.abs(alone.coef_).sum()
+
+
+def test_features_and_clusters_do_not_depend_on_labels(monkeypatch):
+    """Two releases, of neighbouring labels and of others, leave the same bytes of features, clusters and trees."""
+    images = np.random.default_rng(4).integers(0, 256, (60, 3, 9, 9), dtype=np.uint8)
+    labels = np.array(["a", "b"] * 30)
+    kept, fit_head = [], PatchClassifier.fit_head
+
+    def keep(self, rows, *rest):
+        arrays = [rows.features, rows.leaves, self.features_.filters_, self.features_.components_]
+        kept.append([each.tobytes() for each in (*arrays, *(tree.merges for tree in rows.trees))])
+        return fit_head(self, rows, *rest)
+
+    monkeypatch.setattr(PatchClassifier, "fit_head", keep)
+    for flipped in (0, 1, 17):
+        others = np.where(np.arange(60) < flipped, "a", labels)
+        PatchClassifier((4,), filters=6).fit(images, Release.public(others, SPACE))
+    assert kept[0] == kept[1] == kept[2]
