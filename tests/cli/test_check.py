@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labeldp import Classes, Interval, Ledger, check_table, release_table
-from labeldp.errors import TableError
+from labeldp import Classes, Interval, Ledger, check_table, release_table, verify
+from labeldp.errors import InputError, TableError
+from labeldp.release import ledger_path
 from labeldp.release._table_notes import kept_before
 from labeldp.release.ledger import Earlier
 
@@ -138,17 +139,17 @@ def test_the_order_of_classes_says_nothing_of_labels(run, patients):
     assert orders == {"heart disease,none"}
 
 
-def test_a_label_that_was_released_is_not_kept(run, patients):
-    """Its true values would leave beside the next label; a release that keeps it says so."""
+def test_a_label_that_was_released_is_not_kept(run, patients, states):
+    """Its true values would leave beside the next label: check drops it, and a release that keeps it is refused."""
     release_table(patients, LABEL, CLASSES, 0.5, patients.parent / "first", keep=["age"], unit="patient_id")
     words = command_in(run("check", patients, "--label", "costs").out)
     assert "diagnosis" in words[words.index("--drop") + 1].split(",")
-    done = release_table(
-        *(patients, "costs", Interval(0, 10_000, 10), 0.5, patients.parent / "second"),
-        keep=["age", "diagnosis"],
-        unit="patient_id",
-    )
-    assert any("'diagnosis' was released as a label before" in remark for remark in done.remarks)
+    asked = (patients, "costs", Interval(0, 10_000, 10), 0.5, patients.parent / "second")
+    with pytest.raises(InputError, match="found 'diagnosis': its true values would leave; drop it"):
+        release_table(*asked, keep=["age", "diagnosis"], unit="patient_id")
+    assert not (patients.parent / "second").exists()
+    assert states(ledger_path(patients)) == ["released", "void"]
+    assert verify(release_table(*asked, keep=["age"], unit="patient_id").output).holds
 
 
 def test_a_label_that_left_as_a_kept_column_is_named(patients):

@@ -21,7 +21,7 @@ from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release._curator import budget_of
 from labeldp.release._sink import clashing
 from labeldp.release._source import ROW, TableSource
-from labeldp.release._table_notes import copies_of_rows, kept_before, labels_kept, respelled, write_notes
+from labeldp.release._table_notes import check_kept, copies_of_rows, kept_before, respelled, write_notes
 from labeldp.release.engines import Count, Engine, InProcess, Progress
 from labeldp.release.folder import (
     Certificate,
@@ -213,6 +213,12 @@ class TableJob:
         table = open_table(source, label)
         stamp, heads = table.stamp, column_heads(table)
         kept = kept_columns(table.schema, label, *columns)
+        if shown := sorted(set(table.path_columns) - set(kept)):
+            raise InputError(
+                f"expected the columns in the names of folders among the public ones, found {shown[0]!r} dropped: each "
+                "file of the release holds the rows of one folder, which shows it; keep it if it is public, or join "
+                "the table into one file first"
+            )
         if table.kind == "csv" and "" in space.points:
             raise LabelError(
                 "expected non-empty classes, found an empty one, which is a missing label in CSV; rename it"
@@ -370,6 +376,7 @@ class TableJob:
                 record.charged(entry, budget, left, data, elsewhere) as admitted,
             ):
                 self._check_unchanged()
+                check_kept(self.kept, admitted.earlier)
                 redrawn = features_left(admitted.earlier, entry.rows, "redrawn")
                 certificate = write(staging, TableCharge(entry, redrawn, lambda: record.drawn(entry.identifier)))
                 if checked.declared:
@@ -384,8 +391,7 @@ class TableJob:
         notes_file, account = write_notes(path, found), admitted.account
         spent, budget = account.spent, account.budget
         label = self.table.label
-        told = (*labels_kept(self.kept, admitted.earlier), *kept_before(label, admitted.earlier))
-        remarks = (*checked.remarks, *told)
+        remarks = (*checked.remarks, *kept_before(label, admitted.earlier))
         return TableRelease(certificate, self.target, path, found, notes_file, spent, budget, remarks)
 
     def _ledgers(self, data: PublicData) -> tuple[Ledger, dict[Entry, Match | None]]:
@@ -505,11 +511,14 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def ledgers_near(table: Path) -> list[Path]:
-    """The ledgers beside a table, inside it if it is a folder, and those of folders in which it is a part."""
+    """The ledgers beside a table, inside it if it is a folder, and those of tables and of their parts around it."""
     table = table.resolve()
     near = {*table.parent.iterdir(), *(ledger_path(folder) for folder in table.parents if folder.name)}
-    if table.is_dir():
-        near |= set(table.rglob(f"*{_ENDING}"))
+    whole = folder = table if table.is_dir() else table.parent
+    while "=" in whole.name:  # a part of a table in folders such as year=2026
+        whole = whole.parent
+    if table.is_dir() or whole != folder:
+        near |= set(whole.rglob(f"*{_ENDING}"))
     files = (path for path in near if path.is_file())
     return sorted(path for path in files if path.name.endswith(_ENDING) or is_ledger(path))
 

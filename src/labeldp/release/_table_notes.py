@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from labeldp.errors import LabelDPError
+from labeldp.errors import InputError, LabelDPError
 from labeldp.release.folder import read_certificate
 from labeldp.release.ledger import Earlier, PublicData
 from labeldp.release.tables import Table, copies
@@ -31,10 +31,17 @@ def copies_of_rows(data: PublicData) -> tuple[str, ...]:
     )
 
 
-def labels_kept(kept: Sequence[str], earlier: Sequence[Earlier]) -> Iterator[str]:
-    """Remarks on kept columns that were released as labels before, and so were private then."""
+def check_kept(kept: Sequence[str], earlier: Sequence[Earlier]) -> None:
+    """Refuse kept columns that were released as labels before: their true values would leave beside the noisy ones.
+
+    Raises:
+        InputError: There is one.
+    """
     for name in sorted({each.entry.label for each in earlier}.intersection(kept)):
-        yield f"the kept column {name!r} was released as a label before: its true values are in this release"
+        raise InputError(
+            f"expected to keep no label that was released with noise before, found {name!r}: its true values would "
+            "leave; drop it, or give the column another name if it has become public"
+        )
 
 
 def kept_before(label: str, earlier: Sequence[Earlier]) -> Iterator[str]:
@@ -63,7 +70,10 @@ def _listed(columns: Iterable[str]) -> str:
 def write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:
     """Append notes for the curator to a file beside the ledger that only its owner can read."""
     path = ledger.with_name(f"{ledger.name}.notes")
-    lines = notes or ("no kept column and no row order was found to disclose labels",)
+    lines = notes or (
+        "no kept column and no row order was found to disclose labels; columns were looked at in the first rows of up "
+        "to 64 files",
+    )
     with suppress(OSError):  # the failure of a release must not depend on notes
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "a", encoding="utf-8") as file:

@@ -176,6 +176,17 @@ def test_without_pairs_errors_are_multiplied(world):
         assert 0.0 <= each.low <= each.high <= 1.0
 
 
+def test_the_gain_is_over_the_most_common_class_that_is_printed():
+    """Accuracy less that of the most common class is the gain over it, whichever class looks the most common."""
+    space = Classes(["no", "yes"])
+    for draw in range(12):
+        labels = np.where(np.arange(300) % 2 == 0, "yes", "no")
+        release = Curator(labels, space).randomize(RandomizedResponse(space, 0.3))
+        probabilities = np.random.default_rng(draw).dirichlet([1.0, 1.0], 300)
+        found = class_scores(release, probabilities, np.arange(300) % 5)
+        assert found.better.value == pytest.approx(found.accuracy.value - found.majority.value)
+
+
 def test_in_doubt_errors_are_those_without_signal(world):
     """Pairs of folds, here such as change nothing, are fitted if labels show that the model is better than shares."""
     predicted, _, release = world

@@ -487,6 +487,19 @@ def test_the_ledger_of_a_folder_above_counts(tmp_path):
         release(path, tmp_path / "o2")
 
 
+@pytest.mark.parametrize("file", [False, True])
+def test_ledgers_of_other_parts_of_a_table_count(tmp_path, file):
+    """A month of a table knows what was released of another one, whose ledger lies in another folder."""
+    months = [tmp_path / "data" / name for name in ("year=2025/month=12", "year=2026/month=01")]
+    paths = []
+    for month in months:
+        month.mkdir(parents=True)
+        paths.append(write(TABLE, month / "p.parquet") if file else write(TABLE, month / "p.parquet").parent)
+    release(paths[0], tmp_path / "o1")
+    with pytest.raises(BudgetError):
+        release(paths[1], tmp_path / "o2")
+
+
 def test_copies_of_rows_are_counted(tmp_path):
     """Rows that are exact copies are said, since they may be one person's."""
     path = write(pa.concat_tables([TABLE] * 3), tmp_path / "t.csv")

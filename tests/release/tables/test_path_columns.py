@@ -7,8 +7,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, Interval, Release, release_table, verify
-from labeldp.errors import LabelDPError, TableError
+from labeldp import Classes, Interval, Release, check_table, release_table, verify
+from labeldp.errors import InputError, LabelDPError, TableError
 from labeldp.release import public_columns
 from labeldp.release.tables import open_table
 
@@ -99,8 +99,31 @@ def test_values_are_whole_numbers_or_texts(tmp_path, ending, texts, values):
 def test_a_column_of_folders_may_be_the_unit(tmp_path):
     """Rows of one unit in several folders are counted together."""
     table = partitioned(tmp_path / "t", ["ward=1/day=1", "ward=1/day=2", "ward=2/day=1"])
-    done = released(table, tmp_path / "o", keep=["day"], unit="ward")
+    done = released(table, tmp_path / "o", keep=["day", "ward"], unit="ward")
     assert done.certificate.law["repeats"] == [str(ROWS), str(2 * ROWS)]
+
+
+def test_a_column_of_folders_is_not_dropped(tmp_path):
+    """Each file of the release has the rows of one folder, so a dropped column would show as their boundaries."""
+    table = partitioned(tmp_path / "t", ["ward=1", "ward=2"])
+    with pytest.raises(InputError, match="found 'ward' dropped: each file of the release holds the rows of one folder"):
+        released(table, tmp_path / "o", keep=["id"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t"]
+
+
+def test_a_column_of_folders_that_tells_the_label_is_named(tmp_path):
+    """It has one value in each file, where it seems to tell nothing; nor does a column beside one class tell of it."""
+    table = tmp_path / "t"
+    for number, told in enumerate(["sick", "well"] * 2):
+        folder = table / f"year={2025 + number // 2}" / f"told={told}"
+        folder.mkdir(parents=True)
+        label = "no" if told == "sick" else "yes"
+        pq.write_table(pa.table({"id": [number, 7] * 30, "ill": [label] * 60}), folder / "part-0.parquet")
+    found = check_table(table, "ill")
+    assert [note for note in found.notes if "determines" in note] == [
+        "the kept column 'told' equals or determines the label: drop it, or it discloses labels"
+    ]
+    assert any("less than half as often as in a shuffled table" in note for note in found.notes)
 
 
 def test_a_column_in_files_and_in_folders_is_refused(tmp_path):

@@ -101,9 +101,9 @@ def test_a_folder_of_files(release, write_table, columns, tables, ending):
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-@pytest.mark.parametrize("keep", [["region", "id"], ["region"], ["id"], []])
+@pytest.mark.parametrize("keep", [["region", "id"], ["region"]])
 def test_a_partitioned_folder(release, write_table, columns, tables, ending, keep):
-    """Columns that the folders hold can be kept like any other, alone too."""
+    """Columns that the folders hold are kept like any other, alone too."""
     for i, part in enumerate(("region=north", "region=s%C3%BCd %2F")):
         piece = {name: columns[name][30 * i : 30 * (i + 1)] for name in ("id", "colour")}
         write_table(tables / "t" / part / f"x.{ending}", piece)

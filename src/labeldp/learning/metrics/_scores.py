@@ -52,7 +52,11 @@ class Scores:
 
 
 def scores(
-    release: Release, probabilities: object, folds: Int[np.ndarray, "n"] | None = None, units: object = None
+    release: Release,
+    probabilities: object,
+    folds: Int[np.ndarray, "n"] | None = None,
+    units: object = None,
+    common: Int[np.ndarray, "n"] | None = None,
 ) -> Scores:
     """All metrics that the channel identifies.
 
@@ -62,6 +66,8 @@ def scores(
             classes were declared in sorted order.
         folds: The fold of each row, if its probabilities are from a model that was fitted on the other folds.
         units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        common: Code of the class that is taken for the most common one where a row is judged, found on other rows; by
+            default it is found here.
 
     Raises:
         InputError: There is no unit for each row.
@@ -82,7 +88,7 @@ def scores(
         len(release),
         likelihood,
         accuracy,
-        _most_common_accuracy(release, folds, sample),
+        _most_common_accuracy(release, _most_common(release, folds, sample) if common is None else common, sample),
         metrics.log_loss(release, probabilities, units=sample),
         _area(release, columns, folds, sample),
         metrics.balanced_accuracy(release, predicted, units=sample),
@@ -103,13 +109,18 @@ def _area(
     return metrics.mean_auc(release, ClassProbabilities(columns, points), groups=folds, units=units)
 
 
+def _most_common(release: Release, folds: Int[np.ndarray, "n"] | None, units: Units) -> Int[np.ndarray, "n"]:
+    """Code of the most common class of the rows of other folds."""
+    place = folds_to_choose_on(release, folds, units)
+    weights = (class_weights(release, np.full(len(release), code)) for code in range(release.space.size))
+    return np.asarray(np.argmax([sums_of_others(weight, place) for weight in weights], axis=0)[place])
+
+
 def _most_common_accuracy(
-    release: Release, folds: Int[np.ndarray, "n"] | None, units: Units, level: float = 0.95
+    release: Release, chosen: Int[np.ndarray, "n"], units: Units, level: float = 0.95
 ) -> Estimate:
     """Accuracy of always predicting the most common class; intervals of all shares hold at once (Bonferroni)."""
-    points, place = np.asarray(release.space.points), folds_to_choose_on(release, folds, units)
-    weights = (class_weights(release, np.full(len(release), code)) for code in range(len(points)))
-    chosen = np.argmax([sums_of_others(weight, place) for weight in weights], axis=0)[place]
+    points = np.asarray(release.space.points)
     found = metrics.accuracy(release, points[chosen], units=units, level=level)
     each = 1.0 - (1.0 - level) / len(points)
     shares = [metrics.accuracy(release, np.repeat(point, len(release)), units=units, level=each) for point in points]

@@ -139,7 +139,7 @@ def class_scores(
         if name in _GAINS
     }
     named = ClassProbabilities(probabilities, release.space.points)
-    known = vars(scores(release, named, folds, sample))
+    known = vars(scores(release, named, folds, sample, np.argmax(shares, axis=1)))
     found = ClassScores(**{**known, **gains, **_by_prediction(release, named, values, sample)})
     if folds is None:
         return _within_reach(found, release.space.size)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._shapes import Bool, Int
+from labeldp._shapes import Int
 from labeldp.errors import LabelError, TableError
 from labeldp.mechanisms.randomizers import checked_prior
 from labeldp.privacy import LabelSpace, undeclared_label
@@ -21,7 +21,10 @@ from labeldp.release.tables._parts import TablePart
 from labeldp.release.tables._tables import Table, prefetch
 from labeldp.release.tables._units import Units, unit_keys
 
-_HEAD = 1 << 16
+#: Rows in which kept columns are compared with the label, and the most parts that they are taken from.
+_HEAD, _HEADS = 1 << 16, 64
+#: Share of the changes of label that a shuffled table would have, and number of these, below which rows are in groups.
+_FEW_CHANGES, _EXPECTED_CHANGES = 0.5, 30.0
 #: Rows of a fingerprint: few, so that a table is recognized after rows were appended.
 _FINGERPRINT_ROWS = 32
 _FEW_VALUES = 0.5
@@ -60,7 +63,7 @@ class PartSurvey:
     """Findings in the labels of one part, which can be merged with those in the next; private.
 
     Attributes:
-        seen: For each class, True if it occurs.
+        counts: Number of rows of each class.
         units: The rows of each unit, if a unit was declared.
         ends: The codes of the first and the last label; None without rows.
         changes: The number of rows whose label is not that of the row before.
@@ -68,7 +71,7 @@ class PartSurvey:
         digest: SHA-256 of labels and units, which the second pass must find again.
     """
 
-    seen: Bool[np.ndarray, "k"]
+    counts: Int[np.ndarray, "k"]
     units: Units | None
     ends: tuple[int, int] | None = None
     changes: int = 0
@@ -81,14 +84,14 @@ class PartSurvey:
             return
         first, last = int(codes[0]), int(codes[-1])
         self._follow((first, last), int(np.count_nonzero(np.diff(codes))))
-        self.seen[codes] = True
+        self.counts += np.bincount(codes, minlength=self.counts.size)
         self.rows += codes.size
 
     def merge(self, other: PartSurvey) -> None:
         """Add the findings in the part that follows."""
         if other.ends is not None:
             self._follow(other.ends, other.changes)
-        self.seen |= other.seen
+        self.counts += other.counts
         if self.units is not None and other.units is not None:
             self.units.merge(other.units)
         self.rows += other.rows
@@ -96,7 +99,14 @@ class PartSurvey:
     @property
     def is_grouped(self) -> bool:
         """True if all rows of each class are together, in a table of enough rows."""
-        return self.changes + 1 == int(np.count_nonzero(self.seen)) and self.rows > 2 * self.seen.size
+        return self.changes + 1 == int(np.count_nonzero(self.counts)) and self.rows > 2 * self.counts.size
+
+    @property
+    def is_clustered(self) -> bool:
+        """True if the label changes far less often from row to row than it would in a shuffled table."""
+        shares = self.counts / max(1, self.rows)
+        expected = (self.rows - 1) * (1.0 - float(shares @ shares))
+        return expected >= _EXPECTED_CHANGES and self.changes < _FEW_CHANGES * expected
 
     def _follow(self, ends: tuple[int, int], changes: int) -> None:
         """Count the changes of rows that follow, and where they begin."""
@@ -147,10 +157,15 @@ def survey(
         total.merge(found)
     if total.rows == 0:
         raise TableError(f"expected at least one row in {table.path}, found column names alone; check how it was saved")
-    notes = list(_column_notes(table, space, kept))
+    notes = list(_column_notes(table.label, space, kept, checked))
     if total.is_grouped:
         notes.append(
             "the rows are grouped by label, so their order discloses labels: shuffle the table before the release"
+        )
+    elif total.is_clustered:
+        notes.append(
+            "from row to row the label changes less than half as often as in a shuffled table, so the order of rows "
+            "discloses labels: shuffle the table before the release"
         )
     return Survey(tuple(checked), total.rows, total.units, tuple(notes))
 
@@ -178,7 +193,7 @@ def survey_part(task: _Task, tick: Tick) -> PartSurvey:
 
 def _no_rows(space: LabelSpace, unit: str | None) -> PartSurvey:
     """The findings in no rows."""
-    return PartSurvey(np.zeros(space.size, dtype=np.bool_), Units() if unit else None)
+    return PartSurvey(np.zeros(space.size, dtype=np.int64), Units() if unit else None)
 
 
 def label_codes(table: Table, batch: pa.RecordBatch, space: LabelSpace, first_row: int) -> Int[np.ndarray, "n"]:
@@ -271,17 +286,25 @@ def _different(values: Int[np.ndarray, "n"]) -> int:
     return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + min(1, ordered.size)
 
 
-def _column_notes(table: Table, space: LabelSpace, kept: list[str]) -> Iterator[str]:
-    """Notes on kept columns that equal or determine the label in the first rows of the table."""
-    for batch in table.batches([table.label, *kept], _HEAD):
-        codes = label_codes(table, batch, space, 0).astype(np.int64)
-        for name in kept:
-            try:
-                values = batch[name].dictionary_encode().indices
-            except pa.ArrowNotImplementedError:  # lists and the like
-                continue
-            groups = np.asarray(values.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64) + 1
-            different = _different(groups)
-            if 1 < different <= _FEW_VALUES * codes.size and _different(groups * space.size + codes) == different:
-                yield f"the kept column {name!r} equals or determines the label: drop it, or it discloses labels"
+def _column_notes(label: str, space: LabelSpace, kept: list[str], parts: Sequence[TablePart]) -> Iterator[str]:
+    """Notes on kept columns that equal or determine the label in the first rows of parts all over the table.
+
+    A column in the names of folders has one value in each part.
+    """
+    chosen = [parts[place] for place in np.unique(np.linspace(0, len(parts) - 1, min(len(parts), _HEADS)).astype(int))]
+    rows = max(1, _HEAD // len(chosen))
+    heads = [next(part.table.batches([label, *kept], rows), None) for part in chosen]
+    pairs = [(part.table, batch) for part, batch in zip(chosen, heads, strict=True) if batch is not None]
+    codes = np.concatenate([label_codes(table, batch, space, 0) for table, batch in pairs]).astype(np.int64)
+    if np.unique(codes).size < 2:
         return
+    for name in kept:
+        try:
+            column = pa.chunked_array([batch[name] for _, batch in pairs]).combine_chunks()
+            values = column.dictionary_encode().indices
+        except pa.ArrowNotImplementedError:  # lists and the like
+            continue
+        groups = np.asarray(values.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64) + 1
+        different = _different(groups)
+        if 1 < different <= _FEW_VALUES * codes.size and _different(groups * space.size + codes) == different:
+            yield f"the kept column {name!r} equals or determines the label: drop it, or it discloses labels"
