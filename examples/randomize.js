@@ -67,4 +67,20 @@ const DRAWS = {
     return released;
   },
 };
-const draw = (law, y, words) => DRAWS[law.kind](law, y, words);
+
+// Whether the integers of a law are those of a distribution that hides the label.
+const ALL = 1n << 64n;
+const HOLDS = {
+  response: (law, k) => BigInt(law.other) > 0n && BigInt(law.keep) + BigInt(law.other) * (k - 1n) === ALL,
+  bits: (law) => BigInt(law.false) > 0n && BigInt(law.true) < ALL && BigInt(law.false) < BigInt(law.true),
+  subset: (law, k) => BigInt(law.member) > 0n && BigInt(law.member) < ALL && BigInt(law.size) > 0n && BigInt(law.size) < k,
+};
+
+// The class must be a number: a text such as "1", as a form gives it, would leave as it is where it is kept.
+function draw(law, y, words) {
+  if (!(law.kind in HOLDS) || law.bits !== "64" || law.by_row.length || !HOLDS[law.kind](law, BigInt(law.classes)))
+    throw new Error("expected the law of randomized response, subsets or bits that is the same for all rows");
+  if (!Number.isInteger(y) || y < 0 || y >= Number(law.classes))
+    throw new Error("expected a class as a whole number that counts from 0");
+  return DRAWS[law.kind](law, y, words);
+}

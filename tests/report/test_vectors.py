@@ -264,6 +264,24 @@ def test_javascript_draws_every_vector(drawn_in_javascript):
     assert min(seen.values()) >= 18, seen
 
 
+@pytest.mark.parametrize("code", ["1", "0", None, -1, 2, 0.5, True, [1]])
+def test_javascript_draws_for_numbers_of_classes_alone(drawn_in_javascript, code):
+    """A text would be released as it is where it is kept, and as a number where it is not."""
+    drawing, _ = drawn_in_javascript
+    with pytest.raises(Exception, match="expected a class as a whole number"):
+        drawing(law_of(ResponseChannel.at(2, 1.0)), code, [0])
+
+
+@pytest.mark.parametrize(
+    "change", [{"keep": str(1 << 64)}, {"other": "0"}, {"bits": "8"}, {"by_row": ["groups"]}, {"kind": "cluster"}]
+)
+def test_javascript_draws_from_laws_that_hide_alone(drawn_in_javascript, change):
+    """A law that always keeps the label, or is another for each row, is refused."""
+    drawing, _ = drawn_in_javascript
+    with pytest.raises(Exception, match="expected the law"):
+        drawing(law_of(ResponseChannel.at(2, 1.0)) | change, 1, [0])
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(2, 40), st.data())
 def test_javascript_draws_what_python_does(drawn_in_javascript, classes, data):
