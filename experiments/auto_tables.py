@@ -8,6 +8,7 @@ import functools
 import gzip
 import io
 import math
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,10 +20,14 @@ from sklearn import datasets
 from sklearn.metrics import roc_auc_score
 
 from labeldp import Classes, Curator, Release
+from labeldp.bounds.planning import Conventions, effective_dimension, forecast
+from labeldp.errors import InputError
 from labeldp.learning.sklearn import AutoClassifier
 
 #: Most rows to fit on, most rows held out, and the share that is held out.
 ROWS, TEST_ROWS, SHARE = 1_500, 4_000, 1 / 3
+#: Largest epsilon of a comparison with what a plan expects: beyond it little is lost.
+FORECAST = 2.0
 #: Classes with fewer rows are left out of a table.
 FEWEST = 5
 MEMBERS = ("linear", "boosting", "clusters", "shares")
@@ -240,8 +245,36 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
         )
         lines += ["", "Mean accuracy of one draw, %, by labels through the channel and taken for true:", ""]
         lines += table_of(both, ".1f")
+    expected = forecasts(private)
+    if len(expected):
+        means = expected.groupby("epsilon").mean()
+        means["times"] = means["lost"] / means["expected"]
+        count = len(expected) // len(means)
+        title = f"Points of accuracy that a plan expects to lose, and those lost, means of {count} tables with numbers"
+        lines += ["", f"{title}:", ""]
+        lines += table_of(means, ".2f")
     each = noisy[noisy["learner"] == "auto"].pivot_table(index="data", columns="epsilon", values="accuracy")
     return [*lines, "", "Accuracy of the default classifier, %, means of draws:", "", *table_of(each, ".1f")]
+
+
+def forecasts(private: pd.DataFrame) -> pd.DataFrame:
+    """Points of accuracy that a plan expects to lose, and those lost, of tables at hand with columns of numbers."""
+    auto, folder = private[private["learner"] == "auto"], os.environ.get("LABELDP_DATA")
+    accuracy = auto.pivot_table(index="data", columns="epsilon", values="accuracy")
+    found = []
+    for name, row in accuracy.iterrows():
+        with contextlib.suppress(FileNotFoundError, InputError):
+            numbers = loaded(folder, str(name))[0].select_dtypes("number").dropna(axis=1)
+            varying = numbers.loc[:, numbers.std() > 0]
+            conventions = Conventions(dimension=effective_dimension(varying.corr().to_numpy()).participation)
+            facts = auto[auto["data"] == name].iloc[0]
+            space, count = Classes(list(range(int(facts["classes"])))), int(facts["rows"])
+            for epsilon in row.index[row.index <= FORECAST]:
+                plan = forecast(space, count, epsilon, conventions=conventions)
+                if plan.best is not None:
+                    expected = 100 * (plan.best.error - plan.clean_error)
+                    found.append({"epsilon": epsilon, "expected": expected, "lost": row[math.inf] - row[epsilon]})
+    return pd.DataFrame(found, columns=["epsilon", "expected", "lost"])
 
 
 def table_of(frame: pd.DataFrame, form: str) -> list[str]:
