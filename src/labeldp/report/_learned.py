@@ -38,8 +38,8 @@ _UNITS = (
     "differ, its predictions lean towards the latter"
 )
 
-#: Least improvement of accuracy whose rows are named.
-_LEAST_SHOWN = 0.01
+#: Least improvement of accuracy whose rows are named; and the one that is where an interval is wider than the last.
+_LEAST_SHOWN, _USUAL, _UNTOLD = 0.01, 0.1, 0.5
 _HELD_OUT = (
     "Choices on released labels cost no privacy. Each row is scored by models that were fitted on other rows alone."
 )
@@ -181,6 +181,8 @@ def _verdict(gain: Estimate, rows: int, constant: str, labels: str, amount: str,
 
     value = min(max(gain.value, gain.low), gain.high)
     found = f"{amount.format(number(value))} (95 % interval {number(gain.low)} to {number(gain.high)})"
+    if number is _points and _UNTOLD < gain.high - gain.low < math.inf:  # an estimate says nothing
+        found, value = f"{amount.format(f'{number(gain.low)} to {number(gain.high)}')} (95 % interval)", _USUAL
     if gain.low > 0.0 or gain.high < 0.0:
         return f"{'Better' if gain.low > 0.0 else 'Worse'} than always predicting {constant}: {found}."
     shown = f"{labels} do not show that the model is better than always predicting {constant}: {found}."
