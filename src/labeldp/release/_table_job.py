@@ -30,6 +30,7 @@ from labeldp.release.folder import (
     check_target,
     effective_share,
     finish,
+    inode_of,
     staged,
 )
 from labeldp.release.ledger import (
@@ -373,7 +374,9 @@ class TableJob:
 
             with (
                 staged(on_disk, entry.identifier) as staging,
-                record.charged(entry, budget, left, data, elsewhere) as admitted,
+                record.charged(
+                    dataclasses.replace(entry, staging=inode_of(staging)), budget, left, data, elsewhere
+                ) as admitted,
             ):
                 self._check_unchanged()
                 check_kept(self.kept, admitted.earlier)

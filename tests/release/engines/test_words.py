@@ -242,4 +242,4 @@ def test_attempts_that_differ_are_noted_whoever_hears_of_them(tmp_path):
         with pytest.raises(AttemptError), run.attempt("part") as folder:
             (folder / "part").write_text("other")
         assert run.differed
-        assert fate_of([target], name) == "unknown"  # as after a driver that was killed
+        assert fate_of([target], name, None, ended=True) == "unknown"  # as after a driver that was killed

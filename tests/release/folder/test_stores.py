@@ -5,6 +5,7 @@ import gc
 import gzip
 import io
 import json
+import shutil
 import stat
 import sys
 import tempfile
@@ -301,6 +302,58 @@ def test_a_killed_upload_is_settled_as_charged(ledger, tmp_path, monkeypatch):
     kept.rename(tmp_path / f".shared.labeldp-uploaded.labeldp-{entry.identifier}")
     Ledger(ledger).settle()
     assert (states(ledger), left(tmp_path)) == (["drawn"], [])
+
+
+@pytest.mark.usefixtures("store")
+def test_a_copy_of_the_ledgers_folder_voids_no_upload(tmp_path, monkeypatch):
+    """A copy from just before the upload holds the staging folder, and the charge stays in it."""
+    folder, copy = tmp_path / "ledgers", tmp_path / "copy"
+    mine, other = (each / "l.labeldp-ledger" for each in (folder, copy))
+    folder.mkdir()
+    drawn = Ledger.drawn
+
+    def copied(self, identifier):
+        shutil.copytree(folder, copy)
+        drawn(self, identifier)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "drawn", copied)
+        assert verify(released(mine).output).holds
+    Ledger(other).settle()
+    assert (states(mine), states(other)) == (["released"], ["charged"])
+    assert left(copy) == []
+
+
+def down(self):
+    """A store that does not answer."""
+    raise InputError(f"expected to read {self}, found that the store did not answer")
+
+
+@pytest.mark.parametrize("at_target", ["nothing", "a file", "no answer"])
+@pytest.mark.parametrize("store", ["memory"], indirect=True)
+@pytest.mark.usefixtures("store")
+def test_a_release_to_a_store_is_void_if_nothing_is_there(ledger, tmp_path, monkeypatch, at_target):
+    """A ledger that was set back to before the upload still has its staging folder: the store is asked."""
+    kept = tmp_path / "kept"
+
+    def killed(staging, _):
+        staging.rename(kept)  # as it lies there after SIGKILL
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("labeldp.release.folder._write.upload", killed)
+        patch.setattr(Ledger, "_settle", lambda *_: None)
+        patch.setattr(Ledger, "drawn", lambda *_: None)
+        with pytest.raises(KeyboardInterrupt):
+            released(ledger)
+    (entry,) = Ledger(ledger).entries()
+    kept.rename(tmp_path / f".shared.labeldp-uploaded.labeldp-{entry.identifier}")
+    if at_target == "a file":
+        stores.write(SHARED / "part-00000.parquet", b"x")
+    if at_target == "no answer":
+        monkeypatch.setattr(StorePath, "files", down)
+    Ledger(ledger).settle()
+    assert (states(ledger), left(tmp_path)) == (["void" if at_target == "nothing" else "charged"], [])
 
 
 @pytest.mark.usefixtures("store")

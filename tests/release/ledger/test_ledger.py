@@ -21,6 +21,7 @@ import labeldp.release.ledger._ledger as ledger_module
 from labeldp import Classes, Curator, Ledger, RandomizedResponse, release_table, verify
 from labeldp.errors import BudgetError, LabelDPError, LedgerError
 from labeldp.release._table_job import ledger_path
+from labeldp.release.ledger import Entry
 
 
 @pytest.fixture
@@ -514,6 +515,97 @@ def test_another_output_at_the_same_place_is_not_taken_for_it(source, release, t
     assert verify(tables / "o").holds
 
 
+# Copies
+
+
+@pytest.fixture
+def project(tables, write_table, columns):
+    """A project folder with a table."""
+    return write_table(tables / "project" / "t.parquet", columns).parent
+
+
+def during(monkeypatch, module, name, action):
+    """Let something happen just before a function does its work for the first time."""
+    original = getattr(module, name)
+
+    def wrapped(*args, **kwargs):
+        monkeypatch.setattr(module, name, original)
+        action()
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(module, name, wrapped)
+
+
+#: What is copied while a release is in progress, and where the copy of the ledger lies.
+COPIES = {
+    "the project": lambda project, path: shutil.copytree(project, project.with_name("copy")) / path.name,
+    "its ledger": lambda project, path: shutil.copy(path, project.with_name("copied-ledger")),
+    "its ledger, beside it": lambda _, path: shutil.copy(path, path.with_name("old.labeldp-ledger")),
+}
+
+
+@pytest.mark.parametrize("copied", COPIES)
+@pytest.mark.parametrize("moment", [(writing_module.FileWriter, "write"), (table_module, "finish")])
+def test_a_copied_ledger_leaves_a_live_release_alone(project, release, monkeypatch, copied, moment):
+    """While a release is in progress, a copy of its ledger is settled: it claims nothing and removes its own copies."""
+    path, copies = ledger_path(project / "t.parquet"), []
+
+    def settled():
+        copies.append(COPIES[copied](project, path))
+        Ledger(copies[0]).settle()
+
+    during(monkeypatch, *moment, settled)
+    assert verify(release(project / "t.parquet", project / "o").output).holds
+    assert (states(path), states(copies[0])) == (["released"], ["charged"])
+    assert not hidden(project)
+    assert not hidden(copies[0].parent)
+
+
+@pytest.mark.parametrize("restored", ["elsewhere", "in place"])
+def test_a_copy_from_before_the_end_voids_nothing_that_was_published(project, release, monkeypatch, restored):
+    """A staging folder in a copy does not show that the output never left; the charge stays and nothing more leaves."""
+    path, copy = ledger_path(project / "t.parquet"), project.with_name("copy")
+    during(monkeypatch, table_module, "finish", lambda: shutil.copytree(project, copy))
+    release(project / "t.parquet", project / "o")
+    (project / "o").rename(project.with_name("shared"))
+    if restored == "in place":  # under the same lock
+        (name,) = hidden(copy)
+        shutil.copytree(copy / name, project / name)
+        path.write_bytes((copy / path.name).read_bytes())
+        copy = project
+    Ledger(copy / path.name).settle()
+    assert states(copy / path.name) == ["charged"]
+    assert not hidden(copy)
+    assert again(release, copy / "t.parquet", copy / "o2")
+
+
+@pytest.mark.parametrize(("moved", "expected"), [(False, ["void"]), (True, ["charged"])])
+def test_a_ledger_without_inodes_counts_where_it_was(project, release, tables, in_child, monkeypatch, moved, expected):
+    """An older ledger settles a staging folder at its place as before, and none at another place: it may be a copy."""
+
+    def died():
+        original = Entry.body
+        older = lambda entry: {k: v for k, v in original(entry).items() if k not in ("staging", "lock")}  # noqa: E731
+        monkeypatch.setattr(Entry, "body", older)
+        monkeypatch.setattr(table_module, "finish", die)
+        release(project / "t.parquet", project / "o")
+
+    assert in_child(died) == 9
+    here = project.rename(tables / "renamed") if moved else project
+    Ledger(ledger_path(here / "t.parquet")).settle()
+    assert states(ledger_path(here / "t.parquet")) == expected
+
+
+@pytest.mark.parametrize("name", ["*", "a**b", "[o]", "o"])
+def test_the_name_of_an_output_is_no_pattern(tables, name):
+    """Empty staging folders of other outputs stay, whatever the name of this one."""
+    others = [tables / f".{other}.labeldp-{'0' * 32}" for other in ("other", "o.labeldp-x", "aab")]
+    for folder in others:
+        folder.mkdir()
+    with output_module.staged(tables / name, "1" * 32):
+        assert all(folder.is_dir() for folder in others)
+
+
 def test_settling_what_does_not_exist_makes_nothing(tables):
     """A ledger that was never charged is not made by looking at it."""
     Ledger(tables / "nothing").settle()
@@ -522,9 +614,11 @@ def test_settling_what_does_not_exist_makes_nothing(tables):
 
 
 def test_a_ledger_holds_nothing_of_labels(source, release, write_table, columns, tables, monkeypatch):
-    """Two tables that differ in labels alone leave the same ledger, given the same key, name and time."""
+    """Two tables that differ in labels alone leave the same ledger, given the same key, name, time and inodes."""
     monkeypatch.setattr(ledger_module, "identifier", lambda: "ab" * 16)
     monkeypatch.setattr(table_module, "identifier", lambda: "cd" * 16)
+    for module in (table_module, ledger_module):
+        monkeypatch.setattr(module, "inode_of", lambda _: (1, 2))
     found = []
     for labels in (columns["colour"], ["red"] * 60):
         write_table(source, {**columns, "colour": labels})

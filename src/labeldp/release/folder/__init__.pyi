@@ -29,9 +29,12 @@ from ._signature import sign as sign
 from ._staging import check_target as check_target
 from ._staging import Fate as Fate
 from ._copies import check_store as check_store
+from ._copies import is_unused as is_unused
 from ._copies import local_copy as local_copy
 from ._staging import beside_ledger as beside_ledger
 from ._staging import fate_of as fate_of
+from ._staging import Inode as Inode
+from ._staging import inode_of as inode_of
 from ._staging import is_release as is_release
 from ._staging import or_beside as or_beside
 from ._staging import staged as staged

@@ -99,6 +99,14 @@ def check_store(target: StorePath) -> None:
             probe.remove()
 
 
+def is_unused(target: StorePath) -> bool:
+    """True if a store answers that nothing is at a target."""
+    try:
+        return not target.files()
+    except InputError:
+        return False
+
+
 def upload(staging: Path, target: StorePath) -> None:
     """Upload a staging folder: its certificate last, once exactly the other files are there.
 

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from labeldp._checks import nearest
 from labeldp._random_words import KeyFile
@@ -32,6 +32,8 @@ _UPLOADED = ".labeldp-uploaded"
 
 #: The fate of an output: at its target, still in its staging folder, or unknown.
 Fate = Literal["left", "never left", "unknown"]
+#: Device and inode number: they stay when a file or folder is renamed on its file system; a copy has others.
+Inode: TypeAlias = tuple[int, int]
 
 
 def part_of(folder: Path, name: str) -> Path:
@@ -81,6 +83,15 @@ def staging_of(target: Path, identifier: str) -> Path:
     return target.with_name(f".{target.name}{_MARK}{identifier}")
 
 
+def inode_of(path: Path) -> Inode | None:
+    """Device and inode number of a file or folder, or None if it cannot be read."""
+    try:
+        state = os.lstat(path)
+    except OSError:
+        return None
+    return (state.st_dev, state.st_ino)
+
+
 def run_of(staging: Path) -> Path:
     """The private folder of the run that writes to a staging folder, beside it."""
     head, _, identifier = staging.name.rpartition(_MARK)
@@ -122,8 +133,9 @@ def staged(target: Path, identifier: str) -> Iterator[Path]:
         OutputError: The target exists, or its parent folder does not.
     """
     check_target(target)
-    for old in target.parent.glob(f".{target.name}{_MARK}*"):
-        if not run_of(old).exists():  # else workers of another release write there soon
+    for old in target.parent.iterdir():
+        of_target = old.name.rpartition(_MARK)[0] == f".{target.name}"
+        if of_target and not run_of(old).exists():  # else workers of another release write there soon
             with suppress(OSError):  # left empty by a job that was killed before its charge
                 old.rmdir()
     staging = staging_of(target, identifier)
@@ -151,21 +163,31 @@ def publish(staging: Path, target: Path) -> None:
     sync(target.parent)
 
 
-def fate_of(targets: Sequence[Path], identifier: str) -> Fate:
-    """The fate of an output at one of some places; a staging folder that still exists was not published, and goes.
+def fate_of(targets: Sequence[Path], identifier: str, inode: Inode | None, *, ended: bool) -> Fate:
+    """The fate of an output; its staging folders and runs go, except those that a live release may be writing to.
 
-    The key of its run is wiped, whatever the fate: nobody may draw with it again.
+    The output was published by renaming its staging folder, which keeps the inode. So it never left if the folder with
+    that inode still has its name and nobody can rename it any more. A copy of it shows nothing: it was made before the
+    output was published, or before it failed.
+
+    Args:
+        targets: Possible places of the output, beginning with the one beside the ledger.
+        identifier: The identifier of the release.
+        inode: The inode of its staging folder; None in older ledgers, where any staging folder counts.
+        ended: True if the process that made the release is known to have ended. Otherwise only a copy beside the ledger
+            is removed, and the original stays.
     """
     stagings = [staging_of(target, identifier) for target in targets]
-    differed = any(has_differing(run_of(staging)) for staging in stagings)
-    for staging in stagings:
-        wipe(run_of(staging))
+    originals = [staging for staging in stagings if staging.exists() and inode in (None, inode_of(staging))]
+    removable = stagings if ended else [staging for staging in stagings[:1] if staging not in originals]
+    differed = any(has_differing(run_of(staging)) for staging in removable)
+    for staging in removable:
+        wipe(run_of(staging))  # whatever the fate: nobody may draw with its key again
+        shutil.rmtree(staging, ignore_errors=True)
     if any(_identifier_at(target) == identifier for target in targets):
         return "left"
-    found = [staging for staging in stagings if staging.exists()]
-    for staging in found:
-        shutil.rmtree(staging)
-    return "never left" if found and not differed else "unknown"
+    removed = not any(staging.exists() for staging in originals)
+    return "never left" if ended and originals and removed and not differed else "unknown"
 
 
 def _identifier_at(target: Path) -> object:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from labeldp.privacy import Guarantee, printed_above
 from labeldp.privacy.accounting import Budget, Charge, RowRanges
+from labeldp.release.folder import Inode
 from labeldp.release.ledger._same_data import ANY_ROWS
 
 State = Literal["charged", "drawn", "released", "void"]
@@ -30,6 +31,8 @@ class Entry:
         units: A keyed fingerprint of the assignment of rows to units, if that is no column.
         output: The output folder, or None if the release stays in memory.
         beside: The path of the output from the folder of the ledger, for when both were moved.
+        staging: The inode of the staging folder of the output, which a copy does not have; None in older ledgers.
+        lock: The inode of the lock that was held meanwhile; None in older ledgers and in memory.
         features: The treatment of the features of these rows: ``"kept"``, ``"redrawn"`` (resampled), or unknown.
         source: The release that a generator of resampled features was fitted on, whose features count as kept.
         asked: The requested epsilon, which is the budget if there is no other.
@@ -55,6 +58,8 @@ class Entry:
     units: str = ""
     output: str | None = None
     beside: str = ""
+    staging: Inode | None = None
+    lock: Inode | None = None
     budget: Budget | None = None
     features: Literal["", "kept", "redrawn"] = ""
     source: str = ""
@@ -106,6 +111,8 @@ class Entry:
             units=body["units"],
             output=body["output"],
             beside=body.get("beside", ""),
+            staging=_inode(body.get("staging")),
+            lock=_inode(body.get("lock")),
             budget=Budget(**body["budget"]),
             features=body.get("features", ""),
             source=body.get("source", ""),
@@ -115,6 +122,14 @@ class Entry:
             other_people=body.get("other_people", ""),
             spent=None if body.get("spent") is None else tuple(body["spent"]),
         )
+
+
+def _inode(numbers: list[int] | None) -> Inode | None:
+    """An inode as JSON stores it."""
+    if numbers is None:
+        return None
+    device, number = numbers
+    return (device, number)
 
 
 @dataclass(frozen=True)

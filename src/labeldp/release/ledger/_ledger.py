@@ -27,7 +27,7 @@ from filelock import FileLock, Timeout
 from labeldp._random_words import identifier
 from labeldp.errors import BudgetError, LedgerError
 from labeldp.privacy.accounting import Account, Budget
-from labeldp.release.folder import Fate, beside_ledger, fate_of
+from labeldp.release.folder import Fate, Inode, beside_ledger, fate_of, inode_of, is_unused
 from labeldp.release.ledger._accounts import (
     check_features,
     latest_budget,
@@ -190,7 +190,7 @@ class Ledger:
                 if os.getpid() == self._process and any(e.identifier == entry.identifier for e in self.entries()):
                     fate: Fate = "never left"
                     if entry.output:  # before the staging folder is removed, which shows that nothing was published
-                        fate = fate_of(self._outputs(entry.output), entry.identifier)
+                        fate = fate_of(self._outputs(entry.output), entry.identifier, entry.staging, ended=True)
                     if fate == "never left" and drew():
                         fate = "unknown"
                     self._settle(entry, fate)
@@ -258,7 +258,7 @@ class Ledger:
         same = tuple(each.entry.identifier for each in earlier if not each.certain) if data else None
         shares = tuple(each.entry.identifier for each in earlier if each.certain) if data else ()
         entry = dataclasses.replace(entry, budget=account.budget, same=same, shares=shares, spent=account.spent)
-        entry = dataclasses.replace(entry, beside=self._beside(entry.output))
+        entry = dataclasses.replace(entry, beside=self._beside(entry.output), lock=self._lock_inode())
         hashes = {} if data is None else KeyedData.of(data, self._number()).blobs()
         self._append(entry.identifier, "charged", entry.body(), hashes)
         return Admitted(account, tuple(earlier))
@@ -270,16 +270,33 @@ class Ledger:
         """
         for entry in self.entries():
             if entry.state in ("charged", "drawn") and entry.output:
-                fate = fate_of(self._outputs(entry.output, entry.beside), entry.identifier)
-                self._settle(entry, "unknown" if fate == "never left" and entry.state == "drawn" else fate)
+                places = self._outputs(entry.output, entry.beside)
+                fate = fate_of(places, entry.identifier, entry.staging, ended=self._has_ended(entry))
+                if fate == "never left" and (entry.state == "drawn" or _may_be_uploaded(entry.output)):
+                    fate = "unknown"
+                self._settle(entry, fate)
+
+    def _has_ended(self, entry: Entry) -> bool:
+        """True if the process of an unsettled charge has ended: the caller holds the lock that it held.
+
+        A copy of a ledger has another lock, and the process may be at work under the original. Of an older ledger, a
+        copy is one that has another place beside the output.
+        """
+        if entry.lock is None:
+            return len(self._outputs(entry.output or "", entry.beside)) == 1
+        return entry.lock == self._lock_inode()
+
+    def _lock_inode(self) -> Inode | None:
+        """The inode of the lock, which is a file beside the ledger and is never removed."""
+        return None if self.path is None else inode_of(Path(f"{self.path}.lock"))
 
     def _outputs(self, output: str, beside: str = "") -> list[Path]:
-        """The places of an output: where it was to be, and where it would be if it was moved with the ledger."""
+        """The places of an output: where it would be if it was moved with the ledger, and where it was to be."""
         place = place_of(output)
         if isinstance(place, StorePath):
             return [] if self.path is None else [beside_ledger(self.path, place)]
         moved = [] if self.path is None or not beside else [self.path.resolve().parent / beside]
-        return list({os.path.normpath(path): path for path in (Path(output), *moved)}.values())
+        return list(dict.fromkeys(path.parent.resolve() / path.name for path in (*moved, Path(output))))
 
     def _beside(self, output: str | None) -> str:
         """The path of an output from the folder of the ledger."""
@@ -415,6 +432,12 @@ class Ledger:
                     os.fchmod(descriptor, 0o600)
         finally:
             os.close(descriptor)
+
+
+def _may_be_uploaded(output: str) -> bool:
+    """True unless an output is on a disk, or a store answers that nothing is there."""
+    place = place_of(output)
+    return isinstance(place, StorePath) and not is_unused(place)
 
 
 def _marked(key: str, *parts: str) -> str:
