@@ -31,6 +31,7 @@ from ._staging import Fate as Fate
 from ._copies import check_store as check_store
 from ._copies import local_copy as local_copy
 from ._staging import beside_ledger as beside_ledger
+from ._staging import CERTIFICATE as CERTIFICATE
 from ._staging import fate_of as fate_of
 from ._staging import is_release as is_release
 from ._staging import or_beside as or_beside
