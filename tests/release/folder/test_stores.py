@@ -471,13 +471,18 @@ def test_a_label_that_a_release_in_a_store_kept_is_remarked(ledger, tmp_path):
 
 
 @pytest.mark.usefixtures("store")
-def test_audits_take_addresses(ledger, tmp_path):
+def test_audits_take_addresses(ledger, tmp_path, monkeypatch):
     """Each release is copied once, so that its columns and labels belong together."""
     released(ledger, output=tmp_path / "one")
     released(ledger, budget=2.0)
     assert audit_folder(str(SHARED), [tmp_path / "one"]).holds
     assert audit_folder(tmp_path / "one", [str(SHARED)]).holds
+    names, listed = StorePath.names, []
+    monkeypatch.setattr(StorePath, "names", lambda self: listed.append(self) or names(self))
     table, labels = some_rows(str(SHARED), 10)
+    assert listed == [SHARED]
+    assert len(some_rows(str(SHARED), 2 * ROWS)[1]) == 2 * ROWS
+    assert listed == [SHARED] * 2
     assert (table.num_rows, len(labels)) == (10, 10)
 
 
