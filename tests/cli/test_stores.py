@@ -1,6 +1,8 @@
 """Commands for tables and releases in object stores."""
 
 import io
+import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -34,15 +36,26 @@ def test_every_command_of_a_release(release, run, monkeypatch, tmp_path, secrets
     stores.in_memory(monkeypatch)
     fill(secrets)
     monkeypatch.chdir(tmp_path)
-    assert "--ledger visits.labeldp-ledger" in run("check", TABLE, "--label", "y").out
+    checked = json.loads(run("check", TABLE, "--label", "y", "--json").out)
+    assert shlex.join(["--ledger", str(tmp_path / "visits.labeldp-ledger")]) in checked["command"]
     assert run("plan", TABLE, "--label", "y", "--classes", "3", "--epsilon", "1").code == 0
     done = release(TABLE, SHARED, ledger=tmp_path / "l.labeldp-ledger", unit="row")
     assert done.code == 0, done.err
     assert f"labeldp verify {SHARED}" in done.out
     assert f"output          {SHARED}" in done.out
+    assert "is new: charges for these rows in ledgers of other folders do not count" in " ".join(done.out.split())
+    assert f"charges in the ledgers of {tmp_path} count here" in " ".join(
+        run("check", TABLE, "--label", "y").out.split()
+    )
     assert run("verify", SHARED).out.startswith("Verified: ")
     assert run("audit", SHARED).code == 0
     assert run("learn", SHARED, "--model", "softmax", "--output", tmp_path / "m.skops").code == 0
+    assert run("evaluate", tmp_path / "m.skops", TABLE, "--label", "y", "--labels-are-public").code == 0
+    again = release(TABLE, f"{SHARED}2", ledger=tmp_path / "l.labeldp-ledger", unit="row", budget=2)
+    assert again.code == 0, again.err
+    assert run("audit", SHARED, "--against", f"{SHARED}2").code == 0
+    same = run("evaluate", tmp_path / "m.skops", SHARED, "--released")
+    assert "expected rows that the model was not fitted on" in same.err
     assert run("report", SHARED, "--output", tmp_path / "r.html").code == 0
     assert run("ledger", tmp_path / "l.labeldp-ledger").code == 0
     assert "labeldp-" not in (tmp_path / "r.html").read_text().replace("labeldp-ledger", "").replace("labeldp-r", "")
@@ -61,6 +74,27 @@ def test_a_table_in_a_store_needs_a_ledger(release, run, monkeypatch, tmp_path, 
     assert done.code == 1
     assert "expected --sign with an output on a disk" in done.err
     assert not (tmp_path / "l").exists()
+
+
+REFUSED = [
+    ("verify", "s3://KEY:top/secret@bucket/shared"),
+    ("release", "s3://KEY:top#secret@bucket/t", "--label", "y", "--output", "o"),
+    ("learn", "shared", "--output", "s3://KEY:top/secret@bucket/m.skops"),
+    ("ledger", "s3://KEY:top/secret@bucket/l"),
+    ("report", "s3://KEY:secret@bucket/t", "--output", "r.html"),
+    ("audit", "s3://bucket/t", "--against", "s3://KEY:top/secret@bucket/t"),
+    ("evaluate", "s3://KEY:top/secret@bucket/m", "t.csv", "--released"),
+]
+
+
+@pytest.mark.parametrize("words", REFUSED, ids=lambda words: words[0])
+def test_no_message_repeats_a_password(run, words):
+    """Neither where an address is refused, nor where there can only be a path on a disk."""
+    done = run(*words)
+    assert done.code in (1, 2)
+    assert "expected a" in done.err
+    assert "secret" not in done.err + done.out
+    assert "KEY" not in done.err + done.out
 
 
 def test_processes_read_a_table_from_a_store(release, monkeypatch, tmp_path, secrets):

@@ -54,7 +54,7 @@ class AttackOptions:
         file: How CSV files of --truth are written.
     """
 
-    against: list[Path] | None = None
+    against: list[ReleaseFolder] | None = None
     model: Path | None = None
     generator: Path | None = None
     truth: Path | None = None

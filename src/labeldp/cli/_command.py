@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NewType, get_args, get_origin,
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from labeldp.errors import InputError
+
 #: Appends to the help of an option, in ``Annotated``; called when the help is shown, since it may load much.
 MoreHelp = Callable[[], str]
 
@@ -56,6 +58,8 @@ else:  #: A path, or the ``StorePath`` of an address; what that is, Arrow must b
 ReleaseFolder = NewType("ReleaseFolder", Path)
 _PLACES = {hint: of for of in (Place, ReleaseFolder) for hint in (of, of | None, list[of], list[of] | None)}  # type: ignore[valid-type]
 
+#: The beginning of an address as a path has it, without the second slash.
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 _NUMBERS: dict[type, Callable[..., float]] = {float: _number, int: _whole}
 _METAVARS = {float: "NUMBER", int: "INTEGER"}
 
@@ -125,8 +129,21 @@ def _gathered(owner: Callable[..., object], values: dict[str, Any], copies: Exit
         elif _PLACES.get(hints[name]) is ReleaseFolder:
             given[name] = _on_disk(values[name], copies)
         else:
+            _check_on_disk(name, values[name])
             given[name] = values[name]
     return given
+
+
+def _check_on_disk(name: str, value: Any) -> None:
+    """Refuse an address where there can only be a path, without repeating it: it may hold a password.
+
+    Raises:
+        InputError: A path begins as an address does.
+    """
+    for path in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(path, Path) and _ADDRESS.match(str(path)):
+            shown = name.strip("_").replace("_", "-")
+            raise InputError(f"expected a path on a disk as {shown!r}, found an address; copy what is there to a disk")
 
 
 def _on_disk(value: Any, copies: ExitStack) -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from labeldp import report
+from labeldp.cli._command import Place
 from labeldp.cli._options import FileOptions, ImageOptions, check_one_of
 from labeldp.cli._terminal import result
 
 
 def evaluate(
     model: Path,
-    table: Path,
+    table: Place,
     *,
     label: str | None = None,
     labels_are_public: bool = False,
@@ -24,7 +25,8 @@ def evaluate(
 
     Args:
         model (MODEL): A model that 'labeldp learn' wrote.
-        table (TABLE): CSV, Parquet, a folder of either, IDX labels; or a release folder with --released.
+        table (TABLE): CSV, Parquet, a folder of either, IDX labels; or a release folder with --released; a
+            path or an address.
         label: Name of the label column; default: that of the release which the model was learned from.
         labels_are_public: Declare that the labels of TABLE are public.
         released: TABLE is the folder of a release.

@@ -25,7 +25,9 @@ def public_columns(directory: str | Place) -> pa.Table:
     """Read the public columns of a release, in the row order of ``Release.load``.
 
     Args:
-        directory: The folder of a release: a path, or an address such as ``s3://bucket/shared``.
+        directory: The folder of a release: a path, or an address such as ``s3://bucket/shared``. An address is copied
+            at each call, and the release there may be exchanged in between: take columns and labels from one copy
+            (``labeldp.release.folder.local_copy``), or together from ``release_batches``.
 
     Raises:
         VerificationError: The folder has no certificate.

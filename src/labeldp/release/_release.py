@@ -510,7 +510,8 @@ class Release:
         """Load and verify the release in a folder: its rows have the index 0 .. n - 1, as a table read from it.
 
         Args:
-            directory: The folder of a release: a path, or an address such as ``s3://bucket/shared``.
+            directory: The folder of a release: a path, or an address such as ``s3://bucket/shared``, which is copied
+                at each call; ``public_columns`` says how to read labels and columns from one copy.
 
         Raises:
             VerificationError: The folder and its certificate do not agree.

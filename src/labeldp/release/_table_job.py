@@ -286,11 +286,11 @@ class TableJob:
     def earlier(self, data: PublicData) -> list[Earlier]:
         """Earlier charges of what may be rows of the table, in all ledgers beside it; nothing is settled or charged.
 
+        Ledgers in the current folder are looked at for a table in a store.
         Labels alone may be any labels: of them, charges for a label of that name.
         """
         known: dict[Entry, Match | None] = {}
-        near = ledgers_near(self.table.path) if isinstance(self.table.path, Path) else []
-        for path in filter(is_ledger, near):
+        for path in filter(is_ledger, ledgers_near(_on_disk(self.table.path))):
             known |= Ledger(path).matches(data)
         found = with_the_same_data(known)
         return [each for each in found if each.entry.label == self.table.label] if data.anonymous else found
@@ -363,6 +363,7 @@ class TableJob:
         data, uploading = checked.data, Count()
         with _alone_in(self.home.resolve().parent):
             record, elsewhere = self._ledgers(data)
+            new = tuple(self._new_ledger(record))
             entry = dataclasses.replace(entry, marks=record.marks(data))
             budget = self.spending.budget
             target = self.target
@@ -394,8 +395,16 @@ class TableJob:
         notes_file, account = write_notes(path, found), admitted.account
         spent, budget = account.spent, account.budget
         label = self.table.label
-        remarks = (*checked.remarks, *kept_before(label, admitted.earlier))
+        remarks = (*checked.remarks, *new, *kept_before(label, admitted.earlier))
         return TableRelease(certificate, self.target, path, found, notes_file, spent, budget, remarks)
+
+    def _new_ledger(self, record: Ledger) -> Iterator[str]:
+        """The remark on the first ledger of a table in a store: nobody looks for others beside the table."""
+        if isinstance(self.table.path, StorePath) and record.path is not None and not record.path.exists():
+            yield (
+                f"the ledger {record.path} is new: charges for these rows in ledgers of other folders do not count. "
+                "If there was a release before, its epsilon adds up; pass the same --ledger each time"
+            )
 
     def _ledgers(self, data: PublicData) -> tuple[Ledger, dict[Entry, Match | None]]:
         """The ledger to charge, and the charges in all others beside the table, with what may be these rows.
@@ -480,10 +489,15 @@ def _is_inside(target: Place, table: Place) -> bool:
     return isinstance(target, StorePath) and isinstance(table, StorePath) and target.is_relative_to(table)
 
 
-def ledger_path(source: Path, ledger: str | Path | None = None) -> Path:
-    """The path of the ledger of a table: beside it, unless another is passed."""
-    source = source.resolve()
+def ledger_path(source: Place, ledger: str | Path | None = None) -> Path:
+    """The path of the ledger of a table: beside it, or in the current folder if it is in a store; or that passed."""
+    source = _on_disk(source).resolve()
     return Path(ledger).absolute() if ledger else source.with_name(f"{source.name}{_ENDING}")
+
+
+def _on_disk(table: Place) -> Path:
+    """The path of a table, or, if it is in a store, that of its name in the current folder."""
+    return table if isinstance(table, Path) else Path.cwd() / table.name
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from labeldp.errors import InputError, LabelDPError
-from labeldp.release.folder import read_certificate
+from labeldp.release.folder import CERTIFICATE, local_copy, read_certificate
 from labeldp.release.ledger import Earlier, PublicData
 from labeldp.release.tables import Table, copies
 
@@ -48,8 +48,9 @@ def kept_before(label: str, earlier: Sequence[Earlier]) -> Iterator[str]:
     """Remarks on earlier releases that kept the label as a public column."""
     outputs = {each.entry.output for each in earlier if each.entry.features == "kept"}
     for output in sorted(filter(None, outputs)):  # a release in memory has none
-        with suppress(LabelDPError, OSError):  # a folder that was moved away
-            if label in dict(read_certificate(Path(output)).columns):
+        # a folder that was moved away, or a store that does not answer
+        with suppress(LabelDPError, OSError), local_copy(output, only=CERTIFICATE) as folder:
+            if label in dict(read_certificate(folder).columns):
                 yield f"the label {label!r} was a kept column of the release in {output}: its true values are there"
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from labeldp.privacy import shown_above
-from labeldp.release import MOST_LABELS
+from labeldp.release import MOST_LABELS, ledger_path
 from labeldp.report._parts import Parts, add_row, name_value_table, sentence, titled_table
 
 if TYPE_CHECKING:
@@ -111,6 +111,11 @@ def _decisions(found: TableCheck) -> Iterator[str]:
         )
     if found.label.missing or found.notes:
         yield "--missing, and the columns that are dropped below since they disclose labels, follow from the labels too"
+    if not isinstance(found.table.path, Path):
+        yield (
+            f"a table in a store has no ledger beside it: charges in the ledgers of {Path.cwd()} count here, others do "
+            "not. If the table was released before with another --ledger, name that one"
+        )
     for each in found.earlier:
         entry = each.entry
         spent = shown_above(entry.guarantee.epsilon, 3)
@@ -134,7 +139,7 @@ def release_command(found: TableCheck) -> str:
     words += ["--interval", "LOW,HIGH,STEP"] if label.is_number else ["--classes", _listed(_in_order(label.counts))]
     words += ["--missing", "CLASS"] if label.missing else []
     words += ["--epsilon", _EPSILON, *(["--unit", unit] if unit else [])]
-    words += [] if isinstance(table.path, Path) else ["--ledger", f"{table.path.name}.labeldp-ledger"]
+    words += [] if isinstance(table.path, Path) else ["--ledger", str(ledger_path(table.path))]
     words += ["--budget", "TOTAL"] if any(each.entry.label == label.name for each in found.earlier) else []
     words += ["--drop", _listed(left_out)] if left_out else ["--keep", "all"]
     if table.kind == "csv" and table.file.encoding != "utf-8":

@@ -5,6 +5,7 @@ import gc
 import gzip
 import io
 import json
+import shlex
 import shutil
 import stat
 import sys
@@ -17,9 +18,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp import Answer, Classes, Ledger, Release, release_batches, release_table, verify
+from labeldp.audit.attacks import some_rows
+from labeldp.audit.mechanisms import audit_folder
 from labeldp.errors import BudgetError, InputError, OutputError, TableError, VerificationError
 from labeldp.release import check_table, public_columns
 from labeldp.release.tables import StorePath, open_table, place_of
+from labeldp.report import release_command
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import stores
@@ -412,6 +416,16 @@ def test_a_forged_file_in_a_store_does_not_verify(ledger):
         ("s3://bucket/t?access_key=secret", "without credentials"),
         ("abfs://c@account/t?sig=secret", "without credentials"),
         ("gs://user:secret@bucket/t", "without credentials"),
+        ("s3://KEY:top/secret@bucket/t", "without credentials"),
+        ("s3://KEY:top#secret@bucket/t", "without credentials"),
+        ("s3://KEY:12/secret@bucket/t", "without credentials"),
+        ("s3://KEY%3Asecret%40bucket/t", "without credentials"),
+        ("abfs://account:secret/key==@c/t", "without credentials"),
+        ("abfs://account:12/secret==@c/t", "without credentials"),
+        ("s3://bucket/t?endpoint_override=http://user:secret@host", "without credentials"),
+        ("s3://bucket/t?endpoint_override=http://user:secret%40host", "without credentials"),
+        ("s3://bucket/t?region=eu;secret", "without credentials"),
+        ("s3://bucket/../secret", "expected a folder or a file in a bucket"),
         ("s3://bucket", "expected a folder or a file in a bucket"),
         ("s3://bucket/../t", "expected a folder or a file in a bucket"),
         ("s3://bucket/t#x", "expected a folder or a file in a bucket"),
@@ -424,6 +438,105 @@ def test_an_address_that_is_none_is_refused(address, message):
         place_of(address)
     assert message in str(found.value)
     assert "secret" not in str(found.value)
+    assert "KEY" not in str(found.value)
+    assert "account" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "s3://bucket:9000/t",
+        "abfs://container@account.dfs.core.windows.net/t",
+        "s3://bucket/t?region=eu-central-1&scheme=http&endpoint_override=http://127.0.0.1:9000&anonymous=true",
+    ],
+)
+def test_ports_containers_and_endpoints_are_no_passwords(address):
+    """They stay, and are printed as they were written."""
+    assert str(place_of(address)) == address
+
+
+@pytest.mark.usefixtures("store")
+def test_objects_whose_names_are_no_paths_are_not_passed_over(ledger):
+    """A release with one does not verify, and a table with one is refused: its rows would be left out."""
+    for number, name in enumerate(["/odd", "sub//odd", "..", "./_signature.json", "../odd"]):
+        place = TABLE.parent / f"t{number}"
+        stores.write(place / "part-0.parquet", stores.read(TABLE / "month=0" / "part-0.parquet"))
+        stores.put_object(f"data/t{number}/{name}", b"odd")
+        with pytest.raises(VerificationError, match="expected a release of files in one folder"):
+            verify(str(place))
+        with pytest.raises(OutputError, match="expected an output folder that does not exist yet"):
+            released(ledger, output=place)
+        with pytest.raises(InputError, match="whose names are paths, found 1 others") as found:
+            open_table(str(place), "ill")
+        assert name in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "key"),
+    [
+        ("s3://bucket/%64ata/%74?region=eu-central-1", "bucket/%64ata/%74"),
+        ("gs://bucket/%64ata/%74", "bucket/%64ata/%74"),
+        ("abfs://account@container/%64ata/%74", "container/%64ata/%74"),
+        ("abfs://account.blob.core.windows.net/container/%74", "container/%74"),
+    ],
+)
+def test_no_name_of_an_address_is_decoded(address, key):
+    """Else another spelling of the table's own folder would not be known for it."""
+    assert place_of(address)._at()[1] == key
+
+
+@pytest.mark.usefixtures("store")
+def test_a_target_is_free_again_after_a_failure(ledger, monkeypatch):
+    """Arrow leaves an empty object of its name where a file was removed."""
+    with monkeypatch.context() as patch:
+        failing(patch, "part-00001.parquet", OSError())
+        with pytest.raises(OutputError):
+            released(ledger)
+    released(ledger, budget=2.0)
+    assert verify(str(SHARED)).holds
+
+
+@pytest.mark.usefixtures("store")
+def test_a_new_ledger_of_a_table_in_a_store_is_remarked(ledger, tmp_path, monkeypatch):
+    """Charges elsewhere do not count, and nobody can look for them; a check looks in the current folder."""
+    (remark,) = released(ledger, output=tmp_path / "one").remarks
+    assert f"the ledger {ledger} is new: charges for these rows in ledgers of other folders do not count" in remark
+    assert released(ledger, output=tmp_path / "two", budget=2.0).remarks == ()
+    monkeypatch.chdir(tmp_path)
+    found = check_table(str(TABLE), "ill")
+    assert [each.entry.output for each in found.earlier] == [str(tmp_path / "one"), str(tmp_path / "two")]
+    assert shlex.join(["--ledger", str(tmp_path / "visits.labeldp-ledger")]) in release_command(found)
+
+
+@pytest.mark.usefixtures("store")
+def test_a_label_that_a_release_in_a_store_kept_is_remarked(ledger, tmp_path):
+    """Its certificate is read from there; and a refusal names the addresses as they are typed."""
+    labels = ["no", "yes"] * ROWS
+    stores.write(
+        TABLE.parent / "t.csv", "\n".join(["id,ill,old", *(f"{i},{x},{x}" for i, x in enumerate(labels))]).encode()
+    )
+    released(ledger, TABLE.parent / "t.csv", keep=["id", "old"])
+    place, old = str(TABLE.parent / "t.csv"), {"keep": ["id"], "ledger": ledger, "budget": 2.0}
+    found = release_table(place, "old", SPACE, 1.0, tmp_path / "o", **old)
+    assert f"the label 'old' was a kept column of the release in {SHARED}: its true values are there" in found.remarks
+    with pytest.raises(BudgetError, match=rf"from {place} into {SHARED} "):
+        released(ledger, place, tmp_path / "more", keep=["id"])
+
+
+@pytest.mark.usefixtures("store")
+def test_audits_take_addresses(ledger, tmp_path, monkeypatch):
+    """Each release is copied once, so that its columns and labels belong together."""
+    released(ledger, output=tmp_path / "one")
+    released(ledger, budget=2.0)
+    assert audit_folder(str(SHARED), [tmp_path / "one"]).holds
+    assert audit_folder(tmp_path / "one", [str(SHARED)]).holds
+    names, listed = StorePath.names, []
+    monkeypatch.setattr(StorePath, "names", lambda self: listed.append(self) or names(self))
+    table, labels = some_rows(str(SHARED), 10)
+    assert listed == [SHARED]
+    assert len(some_rows(str(SHARED), 2 * ROWS)[1]) == 2 * ROWS
+    assert listed == [SHARED] * 2
+    assert (table.num_rows, len(labels)) == (10, 10)
 
 
 @pytest.mark.usefixtures("store")

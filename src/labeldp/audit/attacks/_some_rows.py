@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp.release import Release, public_columns, release_batches
-from labeldp.release.folder import read_certificate
+from labeldp.release.folder import local_copy, read_certificate
+from labeldp.release.tables import Place
 
 _ROWS_PER_BATCH = 1 << 18
 
 
 def some_rows(
-    directory: str | Path, most: int, progress: Callable[[str, int, int], None] = lambda *_: None
+    directory: str | Place, most: int, progress: Callable[[str, int, int], None] = lambda *_: None
 ) -> tuple[pa.Table, Release]:
     """Public columns and released labels of a release, of at most so many rows; memory grows with these alone.
 
@@ -23,14 +24,20 @@ def some_rows(
     at labels; their order is kept.
 
     Args:
-        directory: The folder of a release.
+        directory: The folder of a release: a path, or an address such as ``s3://bucket/shared``.
         most: The most rows.
         progress: Called with ("load", rows read, rows of the release) where rows are chosen.
 
     Raises:
         VerificationError: The folder and its certificate do not agree.
     """
-    rows = read_certificate(Path(directory)).rows
+    with local_copy(directory) as folder:
+        return _some_rows(folder, most, progress)
+
+
+def _some_rows(directory: Path, most: int, progress: Callable[[str, int, int], None]) -> tuple[pa.Table, Release]:
+    """Rows of a release on a disk."""
+    rows = read_certificate(directory).rows
     if rows <= most:
         return public_columns(directory), Release.load(directory)
     places = np.sort(np.random.default_rng().choice(rows, most, replace=False, shuffle=False))

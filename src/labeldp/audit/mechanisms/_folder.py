@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from labeldp.audit.mechanisms._sampled import Progress
 from labeldp.errors import InputError
 from labeldp.privacy.channels import ClassChannel, SingleNumberChannel, candidate_sizes, channel_of, row_arrays
 from labeldp.release import Release, release_batches
-from labeldp.release.folder import Certificate, Check, verify
+from labeldp.release.folder import Certificate, Check, local_copy, verify
+from labeldp.release.tables import Place
 
 #: Rows of a release read at a time, as a number of entries (rows times classes) and of rows.
 _ENTRIES, _MOST_ROWS = 1 << 24, 1 << 16
@@ -60,8 +62,8 @@ class FolderAudit:
 
 
 def audit_folder(
-    directory: str | Path,
-    against: Sequence[str | Path] = (),
+    directory: str | Place,
+    against: Sequence[str | Place] = (),
     *,
     confidence: float = 0.999_999,
     progress: Progress | None = None,
@@ -69,7 +71,7 @@ def audit_folder(
     """Audit the release in a folder: its certificate, its channels, its drawing, and the released frequencies.
 
     Args:
-        directory: The folder of a release.
+        directory: The folder of a release: a path, or an address such as ``s3://bucket/shared``.
         against: Folders of other releases of the same rows, in the same order; shared noise is detected.
         confidence: One minus the probability that a sound release fails.
         progress: Called with ("audit", done, total) from time to time.
@@ -106,19 +108,27 @@ def audit_folder(
         >>> audit_folder(folder).holds
         True
     """
-    level, verdict = check_confidence(confidence), verify(directory)
+    level = check_confidence(confidence)
+    with ExitStack() as copies:
+        folder, *others = (copies.enter_context(local_copy(each)) for each in (directory, *against))
+        return _audited(folder, others, level, progress)
+
+
+def _audited(folder: Path, against: Sequence[Path], level: float, progress: Progress | None) -> FolderAudit:
+    """The audit of a release on a disk."""
+    verdict = verify(folder)
     certificate, checks = verdict.certificate, list(verdict.checks)
     if certificate is None or not verdict.holds or certificate.of_answer:
         return FolderAudit(certificate, tuple(checks), (), level, verdict.unknown)
     error = (1.0 - level) / (2 + len(against))
     if certificate.parent is None:
-        checks += _frequency_checks(Path(directory), certificate, error, progress)
-        checks += [_independence_check(Path(directory), Path(other), certificate, error) for other in against]
+        checks += _frequency_checks(folder, certificate, error, progress)
+        checks += [_independence_check(folder, other, certificate, error) for other in against]
     else:
         checks.append(Check("frequencies are not checked: these rows may be chosen from a release", True, "a part"))
     claims = [(channel_of(draw.law), draw.guarantee.epsilon) for draw in certificate.labels]
     audits = [audit_channel(channel, epsilon or math.ulp(0.0)) for channel, epsilon in claims]
-    first = next((labels.channel for labels in _release_batches(Path(directory), certificate)), None)
+    first = next((labels.channel for labels in _release_batches(folder, certificate)), None)
     drawn = [audit_drawing(first, confidence=1.0 - error)] if first is not None else []
     return FolderAudit(
         certificate, tuple(checks), (*audits, *drawn), level, (*verdict.unknown, *_unknown_facts(certificate))

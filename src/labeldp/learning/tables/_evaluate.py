@@ -15,8 +15,8 @@ from labeldp.learning.tables._folds import unit_of, units_in
 from labeldp.learning.tables._regressors import NumberScores, number_scores
 from labeldp.privacy import ClassProbabilities, Interval
 from labeldp.release import Release, public_columns, public_table
-from labeldp.release.folder import Certificate, is_release
-from labeldp.release.tables import TableFile, place_of
+from labeldp.release.folder import Certificate, is_release, local_copy
+from labeldp.release.tables import Place, TableFile, place_of
 
 if TYPE_CHECKING:  # PyTorch is an extra of its own
     from labeldp.learning.features import Images
@@ -27,7 +27,7 @@ _SHOWN_CLASSES = 12
 
 def evaluate(
     model: TableModel | NetworkModel,
-    source: str | Path | TableFile,
+    source: str | Place | TableFile,
     label: str,
     *,
     public: bool,
@@ -40,7 +40,8 @@ def evaluate(
 
     Args:
         model: The model.
-        source: With ``public`` a CSV or Parquet file or a folder of either, else the folder of a release.
+        source: With ``public`` a CSV or Parquet file or a folder of either, else the folder of a release; each
+            a path or an address.
         label: The label column.
         public: Whether you declare the labels of this table public. Otherwise they are the labels of a release.
         images: Images of the rows, for a model of images.
@@ -72,7 +73,8 @@ def evaluate(
                 f"expected {wanted} in every row of {label!r}, found another value or none; leave such rows out"
             ) from None
     else:
-        labels, table = Release.load(path), public_columns(path)
+        with local_copy(path) as folder:  # labels and columns of one copy are of one release
+            labels, table = Release.load(folder), public_columns(folder)
         _check_other(model.certificate, labels.certificate, label)
     units = None if labels.certificate is None else units_in(table, unit_of(labels.certificate))
     if images is None:

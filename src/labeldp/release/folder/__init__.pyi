@@ -32,6 +32,7 @@ from ._copies import check_store as check_store
 from ._copies import is_unused as is_unused
 from ._copies import local_copy as local_copy
 from ._staging import beside_ledger as beside_ledger
+from ._staging import CERTIFICATE as CERTIFICATE
 from ._staging import fate_of as fate_of
 from ._staging import Inode as Inode
 from ._staging import inode_of as inode_of

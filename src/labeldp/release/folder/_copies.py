@@ -18,13 +18,18 @@ from labeldp.release.tables import StorePath, place_of
 _PROBE = ".labeldp-probe-"
 _BLOCK = 1 << 22
 _MOST_LISTED = 20
+_SEPARATORS = frozenset("/\\\0")
 
 
 @contextmanager
-def local_copy(directory: str | Path | StorePath) -> Iterator[Path]:
+def local_copy(directory: str | Path | StorePath, only: str | None = None) -> Iterator[Path]:
     """The folder of a release on a disk: where it is, or a private copy of one in an object store, removed at the end.
 
     What is verified is then what is read: objects can change in between, a copy cannot.
+
+    Args:
+        directory: The folder of a release: a path, or an address such as ``s3://bucket/shared``.
+        only: The one file to copy from a store; all by default.
 
     Raises:
         InputError: There is no such folder, or the store does not answer.
@@ -37,26 +42,26 @@ def local_copy(directory: str | Path | StorePath) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="labeldp-") as folder:
         copy = Path(folder, place.name)
         copy.mkdir(mode=0o700)
-        _fetch(place, copy)
+        _fetch(place, copy, only)
         yield copy
 
 
-def _fetch(place: StorePath, copy: Path) -> None:
-    """Copy the files of a release.
+def _fetch(place: StorePath, copy: Path, only: str | None) -> None:
+    """Copy the files of a release, or one of them.
 
     Raises:
         InputError: There is none, or it cannot be copied.
         VerificationError: A name is none of a file in a folder.
     """
-    files = place.files()
-    if not files:
+    names = [name for name in place.names() if only in (None, name)]
+    if not names:
         raise InputError(f"expected the folder of a release at {place}, found nothing; check the address")
-    names = [str(file.relative_to(place)) for file in files]
-    if strange := [name for name in names if "/" in name or "\\" in name or "\0" in name]:
+    if strange := [name for name in names if name in ("", ".", "..") or not _SEPARATORS.isdisjoint(name)]:
         raise VerificationError(
             f"expected a release of files in one folder, found {[name[:100] for name in strange[:_MOST_LISTED]]}"
         )
-    for file, name in zip(files, names, strict=True):
+    for name in names:
+        file = place / name
         try:
             _copy(file, copy / name)
         except (OSError, pa.ArrowException):
@@ -85,10 +90,12 @@ def _copy(file: StorePath, path: Path) -> None:
 def check_store(target: StorePath) -> None:
     """Refuse a target that is not empty, or that cannot be written to, before anything is charged.
 
+    An empty object of its own name, which Arrow leaves where it removed the last file, is nothing.
+
     Raises:
         OutputError: Something is there, or a probe could not be written and removed.
     """
-    if target.exists() or target.files():
+    if target.is_file() or target.names():
         raise OutputError(f"expected an output folder that does not exist yet, found {target}; choose another name")
     probe = target / f"{_PROBE}{identifier()}"
     with tempfile.TemporaryDirectory(prefix="labeldp-") as folder:
@@ -122,7 +129,7 @@ def upload(staging: Path, target: StorePath) -> None:
                 sync(staging / name)
                 done.append(target / name)
                 done[-1].write(staging / name)
-            if (found := target.files()) != sorted(done):
+            if (found := target.names()) != names:
                 raise OutputError(f"expected {target} to stay empty, found {len(found) - len(done)} other files in it")
             done.append(target / CERTIFICATE)
             done[-1].write(staging / CERTIFICATE)

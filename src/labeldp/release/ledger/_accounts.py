@@ -10,6 +10,7 @@ from labeldp.privacy import shown_above
 from labeldp.privacy.accounting import Account, Budget, RowRanges
 from labeldp.release.ledger._entry import Earlier, Entry
 from labeldp.release.ledger._same_data import ANY_ROWS, Match
+from labeldp.release.tables import Place, place_of
 
 
 def matched(found: Mapping[Entry, Match | None]) -> list[Earlier]:
@@ -172,16 +173,17 @@ def _near(entry: Entry) -> tuple[str, ...]:
     return (*(entry.same or ()), *entry.shares)
 
 
-def _near_here(path: Path) -> Path:
-    """A path as it is typed in the current folder."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+def _near_here(place: str | Path) -> Place:
+    """A path as it is typed in the current folder, or an address."""
+    path = place_of(place)
+    return path.relative_to(Path.cwd()) if isinstance(path, Path) and path.is_relative_to(Path.cwd()) else path
 
 
 def _told(earlier: Earlier, entry: Entry) -> str:
     """One earlier charge: its epsilon, table, output, date and rows."""
     known = earlier.entry
-    table = f" from {_near_here(Path(known.table))}" if known.table else ""
-    output = f" into {_near_here(Path(known.output))}" if known.output else ""
+    table = f" from {_near_here(known.table)}" if known.table else ""
+    output = f" into {_near_here(known.output)}" if known.output else ""
     rows = sum(stop - start for start, stop in earlier.rows.ranges)
     which = f", {rows:,} of these {entry.rows.stop:,} rows" if earlier.certain and known.table else ""
     which += f" (copies of its {known.rows.stop:,})" if which and rows > known.rows.stop else ""

@@ -16,10 +16,17 @@ from pyarrow import fs
 from labeldp.errors import InputError
 
 #: Protocols of object stores, as Arrow names them.
-_SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss")
+_AZURE = ("abfs", "abfss")
+_SCHEMES = ("s3", "gs", "gcs", *_AZURE)
 #: Options of a connection that an address may have: none of them is secret.
 _OPTIONS = frozenset({"region", "scheme", "endpoint_override", "anonymous"})
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+#: A bucket, or a host with a port; of Azure also a container on a host. A password fits neither.
+_BUCKET = re.compile(r"[\w.-]+(:\d{1,5})?", re.ASCII)
+_CONTAINER = re.compile(rf"([\w.$-]+@)?{_BUCKET.pattern}", re.ASCII)
+#: The value of an option: a word, or a host with a port.
+_VALUE = re.compile(r"(https?://)?([\w.-]*|\[[\da-f:]+\])(:\d{1,5})?/?", re.ASCII | re.IGNORECASE)
+_SHOWN = 3
 _TAG = "ETag"
 
 
@@ -55,13 +62,15 @@ class StorePath:
         """
         try:
             found = urlsplit(address)
-            secret = found.password or (found.username and found.scheme == "s3")
+            options = parse_qsl(found.query, keep_blank_values=True)
         except ValueError:
             raise InputError("expected an address such as s3://bucket/table, found another text") from None
-        if secret or not {name for name, _ in parse_qsl(found.query, keep_blank_values=True)} <= _OPTIONS:
+        host = _CONTAINER if found.scheme in _AZURE else _BUCKET
+        secret = "@" in address.replace(found.netloc, "", 1) or not (host.fullmatch(found.netloc) or not found.netloc)
+        if secret or not all(name in _OPTIONS and _VALUE.fullmatch(value) for name, value in options):
             raise InputError(
-                f"expected an address without credentials, whose options are {', '.join(sorted(_OPTIONS))} alone, "
-                "found others; put them into the environment, since addresses are printed and recorded"
+                f"expected an address without credentials and '@', whose options are {', '.join(sorted(_OPTIONS))} "
+                "alone, found another; put credentials into the environment, since addresses are printed and recorded"
             )
         if found.scheme not in _SCHEMES:
             raise InputError(
@@ -70,7 +79,10 @@ class StorePath:
             )
         parts = tuple(part for part in found.path.split("/") if part)
         if not found.netloc or not parts or found.fragment or not {".", ".."}.isdisjoint(parts):
-            raise InputError(f"expected a folder or a file in a bucket, such as s3://bucket/table, found {address!r}")
+            raise InputError(
+                "expected a folder or a file in a bucket, such as s3://bucket/table, found another address; name one "
+                "without '#', '.' or '..'"
+            )
         return cls(found.scheme, found.netloc, parts, found.query)
 
     def __str__(self) -> str:
@@ -123,13 +135,26 @@ class StorePath:
         """True if anything is there."""
         return bool(self._info().type != fs.FileType.NotFound)
 
-    def files(self) -> list[StorePath]:
-        """All files in a folder, and in those in it, in the order of their paths."""
+    def names(self) -> list[str]:
+        """The names of all objects in a folder, and in those in it, as the store states them; they may be no paths."""
         with _answers(self):
             system, key = self._at()
             found = system.get_file_info(fs.FileSelector(key, recursive=True, allow_not_found=True))
-        names = [info.path.lstrip("/")[len(key) + 1 :] for info in found if info.type == fs.FileType.File]
-        return sorted(self / name for name in names if self._can_be_named(name))
+        return sorted(info.path.removeprefix("/")[len(key) + 1 :] for info in found if info.type == fs.FileType.File)
+
+    def files(self) -> list[StorePath]:
+        """All files in a folder, and in those in it, in the order of their paths.
+
+        Raises:
+            InputError: An object has a name that is no path: it could only be left out.
+        """
+        names = self.names()
+        if strange := [name for name in names if not {"", ".", ".."}.isdisjoint(name.split("/"))]:
+            raise InputError(
+                f"expected objects in {self} whose names are paths, found {len(strange)} others, such as "
+                f"{[name[:100] for name in strange[:_SHOWN]]}; rename or remove them, since they cannot be read"
+            )
+        return sorted(self / name for name in names)
 
     def stamp(self) -> tuple[object, ...]:
         """Size and entity tag, by which another file under the name is known; its time in a store without tags."""
@@ -172,19 +197,15 @@ class StorePath:
         system, key = self._at()
         system.delete_file(key)
 
-    def _can_be_named(self, name: str) -> bool:
-        """True for a name of an object that is one of a file: others are of nobody who writes tables."""
-        return "//" not in name and {".", ".."}.isdisjoint(name.split("/"))
-
     def _info(self) -> fs.FileInfo:
         with _answers(self):
             system, key = self._at()
             return system.get_file_info(key)
 
     def _at(self) -> tuple[fs.FileSystem, str]:
-        """The file system, and the key there."""
-        system, root = _opened(f"{self.scheme}://{self.root}/{self.parts[0]}?{self.options}".rstrip("?"))
-        return system, "/".join((root, *self.parts[1:]))
+        """The file system, and the key there: names as they are written, since Arrow decodes those of an address."""
+        system, root = _opened(f"{self.scheme}://{self.root}/?{self.options}".rstrip("?"))
+        return system, "/".join((*filter(None, [root.strip("/")]), *self.parts))
 
 
 #: A place of a table or of a release.
