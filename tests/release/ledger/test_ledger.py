@@ -579,6 +579,21 @@ def test_a_copy_from_before_the_end_voids_nothing_that_was_published(project, re
     assert again(release, copy / "t.parquet", copy / "o2")
 
 
+def test_a_restored_folder_with_the_inode_of_the_original_shows_nothing(tables):
+    """File systems give numbers of removed folders to new ones; a copy with the old time has a later time of change."""
+    target, name = tables / "o", "1" * 32
+    with output_module.staged(target, name) as staging:
+        (staging / "part").write_bytes(b"x")
+        time.sleep(0.02)
+        shutil.copytree(staging, tables / "backup")
+    restored = (tables / "backup").rename(output_module.staging_of(target, name))
+    assert output_module.fate_of([target], name, output_module.inode_of(restored), ended=True) == "unknown"
+    with output_module.staged(target, name) as staging:
+        (staging / "part").write_bytes(b"x")
+        inode = output_module.inode_of(staging)
+        assert output_module.fate_of([target], name, inode, ended=True) == "never left"
+
+
 @pytest.mark.parametrize(("moved", "expected"), [(False, ["void"]), (True, ["charged"])])
 def test_a_ledger_without_inodes_counts_where_it_was(project, release, tables, in_child, monkeypatch, moved, expected):
     """An older ledger settles a staging folder at its place as before, and none at another place: it may be a copy."""

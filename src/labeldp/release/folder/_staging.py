@@ -178,7 +178,7 @@ def fate_of(targets: Sequence[Path], identifier: str, inode: Inode | None, *, en
             is removed, and the original stays.
     """
     stagings = [staging_of(target, identifier) for target in targets]
-    originals = [staging for staging in stagings if staging.exists() and inode in (None, inode_of(staging))]
+    originals = [staging for staging in stagings if _is_original(staging, inode)]
     removable = stagings if ended else [staging for staging in stagings[:1] if staging not in originals]
     differed = any(has_differing(run_of(staging)) for staging in removable)
     for staging in removable:
@@ -188,6 +188,19 @@ def fate_of(targets: Sequence[Path], identifier: str, inode: Inode | None, *, en
         return "left"
     removed = not any(staging.exists() for staging in originals)
     return "never left" if ended and originals and removed and not differed else "unknown"
+
+
+def _is_original(staging: Path, inode: Inode | None) -> bool:
+    """True if a staging folder is the one that a charge names, and was not restored from a backup.
+
+    A file system may give the number of a folder that is gone to a copy of it. Adding a file sets both times of a
+    folder at once; a program that copies sets the old time of modification, and cannot set the time of change.
+    """
+    try:
+        state = os.lstat(staging)
+    except OSError:
+        return False
+    return inode is None or (inode_of(staging) == inode and state.st_mtime_ns == state.st_ctime_ns)
 
 
 def _identifier_at(target: Path) -> object:
