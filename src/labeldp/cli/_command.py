@@ -45,7 +45,10 @@ def _place(text: str | Path) -> Any:
         return Path(text)
     from labeldp.release.tables import place_of  # noqa: PLC0415 (it loads Arrow)
 
-    return place_of(text)
+    try:
+        return place_of(text)
+    except InputError as problem:
+        raise typer.BadParameter(str(problem)) from None
 
 
 if TYPE_CHECKING:
@@ -143,7 +146,9 @@ def _check_on_disk(name: str, value: Any) -> None:
     for path in value if isinstance(value, list | tuple) else [value]:
         if isinstance(path, Path) and _ADDRESS.match(str(path)):
             shown = name.strip("_").replace("_", "-")
-            raise InputError(f"expected a path on a disk as {shown!r}, found an address; copy what is there to a disk")
+            raise InputError(
+                f"expected a path on a disk as {shown!r}, found an address; name one, and copy between it and the store"
+            )
 
 
 def _on_disk(value: Any, copies: ExitStack) -> Any:

@@ -30,7 +30,7 @@ from labeldp.release.folder import (
     stored_form,
     write_release,
 )
-from labeldp.release.tables import Place
+from labeldp.release.tables import Place, disk_path
 
 
 class Shares(NamedTuple):
@@ -309,7 +309,7 @@ class Answer:
             raise InputError(f"expected column names that the answer does not use, found {min(clash)!r}; leave it out")
         columns = {each: public[each] for each in public.column_names}
         columns |= answer_columns(self.value, name, self.law, self.space)
-        return write_release(Path(directory), pa.table(columns), dataclasses.replace(self.certificate, label=name))
+        return write_release(disk_path(directory), pa.table(columns), dataclasses.replace(self.certificate, label=name))
 
     @classmethod
     def load(cls, directory: str | Place) -> Self:

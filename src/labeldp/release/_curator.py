@@ -39,6 +39,7 @@ from labeldp.release._source import (
 )
 from labeldp.release.folder import FEATURES_REDRAWN, Certificate, Draw, digest
 from labeldp.release.ledger import Entry, Ledger, features_left, spent_on
+from labeldp.release.tables import disk_path
 
 _FROM_ELSEWHERE = "is public and was not computed from these labels, but through answers and releases that cost extra"
 
@@ -171,7 +172,7 @@ class Curator:
         numbers = None if units is None else unit_numbers(units, codes.size)
         self._source: Source = ArraySource(*(space, codes, numbers), identified=identity is not None, identity=rows)
         self._sink: Sink = MemorySink()
-        self._ledger = Ledger(Path(ledger) if ledger is not None else None)
+        self._ledger = Ledger(disk_path(ledger) if ledger is not None else None)
         self._budget = budget_of(budget)
         given = name or getattr(labels, "name", None)
         self._name, self._is_named = str(given or "label"), bool(given)

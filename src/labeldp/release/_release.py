@@ -47,7 +47,7 @@ from labeldp.release.folder import (
     verified,
     write_release,
 )
-from labeldp.release.tables import Place
+from labeldp.release.tables import Place, disk_path
 
 _ENTRIES_PER_PIECE = 1 << 30
 
@@ -503,7 +503,7 @@ class Release:
             twice = next(each for each in names if names.count(each) > 1)
             raise InputError(f"expected column names that the release does not use, found {twice!r}; leave it out")
         columns = {each: source[each] for source in (public, added) for each in source.column_names}
-        return write_release(Path(directory), pa.table(columns), dataclasses.replace(certificate, label=name))
+        return write_release(disk_path(directory), pa.table(columns), dataclasses.replace(certificate, label=name))
 
     @classmethod
     def load(cls, directory: str | Place) -> Release:

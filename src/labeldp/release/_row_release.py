@@ -18,6 +18,7 @@ from labeldp.release._public import public_columns
 from labeldp.release._release import Release
 from labeldp.release._row_index import row_numbers
 from labeldp.release.folder import Certificate, column_types, write_release
+from labeldp.release.tables import disk_path
 
 POPULATION = "the law of features given the new label"
 
@@ -107,7 +108,7 @@ class RowRelease:
         """
         added = self.labels._table(self.certificate.label)
         columns = {name: source[name] for source in (self.features, added) for name in source.column_names}
-        return write_release(Path(directory), pa.table(columns), self.certificate)
+        return write_release(disk_path(directory), pa.table(columns), self.certificate)
 
     @classmethod
     def load(cls, directory: str | Path) -> RowRelease:

@@ -50,6 +50,7 @@ from labeldp.release.tables import (
     Table,
     TableFile,
     column_heads,
+    disk_path,
     look_at,
     no_such_column,
     open_table,
@@ -127,7 +128,7 @@ class Spending:
             InputError: The budget is invalid, or the reason is empty, too long, or not printable.
         """
         reason = "" if other_people is None else _checks.reason(other_people)
-        return cls(budget_of(budget), Path(ledger).absolute() if ledger else None, reason)
+        return cls(budget_of(budget), disk_path(ledger).absolute() if ledger else None, reason)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Answer, Classes, Ledger, Release, release_batches, release_table, verify
+from labeldp import (
+    Answer,
+    Classes,
+    Curator,
+    Ledger,
+    RandomizedResponse,
+    Release,
+    release_batches,
+    release_table,
+    verify,
+)
 from labeldp.audit.attacks import some_rows
 from labeldp.audit.mechanisms import audit_folder
 from labeldp.errors import BudgetError, InputError, OutputError, TableError, VerificationError
@@ -440,6 +450,20 @@ def test_an_address_that_is_none_is_refused(address, message):
     assert "secret" not in str(found.value)
     assert "KEY" not in str(found.value)
     assert "account" not in str(found.value)
+
+
+def test_an_address_where_a_path_must_be_is_not_repeated():
+    """A release is saved to a disk, where ledgers are, too."""
+    address = "s3://KEY:top/secret@bucket/t"
+    labels = Curator(["no", "yes"], SPACE).randomize(RandomizedResponse(SPACE, epsilon=1.0))
+    for wrong in (
+        lambda: labels.save(address),
+        lambda: Curator(["no"], SPACE, ledger=address),
+        lambda: release_table("t.csv", "ill", SPACE, 1.0, "o", keep=[], ledger=address),
+    ):
+        with pytest.raises(InputError, match="expected a path on a disk, found an address") as found:
+            wrong()
+        assert "secret" not in str(found.value)
 
 
 @pytest.mark.parametrize(

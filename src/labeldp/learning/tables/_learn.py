@@ -66,6 +66,7 @@ from labeldp.privacy import Classes, Interval, columns_in_order
 from labeldp.privacy.channels import channel_of
 from labeldp.release import Answer, Release, clusters_in, is_answer, public_columns
 from labeldp.release.folder import Certificate
+from labeldp.release.tables import disk_path
 
 __all__ = ["Images", "Scores", "points_of", "read_images"]  # documented here, defined elsewhere
 
@@ -228,6 +229,7 @@ def learn(
     if model is not None:
         _checks.among(model, "a model", dict.fromkeys([*METHODS, *NUMBER_METHODS]))
     report("load", 0, 0)
+    directory = disk_path(directory)
     table = public_columns(directory)
     if is_answer(directory):
         if generator is not None or minutes is not None or rows is not None:
@@ -236,7 +238,7 @@ def learn(
                 "exchange; leave it out"
             )
         model, method = check_class_model(model or OF_CLASSES, method)
-        return _learn_from_peers(Path(directory), table, model, method, features)
+        return _learn_from_peers(directory, table, model, method, features)
     release = Release.load(directory)
     if generator is not None:
         check_generator(generator, release)

@@ -15,6 +15,7 @@ from ._fingerprints import Fingerprints as Fingerprints
 from ._fingerprints import cell_hashes as cell_hashes
 from ._fingerprints import keyed as keyed
 from ._idx import read_idx as read_idx
+from ._store import disk_path as disk_path
 from ._store import Place as Place
 from ._store import StorePath as StorePath
 from ._store import place_of as place_of

@@ -224,6 +224,17 @@ def place_of(text: str | Path | StorePath) -> Place:
     return text if isinstance(text, StorePath) else Path(text)
 
 
+def disk_path(text: str | Path) -> Path:
+    """The path that a text names, where there can only be one on a disk.
+
+    Raises:
+        InputError: It is an address, which is not repeated: it may hold a password.
+    """
+    if _ADDRESS.match(str(text)):
+        raise InputError("expected a path on a disk, found an address; name one, and copy between it and the store")
+    return Path(text)
+
+
 @lru_cache(maxsize=8)
 def _opened(address: str) -> tuple[fs.FileSystem, str]:
     """The file system of an address, and the key there; one connection for all files of a table."""
