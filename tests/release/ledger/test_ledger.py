@@ -571,6 +571,7 @@ def test_a_copy_from_before_the_end_voids_nothing_that_was_published(project, re
     if restored == "in place":  # under the same lock
         (name,) = hidden(copy)
         shutil.copytree(copy / name, project / name)
+        (project / name / "more").touch()  # as if its times were not restored
         path.write_bytes((copy / path.name).read_bytes())
         copy = project
     Ledger(copy / path.name).settle()
