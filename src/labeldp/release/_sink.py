@@ -249,6 +249,12 @@ class FolderSink(Sink):
         """Write a file for each part, and return the expected utility of its pieces."""
         even = self.source.rows_per_batch if self.single else None
         names = [f"part-{number:05d}.parquet" for number in range(len(parts))] if len(parts) > 1 else [ALONE]
+        if len(parts) > 1 and (shown := sorted(set(self.source.table.path_columns) - set(self.columns))):
+            raise InputError(
+                f"expected the columns in the names of folders among the public ones, found {shown[0]!r} dropped: each "
+                "file of the release holds the rows of one folder, which shows it; keep it if it is public, or join "
+                "the table into one file first"
+            )
         tasks = [_WriteTask(name, rows, self.run, self.schema, even) for name, rows in zip(names, parts, strict=True)]
         shares: list[tuple[int, Utility]] = []
         for written in reported(self.source.engine, write_part, tasks, self.report, "release", self.source.rows):

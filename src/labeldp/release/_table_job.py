@@ -215,12 +215,6 @@ class TableJob:
         table = open_table(source, label)
         stamp, heads = table.stamp, column_heads(table)
         kept = kept_columns(table.schema, label, *columns)
-        if shown := sorted(set(table.path_columns) - set(kept)):
-            raise InputError(
-                f"expected the columns in the names of folders among the public ones, found {shown[0]!r} dropped: each "
-                "file of the release holds the rows of one folder, which shows it; keep it if it is public, or join "
-                "the table into one file first"
-            )
         if table.kind == "csv" and "" in space.points:
             raise LabelError(
                 "expected non-empty classes, found an empty one, which is a missing label in CSV; rename it"
