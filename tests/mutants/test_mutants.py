@@ -178,6 +178,7 @@ def trials(request, benches):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # it may wait for all others
 def test_the_mutant_is_killed(mutant, trials):
     """With its edits made, at least one of its tests fails, by an assertion or an error inside the test."""
     result = trials[mutant["name"]].result()
