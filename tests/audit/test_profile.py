@@ -371,7 +371,7 @@ def test_bad_input_is_refused():
         ),
         (features, Release.public(["yes"] * 100, SPACE), {}, InputError, "too few of a class"),
         (features, grouped, {"flips": [0.1]}, InputError, "expected p_plus"),
-        (features, grouped, {"p_plus": 0.5}, InputError, "expected flips"),
+        (features, grouped, {"p_plus": 0.5}, InputError, "flips="),
         (features, by_cluster, {"flips": [0.1]}, InputError, "found that of cluster, which was estimated"),
         (features, release, {"flips": [0.7]}, EpsilonError, "expected flip, the probability of"),
         (features, release, {"flips": []}, InputError, "at least one flip"),
