@@ -529,8 +529,8 @@ def ledgers_near(table: Path) -> list[Path]:
     whole = folder = table if table.is_dir() else table.parent
     while "=" in whole.name:  # a part of a table in folders such as year=2026
         whole = whole.parent
-    if table.is_dir() or whole != folder:
-        near |= set(whole.rglob(f"*{_ENDING}"))
+    around = {*whole.glob("*=*")} if whole != folder else {table} if table.is_dir() else set()
+    near |= {path for each in around for path in (each, *each.rglob(f"*{_ENDING}"))}
     files = (path for path in near if path.is_file())
     return sorted(path for path in files if path.name.endswith(_ENDING) or is_ledger(path))
 

@@ -40,7 +40,7 @@ def check_kept(kept: Sequence[str], earlier: Sequence[Earlier]) -> None:
     for name in sorted({each.entry.label for each in earlier}.intersection(kept)):
         raise InputError(
             f"expected to keep no label that was released with noise before, found {name!r}: its true values would "
-            "leave; drop it, or give the column another name if it has become public"
+            "leave; drop it. If these are other people's rows, declare it (--other-people, other_people=)"
         )
 
 

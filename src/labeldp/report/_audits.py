@@ -73,7 +73,7 @@ def folder_audit_text(audit: FolderAudit, found: Sequence[RenderableType] = ()) 
 
 
 def _folder_result(audit: FolderAudit) -> Text:
-    """What the audit of a folder came to, in one sentence."""
+    """The result of the audit of a folder, in one sentence."""
     if not all(check.holds for check in audit.checks):
         return Text("Not verified: do not rely on this release.", "bold red")
     if not audit.holds:

@@ -87,7 +87,7 @@ def _only(exposure: Exposure) -> str:
 
 
 def _basis(exposure: Exposure) -> str:
-    """What the bounds rest on."""
+    """The assumptions and the confidence of the bounds."""
     return (
         f"These bounds hold all at once with confidence {exposure.confidence:g}, for these {exposure.rows:,} rows in "
         f"{len(exposure.sizes)} groups by their columns, found from other rows' released labels. The average is the "

@@ -110,7 +110,7 @@ def rate(
         every legible fragment. Upper bounds of classification have N / log K for N. The entries that protect features
         too are known for bounded labels and classes (Berrett and Butucea 2019; Berrett, Gyorfi and Walk 2021); the one
         for heavy tails is derived in the same way and not published. The central entries that protect features too are
-        those of labels alone, as the second version of the paper states: whoever protects features protects labels, so
+        those of labels alone, and not in our copy: whoever protects features protects labels, so
         errors are at least as large, and noise on the counts of cells as well as on their sums costs a constant, since
         one row is in two cells of two tables and the error of a quotient is that of its sum and of its count.
     """

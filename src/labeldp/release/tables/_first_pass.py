@@ -165,7 +165,7 @@ def survey(
     elif total.is_clustered:
         notes.append(
             "from row to row the label changes less than half as often as in a shuffled table, so the order of rows "
-            "discloses labels: shuffle the table before the release"
+            "may disclose labels: shuffle the table before the release"
         )
     return Survey(tuple(checked), total.rows, total.units, tuple(notes))
 

@@ -317,7 +317,7 @@ def _on_disk(path: Place) -> Path:
 
 
 def _stamp(file: Place) -> tuple[object, ...]:
-    """What tells a file from another one that takes its place."""
+    """Size, time and inode of a file, or the stamp of an object: those of another file in its place differ."""
     if isinstance(file, StorePath):
         return file.stamp()
     state = file.stat()

@@ -34,7 +34,7 @@ def attack_sections(body: Mapping[str, Any]) -> Iterator[Section]:
 
 
 def _measures(measures: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
-    """How attackers rank rows: a figure for each of the first classes, and the shares that are told."""
+    """ROC curves of the first classes, and the shares of rows whose labels are told."""
     classes = measures[0]["classes"]
     for place, each in list(enumerate(classes))[len(classes) == 2 :][:_MOST_CLASSES]:  # of two, one says all
         same = [found["classes"][place] for found in measures if len(found["classes"]) > place]

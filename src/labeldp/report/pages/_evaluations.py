@@ -80,7 +80,7 @@ def _possible(scores: Mapping[str, Any], classes: int) -> Mapping[str, Any]:
 
 
 def _result(scores: Mapping[str, Any]) -> tuple[str, str]:
-    """Whether the model is better than a constant prediction, and by how much."""
+    """The gain over a constant prediction, in words."""
     for key, constant, amount in _GAINS:
         score = scores.get(key)
         if score is not None and None not in (score["value"], score["low"], score["high"]):

@@ -189,7 +189,7 @@ def _contents(folder: Path, certificate: Certificate) -> Iterator[Block]:
 
 
 def _drawn_by(field: str, certificate: Certificate) -> str:
-    """What a column says of how the label of a row was drawn."""
+    """The meaning of a column that tells how the label of a row was drawn."""
     unit = certificate.guarantee.unit
     if field == "groups" and unit != "row":
         return f"public: a code for how many rows its {unit} has, by which noise differs"
@@ -259,7 +259,7 @@ def _learning(folder: Path, certificate: Certificate) -> Iterator[Block]:
 
 
 def _expected(folder: Path, certificate: Certificate) -> list[str]:
-    """What a plan expects of a model of these rows, after its assumptions; nothing where there is no plan."""
+    """The expected error of a model of these rows, after its assumptions; nothing where there is no plan."""
     names = _public_numbers(certificate) if _has_plan(certificate) else []
     if not names:
         return []
