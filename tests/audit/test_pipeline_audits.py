@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from labeldp import Classes, Curator, LabelMoments, RandomizedResponse
 from labeldp.audit import PlantedPairs, audit_pipeline
-from labeldp.audit.pipelines._one_run import _guess_bound, _level
+from labeldp.audit.pipelines._trade_off import least_epsilon
 from labeldp.errors import EpsilonError, InputError
 
 RNG = np.random.default_rng()
@@ -106,11 +106,9 @@ def test_sound_pipelines_are_accused_no_more_often_than_stated():
     assert accused <= 160  # of 1 000 at 0.1 each, more have a probability of 1e-9
 
 
-def accused(canaries, epsilon, level):
+def least_accused(canaries, epsilon, delta, level):
     """The least number of right guesses that shows more than epsilon; one more than all if none does."""
-    shown = [
-        _guess_bound(np.ones(canaries), np.arange(canaries) < hits, canaries, level)[0] for hits in range(canaries + 1)
-    ]
+    shown = (least_epsilon("any", canaries, canaries, hits, delta, level) for hits in range(canaries + 1))
     return next((hits for hits, lower in enumerate(shown) if lower > epsilon), canaries + 1)
 
 
@@ -126,11 +124,11 @@ def test_failures_of_delta_are_paid_for(canaries, epsilon, delta):
     p = math.exp(epsilon) / (1 + math.exp(epsilon))
     hits = next(h for h in range(canaries + 1) if binom.sf(h - 1, canaries, p) < 0.5)
     stated = float(binom.sf(hits - 1, canaries, p)) * (1 + 1e-6)  # where a bound for delta 0 has no slack
-    least = accused(canaries, epsilon, _level(1 - stated, delta, canaries, 1))
+    least = least_accused(canaries, epsilon, delta, stated)
     missing = binom.pmf(least - 1, canaries - 1, p)
     assert binom.sf(least - 1, canaries, delta + (1 - delta) * p) <= stated
     assert binom.sf(least - 1, canaries, p) + (1 - p) * min(missing, delta) <= stated
-    unpaid = accused(canaries, epsilon, _level(1 - stated, 0.0, canaries, 1))
+    unpaid = least_accused(canaries, epsilon, 0.0, stated)
     assert binom.sf(unpaid - 1, canaries, delta + (1 - delta) * p) > stated
 
 
@@ -177,7 +175,10 @@ def boom(_):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"delta": 1e-4}, "at most 66, and about 6 "),
+        ({"delta": 0.01}, "delta well below 0.0033"),
+        ({"noise": "gaussian"}, "delta above 0"),
+        ({"noise": "laplace"}, "found 'laplace'"),
+        ({"canaries": [1, 2], "guess": lambda _: [1.0, 1.0]}, "more canaries, found 2: .* give 16,"),
         ({"delta": 1.0}, "delta"),
         ({"claim": 0.0}, "above 0"),
         ({"claim": math.nan}, "found nan"),

@@ -8,6 +8,7 @@ __all__ = [
     "Audit",
     "Knowledge",
     "Neighbourhood",
+    "ObservedPairs",
     "PlantedPairs",
     "attack_folder",
     "attack_release",

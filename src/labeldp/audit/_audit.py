@@ -34,6 +34,7 @@ class Audit:
         worst: Description of the event and the two inputs behind ``lower``. Inputs are declared labels, nobody's own.
         visible: For a sampled audit, the least probability of an event, impossible under another input, that so many
             draws refute the claim by in nine of ten audits, if the audit tests it; None if there is none.
+        assumes: An assumption of the bounds beyond those of the claim, as a clause; empty if there is none.
 
     Guarantee:
         A sound mechanism fails (``holds`` is False) with a probability of at most ``1 - confidence``; never in an exact
@@ -53,6 +54,7 @@ class Audit:
     method: Method
     worst: str
     visible: float | None = None
+    assumes: str = ""
 
     def __post_init__(self) -> None:
         check_claim(self.claim)
@@ -71,7 +73,11 @@ class Audit:
         return self.upper is not None and self.upper < WASTEFUL_SHARE * self.claim
 
     def sentence(self) -> str:
-        """State the verdict and its numbers in one sentence."""
+        """State the verdict and its numbers, after what they assume."""
+        return f"Assuming that {self.assumes}: {self._verdict()}" if self.assumes else self._verdict()
+
+    def _verdict(self) -> str:
+        """The verdict and its numbers in one sentence."""
         claim = f"The claim of epsilon {self.claim:.7g}" + (f", delta {self.delta:.3g}," if self.delta else "")
         how = "" if self.method == "exact" else f", with confidence {self.confidence:g}"
         if self.method == "estimate":

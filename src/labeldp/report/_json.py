@@ -231,6 +231,7 @@ def _exposure(exposure: Exposure) -> dict[str, Any]:
         "classes": plain(exposure.classes),
         "confidence": exposure.confidence,
         "assumptions": list(exposure.assumptions),
+        "public": exposure.public,
     }
 
 

@@ -183,8 +183,7 @@ _AUDIT = _object(
         "delta": _NUMBER,
         **_all("lower upper confidence visible", _KNOWN),
         "draws": _COUNT,
-        "method": _TEXT,
-        "worst": _TEXT,
+        **_all("method worst assumes", _TEXT),
     }
 )
 _UTILITY = {**_all("value low high", _KNOWN), "rows": _COUNT, "confidence": _KNOWN, "source": _TEXT}
@@ -214,6 +213,7 @@ _EXPOSURE = _object(
         "p_plus": _object(_all("lower estimate upper", _NUMBER)),
         "classes": _list(_VALUE),
         "assumptions": _list(_TEXT),
+        "public": _FLAG,
     }
 )
 _COUNTED = _object({"rows": _COUNT, "share": _object(_all("lower estimate upper", _NUMBER))})

@@ -2,112 +2,80 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from labeldp import _checks
-from labeldp._confidence_intervals import clopper_pearson_lower, log_odds
-from labeldp._shapes import Bool, Float, Int
+from labeldp._shapes import Bool, Float
 from labeldp.audit._audit import Audit, check_claim, check_confidence
+from labeldp.audit.pipelines._pairs import ObservedPairs, PlantedPairs
+from labeldp.audit.pipelines._trade_off import NOISE, Noise, least_epsilon
 from labeldp.errors import InputError
-from labeldp.privacy import LabelSpace
 
-
-@dataclass(frozen=True, eq=False)
-class PlantedPairs:
-    """Labels of all rows, and the two labels of which each canary gets one by a coin.
-
-    Attributes:
-        labels: A label for each row, made up or declared public: the audit reads labels, and replaces those of
-            canaries.
-        space: The declared label space, which contains the two labels of each canary.
-        canaries: Row numbers, each once; for privacy units of several rows, one row of each.
-        pairs: The two labels of each canary; by default the first two classes of the space.
-
-    Raises:
-        InputError: Rows do not exist or occur twice, or pairs are outside the space or of equal labels.
-    """
-
-    labels: Sequence[Any]
-    space: LabelSpace
-    canaries: Sequence[int] | Int[np.ndarray, "m"]
-    pairs: Sequence[tuple[Any, Any]] | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "canaries", _check_canaries(self.canaries, len(self.labels)))
-        object.__setattr__(self, "pairs", _canary_pairs(self.pairs, self.space, len(self.canaries)))
-
-    def draw(self) -> tuple[list[Any], Int[np.ndarray, "m"]]:
-        """Labels of all rows with those of canaries planted, and the coins."""
-        coins, planted = np.random.default_rng().integers(0, 2, len(self.canaries)), list(self.labels)
-        for row, pair, coin in zip(self.canaries, self.pairs or (), coins.tolist(), strict=True):
-            planted[int(row)] = pair[coin]
-        return planted, coins
+#: Nine or more right guesses show something at usual levels; that many doublings of a few canaries are far more.
+_MOST_DOUBLINGS = 12
 
 
 def audit_pipeline(
     pipeline: Callable[[list[Any]], Any],
-    planted: PlantedPairs,
+    planted: PlantedPairs | ObservedPairs,
     guess: Callable[[Any], Any],
     claim: float,
     *,
     delta: float = 0.0,
     confidence: float = 0.99,
     shares: Sequence[float] = (1.0, 0.25, 0.05),
+    noise: Noise = "any",
 ) -> Audit:
     """Plant labels by coins, run the pipeline once, and guess the coins from its output.
 
     Each canary is a row whose label is replaced by one of two, by a fair coin of the audit's own. The pipeline, which
     randomizes the labels and may train on the released ones, then runs once on all labels. Its output yields a score
     for each canary: positive for its first label, negative for its second. The audit guesses where absolute scores are
-    largest, abstains elsewhere, and counts the right guesses.
+    largest, abstains elsewhere, and counts the right guesses. With ``ObservedPairs`` nothing is planted: the labels
+    stay as they are, and the game is to tell each from another drawn beside it.
 
     Args:
         pipeline: A function of a list of labels that returns anything: released labels, a model, its predictions.
-        planted: The labels, and the canaries among them.
+        planted: The labels, and the two labels of each canary among them.
         guess: A function of the pipeline's output that returns a score for each canary, shape (m,).
         claim: The epsilon claimed for one row's label, in nats.
-        delta: The claimed failure probability. Half of it for each canary is taken off the level, so fewer canaries
-            show more where it is not small beside ``(1 - confidence) / m``.
+        delta: The claimed failure probability.
         confidence: One minus the probability of failing a sound pipeline.
         shares: Shares of the canaries to guess, those of the largest scores; several shares are tested with a
             Bonferroni correction.
+        noise: An assumption on the pipeline, which the result states; for delta above 0 alone. ``"gaussian"``: for
+            one label's neighbours it has the trade-off curve of Gaussian noise (as ``LabelMoments``, sums of its
+            answers, and all that is learned from them have). ``"separate gaussian"``: moreover the noise that hides a
+            canary's label is its own, as where canaries have features that are orthogonal to all others'. The second
+            shows nearly all of epsilon to many canaries.
 
     Returns:
         An audit whose ``lower`` is a lower confidence bound; there is no upper bound, since a better attack may exist.
 
     Raises:
         EpsilonError: The claim or confidence is out of range.
-        InputError: Delta leaves no level for so many canaries, scores are not one number for each canary, or the
-            pipeline fails.
+        InputError: So few canaries, or so large a delta, that all guesses could be right and show nothing; scores are
+            not one number for each canary; or the pipeline fails.
 
     Guarantee:
-        If the pipeline is (epsilon, delta)-private for one row's label, ``lower`` exceeds epsilon with a probability of
-        at most ``1 - confidence``, whatever the scores are. Proof for delta 0: let w be the output and s the
-        coins, independent and fair. For any values of the coins before i, ``P(w | s_<i, s_i = 1) <= e^epsilon
-        P(w | s_<i, s_i = 2)``, since it holds for each value of the coins after i, and both sides are averaged
-        over these alike. By Bayes' rule the odds of s_i given w and s_<i are at most e^epsilon either way: any
-        guess from w is right with a probability of at most ``p = e^epsilon / (1 + e^epsilon)``, given which
-        guesses before it were right. So, given w, which determines the canaries guessed, the number of right
-        guesses among r is stochastically at most binomial (r, p), by induction over canaries. The exact lower
-        bound of p from that count is too large with a probability of at most its level, and epsilon is the log
-        odds of p. Several shares of canaries split the level evenly (Bonferroni).
-
-        For delta above 0 let P and Q be the two distributions of w given s_<i; neither exceeds e^epsilon times the
-        other by more than delta on any event, since averages over later coins keep this. The probability that a guess
-        is right exceeds p by at most ``max(P, Q) / (P + Q) - p``, where that is positive; its mean over w, which is
-        drawn from (P + Q) / 2, is ``(1 - p) / 2`` times the integrals of the positive parts of ``P - e^epsilon Q`` and
-        ``Q - e^epsilon P``, so at most ``(1 - p) delta <= delta / 2``. Couple each guess with a coin of its own that
-        shows heads with probability p: it is right without heads with no more than that mean. So but for a probability
-        of ``m delta / 2`` no right guess lacks heads, and the count is at most binomial as before.
+        If the pipeline is (epsilon, delta)-private for one row's label, and as ``noise`` and the pairs assume,
+        ``lower`` exceeds epsilon with a probability of at most ``1 - confidence``, whatever the scores are. Proof for
+        delta 0: let w be the output and s the coins, independent and fair. For any values of the coins before i, ``P(w
+        | s_<i, s_i = 1) <= e^epsilon P(w | s_<i, s_i = 2)``, since it holds for each value of the coins after i, and
+        both sides are averaged over these alike. By Bayes' rule the odds of s_i given w and s_<i are at most e^epsilon
+        either way: any guess from w is right with a probability of at most ``p = e^epsilon / (1 + e^epsilon)``, given
+        which guesses before it were right. So, given w, which determines the canaries guessed, the number of right
+        guesses among r is stochastically at most binomial (r, p), by induction over canaries. The exact lower bound of
+        p from that count is too large with a probability of at most its level, and epsilon is the log odds of p.
+        Several shares of canaries split the level evenly (Bonferroni). For delta above 0 the proofs are in
+        ``audit/pipelines/_trade_off.py``.
 
     References:
         Steinke, Nasr and Jagielski 2023, for the game; here for labels, and for neighbours that replace one label.
-        Their theorem 5.2 for delta above 0 is sharper for many canaries; the term used here has a shorter proof.
+        Mahloujifar, Melis and Chaudhuri 2025, for delta above 0; Xiang et al. 2025, for separate noise.
 
     Example:
         >>> from labeldp import Classes
@@ -120,60 +88,61 @@ def audit_pipeline(
         (False, True)
     """
     claim, level, delta = check_claim(claim), check_confidence(confidence), _checks.delta(delta)
+    _check_noise(noise, delta)
     count = len(planted.canaries)
     parts = _guess_counts(shares, count)
-    error = _level(level, delta, count, len(parts))
+    error = (1.0 - level) / len(parts)
+    _check_visible(noise, delta, count, shares, 1.0 - level)
     labels, coins = planted.draw()
     scores = _canary_scores(guess, _run_pipeline(pipeline, labels), count)
     correct = (scores > 0) == (coins == 0)
-    bounds = [_guess_bound(scores, correct, part, error) for part in parts]
+    bounds = [_guess_bound(scores, correct, part, delta, error, noise) for part in parts]
     lower, hits, guesses = max(bounds)
     worst = f"{hits:,} of {guesses:,} guesses correct, among {count:,} canaries with one of two labels each"
-    return Audit(claim, delta, max(0.0, lower), None, level, count, "one run", worst)
-
-
-def _level(confidence: float, delta: float, count: int, looks: int) -> float:
-    """The error probability of each look at guesses, once the failures that delta allows are taken off."""
-    level = (1.0 - confidence) / looks - count * delta / 2.0
-    if level <= 0.0:
-        most = math.ceil(2.0 * (1.0 - confidence) / (looks * delta)) - 1
-        raise InputError(
-            f"expected fewer canaries for a claim with delta {delta:g}, of which each may fail, found {count:,}; plant "
-            f"at most {most:,}, and about {max(1, most // 10):,} to see the most, or ask for less confidence"
-        )
-    return level
+    assumes = " and ".join(filter(None, (planted.assumes, NOISE[noise][0])))
+    return Audit(claim, delta, lower, None, level, count, "one run", worst, assumes=assumes)
 
 
 def _guess_bound(
-    scores: Float[np.ndarray, "m"], correct: Bool[np.ndarray, "m"], part: int, level: float
+    scores: Float[np.ndarray, "m"], correct: Bool[np.ndarray, "m"], part: int, delta: float, level: float, noise: Noise
 ) -> tuple[float, int, int]:
-    """Lower bound on epsilon from the largest scores, with its hits and guesses; a zero score abstains."""
+    """Lower bound on epsilon from the largest scores, with its hits and guesses.
+
+    A zero score abstains. Proofs for delta above 0 take a fixed number of guesses: there it guesses the second label.
+    """
     order = np.argsort(-np.abs(scores), kind="stable")[:part]
-    order = order[scores[order] != 0]
-    hits = int(correct[order].sum())
-    return log_odds(float(clopper_pearson_lower(hits, max(1, len(order)), level))), hits, len(order)
+    order = order if delta else order[scores[order] != 0]
+    hits, guesses = int(correct[order].sum()), len(order)
+    return least_epsilon(noise, len(scores), guesses, hits, delta, level), hits, guesses
 
 
-def _check_canaries(canaries: Any, rows: int) -> Int[np.ndarray, "m"]:
-    """Distinct row numbers."""
-    numbers = np.asarray(list(canaries))
-    if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu":
-        raise InputError("expected canaries as a non-empty list of row numbers, found something else")
-    if numbers.min() < 0 or numbers.max() >= rows or len(np.unique(numbers)) != len(numbers):
-        raise InputError(f"expected canaries among {rows} rows, each once, found others; count rows from 0")
-    return numbers.astype(np.int64)
+def _check_noise(noise: str, delta: float) -> None:
+    """Refuse unknown assumptions, and those that contradict a pure claim."""
+    if noise not in NOISE:
+        raise InputError(f"expected noise among {', '.join(map(repr, NOISE))}, found {noise!r}")
+    if noise != "any" and not delta:
+        raise InputError("expected a delta above 0 for a claim about Gaussian noise, found 0; give the claim's delta")
 
 
-def _canary_pairs(pairs: Any, space: LabelSpace, count: int) -> list[tuple[Any, Any]]:
-    """Two different labels of the space for each canary."""
-    choices = [tuple(space.points[:2])] * count if pairs is None else [tuple(pair) for pair in pairs]
-    if len(choices) != count or any(len(pair) != 2 for pair in choices):
-        raise InputError(f"expected two labels for each of {count} canaries, found {len(choices)} pairs or other sizes")
-    first, second = (space.encode([pair[place] for pair in choices]) for place in (0, 1))
-    if (first == second).any():
-        equal = np.argmax(first == second)
-        raise InputError(f"expected two different labels for each canary, found equal ones for canary {equal}")
-    return choices
+def _check_visible(noise: Noise, delta: float, count: int, shares: Sequence[float], error: float) -> None:
+    """Refuse audits that show nothing even if all guesses are right."""
+
+    def visible(canaries: int) -> bool:
+        parts = _guess_counts(shares, canaries)
+        return any(least_epsilon(noise, canaries, part, part, delta, error / len(parts)) > 0 for part in parts)
+
+    if visible(count):
+        return
+    enough = next((count << more for more in range(1, _MOST_DOUBLINGS) if visible(count << more)), None)
+    if enough is None:
+        raise InputError(
+            f"expected a delta well below {error / len(shares):.2g}, the error probability of each share of guesses, "
+            f"found {delta:g}, at which no number of right guesses shows anything; ask for less confidence"
+        )
+    raise InputError(
+        f"expected more canaries, found {count:,}: if all guesses of so few were right, nothing would be shown; give "
+        f"{enough:,}, or ask for less confidence"
+    )
 
 
 def _guess_counts(shares: Sequence[float], count: int) -> list[int]:

@@ -8,6 +8,7 @@ from ._composition import Composition as Composition
 from ._concentrated import rho_above as rho_above
 from ._dp_events import dp_events as dp_events
 from ._gaussian import GaussianNoise as GaussianNoise
+from ._gaussian import delta_above as delta_above
 from ._gaussian import least_deviation as least_deviation
 from ._peer_exchange import LARGEST_CLUSTER as LARGEST_CLUSTER
 from ._peer_exchange import PeerLaw as PeerLaw
