@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from labeldp import Classes, Curator, LabelMoments, RandomizedResponse
-from labeldp.audit import PlantedPairs, audit_pipeline
+from labeldp import Budget, Classes, Curator, LabelMoments, NoisyGradients, PeerExchange, RandomizedResponse
+from labeldp.audit import ObservedPairs, PlantedPairs, audit_pipeline
 from labeldp.audit.pipelines._trade_off import least_epsilon
 from labeldp.errors import EpsilonError, InputError
+from labeldp.mechanisms.queries import ExchangedLabels
 
 RNG = np.random.default_rng()
 SPACE = Classes(["no", "maybe", "yes"])
@@ -132,18 +133,190 @@ def test_failures_of_delta_are_paid_for(canaries, epsilon, delta):
     assert binom.sf(unpaid - 1, canaries, delta + (1 - delta) * p) > stated
 
 
+#: Rows of the pipelines below, whose labels are sums, vectors or exchanged bits; and peers in a cluster.
+MANY, PEERS = 2_000, 4
+TWO = Classes(["no", "yes"])
+
+
+def moments(labels):
+    """Sums with Gaussian noise, in which each row has a feature of its own."""
+    return Curator(labels, TWO).answer(LabelMoments(TWO, 4.0, 1e-6, np.eye(MANY))).value
+
+
+def ledger(labels):
+    """Three such sums under one budget, which counts by zero-concentrated privacy."""
+    curator = Curator(labels, TWO, budget=Budget(4.0, 1e-6, concentrated=True))
+    return sum(curator.answer(LabelMoments(TWO, 2.0, 1e-7, np.eye(MANY))).value for _ in range(3))
+
+
+class Gradients:
+    """A client that proposes the two unit vectors for every row."""
+
+    def ask(self, _):
+        """The proposal."""
+        return np.ones(2)
+
+    def tell(self, row, vector):
+        """The reply, which is not used."""
+
+
+def gradients(labels):
+    """A noisy vector for each row."""
+    return Curator(labels, TWO).answer(NoisyGradients(TWO, 4.0, 1e-6, client=Gradients(), rows=MANY)).value
+
+
+EXCHANGE = ExchangedLabels(TWO, PeerExchange(flip=0.02), np.repeat(np.arange(MANY), PEERS), delta=1e-6)
+
+
+def peers(labels):
+    """Labels exchanged in clusters of four, whose other labels are known."""
+    return Curator(labels, TWO).answer(EXCHANGE).value.reshape(MANY, PEERS)
+
+
+def first_minus_second(sums):
+    """Scores of rows that have sums of their own."""
+    return sums[:, 0] - sums[:, 1]
+
+
+def only_known(released):
+    """Scores of clusters by their released labels: negative if any is of the second class."""
+    return 0.5 - (released == 1).sum(axis=1)
+
+
 @pytest.mark.usefixtures("as_users_call")
-@pytest.mark.parametrize(("claim", "holds"), [(8.0, True), (1.0, False)])
-def test_noisy_moments_are_audited_with_their_delta(claim, holds):
-    """Sums with Gaussian noise at epsilon 8 hold at their own claim, and are refuted at an eighth of it."""
-    space, rows = Classes(["no", "yes"]), np.arange(500)
+@pytest.mark.parametrize(
+    ("pipeline", "noise", "claim", "least"),
+    [
+        (moments, "any", 4.0, 0.25),
+        (moments, "gaussian", 4.0, 0.3),
+        (moments, "separate gaussian", 4.0, 1.4),
+        (gradients, "separate gaussian", 4.0, 1.5),
+        (ledger, "separate gaussian", 4.0, 0.5),
+        (peers, "any", EXCHANGE.promise(1).epsilon, 0.8),
+    ],
+)
+def test_mechanisms_with_a_delta_are_audited(pipeline, noise, claim, least):
+    """Moments, gradients, sums under a concentrated budget and peers hold at their claim, and not at less.
 
-    def moments(labels):
-        return Curator(labels, space).answer(LabelMoments(space, 8.0, 1e-6, np.eye(500))).value
+    Claims that are refuted are five standard deviations below the mean of 15 bounds, or more.
+    """
+    rows, guess = (
+        (range(0, MANY * PEERS, PEERS), only_known) if pipeline is peers else (range(MANY), first_minus_second)
+    )
+    planted = PlantedPairs(["no"] * (MANY * PEERS if pipeline is peers else MANY), TWO, rows)
+    sound, small = (
+        audit_pipeline(pipeline, planted, guess, each, delta=1e-6, confidence=0.9999, noise=noise)
+        for each in (claim, least)
+    )
+    assert (sound.holds, sound.delta, small.holds) == (True, 1e-6, False)
+    assert ("Assuming that" in str(sound)) == (noise != "any")
 
-    planted = PlantedPairs(["no"] * 500, space, rows)
-    found = audit_pipeline(moments, planted, lambda sums: sums[:, 0] - sums[:, 1], claim, delta=1e-6)
-    assert (found.holds, found.delta) == (holds, 1e-6)
+
+def true_law(rows):
+    """Probabilities of two classes that differ from row to row, and labels drawn from them."""
+    shares = RNG.uniform(0.05, 0.95, rows)
+    return np.column_stack([shares, 1 - shares]), np.where(RNG.random(rows) < shares, "no", "yes")
+
+
+def test_observed_labels_stay_as_they_are():
+    """Nothing is planted; each canary's own label is in its pair, first about half of the time (false alarm 1e-9)."""
+    law, labels = true_law(4_000)
+    observed = ObservedPairs(labels, TWO, range(4_000), law)
+    given, coins = observed.draw()
+    assert given == labels.tolist()
+    assert [pair[coin] for pair, coin in zip(observed.pairs, coins, strict=True)] == labels[observed.canaries].tolist()
+    assert all(first != second for first, second in observed.pairs)
+    assert abs(coins.mean() - 0.5) < 3.1 / math.sqrt(len(coins))
+    assert len(observed.canaries) == pytest.approx((2 * law[:, 0] * law[:, 1]).sum(), abs=6 * math.sqrt(1_000))
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize(("epsilon", "least"), [(1.0, 0.3), (3.0, 1.5)])
+def test_observed_labels_accuse_no_more_often_than_stated(epsilon, least):
+    """Of 300 audits of labels of a known law no more are wrong than 0.1 allows (1e-6), and half show much of epsilon.
+
+    The attacker knows the law, and which of a row's two labels is the more likely one: that must not help.
+    """
+    keep, shown = math.exp(epsilon) / (1 + math.exp(epsilon)), []
+    for _ in range(300):
+        law, labels = true_law(600)
+        observed = ObservedPairs(labels, TWO, range(600), law)
+        first = np.array([TWO.points.index(pair[0]) for pair in observed.pairs])
+
+        def released(given):
+            codes = np.array([TWO.points.index(label) for label in given])
+            return np.where(RNG.random(600) < keep, codes, 1 - codes)
+
+        def scores(codes, rows=observed.canaries, first=first, law=law):
+            seen = np.where(codes[rows] == first, 1.0, -1.0)
+            return seen + 0.5 * np.sign(law[rows, first] - 0.5)
+
+        shown.append(audit_pipeline(released, observed, scores, epsilon, confidence=0.9).lower)
+    assert sum(each > epsilon for each in shown) <= binom.isf(1e-6, 300, 0.1)
+    assert np.median(shown) > least
+
+
+@pytest.mark.usefixtures("as_users_call")
+def test_a_known_law_tells_nothing_of_observed_labels():
+    """Of 300 audits without a release, guessed by the law alone, no more fail than 0.1 allows (1e-6)."""
+    accused = 0
+    for _ in range(300):
+        law, labels = true_law(600)
+        observed = ObservedPairs(labels, TWO, range(600), law)
+        first = np.array([TWO.points.index(pair[0]) for pair in observed.pairs])
+        scores = law[observed.canaries, first] - 0.5
+        accused += not audit_pipeline(lambda _: None, observed, lambda _, s=scores: s, 1e-6, confidence=0.9).holds
+    assert accused <= binom.isf(1e-6, 300, 0.1)
+
+
+def test_a_verdict_on_observed_labels_begins_with_its_assumption():
+    """Labels that do not follow the declared law are told apart without any release, so the assumption comes first."""
+    observed = ObservedPairs(["no"] * 1_000, TWO, range(1_000), [0.5, 0.5])
+    first = np.array([1.0 if pair[0] == "no" else -1.0 for pair in observed.pairs])
+    found = audit_pipeline(lambda _: None, observed, lambda _: first, 1.0)
+    assert str(found).startswith("Assuming that labels of audited rows follow the declared distribution: ")
+    assert not found.holds
+
+
+@pytest.mark.parametrize(
+    ("rows", "law"),
+    [
+        ([0, 0], [0.5, 0.5]),
+        ([0, 1], [0.5, 0.6]),
+        ([0, 1], [1.5, -0.5]),
+        ([0, 1], [[0.5, 0.5]]),
+        ([0, 1], [0.5, 0.25, 0.25]),
+        ([0, 1], [0.5, math.nan]),
+        ([0, 1], [1.0, 0.0]),
+    ],
+)
+def test_observed_pairs_of_no_distribution_are_refused(rows, law):
+    """Rows that occur twice, numbers that are no probabilities, and labels that could not have been others."""
+    with pytest.raises(InputError, match=r"expected .*found"):
+        ObservedPairs(["no"] * 4, TWO, rows, law)
+
+
+@pytest.mark.usefixtures("as_users_call")
+def test_shares_of_guesses_split_the_level():
+    """Of ten right guesses the bound at three shares is that at a third of the level, of one share at all of it."""
+    planted = PlantedPairs(["no"] * 10, TWO, range(10))
+
+    def audited(shares):
+        def drawn(labels):
+            return np.array([1.0 if label == "no" else -1.0 for label in labels])
+
+        return audit_pipeline(drawn, planted, lambda scores: scores, 1.0, shares=shares).lower
+
+    for shares in ([1.0], [1.0, 0.5, 0.1]):
+        alone = least_epsilon("any", 10, 10, 10, 0.0, 0.01 / len(shares))
+        assert audited(shares) == pytest.approx(alone, rel=1e-9)
+
+
+def test_a_pipeline_runs_once():
+    """The pipeline is called a single time: one that draws anew in every call is audited in one of its draws."""
+    calls = []
+    audit_pipeline(calls.append, PlantedPairs(LABELS, SPACE, CANARIES), lambda _: np.zeros(2_000), 1.0)
+    assert len(calls) == 1
 
 
 def test_labels_of_the_canaries_are_one_of_two():

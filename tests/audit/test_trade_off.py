@@ -202,3 +202,14 @@ def test_curves_are_inverses_of_concave_ones(curve):
     assert (least <= shares + 1e-12).all()
     assert least[0] == 0.0
     assert 1.0 - 2e-3 <= least[-1] <= 1.0
+
+
+def test_canaries_without_a_guess_count():
+    """A mechanism that shows one of four canaries, whose number is random, is under its curve.
+
+    It shows any one label in a quarter of all runs: that is a delta of 1/4, at which a right guess of that one in every
+    run shows nothing. Without the three others the same guess would show much.
+    """
+    assert allows(approximate_curve(0.0, 0.25), 4, 1, 1, 1.0)
+    assert least_epsilon("any", 4, 1, 1, 0.25, 0.9999) == 0.0
+    assert approximate_lower(1, 1, 1, 0.25, 0.9999) > 3

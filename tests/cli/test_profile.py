@@ -77,6 +77,7 @@ def test_an_audit_shows_the_least_disclosure(run, tmp_path):
     assert "They assume that labels were drawn as the certificate says, and nothing about the columns;" in done.out
     found = json.loads(run("audit", tmp_path / "out", "--json").out)["exposure"]
     assert (found["rows"], found["assumptions"]) == (3000, ["labels were drawn as the certificate says"])
+    assert found["public"] is False
     assert found["average"] > found["of_label"] + 1
     factor = float(second.split("a factor of at least ")[1].split()[0])
     assert factor > math.exp(found["of_label"] + 1)  # groups of rows are cut at random, anew for each audit

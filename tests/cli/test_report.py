@@ -223,6 +223,7 @@ def test_a_page_repeats_what_a_reader_must_know_first(page_of, run, saved):
         "known": [{"certainty": 0.95, "share": 0.2}],
         "confidence": 0.99,
         "assumptions": [],
+        "public": True,
         "p_plus": {"lower": 0.4, "estimate": 0.5, "upper": 0.6},
         "classes": ["no", "yes"],
     }
@@ -231,6 +232,7 @@ def test_a_page_repeats_what_a_reader_must_know_first(page_of, run, saved):
     shown = words(page_of(saved / "audit.json"))
     assert "What public columns and released labels disclose together" in shown
     assert "of that, by the released label alone" in shown
+    assert "From labels that were declared public." in shown
 
 
 def test_a_signature_is_checked_with_the_key_of_its_maker(page_of, run, release, table, tmp_path):

@@ -7,10 +7,11 @@ import pytest
 from rich.console import Console
 
 from labeldp import Classes, Curator, RandomizedResponse, Release
-from labeldp.audit import Neighbourhood, loss_profile
+from labeldp.audit import Neighbourhood, bound_exposure, loss_profile
+from labeldp.audit.mechanisms import FolderAudit
 from labeldp.errors import OutputError
 from labeldp.privacy import shown_above
-from labeldp.report import profile_text, save_profile_figure
+from labeldp.report import exposure_text, folder_audit_json, profile_text, save_profile_figure
 
 
 @pytest.fixture(scope="module")
@@ -73,3 +74,16 @@ def test_a_figure_has_the_static_epsilon_and_both_bounds(profile, tmp_path):
     assert drawn.count("FillBetweenPolyCollection") == 2
     with pytest.raises(OutputError, match="expected a figure whose name ends in"):
         save_profile_figure(profile, tmp_path / "profile.txt")
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_the_source_of_an_exposure_is_stated(public):
+    """Text and JSON of an exposure say whether its labels were declared public, and only then say so."""
+    space, cells = Classes(["no", "yes"]), np.arange(4000) % 2
+    labels = np.where(cells == 1, "yes", "no")
+    released = Curator(labels.tolist(), space).randomize(RandomizedResponse(space, 3.0))
+    release, flip = (Release.public(labels, space), 0.2) if public else (released, None)
+    exposure = bound_exposure(cells, release, flip=flip)
+    assert ("From labels that were declared public." in printed(exposure_text(exposure))) is public
+    found = FolderAudit(None, (), (), 0.99, ())
+    assert folder_audit_json(found, None, None, exposure)["exposure"]["public"] is public

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # a plan and a release load no audit
 _METHODS = {
     "exact": "by exact computation, without sampling",
     "sampled": "by events chosen on some draws and tested on others",
-    "one run": "by planted labels in one run of the pipeline",
+    "one run": "by guesses of labels in one run of the pipeline",
     "estimate": "by an estimate, which proves nothing",
 }
 _NO_PROOF = (

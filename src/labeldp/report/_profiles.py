@@ -48,7 +48,8 @@ _NO_EXPOSURE = (
     "What public columns and released labels disclose together is not bounded here: that takes two classes, each label "
     "flipped with one known probability, columns to tell rows apart, and the extra labeldp[learn]."
 )
-_SOURCE = {
+#: The source of the labels, by whether they were declared public.
+SOURCE = {
     True: "From labels that were declared public.",
     False: "From released labels, at no further cost.",
 }
@@ -78,7 +79,7 @@ def exposure_text(exposure: Exposure | None) -> Parts:
     for name, value in shares.items():
         add_row(lines, name, share_below(value))
     finding = sentence(_MORE.format(factor_below(exposure.average)) if more else _NOTHING)
-    return [finding, Text(), lines, sentence(_basis(exposure)), Text()]
+    return [finding, Text(), lines, sentence(f"{_basis(exposure)} {SOURCE[exposure.public]}"), Text()]
 
 
 def _only(exposure: Exposure) -> str:
@@ -90,8 +91,8 @@ def _basis(exposure: Exposure) -> str:
     """The assumptions and the confidence of the bounds."""
     return (
         f"These bounds hold all at once with confidence {exposure.confidence:g}, for these {exposure.rows:,} rows in "
-        f"{len(exposure.sizes)} groups by their columns, found from other rows' released labels. The average is the "
-        f"geometric mean. They assume that {' and '.join(exposure.assumptions)}, and nothing about the columns; more "
+        f"{len(exposure.sizes)} groups by their columns, found from other rows' labels. The average is the geometric "
+        f"mean. They assume that {' and '.join(exposure.assumptions)}, and nothing about the columns; more "
         "may be disclosed."
     )
 
@@ -119,7 +120,7 @@ def profile_text(profile: LossProfile, law: FeatureLaw | None = None) -> Parts:
         Text(),
         *(sentence(line) for line in _warnings(profile, brackets)),
         sentence(_NATS),
-        sentence(f"All bounds hold simultaneously with confidence {profile.confidence:g}. {_SOURCE[profile.public]}"),
+        sentence(f"All bounds hold simultaneously with confidence {profile.confidence:g}. {SOURCE[profile.public]}"),
         *(sentence(f"assumed: {each}") for each in profile.assumptions),
         sentence(_limit(law)),
     ]

@@ -13,6 +13,7 @@ from typing import Any
 from labeldp._checks import printable
 from labeldp.report._audits import rounded_down, rounded_up
 from labeldp.report._parts import epsilon_above, factor_below, share_below
+from labeldp.report._profiles import SOURCE
 from labeldp.report.pages._attacks import attack_sections
 from labeldp.report.pages._blocks import MOST_ROWS, Block, Checks, Grid, Part, Picture, Points, Prose, Section, Terms
 from labeldp.report.pages._drawings import bars_figure, ranges_figure
@@ -112,7 +113,8 @@ def _exposure(found: Mapping[str, Any]) -> Section:
             for each in found["known"]
         ),
     )
-    return Section("What public columns and released labels disclose together", (Terms(terms),))
+    source = Prose(SOURCE[found["public"]], "heed" if found["public"] else "")
+    return Section("What public columns and released labels disclose together", (Terms(terms), source))
 
 
 def _audit(body: Mapping[str, Any]) -> Part:
