@@ -78,8 +78,8 @@ def gaussian_curve(mu: float) -> Curve:
 
 def allows(curve: Curve, canaries: int, guesses: int, hits: int, level: float) -> bool:
     """False if no mechanism under the curve has so many right guesses with a probability of ``level`` or more."""
-    right, wrong = level * hits / canaries, level * (guesses - hits) / canaries
     whole = guesses / canaries
+    right, wrong = level * hits / canaries, level * (guesses - hits) / canaries
     for j in range(hits, 0, -1):
         more = curve(min(right, 1.0)) * (1.0 - _ROUNDING) - wrong
         if more <= 0.0:  # and so for every smaller j
