@@ -436,6 +436,18 @@ def test_convex_learning_of_digits(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_power_of_audits_without_data(tmp_path):
+    """Each cell gets one row, below its epsilon (false alarm 1 % of 20), but for a law that is wrong; most is shown."""
+    run("audit_power.py", tmp_path, "--data", "rows_1e4,breast_cancer", "--epsilons", "4")
+    rows = rows_of(tmp_path / "audit_power.csv")
+    assert len(rows) == 8
+    shown = {(row["data"], row["audit"]): float(row["shown"]) for row in rows}
+    assert 3 < shown["rows_1e4", "labels"] < 4.5
+    assert shown["rows_1e4", "moments"] < shown["rows_1e4", "moments, separate gaussian"] < 4.5
+    assert "| breast_cancer | nothing released |" in (tmp_path / "audit_power.md").read_text()
+
+
+@pytest.mark.slow
 def test_exposure_of_a_bundled_table(tmp_path):
     """Each cell gets one row, and public labels show at epsilon 8 what columns add (without it: 0)."""
     run("exposure.py", tmp_path, "--data", "breast_cancer")

@@ -11,6 +11,7 @@ from labeldp.audit import Knowledge, attack_release
 from labeldp.audit.attacks._measures import _rate_at as rate_at
 from labeldp.audit.attacks._measures import counted
 from labeldp.errors import InputError
+from labeldp.privacy import ClassProbabilities
 
 SPACE = Classes(["a", "b", "c"])
 
@@ -110,6 +111,15 @@ def test_too_few_rows_have_no_low_rate():
     assert high.needed == 0
     assert high.true.rows > 0
     assert counted(np.zeros(0, dtype=bool), 0.025).share.upper == 1.0
+
+
+def test_models_of_other_classes_are_refused():
+    """An attack by a model of a class that was not declared, or of too few columns, says what was declared."""
+    release = Curator(["a", "b"], SPACE).randomize(RandomizedResponse(SPACE, 1.0))
+    with pytest.raises(InputError, match=r"some of the 3 declared classes, found .*; fit the model on the declared"):
+        attack_release(release, Knowledge(ClassProbabilities(np.full((2, 3), 1 / 3), ["a", "b", "d"])))
+    with pytest.raises(InputError, match="each of 3 classes, found shape"):
+        attack_release(release, Knowledge(ClassProbabilities(np.full((2, 2), 0.5), ["a", "b", "c"])))
 
 
 def test_groups_that_say_nothing_are_refused():

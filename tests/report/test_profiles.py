@@ -87,3 +87,21 @@ def test_the_source_of_an_exposure_is_stated(public):
     assert ("From labels that were declared public." in printed(exposure_text(exposure))) is public
     found = FolderAudit(None, (), (), 0.99, ())
     assert folder_audit_json(found, None, None, exposure)["exposure"]["public"] is public
+
+
+def test_an_exposure_that_shows_nothing_says_how_many_rows_would():
+    """Few rows at epsilon 0.5 show nothing; cells of one class with twice the stated number of rows do."""
+    space, cells = Classes(["no", "yes"]), np.arange(20) % 2
+    few = bound_exposure(cells, released_of(space, np.where(cells == 1, "yes", "no")))
+    text = printed(exposure_text(few))
+    assert f"is told from a mixed one by about {few.needed:,} rows; the largest group has 10." in text
+    assert few.needed > 10
+    many = np.arange(4 * few.needed) % 2
+    found = bound_exposure(many, released_of(space, np.where(many == 1, "yes", "no")))
+    assert found.average > found.of_label * 1.05
+    assert "told from a mixed one" not in printed(exposure_text(found))
+
+
+def released_of(space, labels):
+    """Labels released at epsilon 0.5."""
+    return Curator(labels.tolist(), space).randomize(RandomizedResponse(space, 0.5))

@@ -42,7 +42,8 @@ _MORE = (
     "a factor of at least {} on average."
 )
 _NOTHING = (
-    "Nothing was found of what the columns add: they disclose little, or rows are too few for this epsilon to tell."
+    "Nothing was found of what the columns add: they disclose little, or rows are too few for this epsilon to tell. A "
+    "group of rows of one class is told from a mixed one by about {} rows; the largest group has {}."
 )
 _NO_EXPOSURE = (
     "What public columns and released labels disclose together is not bounded here: that takes two classes, each label "
@@ -72,14 +73,19 @@ def exposure_text(exposure: Exposure | None) -> Parts:
     }
     more = exposure.average > exposure.of_label * _NOTHING_MORE
     if not more and not any(share_below(each) != "0.0%" for each in shares.values()):
-        return [sentence(_NOTHING), Text()]
+        return [sentence(_nothing(exposure)), Text()]
     lines = titled_table("What public columns and released labels disclose together", ["", "at least"])
     add_row(lines, "factor by which the odds of a row's true label grow, on average", factor_below(exposure.average))
     add_row(lines, "  of that, by the released label alone", factor_below(exposure.of_label))
     for name, value in shares.items():
         add_row(lines, name, share_below(value))
-    finding = sentence(_MORE.format(factor_below(exposure.average)) if more else _NOTHING)
+    finding = sentence(_MORE.format(factor_below(exposure.average)) if more else _nothing(exposure))
     return [finding, Text(), lines, sentence(f"{_basis(exposure)} {SOURCE[exposure.public]}"), Text()]
+
+
+def _nothing(exposure: Exposure) -> str:
+    """That nothing was found, and the rows that would show something."""
+    return _NOTHING.format(f"{exposure.needed:,}", f"{int(exposure.sizes.max()):,}")
 
 
 def _only(exposure: Exposure) -> str:

@@ -110,6 +110,15 @@ class Exposure:
         return float(self.weights @ [InstanceLoss(flip, 0.5).of_label for flip in self.flips.tolist()])
 
     @property
+    def needed(self) -> int:
+        """About how many rows of one class a cell needs for its interval to exclude even shares, a power of 2."""
+        flip, level = float(self.flips.max()), (1.0 - self.confidence) * (1.0 - _OF_SHARE) / len(self.sizes)
+        rows = 1
+        while 1.0 - mean_lower_bound(np.array([rows * (1.0 - flip)]), np.array([rows]), level / 2)[0] >= 0.5:
+            rows *= 2
+        return rows
+
+    @property
     def average(self) -> float:
         """Lower bound of E[nu]: by how much the log odds of a row's true label grow on average, in nats.
 
