@@ -66,7 +66,7 @@ def of_head(points: np.ndarray, epsilon: float) -> Audit:
 
 
 def of_observed(law: np.ndarray, labels: list[str], epsilon: float) -> Audit:
-    """Released labels, none of them planted, beside labels drawn from a law."""
+    """Released labels, none of them planted, beside labels drawn from a distribution."""
     observed = ObservedPairs(labels, SPACE, range(len(labels)), law)
     first = np.array([pair[0] == "yes" for pair in observed.pairs])
     return audit_pipeline(
@@ -137,7 +137,7 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
     lines: list[str] = []
     for title, part in (
         ("Lower bound on epsilon", rows[rows["audit"] != NOTHING]),
-        ("Lower bound on the epsilon of no release, by a law that is wrong", rows[rows["audit"] == NOTHING]),
+        ("Lower bound on the epsilon of no release, by a distribution that is wrong", rows[rows["audit"] == NOTHING]),
     ):
         found = part.pivot_table(
             index=["data", "audit"],

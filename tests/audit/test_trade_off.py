@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
@@ -94,6 +95,34 @@ def test_no_finite_mechanism_shows_more_than_its_truth():
             assert allows(gaussian_curve(mu + 1e-7), m, guesses, hits, tail)
             nearest = max(nearest, shown / epsilon if epsilon > 0.1 else 0.0)
     assert nearest > 0.99
+
+
+def largest_tail(canaries, guesses, hits, epsilon, delta):
+    """The largest probability of so many right guesses that the curve's inequalities allow, by linear programming."""
+    t, grow = np.arange(guesses + 1), math.exp(epsilon)
+    rows, limits = [], []
+    for j in range(1, hits + 1):
+        right, wrong = (t >= j) * t / canaries, (t >= j - 1) * (guesses - t) / canaries
+        rows += [right - grow * wrong, right - wrong / grow]
+        limits += [delta, 1 - (1 - delta) / grow]
+    found = linprog(-1.0 * (t >= hits), rows, limits, np.ones((1, guesses + 1)), [1.0])
+    return -found.fun
+
+
+def test_the_recursion_is_a_linear_program():
+    """The largest tail that the recursion allows is that of a linear program over all numbers of right guesses."""
+    for _ in range(100):
+        canaries = int(RNG.integers(1, 30))
+        guesses = int(RNG.integers(1, canaries + 1))
+        hits, epsilon = int(RNG.integers(1, guesses + 1)), RNG.uniform(0.0, 3.0)
+        delta = float(RNG.choice([0.0, 1e-4, 0.01, 0.1]))
+        curve, low, high = approximate_curve(epsilon, delta), 0.0, 1.0
+        if allows(curve, canaries, guesses, hits, 1.0):
+            low = 1.0
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if allows(curve, canaries, guesses, hits, middle) else (low, middle)
+        assert low == pytest.approx(largest_tail(canaries, guesses, hits, epsilon, delta), rel=1e-5, abs=1e-7)
 
 
 def gaussian_run(canaries, guesses, ratio):

@@ -162,7 +162,7 @@ def test_a_saved_result_of_hostile_texts_is_text(tmp_path_factory, text):
 
 _CHECK = {"what": "w", "holds": True, "found": "w"}
 _AUDIT = {"holds": True, "sentence": "w", "claim": 1.0, "delta": 0.0, "lower": 0.5, "upper": 1.0, "confidence": 1.0}
-_AUDIT |= {"visible": None, "draws": 3, "method": "w", "worst": "w"}
+_AUDIT |= {"visible": None, "draws": 3, "method": "w", "worst": "w", "assumes": "w"}
 _ROW = {
     "epsilon": 1.0,
     "mechanism": "w",
