@@ -9,6 +9,7 @@ from scipy.stats import binom
 from labeldp import Classes, Curator, RandomizedResponse
 from labeldp.audit import canary_memorisation, plant_canaries
 from labeldp.audit.pipelines._canaries import Canaries
+from labeldp.audit.pipelines._trade_off import largest_tail, uniform_curve
 from labeldp.errors import InputError
 
 SPACE = Classes(["a", "b", "c", "d"])
@@ -44,6 +45,34 @@ def test_sound_pipelines_are_seldom_accused():
         accused += not canary_memorisation(canaries, scores_of(canaries, math.e / (math.e + 3), rng), 1.0).holds
     assert accused <= 41
     assert binom.sf(41, 1000, 0.01) < 1e-12
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-3), (1.0, 0.02), (2.0, 0.005)])
+def test_hits_at_a_delta_are_bounded_for_those_who_use_it(epsilon, delta):
+    """A pipeline that shows each label with probability delta, else as epsilon allows, is within the bound.
+
+    So is one that shows all labels at once. At a delta of nearly 0 the bound is about that of a pure claim.
+    """
+    allowed = math.exp(epsilon) / (math.exp(epsilon) + 3)
+    curve = uniform_curve(epsilon, delta, 4)
+    for hits in range(1, 41):
+        bound = largest_tail(curve, 40, hits)
+        assert binom.sf(hits - 1, 40, delta + (1 - delta) * allowed) <= bound + 1e-12
+        assert delta + (1 - delta) * binom.sf(hits - 1, 40, allowed) <= bound + 1e-12
+        pure = binom.sf(hits - 1, 40, allowed)
+        assert pure <= largest_tail(uniform_curve(epsilon, 1e-12, 4), 40, hits) + 1e-12
+    assert largest_tail(uniform_curve(epsilon, 1e-12, 4), 40, 40) == pytest.approx(pure, rel=0.05, abs=1e-9)
+
+
+def test_a_claim_with_a_delta_is_judged():
+    """Labels released at epsilon 1 hold at that epsilon and delta 1e-6, and not at 0.2 (false alarm 1 %)."""
+    canaries = plant_canaries(SPACE, 4000, 4000)
+    labels = np.empty(4000, dtype=object)
+    labels[canaries.rows] = canaries.labels
+    scores = Curator(labels.tolist(), SPACE).randomize(RandomizedResponse(SPACE, 1.0)).likelihood()[canaries.rows]
+    sound, small = (canary_memorisation(canaries, scores, each, delta=1e-6, confidence=0.9999) for each in (1.0, 0.2))
+    assert (sound.holds, small.holds) == (True, False)
+    assert sound.allowed == pytest.approx((math.e + 3e-6) / (math.e + 3), rel=1e-12)
 
 
 def test_leaks_are_accused():
@@ -90,7 +119,7 @@ def test_canaries_are_drawn_evenly():
         lambda canaries: canary_memorisation(canaries, np.full((5, 4), np.nan)),
         lambda canaries: canary_memorisation(canaries, np.ones((5, 4)), 0.0),
         lambda canaries: canary_memorisation(canaries, np.ones((5, 4)), math.nan),
-        lambda canaries: canary_memorisation(canaries, np.ones((5, 4)), 1.0, delta=1e-6),
+        lambda canaries: canary_memorisation(canaries, np.ones((5, 4)), 1.0, delta=1.0),
         lambda canaries: canary_memorisation(canaries, np.ones((5, 4)), 1.0, confidence=1.0),
         lambda canaries: plant_canaries(canaries.space, 5, 6),
         lambda canaries: plant_canaries(canaries.space, 5, 0),

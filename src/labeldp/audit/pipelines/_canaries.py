@@ -17,6 +17,7 @@ from labeldp import _checks
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp._shapes import Float, Int
 from labeldp.audit._audit import check_confidence
+from labeldp.audit.pipelines._trade_off import largest_tail, uniform_curve
 from labeldp.errors import InputError
 from labeldp.privacy import LabelSpace, declared_columns
 
@@ -138,15 +139,15 @@ def plant_canaries(space: LabelSpace, rows: int, count: int) -> Canaries:
 def canary_memorisation(
     canaries: Canaries, scores: object, epsilon: float | None = None, *, delta: float = 0.0, confidence: float = 0.99
 ) -> Memorisation:
-    """Compare the hits of a pipeline run on planted labels with the number that a pure epsilon allows.
+    """Compare the hits of a pipeline run on planted labels with the number that a claimed epsilon allows.
 
     Args:
         canaries: The labels planted before the pipeline ran.
         scores: The trained model's score of each class for each canary's row, such as
             ``ClassProbabilities.of(model, features)``; or an array of shape (m, k), if the classes were declared in
             sorted order.
-        epsilon: The pure epsilon of one row's label claimed for the whole pipeline; None for no claim.
-        delta: 0. Claims with a delta above 0 are not covered.
+        epsilon: The epsilon of one row's label claimed for the whole pipeline; None for no claim.
+        delta: The claimed failure probability.
         confidence: Of the interval; ``holds`` is False for a sound pipeline with a probability of at most one minus it.
 
     Guarantee:
@@ -157,11 +158,12 @@ def canary_memorisation(
         by Bayes' rule no label of i has a posterior above ``e/(e + k - 1)``. The preferred label is a function of w and
         of the tie-breaking, so it is the planted one with at most that probability. Averaging over the planted labels
         after i, the bound holds given only those before i. So, given w, hits are at most binomial, by induction over
-        canaries.
+        canaries. For delta above 0 the number of hits is bounded by the claim's trade-off curve, with the proof in
+        ``audit/pipelines/_trade_off.py``; there one hit has probability at most ``(e + (k - 1) delta) / (e + k - 1)``.
 
     References:
         Carlini et al. 2019, for canaries and exposure; Malek et al. 2021, section 4, for canaries with random labels;
-        Steinke, Nasr and Jagielski 2023, for the proof with coins.
+        Steinke, Nasr and Jagielski 2023, for the proof with coins; Mahloujifar, Melis and Chaudhuri 2025, for delta.
 
     Example:
         >>> import numpy as np
@@ -173,14 +175,9 @@ def canary_memorisation(
 
     Raises:
         EpsilonError: The claim or the confidence is out of range.
-        InputError: Scores of another shape, NaN, or an array alone for classes whose declared order is not sorted; or a
-            delta above 0.
+        InputError: Scores of another shape, NaN, or an array alone for classes whose declared order is not sorted.
     """
-    level, k = check_confidence(confidence), canaries.space.size
-    if _checks.delta(delta):
-        raise InputError(
-            f"expected a pure claim (delta 0) for canaries, found delta {delta:g}; no bound is proven for delta above 0"
-        )
+    level, k, delta = check_confidence(confidence), canaries.space.size, _checks.delta(delta)
     values = np.asarray(declared_columns(scores, canaries.space), dtype=np.float64)
     if values.shape != (len(canaries), k) or np.isnan(values).any():
         raise InputError(
@@ -190,7 +187,8 @@ def canary_memorisation(
     planted = values[np.arange(len(values)), canaries.codes]
     hits = int(np.count_nonzero(_preferred_classes(values) == canaries.codes))
     tail = (1 - level) / 2
-    allowed = None if epsilon is None else 1 / (1 + (k - 1) * math.exp(-_checks.epsilon(epsilon)))
+    claim = None if epsilon is None else _checks.epsilon(epsilon)
+    allowed, doubt = (None, None) if claim is None else _claimed(claim, delta, k, hits, len(values))
     return Memorisation(
         hits,
         len(canaries),
@@ -198,10 +196,19 @@ def canary_memorisation(
         float(clopper_pearson_upper(hits, len(canaries), tail)),
         1 / k,
         allowed,
-        None if allowed is None else float(binom.sf(hits - 1, len(canaries), allowed)),
+        doubt,
         np.count_nonzero(values >= planted[:, None], axis=1),
         level,
     )
+
+
+def _claimed(epsilon: float, delta: float, classes: int, hits: int, canaries: int) -> tuple[float, float]:
+    """The largest probability of a hit under a claim, and of so many hits or more."""
+    others = (classes - 1) * math.exp(-epsilon)
+    allowed = (1.0 + others * delta) / (1.0 + others)
+    if not delta:
+        return allowed, float(binom.sf(hits - 1, canaries, allowed))
+    return allowed, largest_tail(uniform_curve(epsilon, delta, classes), canaries, hits)
 
 
 def _preferred_classes(scores: Float[np.ndarray, "m k"]) -> Int[np.ndarray, "m"]:

@@ -12,7 +12,8 @@ Then ``G(R_j) <= H_{j-1}`` for every j. Proof: for canary i, with coins s of whi
 event that i is guessed as s_i, and at least j - 1 others are guessed right: a set of outputs w. Drawn with s_i, E says
 that i is guessed right and T >= j. Drawn with the other coin, it says that i is guessed wrong and T >= j - 1. The curve
 bounds the first probability by F of the second. Averaged over all coins and over i, the first is R_j, the second
-H_{j-1}, and F is concave (Jensen).
+H_{j-1}, and F is concave (Jensen). If a label is one of k, evenly, E is drawn with each of the k - 1 others in turn;
+averaged over these too, the second is ``H_{j-1} / (k - 1)``: G is replaced by (k - 1) G, and the rest stays.
 
 *Tail.* Let ``P(T >= c) = tau``. Start with ``R = tau c / m``, ``H = tau (r - c) / m``, and for j = c down to 1 raise H
 to G(R) if it is below, and R by ``(j - 1) / (r - j + 1)`` times as much (guesses of which j - 1 are right). If R + H
@@ -74,6 +75,23 @@ def gaussian_curve(mu: float) -> Curve:
         return float(ndtr(ndtri(share) - mu))
 
     return least
+
+
+def uniform_curve(epsilon: float, delta: float, classes: int) -> Curve:
+    """``approximate_curve`` for labels drawn evenly from so many classes: the sum over all other labels."""
+    curve = approximate_curve(epsilon, delta)
+    return lambda share: (classes - 1) * curve(share)
+
+
+def largest_tail(curve: Curve, canaries: int, hits: int) -> float:
+    """Upper bound on the probability of so many right guesses or more, if all canaries are guessed."""
+    if allows(curve, canaries, canaries, hits, 1.0):
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if allows(curve, canaries, canaries, hits, middle) else (low, middle)
+    return high
 
 
 def allows(curve: Curve, canaries: int, guesses: int, hits: int, level: float) -> bool:
