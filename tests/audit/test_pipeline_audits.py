@@ -226,6 +226,7 @@ def test_observed_labels_stay_as_they_are():
     assert given == labels.tolist()
     assert [pair[coin] for pair, coin in zip(observed.pairs, coins, strict=True)] == labels[observed.canaries].tolist()
     assert all(first != second for first, second in observed.pairs)
+    assert "yes" not in repr(observed).replace(repr(TWO), "")
     assert abs(coins.mean() - 0.5) < 3.1 / math.sqrt(len(coins))
     assert len(observed.canaries) == pytest.approx((2 * law[:, 0] * law[:, 1]).sum(), abs=6 * math.sqrt(1_000))
 
@@ -276,6 +277,13 @@ def test_a_verdict_on_observed_labels_begins_with_its_assumption():
     found = audit_pipeline(lambda _: None, observed, lambda _: first, 1.0)
     assert str(found).startswith("Assuming that labels of audited rows follow the declared distribution: ")
     assert not found.holds
+
+
+def test_an_undeclared_label_is_not_shown():
+    """An observed label outside of the space is refused, and the error does not repeat it."""
+    with pytest.raises(InputError) as refused:
+        ObservedPairs(["no", "zq-secret"], TWO, [0, 1], [0.5, 0.5])
+    assert "zq" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

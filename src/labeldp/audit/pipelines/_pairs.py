@@ -90,12 +90,12 @@ class ObservedPairs:
         True
     """
 
-    labels: Sequence[Any]
+    labels: Sequence[Any] = field(repr=False)
     space: LabelSpace
-    rows: Sequence[int] | Int[np.ndarray, "n"]
-    distribution: Any
+    rows: Sequence[int] | Int[np.ndarray, "n"] = field(repr=False)
+    distribution: Any = field(repr=False)
     canaries: Int[np.ndarray, "m"] = field(init=False)
-    pairs: Sequence[tuple[Any, Any]] = field(init=False)
+    pairs: Sequence[tuple[Any, Any]] = field(init=False, repr=False)
     _coins: Int[np.ndarray, "m"] = field(init=False, repr=False)
     assumes: ClassVar[str] = "labels of audited rows follow the declared distribution"
 
@@ -117,8 +117,10 @@ class ObservedPairs:
             (points[a], points[b]) if coin == 0 else (points[b], points[a])
             for a, b, coin in zip(own[differ].tolist(), other[differ].tolist(), coins.tolist(), strict=True)
         ]
-        for name, value in (("canaries", rows[differ]), ("pairs", pairs), ("_coins", coins)):
-            object.__setattr__(self, name, value)
+        for name, array in (("canaries", rows[differ]), ("_coins", coins)):
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        object.__setattr__(self, "pairs", pairs)
 
     def draw(self) -> tuple[list[Any], Int[np.ndarray, "m"]]:
         """The labels, unchanged, and the coins: 0 where a canary's own label comes first."""
