@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from labeldp.errors import TableError
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.release._source import ROW
 from labeldp.release._table_job import CheckedTable, Spending, TableJob
+from labeldp.release._table_release import unit_column
 from labeldp.release.engines import Progress
 from labeldp.release.ledger import Earlier
 from labeldp.release.tables import (
@@ -98,6 +100,9 @@ class TableCheck:
         remarks: Remarks on public columns together, such as rows that are copies of each other.
         notes: Columns and row orders that disclose labels.
         earlier: Earlier charges of what may be these rows, of any label.
+        unit: The column of the privacy unit, by which returning units were counted, or ``"row"``.
+        declared: True if the unit was declared, not proposed.
+        ledger: The ledger that was named.
     """
 
     table: Table
@@ -108,9 +113,19 @@ class TableCheck:
     remarks: tuple[str, ...]
     notes: tuple[str, ...]
     earlier: tuple[Earlier, ...]
+    unit: str = ROW
+    declared: bool = False
+    ledger: Path | None = None
 
 
-def check_table(source: str | Place | TableFile, label: str, progress: Progress | None = None) -> TableCheck:
+def check_table(
+    source: str | Place | TableFile,
+    label: str,
+    progress: Progress | None = None,
+    *,
+    unit: str | None = None,
+    ledger: str | Path | None = None,
+) -> TableCheck:
     r"""Look at a table before its release: its columns and labels, who is in it, and what was released of it before.
 
     Nothing is charged, drawn or written. What is returned depends on true labels: keep it to yourself.
@@ -119,6 +134,8 @@ def check_table(source: str | Place | TableFile, label: str, progress: Progress 
         source: A CSV or Parquet file, or a folder of either; a ``TableFile`` says how CSV files are written.
         label: The label column.
         progress: Called with the name of the pass, the rows done, and the total number of rows (0 while unknown).
+        unit: The column of the privacy unit, or ``"row"``; by default the one that is proposed.
+        ledger: A ledger elsewhere than beside the table.
 
     Example:
         >>> import tempfile
@@ -129,20 +146,25 @@ def check_table(source: str | Place | TableFile, label: str, progress: Progress 
         (3, {'no': 2, 'yes': 1})
 
     Raises:
+        InputError: There is no column of that unit, or no folder for the ledger.
         TableError: The table cannot be read, or has no rows.
     """
     table = open_table(source, label)
     others = [name for name in table.schema.names if name != label]
+    unit_column(table, unit)
     table = typed(table, others)
     labels = _labels_of(table)
     job = TableJob(
         *(table, _space_of(table, labels), [], Path()),
-        *(Spending(None, None, ""), progress or (lambda *_: None), table.stamp, column_heads(table)),
+        *(Spending.of(None, ledger, None), progress or (lambda *_: None), table.stamp, column_heads(table)),
     )
-    found: CheckedTable = job.checked(others, ROW)
+    found: CheckedTable = job.checked(others, unit or ROW)
+    if unit is None and found.repeats and job.ledgers:  # people who return are known by the unit alone
+        with suppress(TableError):  # a row without one
+            found = job.checked(others, found.repeats[0].name)
     return TableCheck(
         *(table, found.source.rows, tuple(_columns_of(table, others)), labels, found.repeats, found.remarks),
-        *(found.notes, tuple(job.earlier(found.data))),
+        *(found.notes, tuple(job.earlier(found.data)), found.data.unit, unit is not None, job.spending.ledger),
     )
 
 

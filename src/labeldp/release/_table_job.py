@@ -279,16 +279,24 @@ class TableJob:
         return CheckedTable(source, data, found.notes, remarks, declared, seen.repeats)
 
     def earlier(self, data: PublicData) -> list[Earlier]:
-        """Earlier charges of what may be rows of the table, in all ledgers beside it; nothing is settled or charged.
+        """Earlier charges of what may be rows of the table; nothing is settled or charged.
 
-        Ledgers in the current folder are looked at for a table in a store.
+        They are in the ledger that was named and in all beside the table: for one in a store, beside that ledger, or in
+        the current folder.
         Labels alone may be any labels: of them, charges for a label of that name.
         """
         known: dict[Entry, Match | None] = {}
-        for path in filter(is_ledger, ledgers_near(_on_disk(self.table.path))):
+        for path in self.ledgers:
             known |= Ledger(path).matches(data)
         found = with_the_same_data(known)
         return [each for each in found if each.entry.label == self.table.label] if data.anonymous else found
+
+    @property
+    def ledgers(self) -> list[Path]:
+        """The ledger that was named, if there is one already, and those beside the table."""
+        named = self.spending.ledger
+        near = ledgers_near(_on_disk(self.table.path) if named is None else self.home)
+        return [path for path in {*near, *([] if named is None else [named.resolve()])} if is_ledger(path)]
 
     def _declared(self, repeats: Sequence[Repeat]) -> tuple[str, ...]:
         """Assumptions about people, which only the holder can know."""

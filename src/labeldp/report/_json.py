@@ -160,13 +160,20 @@ def check_json(found: TableCheck, command: str) -> dict[str, Any]:
     return {
         "private": True,
         "rows": found.rows,
+        "unit": found.unit,
         "columns": plain(found.columns),
         "label": plain(found.label),
         "repeats": plain(found.repeats),
         "remarks": list(found.remarks),
         "notes": list(found.notes),
         "earlier": [
-            {"label": each.entry.label, "time": each.entry.time, "epsilon": each.entry.guarantee.epsilon}
+            {
+                "label": each.entry.label,
+                "time": each.entry.time,
+                "epsilon": each.entry.guarantee.epsilon,
+                "rows": sum(stop - start for start, stop in each.rows.ranges) if each.certain else None,
+                "units": each.units,
+            }
             for each in found.earlier
         ],
         "command": command,
