@@ -28,8 +28,8 @@ def check(
     Args:
         source (TABLE): CSV or Parquet, a folder of either, or IDX labels.
         label: Name of the sensitive label column; without it, the columns are listed.
-        unit: Column of the privacy unit, or 'row'; default: the proposed one. All rows of a unit that was released before
-            count as released.
+        unit: Column of the privacy unit, or 'row'; default: the one proposed. All rows of a unit that was released
+            before count as released.
         ledger: A ledger elsewhere than beside the table, such as that of last month.
         file: How CSV files are written.
         json_: Print JSON; 'labeldp schema' describes it.

@@ -118,6 +118,7 @@ def account_json(combined: Sequence[CombinedGuarantee]) -> list[dict[str, Any]]:
             "unit": each.unit,
             "rows": each.rows,
             "sources": list(each.sources),
+            "others": [{"source": path, "unit": unit, "epsilon": epsilon} for path, unit, epsilon in each.others],
             "epsilon": each.composition.epsilon,
             "delta": each.composition.delta,
             "fixed_beforehand": [

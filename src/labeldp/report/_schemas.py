@@ -303,6 +303,7 @@ _COMMANDS: Mapping[str, Schema] = MappingProxyType(
                     "unit": _TEXT,
                     "rows": _maybe(_COUNT),
                     "sources": _list(_TEXT),
+                    "others": _list(_object({"source": _TEXT, "unit": _TEXT, "epsilon": _NUMBER})),
                     "epsilon": _KNOWN,
                     "delta": _NUMBER,
                     "fixed_beforehand": _list(_object({"delta": _NUMBER, "epsilon": _KNOWN})),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -299,7 +299,9 @@ def account_total(each: CombinedGuarantee) -> str:
     """The total by basic composition, in one line."""
     whole = each.composition
     delta = f" and delta {delta_above(whole.delta)}" if whole.delta else ""
-    return f"{each.label}: epsilon {epsilon_above(whole.epsilon)}{delta} per {each.unit} in total."
+    left_out = [] if each.ledger or each.unit == "row" else dict.fromkeys(path for path, _, _ in each.others)
+    without = f", without {', '.join(left_out)}" if left_out else ""
+    return f"{each.label}: epsilon {epsilon_above(whole.epsilon)}{delta} per {each.unit} in total{without}."
 
 
 def _account_table(each: CombinedGuarantee) -> RenderableType:
@@ -363,10 +365,29 @@ def account_lines(each: CombinedGuarantee) -> list[str]:
     if each.unit != "row":
         same = "" if each.ledger else f", and {each.unit!r} is taken to mean the same units in all releases"
         lines.append(f"A unit may have several rows: each charge counts in full, as the worst of its epsilon{same}.")
+    lines += _of_other_units(each)
     lines += [f"The rows of {path} are incomplete: they count with the fewest candidates." for path in each.unknown]
     if each.repeated:
         lines.append(f"Listed more than once, counted once: {', '.join(each.repeated)}.")
     return [*lines, *assumed]
+
+
+def _of_other_units(each: CombinedGuarantee) -> Iterator[str]:
+    """The charges of the label that protect another unit than the total."""
+    if each.others and each.ledger:
+        yield (
+            "Charges for another unit were converted when they were recorded: one for rows costs a unit its epsilon "
+            "times the most rows of one, and one for a unit holds for each of its rows."
+        )
+    elif each.others and each.unit == "row":
+        yield "This counts all releases, since a guarantee for all labels of a unit holds for each of its rows."
+    for path, unit, epsilon in () if each.ledger or each.unit == "row" else each.others:
+        cost = f"epsilon {exact_above(epsilon)} times the most rows that one {each.unit} has in it"
+        yield (
+            f"{path} has epsilon {exact_above(epsilon)} per {unit}, which is not in this total: for one {each.unit} it "
+            f"adds {cost if unit == 'row' else 'an epsilon that is not known'}. A ledger that has the charges of all "
+            "converts them: 'labeldp account LEDGER'."
+        )
 
 
 def exact_above(value: float) -> str:
