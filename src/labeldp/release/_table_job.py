@@ -19,9 +19,10 @@ from labeldp.errors import InputError, LabelError, LedgerError, OutputError, Tab
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release._curator import budget_of
+from labeldp.release._kept_label import check_kept
 from labeldp.release._sink import clashing
 from labeldp.release._source import ROW, TableSource
-from labeldp.release._table_notes import check_kept, copies_of_rows, kept_before, respelled, write_notes
+from labeldp.release._table_notes import copies_of_rows, kept_before, respelled, write_notes
 from labeldp.release.engines import Count, Engine, InProcess, Progress
 from labeldp.release.folder import (
     Certificate,
@@ -383,7 +384,8 @@ class TableJob:
                 ) as admitted,
             ):
                 self._check_unchanged()
-                check_kept(self.kept, admitted.earlier)
+                labels = [each.entry.label for each in admitted.earlier]
+                check_kept(self.kept, labels, "declare it (--other-people, other_people=)")
                 redrawn = features_left(admitted.earlier, entry.rows, "redrawn")
                 certificate = write(staging, TableCharge(entry, redrawn, lambda: record.drawn(entry.identifier)))
                 if checked.declared:
