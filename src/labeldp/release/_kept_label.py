@@ -44,8 +44,8 @@ def warn_of_repeats(table: object, *, stacklevel: int) -> None:
     for repeat in repeats_in(pa.table(table))[:1]:
         warnings.warn(
             f"expected rows of different people, since epsilon covers one row, found that {repeat.name!r} repeats, in "
-            f"up to {repeat.most} rows: if it identifies people, that person's epsilon is {repeat.most} times as large; "
-            f"pass Curator(..., units=table[{repeat.name!r}])",
+            f"up to {repeat.most} rows: if it identifies people, that person's epsilon is {repeat.most} times as "
+            f"large; pass Curator(..., units=table[{repeat.name!r}])",
             UnitWarning,
             stacklevel=stacklevel + 1,
         )

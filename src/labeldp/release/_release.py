@@ -491,8 +491,8 @@ class Release:
             keep: The columns of the table that you declare public, or ``"all"``. The true label must not be one.
             label: Prefix of the released columns, by default the curator's name of the labels.
 
-        A column of the table that repeats like a person's identifier, beside labels whose epsilon covers one row each, is
-        warned of (``UnitWarning``).
+        A column of the table that repeats like a person's identifier, beside labels whose epsilon covers one row each,
+        is warned of (``UnitWarning``).
 
         Raises:
             InputError: No column was declared public, columns were passed without a table, the table has another number

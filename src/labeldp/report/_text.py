@@ -44,6 +44,9 @@ if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
 
 
 _USUAL_DELTA = 1e-6
+#: Effective rows for each class below which models are close to guessing: with 50 of two classes, an accuracy has a
+#: standard error of 7 points.
+_FEW_PER_CLASS = 25
 _CONFIDENCE = 0.95
 #: Share of a total epsilon above which an epsilon at a delta is no gain that is worth a delta.
 _WORTH_A_DELTA = 0.99
@@ -68,8 +71,9 @@ def release_text(release: TableRelease) -> Parts:
 
 def release_parts(release: TableRelease) -> Parts:
     """The result of a release without its guarantee."""
-    certificate = release.certificate
-    rows = [("mechanism", mechanism_text(certificate)), *utility_terms(certificate, release.effective_share).items()]
+    certificate, share = release.certificate, release.effective_share()
+    rows = [("mechanism", mechanism_text(certificate)), *utility_terms(certificate, lambda: share).items()]
+    rows += [("note", few) for few in _few_effective_rows(certificate, share)]
     if (quantile := quantile_of(release)) is not None:
         rows.append(("quantile", f"{_exactly(quantile)} at level {certificate.law['level']}"))
     rows += [("assumed", assumption) for assumption in certificate.guarantee.assumptions]
@@ -94,6 +98,20 @@ def release_parts(release: TableRelease) -> Parts:
     done = "Answered from the labels of" if has_no_rows(certificate) else "Released"
     result = sentence(f"{done} {certificate.rows:,} rows at {cost} per {promise.unit}.")
     return [result, Text(), name_value_table(rows)]
+
+
+def _few_effective_rows(certificate: Certificate, share: float | None) -> Iterator[str]:
+    """A remark on released labels from which hardly more than a guess can be learned."""
+    if certificate.expects is None:
+        return
+    rows = int(certificate.rows * (certificate.expects.clean_share if share is None else share))
+    classes = 2 if isinstance(certificate.space, Interval) else certificate.space.size
+    if rows < _FEW_PER_CLASS * classes:
+        found = f"about {rows:,} effective rows" if rows else "less than one effective row"
+        yield (
+            f"{found}: a model of them will hardly be better than guessing. 'labeldp plan' shows what more rows or a "
+            "larger epsilon change"
+        )
 
 
 def has_no_rows(certificate: Certificate) -> bool:
