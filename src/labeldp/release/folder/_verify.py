@@ -412,7 +412,7 @@ def _possible(task: _FileTask, _: Tick) -> np.ndarray:
             if not channel.possible(codes).all():
                 row = int(np.argmin(channel.possible(codes)))
                 raise VerificationError(
-                    f"expected only possible outputs in {file.name}, found another in row {row} of a batch"
+                    f"expected only possible outputs in {file.name}, found another at position {row} of a batch"
                 )
     return rows
 
