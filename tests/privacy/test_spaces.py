@@ -184,7 +184,7 @@ def test_a_masked_label_is_missing(order, column):
     """What a mask hides is not read, in whatever form the labels are."""
     labels = np.ma.masked_array(np.array([1, 0, 7], order), mask=[False, False, True])
     text = refusal(numbers, labels[:, None] if column else labels)
-    assert "found none in row 2" in text
+    assert "found none in row 3" in text
     assert Classes([0, 1, 7], missing=0).encode(labels[:, None] if column else labels).tolist() == [1, 0, 0]
 
 
