@@ -11,7 +11,8 @@ for trust in ("local", "central"):
     result = forecast(ages, rows=50_000, epsilon=1.0, trust=trust, epsilons=(), conventions=Conventions(dimension=3))
     best = result.best
     model = {"local": "linear model", "central": "means of cells"}[trust]
-    print(f"{trust:8} {best.mechanism}, {model}: error {best.error:.1f} years; from true labels {result.clean_error:.1f}")
+    clean = f"from true labels {result.clean_error:.1f}"
+    print(f"{trust:8} {best.mechanism}, {model}: error {best.error:.1f} years; {clean}")
     print(f"{'':8} {best.effective_rows:,} effective rows; with twice the rows: {result.doubled:.1f} years")
 
 # A target instead of an epsilon: the smallest epsilon that reaches it, or the number of rows needed.

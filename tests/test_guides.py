@@ -108,7 +108,7 @@ def test_audits_of_the_guide_run_on_the_story(tmp_path, monkeypatch, capsys):
 
 
 def test_releases_of_every_month_run_as_the_guide_says(tmp_path, monkeypatch, capsys):
-    """Each command of the page, on the visits of three months with patients who return; the sums are those of people."""
+    """Each command of the page, on the visits of three months with patients who return; sums are those of people."""
     monkeypatch.chdir(tmp_path)
     assert main(["demo"]) == 0
     table = pd.read_csv("patients.csv", dtype=str, keep_default_na=False)

@@ -159,6 +159,19 @@ def test_units_of_several_kinds_have_totals_of_their_own(release, run, table, tm
     assert run("account", tmp_path / "one", tmp_path / "two", "--figure", tmp_path / "a.svg").code == 0
 
 
+def test_a_table_stands_for_its_ledger(run, three, table, tmp_path):
+    """The table that was released is what is at hand; one that never was is refused with the way out."""
+    assert run("account", table).out == run("account", table.with_name("t.csv.labeldp-ledger")).out
+    other = tmp_path / "other" / "u.csv"
+    other.parent.mkdir()
+    other.write_bytes(table.read_bytes())
+    never = run("account", other)
+    assert never.code == 1
+    assert "nothing was released from u.csv, unless with another --ledger; name that one" in never.err
+    wrong = run("account", tmp_path)
+    assert f"inside it there are releases: {', '.join(sorted(map(str, three)))}" in wrong.err
+
+
 def test_unknown_candidates_are_named(release, run, tmp_path, write_csv, columns, secrets):
     """A certificate of a prior without its rows is counted with the fewest candidates, and that is said."""
     prior = {f"p_{name}": [0.5, 0.3, 0.2][i : i + 1] * 30 for i, name in enumerate(secrets)}
@@ -184,7 +197,8 @@ def test_a_figure_is_written(run, three, tmp_path, ending):
     ("wrong", "code"),
     [
         (["none"], 1),
-        (["t.csv"], 1),
+        (["u.csv"], 1),
+        (["one/data.parquet"], 1),
         (["one", "--delta", "1"], 1),
         (["one", "--delta", "nan"], 1),
         (["one", "--epsilon", "0"], 1),
