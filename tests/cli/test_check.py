@@ -83,6 +83,12 @@ def test_it_says_that_it_is_private(run, patients):
         (lambda t: t.sort_values(LABEL), "grouped by label"),
         (lambda t: pd.concat([t, t]), "copies of others"),
         (lambda t: t.assign(site="A"), "the same in every row"),
+        (lambda t: t.assign(costs=t.costs.str.replace(".", ",")), "numbers have a decimal comma: write a point"),
+        (
+            lambda t: t.assign(costs=[f"1,{row % 1000:03d}" for row in range(len(t))]),
+            "have commas between their digits",
+        ),
+        (lambda t: t.assign(visit=t.visit.str.split("-").str[::-1].str.join(".")), "dates are written so"),
         (lambda t: t.assign(name=[f"n{i}" for i in range(len(t))]), "names rows"),
         (lambda t: t.assign(record_id=np.arange(len(t)) * 17), "names rows"),
         (lambda t: t.assign(age=["" if i % 9 == 0 else a for i, a in enumerate(t.age)]), "missing in "),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +42,12 @@ _MOST_CLASSES = 50
 #: Points of an interval in which the order of numbers is looked at.
 _POINTS = 64
 _ROWS_PER_BATCH = 1 << 16
+#: Texts that readers take for no number or date, and the remark on a column of them.
+_SPELLINGS = {
+    r"^[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$": "text, since numbers have commas between their digits: leave them out",
+    r"^[+-]?[0-9.]*,[0-9]+$": "text, since numbers have a decimal comma: write a point",
+    r"^[0-9]{1,2}[./][0-9]{1,2}[./][0-9]{2,4}$": "text, since dates are written so: write 2026-01-31",
+}
 #: Different values of so few rows say nothing.
 _FEWEST = 2
 
@@ -235,7 +242,7 @@ def _columns_of(table: Table, names: Sequence[str]) -> Iterator[ColumnFacts]:
             different = 0
         kind, missing = table.schema.field(name).type, column.null_count
         identifies = different == len(column) > _FEWEST and _names_rows(name, column)
-        remarks = tuple(_column_remarks(table, name, kind, different, missing, identifies))
+        remarks = (*_column_remarks(table, name, kind, different, missing, identifies), *_spelling(column))
         yield ColumnFacts(name, str(kind), different, missing, remarks, identifies)
 
 
@@ -259,6 +266,15 @@ def _column_remarks(
         yield "a date or time"
     if missing:
         yield f"missing in {missing:,} rows"
+
+
+def _spelling(column: pa.ChunkedArray) -> Iterator[str]:
+    """A remark on numbers and dates that stay text, since they are written as no reader takes them."""
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return
+    texts = pc.utf8_trim_whitespace(column.drop_null())
+    fits = (each for each in _SPELLINGS if len(texts) and pc.all(pc.match_substring_regex(texts, each)).as_py())
+    yield from (_SPELLINGS[pattern] for pattern in itertools.islice(fits, 1))
 
 
 def _is_number(text: str) -> bool:

@@ -207,7 +207,7 @@ class Conventions:
                 "two classes compete, the share of rows in which their probabilities differ by less than t is about "
                 f"{power} (margin exponent {self.margin:g})"
             )
-            features = f"and features are spread evenly over {self.dimension:.3g} dimensions"
+            features = f"and features are spread evenly, with an effective dimension of {self.dimension:.3g}"
             smooth = f"class probabilities are Hölder smooth of order {self.smoothness:g}, alike in every direction"
             none = "there are no features, so that the error is that of naming the most common class of all rows"
             return (f"{about}, {features}", smooth, constants) if self.dimension else (none, about, constants)
