@@ -4,11 +4,15 @@ from labeldp import Interval
 from labeldp.bounds import Conventions, forecast, rate
 
 # Ages from 0 to 100, 50,000 rows, features with an effective dimension of three. No label is needed for any of it.
+# From labels that are randomized alone a linear model is learned; a curator answers with the mean label of each cell of
+# similar rows, a coarser model, whose error without privacy is larger, too.
 ages = Interval(0, 100, 5)
 for trust in ("local", "central"):
     result = forecast(ages, rows=50_000, epsilon=1.0, trust=trust, epsilons=(), conventions=Conventions(dimension=3))
     best = result.best
-    print(f"{trust:8} {best.mechanism}: error {best.error:.1f} years, {result.clean_error:.1f} without privacy")
+    model = {"local": "linear model", "central": "means of cells"}[trust]
+    clean = f"from true labels {result.clean_error:.1f}"
+    print(f"{trust:8} {best.mechanism}, {model}: error {best.error:.1f} years; {clean}")
     print(f"{'':8} {best.effective_rows:,} effective rows; with twice the rows: {result.doubled:.1f} years")
 
 # A target instead of an epsilon: the smallest epsilon that reaches it, or the number of rows needed.

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from labeldp import Classes, Curator, Interval, RandomizedResponse
+from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse
 from labeldp.cli import main
 
 GUIDES = Path(__file__).parents[1] / "docs/guide"
@@ -105,6 +105,27 @@ def test_audits_of_the_guide_run_on_the_story(tmp_path, monkeypatch, capsys):
         assert main(words[1:]) == int("--callable" in words), command
     assert (tmp_path / "profile.svg").exists()
     assert (tmp_path / "private-rows.csv").exists()
+
+
+def test_releases_of_every_month_run_as_the_guide_says(tmp_path, monkeypatch, capsys):
+    """Each command of the page, on the visits of three months with patients who return; sums are those of people."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo"]) == 0
+    table = pd.read_csv("patients.csv", dtype=str, keep_default_na=False)
+    for month, rows in (("december", slice(0, 900)), ("january", slice(600, 1500)), ("february", slice(1400, None))):
+        table[rows].to_csv(f"{month}.csv", index=False)
+    ran = commands("again.md")
+    assert len(ran) == 8
+    printed = {}
+    for command in ran:
+        capsys.readouterr()
+        assert main(shlex.split(command)[1:]) == 0, command
+        printed[command.split()[1]] = " ".join(capsys.readouterr().out.split())
+    assert "returning patient_id with" in printed["check"]
+    assert "have a new patient_id" in printed["check"]
+    assert "epsilon 0.5 per patient_id in total" in printed["account"]
+    assert "a signature" not in printed["verify"].partition("cannot show")[2]
+    assert [entry.budget.epsilon for entry in Ledger(Path("visits.ledger")).entries()] == [3.0, 3.0, 3.0]
 
 
 def test_every_link_of_a_page_leads_somewhere():

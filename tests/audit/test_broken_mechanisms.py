@@ -316,7 +316,7 @@ def test_positions_are_counted_as_they_are():
         for group in [*RNG.integers(0, len(groups), 50).tolist(), 0, len(groups) - 1]:
             m, r = groups[group]
             assert table[1, group].tolist() == [int(codes[r::m].sum()), int((codes[r::m] == 0).sum())]
-            assert f"row {r} of every {m}," in tally.name(group, [0])
+            assert f"row {r + 1} of every {m}," in tally.name(group, [0])
 
 
 def test_no_output_is_in_two_pairs():

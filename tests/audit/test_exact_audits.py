@@ -173,7 +173,7 @@ def test_a_rounded_law_is_bounded_from_both_sides():
     [
         ([[0.5, 0.5]], {}, "at least two inputs"),
         ([[0.5, 0.5], [1.0]], {}, "all of one length"),
-        ([[0.5, 0.4], [0.5, 0.5]], {}, "sum to 1 in row 0"),
+        ([[0.5, 0.4], [0.5, 0.5]], {}, "sum to 1 at position 0"),
         ([[1.5, -0.5], [0.5, 0.5]], {}, "negative"),
         ([[math.nan, 0.5], [0.5, 0.5]], {}, "finite numbers"),
         ([["a", 0.5], [0.5, 0.5]], {}, "finite numbers"),

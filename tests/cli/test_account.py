@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from labeldp import Budget, Classes, Curator, Guarantee, PeerExchange, cluster_response, combined_guarantee
+from labeldp import Budget, Classes, Curator, Guarantee, Ledger, PeerExchange, cluster_response, combined_guarantee
 from labeldp.mechanisms.queries import ExchangedLabels
 
 
@@ -133,6 +133,45 @@ def test_units_are_named(release, run, table, tmp_path):
     assert "disjoint rows cost the maximum" in ran.out
 
 
+def test_units_of_several_kinds_have_totals_of_their_own(release, run, table, tmp_path):
+    """The sum for each unit, what it leaves out and what that adds, and the sum of all for a row; a ledger converts."""
+    assert release(table, tmp_path / "one", epsilon=0.5).code == 0
+    assert release(table, tmp_path / "two", epsilon=1, unit="family", budget=9).code == 0
+    ran = run("account", tmp_path / "one", tmp_path / "two", tmp_path / "one")
+    said = " ".join(ran.out.split())
+    assert (ran.code, ran.err) == (0, "")
+    assert f"y: epsilon 1 per family in total, without {tmp_path / 'one'}." in said
+    assert "epsilon 0.5 per row, which is not in this total: for one family it adds epsilon 0.5 times the most" in said
+    assert "y: epsilon 1.5 per row in total. 2 requests in 2 folders" in said
+    family, row = combined_guarantee([tmp_path / "one", tmp_path / "two"])
+    assert (family.composition.epsilon, row.composition.epsilon) == (1.0, 1.5)
+    assert row.sources == (str(tmp_path / "one"), str(tmp_path / "two"))
+    ledger = table.with_name("t.csv.labeldp-ledger")
+    (converted,) = combined_guarantee([ledger])
+    (last,) = Ledger(ledger).entries()[1:]
+    assert converted.unit == "family"
+    assert converted.composition.epsilon == last.spent[0] > 1.5
+    assert "per family in total. 1 charge" in " ".join(run("account", ledger).out.split())
+    assert run("report", tmp_path / "one", tmp_path / "two", "--output", tmp_path / "page.html").code == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Total for “y” per family" in page
+    assert "Total for “y” per row" in page
+    assert run("account", tmp_path / "one", tmp_path / "two", "--figure", tmp_path / "a.svg").code == 0
+
+
+def test_a_table_stands_for_its_ledger(run, three, table, tmp_path):
+    """The table that was released is what is at hand; one that never was is refused with the way out."""
+    assert run("account", table).out == run("account", table.with_name("t.csv.labeldp-ledger")).out
+    other = tmp_path / "other" / "u.csv"
+    other.parent.mkdir()
+    other.write_bytes(table.read_bytes())
+    never = run("account", other)
+    assert never.code == 1
+    assert "nothing was released from u.csv, unless with another --ledger; name that one" in never.err
+    wrong = run("account", tmp_path)
+    assert f"inside it there are releases: {', '.join(sorted(map(str, three)))}" in wrong.err
+
+
 def test_unknown_candidates_are_named(release, run, tmp_path, write_csv, columns, secrets):
     """A certificate of a prior without its rows is counted with the fewest candidates, and that is said."""
     prior = {f"p_{name}": [0.5, 0.3, 0.2][i : i + 1] * 30 for i, name in enumerate(secrets)}
@@ -158,7 +197,8 @@ def test_a_figure_is_written(run, three, tmp_path, ending):
     ("wrong", "code"),
     [
         (["none"], 1),
-        (["t.csv"], 1),
+        (["u.csv"], 1),
+        (["one/data.parquet"], 1),
         (["one", "--delta", "1"], 1),
         (["one", "--delta", "nan"], 1),
         (["one", "--epsilon", "0"], 1),

@@ -1,6 +1,7 @@
 """The look at a table before its release: what it finds, what it leads to, and that it leaves nothing behind."""
 
 import dataclasses
+import json
 import shlex
 import struct
 
@@ -82,6 +83,12 @@ def test_it_says_that_it_is_private(run, patients):
         (lambda t: t.sort_values(LABEL), "grouped by label"),
         (lambda t: pd.concat([t, t]), "copies of others"),
         (lambda t: t.assign(site="A"), "the same in every row"),
+        (lambda t: t.assign(costs=t.costs.str.replace(".", ",")), "numbers have a decimal comma: write a point"),
+        (
+            lambda t: t.assign(costs=[f"1,{row % 1000:03d}" for row in range(len(t))]),
+            "have commas between their digits",
+        ),
+        (lambda t: t.assign(visit=t.visit.str.split("-").str[::-1].str.join(".")), "dates are written so"),
         (lambda t: t.assign(name=[f"n{i}" for i in range(len(t))]), "names rows"),
         (lambda t: t.assign(record_id=np.arange(len(t)) * 17), "names rows"),
         (lambda t: t.assign(age=["" if i % 9 == 0 else a for i, a in enumerate(t.age)]), "missing in "),
@@ -125,6 +132,52 @@ def test_earlier_releases_are_found(run, patients):
     out = run("check", changed(patients, lambda t: t.iloc[::-1]), "--label", "costs").out
     assert "'diagnosis' of what may be these rows was released on" in out
     assert "at epsilon 0.5" in out
+
+
+@pytest.fixture
+def january(patients):
+    """A table whose first rows were released with those of December, and which has more visits of its patients."""
+    frame = pd.read_csv(patients, dtype=str, keep_default_na=False)
+    frame[:1500].to_csv(patients.parent / "december.csv", index=False)
+    frame[1200:].to_csv(patients.parent / "january.csv", index=False)
+    output = patients.parent / "december"
+    release_table(patients.parent / "december.csv", LABEL, CLASSES, 1.0, output, keep=["age"], unit="patient_id")
+    return patients.parent / "january.csv"
+
+
+def test_people_who_return_are_counted(run, january):
+    """A check says how many return, with how many rows, and which rows are new, as the refusal of the release does."""
+    people = pd.read_csv(january, dtype=str)["patient_id"]
+    back = people.isin(people[:300])
+    wanted = f"{people[back].nunique()} returning patient_id with {back.sum()} of these {len(people)} rows"
+    proposed = run("check", january, "--label", LABEL).out
+    declared = run("check", january, "--label", LABEL, "--unit", "patient_id").out
+    refused = run(*command_in(declared.replace("--budget TOTAL ", ""))[1:-1], january.parent / "o").err
+    new = f"{len(people) - back.sum()} rows have a new patient_id, and may be released alone, as a table of their own"
+    for text in (proposed, declared, refused):
+        assert wanted in text
+        assert new in text
+    assert "If it identifies people" in proposed
+    assert "If it identifies people" not in declared
+    rows = run("check", january, "--label", LABEL, "--unit", "row").out
+    assert "'diagnosis' of 300 of these 791 rows was released on" in rows
+    assert command_in(rows)[command_in(rows).index("--unit") + 1] == "row"
+    (earlier,) = json.loads(run("check", january, "--label", LABEL, "--json").out)["earlier"]
+    assert (earlier["rows"], earlier["units"]) == (back.sum(), people[back].nunique())
+
+
+def test_a_ledger_elsewhere_is_looked_at(run, january, tmp_path):
+    """The one that is named, which the command at the end names too; of one that does not exist it is said."""
+    (tmp_path / "elsewhere").mkdir()
+    ledger = (january.parent / "december.csv.labeldp-ledger").rename(tmp_path / "all.ledger")
+    moved = january.rename(tmp_path.joinpath("elsewhere", january.name))
+    assert "was released on" not in run("check", moved, "--label", LABEL).out
+    found = run("check", moved, "--label", LABEL, "--ledger", ledger).out
+    assert "returning patient_id" in found
+    words = command_in(found)
+    assert words[words.index("--ledger") + 1] == str(ledger)
+    assert "there is no ledger" in run("check", moved, "--label", LABEL, "--ledger", tmp_path / "none").out
+    assert run("check", moved, "--label", LABEL, "--unit", "nobody").code == 1
 
 
 def test_the_order_of_classes_says_nothing_of_labels(run, patients):

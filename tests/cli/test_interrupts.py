@@ -65,7 +65,19 @@ def test_ctrl_c_leaves_and_charges_nothing(run, large, states):
     assert (again.returncode, again.stderr) == (0, "")
     assert states(large / "t.parquet.labeldp-ledger") == ["void", "released"]
     assert run("verify", large / "out").code == 0
-    assert "stopped" in err
+    assert "stopped; an output that exists is complete, and nothing else was released; labeldp ledger shows" in err
+
+
+def test_ctrl_c_speaks_of_charges_where_there_may_be_some(run, monkeypatch):
+    """A command that charges nothing names no ledger."""
+    monkeypatch.setattr("labeldp.cli._run", _interrupted)
+    found = {name: run(name) for name in ("learn", "verify", "release", "stages", "plan")}
+    assert {ran.code for ran in found.values()} == {130}
+    assert {name for name, ran in found.items() if "ledger" in ran.err} == {"release", "stages", "plan"}
+
+
+def _interrupted(_):
+    raise KeyboardInterrupt
 
 
 def test_a_killed_release_is_settled_by_the_next(run, large, states):

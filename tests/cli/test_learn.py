@@ -276,7 +276,7 @@ BAD = {
     ),
     "infinity": (
         ["evaluate", "model.skops", "endless.parquet", "--label", "ill", "--labels-are-public"],
-        "finite numbers in 'age', found infinity in row 3",
+        "finite numbers in 'age', found infinity in row 4 ",
     ),
     "no model": (["evaluate", "none.skops", "test.csv", "--label", "ill", "--labels-are-public"], "found no file"),
     "something else": (
@@ -326,6 +326,10 @@ BAD = {
     "no features": (["learn", "bare-shared", "--output", "m"], "the release kept none"),
     "features that are all the same": (["learn", "same-shared", "--output", "m"], "same: it is the same in every row"),
     "too few rows": (["learn", "short-shared", "--output", "m"], "at least 10 rows to learn from, found 4"),
+    "several releases": (
+        ["learn", "train-shared", "test-shared", "--output", "m"],
+        "expected one release to learn from, found 2; several are put together in Python, by Release.concat",
+    ),
     "an output that exists": (["learn", "train-shared", "--output", "model.skops"], "does not exist yet"),
     "no folder for the output": (["learn", "train-shared", "--output", "none/m"], "an existing folder"),
 }

@@ -1,5 +1,7 @@
 """Learning a real label on the command line, and judging what came of it, in the unit of the label."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from labeldp import Classes, Interval, release_table
 from labeldp.errors import InputError
 from labeldp.learning.metrics import Estimate
 from labeldp.learning.tables import NumberScores, TableModel, evaluate, learn
+from labeldp.report import learned_text
 from labeldp.report._learned import _number
 
 SPACE = Interval(0.0, 120.0, 1.0)
@@ -188,3 +191,32 @@ def test_a_time_limit_holds_for_numbers(folder, run, tmp_path):
     words = " ".join(done.out.split())
     assert "the mean label; without linear: there was no time left" in words
     assert words.startswith("No model was finished in time")
+
+
+def test_a_model_that_predicts_the_mean_says_so_first(run, tmp_path):
+    """Where features do not help, the mean is what a model predicts: no improvement over it is the first line."""
+    chance = np.random.default_rng(3)
+    pd.DataFrame({"x": chance.normal(size=300), "cost": chance.integers(0, 121, 300)}).to_csv(tmp_path / "t.csv")
+    asked = ("--label", "cost", "--interval", "0,120,1", "--epsilon", 0.05, "--keep", "x")
+    assert run("release", tmp_path / "t.csv", *asked, "--output", tmp_path / "shared").code == 0
+    for model in ("auto", "ridge"):
+        found = learn(tmp_path / "shared", model=model)
+        fitted = found.model.estimator
+        share = sum(fitted.weights_.values()) if model == "auto" else fitted.steps[-1][1].share_
+        assert found.constant == ("" if share else "the mean label")
+        for each in (dataclasses.replace(found, constant=""), dataclasses.replace(found, constant="the mean label")):
+            text = "\n".join(map(str, learned_text(each, "model.skops")))
+            assert text.startswith("The model predicts the mean label for every row") == bool(each.constant)
+            assert ("MSE improvement" in text.partition("Learned")[0]) == (not each.constant)
+
+
+@pytest.mark.usefixtures("learned")
+def test_rows_that_may_be_those_of_the_release_are_noted(folder, run):
+    """Scores on the table that a model was learned from are too good: as many rows are noted, fewer are not."""
+    few = folder / "few.csv"
+    costs(700, 5).to_csv(few, index=False)
+    for table, noted in ((folder / "train.csv", True), (few, False)):
+        ran = run("evaluate", folder / "model.skops", table, "--labels-are-public")
+        assert ran.code == 0, ran.err
+        assert ("the model was learned from as many rows (1,500)" in ran.err) == noted
+    assert run("evaluate", folder / "model.skops", folder / "test-shared", "--released").err == ""

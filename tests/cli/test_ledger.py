@@ -98,3 +98,13 @@ def test_a_table_without_a_ledger_is_told_from_a_damaged_ledger(run, release, ta
     assert str(tmp_path / "mine.labeldp-ledger") in run("ledger", table).err
     (tmp_path / "torn.labeldp-ledger").write_text("torn")
     assert "restore a backup" in run("ledger", tmp_path / "torn.labeldp-ledger").err
+
+
+def test_the_folder_of_a_release_has_no_ledger(run, release, table, tmp_path):
+    """Who got a folder alone reads where its ledger is, and which command says what it costs."""
+    assert release(table, tmp_path / "shared").code == 0
+    found = run("ledger", tmp_path / "shared")
+    assert found.code == 1
+    assert "found the folder of a release" in found.err
+    assert f"labeldp account {tmp_path / 'shared'}" in found.err
+    assert run("account", tmp_path / "shared").code == 0

@@ -520,7 +520,10 @@ def test_loss_of_accuracy_is_that_of_the_forecast(run):
     ran = run("plan", "--classes", 3, "--rows", 5000, "--epsilon", 1, "--dimension", 3)
     found = forecast(Classes(range(3)), 5000, 1.0, conventions=Conventions(dimension=3))
     lost = 100 * (next(each for each in found.options if each.auto).error - found.clean_error)
-    assert f"and features fill a cube of dimension 3 evenly: about {lost:.2g} points less accuracy" in ran.out
+    assert (
+        f"and features are spread evenly, with an effective dimension of 3: about {lost:.2g} points less accuracy"
+        in ran.out
+    )
     assert next(line[4] for line in overview(ran) if line[0] == "1") == f"{lost:.2g}"
 
 

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from labeldp import Classes, Curator, verify
 from labeldp.cli import _terminal
 from labeldp.release import engines
 
@@ -106,3 +107,14 @@ def test_a_release_by_an_engine_tells_its_parts(release, tmp_path, monkeypatch, 
         lines = [line for line in done.err.splitlines() if line.startswith(title)]
         assert [line.split(",")[0] for line in lines] == [f"{title}: {rows} of 60" for rows in (0, 20, 40, 60)]
         assert ["2 of 3 parts" in line and "rows a second" in line for line in lines] == [False] * 3 + [True]
+
+
+def test_verification_reports_its_rows(tmp_path):
+    """Of the bytes of each file and of the values, up to all rows; whether anybody listens changes nothing."""
+    labels, space = ["no", "yes"] * 150, Classes(["no", "yes"])
+    folder = Curator(labels, space).randomize(epsilon=1.0).save(tmp_path / "shared")
+    seen = []
+    verdict = verify(folder, progress=lambda *report: seen.append(report))
+    assert verdict.checks == verify(folder).checks
+    assert seen == [(name, done, 300) for name in ("digest", "verify") for done in (0, 300)]
+    assert {name for name, *_ in seen} <= set(_terminal._TITLES)

@@ -180,6 +180,18 @@ def test_an_interval(release, tmp_path, write_csv):
     assert f"noise           RMS error {noise:.3g} per released number" in ran.out
 
 
+@pytest.mark.parametrize(("epsilon", "few"), [(0.5, True), (1.0, True), (3.0, False), (4.0, False)])
+def test_few_effective_rows_are_noted(release, tmp_path, write_csv, epsilon, few):
+    """Below 25 for each class a model is close to guessing, which a release says where it says how many they are."""
+    table = write_csv(tmp_path / "t.csv", {"x": [1, 2] * 90, "y": ["a", "b", "c"] * 60})
+    said = " ".join(
+        release(table, tmp_path / "o", classes="a,b,c", epsilon=epsilon, mechanism="randomized-response").out.split()
+    )
+    effective = int(re.search(r"effective rows about (\d+) of", said)[1])
+    assert (effective < 75) == few
+    assert (f"about {effective} effective rows: a model of them will hardly be better than guessing" in said) == few
+
+
 @pytest.mark.parametrize("space", ["classes", "interval"])
 def test_missing_labels_may_be_given_a_class(release, tmp_path, write_csv, secrets, space):
     """With --missing CLASS a table with missing labels is released, and the declaration says so."""

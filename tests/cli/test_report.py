@@ -132,11 +132,12 @@ def test_a_folder_that_does_not_verify_is_not_repeated(page_of, tmp_path):
     assert {"pre", "svg"}.isdisjoint(tag for tag, _ in Reading(page).elements)
 
 
-def test_what_is_no_release_gets_a_page_that_says_so(page_of, tmp_path):
-    """A folder without a certificate, or one of a later schema, does not verify."""
+def test_what_is_no_release_gets_no_page_or_one_that_says_so(page_of, run, tmp_path):
+    """A folder without a certificate is none, and one of a later schema does not verify."""
     folder = tmp_path / "shared"
     folder.mkdir()
-    assert "Not verified" in words(page_of(folder, code=1))
+    assert run("report", folder, "--output", tmp_path / "none.html").code == 1
+    assert not (tmp_path / "none.html").exists()
     text = (GOLDEN / "auto/certificate.json").read_text(encoding="utf-8")
     (folder / "_certificate.json").write_text(text.replace("certificate/1", "certificate/2"), encoding="utf-8")
     shown = words(page_of(folder, code=1))
@@ -194,6 +195,19 @@ def test_what_a_column_says_of_the_draw(page_of):
         "prior": "public: the classes that it could be released as",
     }.items():
         assert what in words(page_of(GOLDEN / name, name=f"{name}.html"))
+
+
+def test_folders_of_one_name_are_told_apart(page_of, run, release, table, tmp_path):
+    """By their parents, in the parts of a dossier and in its total; a folder of releases is refused by their names."""
+    for month in ("december", "january"):
+        (tmp_path / month).mkdir()
+        assert release(table, tmp_path / month / "shared", budget=9).code == 0
+    shown = words(page_of(tmp_path / "december" / "shared", tmp_path / "january" / "shared"))
+    assert "in this file: december/shared, january/shared." in shown
+    assert "folder january/shared, of" in shown
+    refused = run("report", tmp_path / "december", "--output", tmp_path / "none.html")
+    assert refused.code == 1
+    assert f"found another folder; inside it there are releases: {tmp_path / 'december' / 'shared'}" in refused.err
 
 
 def test_a_folder_of_files_stands_for_its_ledger(page_of, release, table, tmp_path):

@@ -188,7 +188,7 @@ def test_the_row_of_a_bad_prior_is_named():
     prior = np.full((100, 3), 1 / 3)
     prior[41] = [0.5, 0.5, 0.5]
     prior[77] = np.nan
-    with pytest.raises(PriorError, match="row 41;"):
+    with pytest.raises(PriorError, match=r"row 42 \(the first is row 1\);"):
         PriorResponse(spaces(3), 1.0, prior)
 
 

@@ -37,6 +37,7 @@ from labeldp import (
 )
 from labeldp.errors import InputError, LabelDPError, NotTrueLabelsError, OutputError, RowsError, VerificationError
 from labeldp.privacy.channels import row_arrays
+from labeldp.release import UnitWarning
 
 
 @pytest.fixture
@@ -485,6 +486,36 @@ def test_the_label_of_many_rows_is_known_by_some_of_them(tmp_path):
     release = Curator(truth, space).randomize(epsilon=4.0)
     with pytest.raises(InputError, match="no column that may be the true label, found 'truth'"):
         release.save(tmp_path / "label", pa.table({"truth": truth}), keep="all")
+
+
+def test_a_label_that_was_released_is_not_kept(tmp_path):
+    """Its true values would leave beside another label of the same ledger; in a ledger of its own nothing is known."""
+    labels, ledger = {"ill": ["no", "yes"] * 40, "cost": ["low", "high"] * 40}, tmp_path / "both.ledger"
+    spaces = {"ill": Classes(["no", "yes"]), "cost": Classes(["low", "high"])}
+    table = pd.DataFrame({"age": range(80), **labels})
+
+    def released(name, ledger):
+        return Curator(labels[name], spaces[name], name=name, ledger=ledger).randomize(epsilon=1.0)
+
+    assert verify(released("ill", ledger).save(tmp_path / "one", table, keep=["age"])).holds
+    second = released("cost", ledger)
+    with pytest.raises(InputError, match="found 'ill': its true values would leave; drop it"):
+        second.save(tmp_path / "two", table, keep=["age", "ill"])
+    with pytest.raises(InputError, match="found 'ill': its true values would leave; drop it"):
+        second[:40].save(tmp_path / "two", table[:40], keep=["ill"])
+    assert verify(second.save(tmp_path / "two", table, keep=["age"])).holds
+    assert verify(released("cost", tmp_path / "own").save(tmp_path / "three", table, keep=["age", "ill"])).holds
+
+
+def test_a_column_that_repeats_like_a_person_is_warned_of(tmp_path):
+    """Epsilon covers one row, whether the column is kept or not; with units, nothing is said."""
+    table = pd.DataFrame({"patient_id": [f"p{row // 3}" for row in range(90)], "age": range(90)})
+    labels, space = ["no", "yes"] * 45, Classes(["no", "yes"])
+    with pytest.warns(UnitWarning, match="'patient_id' repeats, in up to 3 rows: if it identifies people, .* 3 times"):
+        Curator(labels, space).randomize(epsilon=1.0).save(tmp_path / "one", table, keep=["age"])
+    people = Curator(labels, space, units=table["patient_id"]).randomize(epsilon=1.0)
+    people.save(tmp_path / "two", table, keep=["age"])
+    Curator(labels, space).randomize(epsilon=1.0).save(tmp_path / "three", table[["age"]], keep=["age"])
 
 
 @pytest.mark.parametrize("keep", [["x"], "all", []], ids=str)

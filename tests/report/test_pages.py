@@ -193,6 +193,7 @@ DOCUMENTS = (
     {
         "private": True,
         "rows": 3,
+        "unit": "w",
         "columns": [_COLUMN],
         "label": _LABEL,
         "repeats": [],

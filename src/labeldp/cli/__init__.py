@@ -32,7 +32,10 @@ from labeldp.errors import LabelDPError
 __all__ = ["main"]
 
 _INTERRUPTED = 130
-_STATE = "an output that exists is complete, and nothing else was released; labeldp ledger shows what was charged"
+_STATE = "an output that exists is complete"
+_RELEASED = f"{_STATE}, and nothing else was released; labeldp ledger shows what was charged"
+#: Commands that may charge a ledger.
+_CHARGING = ("release", "stages", "plan")
 
 app = typer.Typer(
     help="Label differential privacy: release a table with a sensitive label, learn from it, and account for epsilon.",
@@ -65,19 +68,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    state = _RELEASED if words[:1] and words[0] in _CHARGING else _STATE
     try:
-        return _run(list(sys.argv[1:] if arguments is None else arguments))
+        return _run(words)
     except LabelDPError as problem:
         complain(f"error: {problem}")
     except KeyboardInterrupt:
-        complain(f"error: stopped; {_STATE}")
+        complain(f"error: stopped; {state}")
         return _INTERRUPTED
     except OSError as problem:
         why = problem.strerror or type(problem).__name__
         where = f" ({problem.filename})" if isinstance(problem.filename, str) else ""
-        complain(f"error: expected to read and write files, found: {why}{where}; {_STATE}")
+        complain(f"error: expected to read and write files, found: {why}{where}; {state}")
     except Exception as problem:  # noqa: BLE001 (its text may hold a label, so only its type is shown)
-        complain(f"error: an unexpected {type(problem).__name__}; {_STATE}. Please report how to reproduce it")
+        complain(f"error: an unexpected {type(problem).__name__}; {state}. Please report how to reproduce it")
     return 1
 
 

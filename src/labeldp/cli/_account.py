@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from labeldp import release, report
+from labeldp.cli._ledger import ledger_of
 from labeldp.cli._terminal import result
 
 
@@ -23,7 +24,7 @@ def account(
     Releases of labels with the same name are counted as releases of the same rows.
 
     Args:
-        paths (PATH...): Folders of releases, single certificates, or ledgers.
+        paths (PATH...): Folders of releases, single certificates, or ledgers or the tables that they are beside.
         delta: Also show the epsilon at these failure probabilities.
         epsilon: Also show the failure probability at these epsilons.
         one_table: Declare that all releases are of one table: row numbers mean the same rows.
@@ -32,7 +33,7 @@ def account(
         json_: Print JSON; 'labeldp schema' describes it.
     """
     combined = release.combined_guarantee(
-        paths, deltas=delta or (), epsilons=epsilon or (), one_table=one_table, long=long
+        list(map(ledger_of, paths)), deltas=delta or (), epsilons=epsilon or (), one_table=one_table, long=long
     )
     written = None if figure is None else report.save_account_figure(combined, figure)
     figures = [] if written is None else [f"figure: {written}"]

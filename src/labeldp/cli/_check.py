@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from labeldp import release, report
 from labeldp.cli._command import Place
 from labeldp.cli._options import FileOptions
 from labeldp.cli._terminal import progress, result
 
 
-def check(source: Place, *, label: str | None = None, file: FileOptions, json_: bool = False) -> None:
+def check(
+    source: Place,
+    *,
+    label: str | None = None,
+    unit: str | None = None,
+    ledger: Path | None = None,
+    file: FileOptions,
+    json_: bool = False,
+) -> None:
     """Look at a table before its release, and print the command that releases it.
 
     For the holder alone: it reads the labels. It spends nothing, and writes nothing that could be shared. It finds how
@@ -18,10 +28,13 @@ def check(source: Place, *, label: str | None = None, file: FileOptions, json_: 
     Args:
         source (TABLE): CSV or Parquet, a folder of either, or IDX labels.
         label: Name of the sensitive label column; without it, the columns are listed.
+        unit: Column of the privacy unit, or 'row'; default: the one proposed. All rows of a unit that was released
+            before count as released.
+        ledger: A ledger elsewhere than beside the table, such as that of last month.
         file: How CSV files are written.
         json_: Print JSON; 'labeldp schema' describes it.
     """
     with progress() as bar:
-        found = release.check_table(file.of(source), label or "", bar)
+        found = release.check_table(file.of(source), label or "", bar, unit=unit, ledger=ledger)
     command = report.release_command(found)
     result(json_, lambda: report.check_json(found, command), lambda: report.check_text(found))

@@ -7,7 +7,7 @@ from pathlib import Path
 from labeldp import report
 from labeldp.cli._command import Place
 from labeldp.cli._options import FileOptions, ImageOptions, check_one_of
-from labeldp.cli._terminal import result
+from labeldp.cli._terminal import complain, result
 
 
 def evaluate(
@@ -45,6 +45,11 @@ def evaluate(
     loaded = tables.open_model(model)
     label, source = label or loaded.certificate.label, file.of(table) if labels_are_public else table
     scores = tables.evaluate(loaded, source, label, public=labels_are_public, **images.read())
+    if labels_are_public and scores.rows == loaded.certificate.rows:
+        complain(
+            f"note: the model was learned from as many rows ({scores.rows:,}): if from these, the scores are too good "
+            "for others; evaluate it on other people's rows"
+        )
     by = "labels that you declared public" if labels_are_public else "released labels"
     result(
         json_,

@@ -13,7 +13,7 @@ from labeldp.errors import InputError
 
 
 def learn(
-    directory: ReleaseFolder,
+    directories: list[ReleaseFolder],
     *,
     output: Path,
     model: str | None = None,
@@ -33,7 +33,7 @@ def learn(
     ignores label noise and is a baseline.
 
     Args:
-        directory (DIR): A release folder: a path, or an address such as s3://bucket/shared.
+        directories (DIR): A release folder: a path, or an address such as s3://bucket/shared.
         output: A new file for the model, such as model.skops, or model.safetensors for a network.
         model: Classes: auto (default: a mean of a linear model, boosting and clusters, weighed on released labels),
             softmax, boosting, convex, torch:mlp, torch:ratings; with images torch:patches (default: a linear model of
@@ -57,6 +57,12 @@ def learn(
     from labeldp.learning import convex, generators  # noqa: PLC0415
     from labeldp.learning.features import check_model_path  # noqa: PLC0415
 
+    if len(directories) != 1:
+        raise InputError(
+            f"expected one release to learn from, found {len(directories)}; several are put together in Python, by "
+            "Release.concat, for AutoClassifier and other learners (docs/guide/people.md)"
+        )
+    (directory,) = directories
     if model is None and images.images is not None:
         model = f"{NETWORK}patches"
     of_network = model is not None and model.startswith(NETWORK)

@@ -9,7 +9,7 @@ from labeldp import release, report
 from labeldp._checks import nearest
 from labeldp.cli._terminal import result
 from labeldp.errors import LedgerError
-from labeldp.release import tables
+from labeldp.release import folder, tables
 
 
 def ledger(file: Path, *, json_: bool = False) -> None:
@@ -19,22 +19,43 @@ def ledger(file: Path, *, json_: bool = False) -> None:
         file (FILE): A table that was released, or its ledger, such as TABLE.labeldp-ledger beside it.
         json_: Print JSON; 'labeldp schema' describes it.
     """
-    table, own = file, release.ledger_path(file)
-    if own.is_file():
-        file = own
-    others = [path for path in release.ledgers_near(table) if path != file.resolve()] if file is own else []
+    table, file = file, ledger_of(file)
+    others = [path for path in release.ledgers_near(table) if path != file.resolve()] if file is not table else []
     if not file.exists():
         near = [each.name for each in file.parent.iterdir() if each.is_file()] if file.parent.is_dir() else []
         hint = nearest(file.name, near) or "; look for TABLE.labeldp-ledger"
         raise LedgerError(f"expected a released table or its ledger, found no file {file}{hint}")
-    is_table = file.is_dir() or file.name.lower().endswith(tuple(tables.TABLE_ENDINGS))
-    if file is table and is_table and not (file.is_file() and ledgers.is_ledger(file)):
-        beside = ", ".join(map(str, release.ledgers_near(table)))
-        which = f"here are {beside}" if beside else "name that one"
-        nothing = f"nothing was released from {table.name}, unless with another --ledger; {which}"
-        raise LedgerError(f"expected a ledger, found none at {own}: {nothing}")
+    if folder.is_release(file):
+        raise LedgerError(
+            f"expected a released table or its ledger, found the folder of a release at {file}: the ledger is beside "
+            f"the table, with whoever released it. What {file.name} costs: labeldp account {file}"
+        )
+    if file.is_dir():
+        raise _no_ledger(file)
     entries = ledgers.Ledger(file).entries()
     totals = ledgers.spent_by_data(entries)
     result(
         json_, lambda: report.ledger_json(entries, totals, others), lambda: report.ledger_text(entries, totals, others)
     )
+
+
+def ledger_of(path: Path) -> Path:
+    """The ledger beside a table; any other path as it is.
+
+    Raises:
+        LedgerError: It is a table without a ledger beside it.
+    """
+    own = release.ledger_path(path)
+    if own.is_file() and not folder.is_release(path):
+        return own
+    if path.is_file() and path.name.lower().endswith(tuple(tables.TABLE_ENDINGS)) and not ledgers.is_ledger(path):
+        raise _no_ledger(path)
+    return path
+
+
+def _no_ledger(table: Path) -> LedgerError:
+    """The error for a table without a ledger beside it, which names others."""
+    beside = ", ".join(map(str, release.ledgers_near(table)))
+    which = f"here are {beside}" if beside else "name that one"
+    nothing = f"nothing was released from {table.name}, unless with another --ledger; {which}"
+    return LedgerError(f"expected a ledger, found none at {release.ledger_path(table)}: {nothing}")

@@ -12,6 +12,7 @@ import labeldp.release.ledger as ledgers
 from labeldp import release
 from labeldp._extras import require_extra
 from labeldp.cli._command import ReleaseFolder
+from labeldp.cli._ledger import ledger_of
 from labeldp.cli._terminal import show
 from labeldp.errors import InputError, OutputError
 from labeldp.release import folder
@@ -41,11 +42,12 @@ def report(paths: list[ReleaseFolder], *, output: Path, public_key: Path | None 
 
     pages.check_page(output)
     _check_paths(paths)
-    parts = [_part(path, public_key, long) for path in paths]
-    together = [path for path in paths if path.is_dir() and not _has_ledger(path)]
+    named = dict(zip(paths, _names(paths), strict=True))
+    parts = [_part(path, name, public_key, long) for path, name in named.items()]
+    together = [path for path in named if folder.is_release(path)]
     if len(together) > 1 and all(part.holds for part in parts):
         combined = release.combined_guarantee(together, long=long)
-        parts.append(pages.account_part(combined, [path.name for path in together]))
+        parts.append(pages.account_part(combined, [named[path] for path in together]))
     page = pages.dossier(parts)
     if page.private and not output.name.endswith(pages.HOLDER_ENDING):
         name = f"{output.stem}{pages.HOLDER_ENDING}"
@@ -63,33 +65,37 @@ def report(paths: list[ReleaseFolder], *, output: Path, public_key: Path | None 
 def _check_paths(paths: Sequence[Path]) -> None:
     """Refuse a path that no page is made of, before anything is computed."""
     for path in paths:
-        if not path.is_dir() and not (path.is_file() and (path.suffix == _SAVED or ledgers.is_ledger(_ledger(path)))):
-            what = "another file" if path.exists() else f"nothing{folder.or_beside(path)}"
+        found = ledger_of(path)
+        if found.is_file() and (found.suffix == _SAVED or ledgers.is_ledger(found)):
+            continue
+        if not folder.is_release(path):
+            what = "another file" if path.is_file() else "another folder" if path.is_dir() else "nothing"
             raise InputError(
                 f"expected the folder of a release, a ledger, or a result saved with --json at {path}, found {what}"
+                f"{'' if path.is_file() else folder.or_beside(path)}"
             )
 
 
-def _part(path: Path, public_key: Path | None, long: bool) -> Part:
-    """The part of a page for one path."""
+def _part(path: Path, name: str, public_key: Path | None, long: bool) -> Part:
+    """The part of a page for one path, by its name."""
     from labeldp.report import pages  # noqa: PLC0415 (it needs the extra)
 
-    if path.is_dir() and not _has_ledger(path):
+    ledger = ledger_of(path)
+    if ledger.is_dir():
         verdict = folder.verify(path, public_key=public_key, long=long)
-        return pages.sourced(pages.release_part(path, verdict), path)
+        return pages.sourced(pages.release_part(path, verdict), path, name)
     if path.suffix == _SAVED:
-        return pages.sourced(pages.result_part(path), path)
-    ledger = _ledger(path)
+        return pages.sourced(pages.result_part(path), path, name)
     entries = ledgers.Ledger(ledger).entries()
-    return pages.sourced(pages.ledger_part(ledger.name, entries, ledgers.spent_by_data(entries)), ledger)
+    shown = ledger.name if name == path.name else f"{name}: {ledger.name}"
+    return pages.sourced(pages.ledger_part(ledger.name, entries, ledgers.spent_by_data(entries)), ledger, shown)
 
 
-def _has_ledger(path: Path) -> bool:
-    """True for the folder of a table with a ledger beside it, which is no release."""
-    return not folder.is_release(path) and _ledger(path) != path
-
-
-def _ledger(path: Path) -> Path:
-    """The ledger beside a table; any other path as it is."""
-    own = release.ledger_path(path)
-    return own if own.is_file() else path
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Names of paths: the last of their parts, or as many of the last ones as tell them apart."""
+    whole = [path.resolve().parts for path in paths]
+    for count in range(1, max(map(len, whole)) + 1):
+        names = ["/".join(parts[-count:]) for parts in whole]
+        if len(set(names)) == len(set(whole)):
+            break
+    return names

@@ -24,7 +24,7 @@ _PAUSE = 10.0
 #: What follows the name of a pass in a report of its parts.
 _PARTS = " parts"
 #: Kinds of work whose reports count rows.
-_OF_ROWS = ("load", "clusters", "look", "columns", "check", "release", "neighbours")
+_OF_ROWS = ("load", "clusters", "look", "columns", "check", "release", "digest", "verify", "neighbours")
 _TITLES = {
     "load": "reading the release",
     "clusters": "assigning clusters",
@@ -32,6 +32,8 @@ _TITLES = {
     "neighbours": "finding neighbours",
     "check": "checking every row",
     "release": "randomizing and writing",
+    "digest": "reading the files",
+    "verify": "checking released labels",
     "look": "reading the public columns",
     "columns": "relating the public columns",
     "cells": "grouping rows by their columns",

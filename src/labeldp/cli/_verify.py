@@ -8,7 +8,7 @@ import typer
 
 from labeldp import report
 from labeldp.cli._command import ReleaseFolder
-from labeldp.cli._terminal import result
+from labeldp.cli._terminal import progress, result
 from labeldp.errors import InputError
 from labeldp.release import engines, folder
 
@@ -34,8 +34,8 @@ def verify(
         file = "a file; name the folder that 'labeldp release' wrote"
         what = file if directory.exists() else f"nothing{folder.or_beside(directory)}"
         raise InputError(f"expected the folder of a release at {directory}, found {what}")
-    with engines.open_engine(engine) as workers:
-        verdict = folder.verify(directory, public_key=public_key, long=long, executor=workers)
+    with engines.open_engine(engine) as workers, progress() as bar:
+        verdict = folder.verify(directory, public_key=public_key, long=long, executor=workers, progress=bar)
     result(json_, lambda: report.verdict_json(verdict), lambda: report.verdict_text(verdict))
     if not verdict.holds:
         raise typer.Exit(1)

@@ -17,6 +17,7 @@ from ._spaces import Classes as Classes
 from ._spaces import Interval as Interval
 from ._spaces import LabelSpace as LabelSpace
 from ._spaces import REFUSE as REFUSE
+from ._spaces import row_name as row_name
 from ._spaces import space_from as space_from
 from ._spaces import undeclared_label as undeclared_label
 from ._work import bounded_work as bounded_work

@@ -185,9 +185,9 @@ class Classes(LabelSpace):
         return f"Classes([{first}{more}], missing={self.missing!r})"
 
 
-def row_name(row: int) -> str:
-    """The name of a row in an error."""
-    return f"row {row} (the first is row 0)"
+def row_name(position: int) -> str:
+    """The name of a row in an error: rows of tables count from 1, below the names of columns."""
+    return f"row {position + 1:,} (the first is row 1)"
 
 
 def undeclared_label(label: object, points: Sequence[object], row: int) -> LabelError:

@@ -450,12 +450,10 @@ class Curator:
         """Charge, draw labels and features batch by batch into the sink, and certify."""
         watched = WatchedSource(words)
         columns = tuple(dict.fromkeys((*channels.columns, *self._sink.columns)))
-        origin = (self._session, entry.rows)
-        drawing = _Drawing(
-            *(self._source, places, columns, channels, watched, entry.identifier), features=features, origin=origin
-        )
-        with self._ledger.charged(entry, self._budget, lambda: watched.taken):
+        drawing = _Drawing(*(self._source, places, columns, channels, watched, entry.identifier), features=features)
+        with self._ledger.charged(entry, self._budget, lambda: watched.taken) as admitted:
             self._begin_draw()
+            drawing = dataclasses.replace(drawing, origin=Origin.of(entry, admitted.earlier))
             expects, release = self._sink.take(drawing)
         charge = Draw.of(entry.mechanism, channels.whole, entry.rows, entry.guarantee)
         certificate = self._certificate(entry, charge, places, declared, words)

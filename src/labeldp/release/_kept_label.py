@@ -1,16 +1,54 @@
-"""Recognition of the true label among the columns to keep, by released labels."""
+"""Checks of the columns beside released labels: true labels among them, and columns that identify people."""
 
 from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from labeldp.errors import LabelDPError
+from labeldp.errors import InputError, LabelDPError
 from labeldp.privacy import Classes, LabelSpace
 from labeldp.privacy.channels import CandidateRows, Channel, ClassChannel
+from labeldp.release.tables import repeats_in
 
 #: Most entries of unbiased vectors that are computed.
 _MOST_ENTRIES = 1 << 22
+
+
+class UnitWarning(UserWarning):
+    """A column that repeats like a person's identifier beside labels whose epsilon covers one row."""
+
+
+def check_kept(kept: Sequence[str], labels: Iterable[str], other_people: str) -> None:
+    """Refuse kept columns that were released as labels before: their true values would leave beside the noisy ones.
+
+    Args:
+        kept: The columns.
+        labels: The labels of earlier charges for these rows.
+        other_people: What to do if these are other people's rows.
+
+    Raises:
+        InputError: There is one.
+    """
+    for name in sorted(set(labels).intersection(kept)):
+        raise InputError(
+            f"expected to keep no label that was released with noise before, found {name!r}: its true values would "
+            f"leave; drop it. If these are other people's rows, {other_people}"
+        )
+
+
+def warn_of_repeats(table: object, *, stacklevel: int) -> None:
+    """Warn if a column of a table repeats like a person's identifier, though each row is a privacy unit."""
+    for repeat in repeats_in(pa.table(table))[:1]:
+        warnings.warn(
+            f"expected rows of different people, since epsilon covers one row, found that {repeat.name!r} repeats, in "
+            f"up to {repeat.most} rows: if it identifies people, that person's epsilon is {repeat.most} times as "
+            f"large; pass Curator(..., units=table[{repeat.name!r}])",
+            UnitWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
 def may_be_label(column: pa.ChunkedArray, space: LabelSpace, channel: Channel, released: np.ndarray) -> bool:

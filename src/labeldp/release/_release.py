@@ -27,7 +27,7 @@ from labeldp.privacy.channels import (
     concatenated_channel,
     row_arrays,
 )
-from labeldp.release._kept_label import may_be_label
+from labeldp.release._kept_label import check_kept, may_be_label, warn_of_repeats
 from labeldp.release._row_identity import (
     RowIdentity,
     check_same_rows,
@@ -47,6 +47,7 @@ from labeldp.release.folder import (
     verified,
     write_release,
 )
+from labeldp.release.ledger import Earlier, Entry
 from labeldp.release.tables import Place, disk_path
 
 _ENTRIES_PER_PIECE = 1 << 30
@@ -76,8 +77,27 @@ _CONCATENATE = (
     *(np.concatenate, np.append, np.insert, np.block),
     *(np.hstack, np.vstack, np.dstack, np.stack, np.column_stack),
 )
-#: The session of a curator, and rows of its labels.
-Origin = tuple[str, RowRanges]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Rows of a curator, and other labels of theirs.
+
+    Attributes:
+        session: The session of the curator.
+        rows: The rows.
+        labels: Other labels that its ledger was charged for before, of what may be these rows.
+    """
+
+    session: str
+    rows: RowRanges
+    labels: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, entry: Entry, earlier: Sequence[Earlier]) -> Origin:
+        """The origin of the rows of a charge, after earlier ones."""
+        met = {each.entry.label for each in earlier if each.rows.meet(entry.rows)}
+        return cls(entry.session, entry.rows, tuple(sorted(met - {entry.label})))
 
 
 def _same_people(releases: Sequence[Release]) -> bool:
@@ -86,7 +106,7 @@ def _same_people(releases: Sequence[Release]) -> bool:
         both = (one.certificate, two.certificate)
         if all(both) and len({each.release for each in both if each}) > 1:
             pairs = product(one.origins, two.origins)
-            if any(here[0] == there[0] and here[1].meet(there[1]) for here, there in pairs):
+            if any(here.session == there.session and here.rows.meet(there.rows) for here, there in pairs):
                 return True
     named: dict[bytes, str] = {}
     for each in releases:
@@ -124,7 +144,8 @@ class Release:
             are noticed; None if rows are known by position alone, as after ``load``: no folder and no pickle holds an
             index.
         origins: For each charge the session of the curator and the rows, by which ``concat`` notices rows of the same
-            people; kept in memory alone, as ``identity`` is.
+            people, and their labels that were released before, which ``save`` refuses to keep; in memory alone, as
+            ``identity`` is.
 
     Example:
         >>> from labeldp import Classes, Curator, RandomizedResponse
@@ -470,10 +491,14 @@ class Release:
             keep: The columns of the table that you declare public, or ``"all"``. The true label must not be one.
             label: Prefix of the released columns, by default the curator's name of the labels.
 
+        A column of the table that repeats like a person's identifier, beside labels whose epsilon covers one row each,
+        is warned of (``UnitWarning``).
+
         Raises:
             InputError: No column was declared public, columns were passed without a table, the table has another number
-                of rows, a column has the name of the label or of a released column, or ``"all"`` has a column that
-                released labels cannot tell from the true label.
+                of rows, a column is a label that the curator's ledger was charged for before or has the name of the
+                label or of a released column, or ``"all"`` has a column that released labels cannot tell from the
+                true label.
             RowsError: The table's index is not that of the labels.
             OutputError: The folder exists.
         """
@@ -491,6 +516,10 @@ class Release:
         if table is not None and public.num_rows != len(self):
             raise InputError(f"expected a table of {len(self)} rows like the release, found {public.num_rows} rows")
         check_same_rows(table, self, "a table")
+        released = [label for origin in self.origins for label in origin.labels]
+        check_kept(public.column_names, released, "release them through a ledger of their own (Curator(..., ledger=))")
+        if table is not None and certificate.guarantee.unit == "row":
+            warn_of_repeats(table, stacklevel=2)
         kept, labels = zip(public.column_names, public.columns, strict=True), (self.space, self.channel, self.codes)
         if keep == "all" and (own := [each for each, values in kept if may_be_label(values, *labels)]):
             raise InputError(

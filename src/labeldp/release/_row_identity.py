@@ -75,8 +75,8 @@ class RowIdentity:
     def _refuse(self, found: RowIdentity, what: str, why: str) -> NoReturn:
         row = int(np.argmax(self.digests != found.digests))
         raise RowsError(
-            f"expected {what} with the index of the labels, found {why} (first in row {row}); align them, such as by "
-            "frame.loc[labels.index] before the release, or pass an array (frame.to_numpy()) if their order is right"
+            f"expected {what} with the index of the labels, found {why} (first at position {row}); align them, such as "
+            "by frame.loc[labels.index] before the release, or pass an array (frame.to_numpy()) if their order is right"
         )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from labeldp.errors import TableError
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.release._source import ROW
 from labeldp.release._table_job import CheckedTable, Spending, TableJob
+from labeldp.release._table_release import unit_column
 from labeldp.release.engines import Progress
 from labeldp.release.ledger import Earlier
 from labeldp.release.tables import (
@@ -39,6 +42,12 @@ _MOST_CLASSES = 50
 #: Points of an interval in which the order of numbers is looked at.
 _POINTS = 64
 _ROWS_PER_BATCH = 1 << 16
+#: Texts that readers take for no number or date, and the remark on a column of them.
+_SPELLINGS = {
+    r"^[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$": "text, since numbers have commas between their digits: leave them out",
+    r"^[+-]?[0-9.]*,[0-9]+$": "text, since numbers have a decimal comma: write a point",
+    r"^[0-9]{1,2}[./][0-9]{1,2}[./][0-9]{2,4}$": "text, since dates are written so: write 2026-01-31",
+}
 #: Different values of so few rows say nothing.
 _FEWEST = 2
 
@@ -98,6 +107,9 @@ class TableCheck:
         remarks: Remarks on public columns together, such as rows that are copies of each other.
         notes: Columns and row orders that disclose labels.
         earlier: Earlier charges of what may be these rows, of any label.
+        unit: The column of the privacy unit, by which returning units were counted, or ``"row"``.
+        declared: True if the unit was declared, not proposed.
+        ledger: The ledger that was named.
     """
 
     table: Table
@@ -108,9 +120,19 @@ class TableCheck:
     remarks: tuple[str, ...]
     notes: tuple[str, ...]
     earlier: tuple[Earlier, ...]
+    unit: str = ROW
+    declared: bool = False
+    ledger: Path | None = None
 
 
-def check_table(source: str | Place | TableFile, label: str, progress: Progress | None = None) -> TableCheck:
+def check_table(
+    source: str | Place | TableFile,
+    label: str,
+    progress: Progress | None = None,
+    *,
+    unit: str | None = None,
+    ledger: str | Path | None = None,
+) -> TableCheck:
     r"""Look at a table before its release: its columns and labels, who is in it, and what was released of it before.
 
     Nothing is charged, drawn or written. What is returned depends on true labels: keep it to yourself.
@@ -119,6 +141,8 @@ def check_table(source: str | Place | TableFile, label: str, progress: Progress 
         source: A CSV or Parquet file, or a folder of either; a ``TableFile`` says how CSV files are written.
         label: The label column.
         progress: Called with the name of the pass, the rows done, and the total number of rows (0 while unknown).
+        unit: The column of the privacy unit, or ``"row"``; by default the one that is proposed.
+        ledger: A ledger elsewhere than beside the table.
 
     Example:
         >>> import tempfile
@@ -129,20 +153,25 @@ def check_table(source: str | Place | TableFile, label: str, progress: Progress 
         (3, {'no': 2, 'yes': 1})
 
     Raises:
+        InputError: There is no column of that unit, or no folder for the ledger.
         TableError: The table cannot be read, or has no rows.
     """
     table = open_table(source, label)
     others = [name for name in table.schema.names if name != label]
+    unit_column(table, unit)
     table = typed(table, others)
     labels = _labels_of(table)
     job = TableJob(
         *(table, _space_of(table, labels), [], Path()),
-        *(Spending(None, None, ""), progress or (lambda *_: None), table.stamp, column_heads(table)),
+        *(Spending.of(None, ledger, None), progress or (lambda *_: None), table.stamp, column_heads(table)),
     )
-    found: CheckedTable = job.checked(others, ROW)
+    found: CheckedTable = job.checked(others, unit or ROW)
+    if unit is None and found.repeats and job.ledgers:  # people who return are known by the unit alone
+        with suppress(TableError):  # a row without one
+            found = job.checked(others, found.repeats[0].name)
     return TableCheck(
         *(table, found.source.rows, tuple(_columns_of(table, others)), labels, found.repeats, found.remarks),
-        *(found.notes, tuple(job.earlier(found.data))),
+        *(found.notes, tuple(job.earlier(found.data)), found.data.unit, unit is not None, job.spending.ledger),
     )
 
 
@@ -213,7 +242,7 @@ def _columns_of(table: Table, names: Sequence[str]) -> Iterator[ColumnFacts]:
             different = 0
         kind, missing = table.schema.field(name).type, column.null_count
         identifies = different == len(column) > _FEWEST and _names_rows(name, column)
-        remarks = tuple(_column_remarks(table, name, kind, different, missing, identifies))
+        remarks = (*_column_remarks(table, name, kind, different, missing, identifies), *_spelling(column))
         yield ColumnFacts(name, str(kind), different, missing, remarks, identifies)
 
 
@@ -237,6 +266,15 @@ def _column_remarks(
         yield "a date or time"
     if missing:
         yield f"missing in {missing:,} rows"
+
+
+def _spelling(column: pa.ChunkedArray) -> Iterator[str]:
+    """A remark on numbers and dates that stay text, since they are written as no reader takes them."""
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return
+    texts = pc.utf8_trim_whitespace(column.drop_null())
+    fits = (each for each in _SPELLINGS if len(texts) and pc.all(pc.match_substring_regex(texts, each)).as_py())
+    yield from (_SPELLINGS[pattern] for pattern in itertools.islice(fits, 1))
 
 
 def _is_number(text: str) -> bool:

@@ -19,9 +19,10 @@ from labeldp.errors import InputError, LabelError, LedgerError, OutputError, Tab
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release._curator import budget_of
+from labeldp.release._kept_label import check_kept
 from labeldp.release._sink import clashing
 from labeldp.release._source import ROW, TableSource
-from labeldp.release._table_notes import check_kept, copies_of_rows, kept_before, respelled, write_notes
+from labeldp.release._table_notes import copies_of_rows, kept_before, respelled, write_notes
 from labeldp.release.engines import Count, Engine, InProcess, Progress
 from labeldp.release.folder import (
     Certificate,
@@ -279,16 +280,24 @@ class TableJob:
         return CheckedTable(source, data, found.notes, remarks, declared, seen.repeats)
 
     def earlier(self, data: PublicData) -> list[Earlier]:
-        """Earlier charges of what may be rows of the table, in all ledgers beside it; nothing is settled or charged.
+        """Earlier charges of what may be rows of the table; nothing is settled or charged.
 
-        Ledgers in the current folder are looked at for a table in a store.
+        They are in the ledger that was named and in all beside the table: for one in a store, beside that ledger, or in
+        the current folder.
         Labels alone may be any labels: of them, charges for a label of that name.
         """
         known: dict[Entry, Match | None] = {}
-        for path in filter(is_ledger, ledgers_near(_on_disk(self.table.path))):
+        for path in self.ledgers:
             known |= Ledger(path).matches(data)
         found = with_the_same_data(known)
         return [each for each in found if each.entry.label == self.table.label] if data.anonymous else found
+
+    @property
+    def ledgers(self) -> list[Path]:
+        """The ledger that was named, if there is one already, and those beside the table."""
+        named = self.spending.ledger
+        near = ledgers_near(_on_disk(self.table.path) if named is None else self.home)
+        return [path for path in {*near, *([] if named is None else [named.resolve()])} if is_ledger(path)]
 
     def _declared(self, repeats: Sequence[Repeat]) -> tuple[str, ...]:
         """Assumptions about people, which only the holder can know."""
@@ -375,7 +384,8 @@ class TableJob:
                 ) as admitted,
             ):
                 self._check_unchanged()
-                check_kept(self.kept, admitted.earlier)
+                labels = [each.entry.label for each in admitted.earlier]
+                check_kept(self.kept, labels, "declare it (--other-people, other_people=)")
                 redrawn = features_left(admitted.earlier, entry.rows, "redrawn")
                 certificate = write(staging, TableCharge(entry, redrawn, lambda: record.drawn(entry.identifier)))
                 if checked.declared:

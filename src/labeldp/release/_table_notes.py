@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from labeldp.errors import InputError, LabelDPError
+from labeldp.errors import LabelDPError
 from labeldp.release.folder import CERTIFICATE, local_copy, read_certificate
 from labeldp.release.ledger import Earlier, PublicData
 from labeldp.release.tables import Table, copies
@@ -29,19 +29,6 @@ def copies_of_rows(data: PublicData) -> tuple[str, ...]:
         f"{count:,} rows are copies of others in every column but the label, up to {most:,} alike: if they are one "
         "person's, declare a --unit",
     )
-
-
-def check_kept(kept: Sequence[str], earlier: Sequence[Earlier]) -> None:
-    """Refuse kept columns that were released as labels before: their true values would leave beside the noisy ones.
-
-    Raises:
-        InputError: There is one.
-    """
-    for name in sorted({each.entry.label for each in earlier}.intersection(kept)):
-        raise InputError(
-            f"expected to keep no label that was released with noise before, found {name!r}: its true values would "
-            "leave; drop it. If these are other people's rows, declare it (--other-people, other_people=)"
-        )
 
 
 def kept_before(label: str, earlier: Sequence[Earlier]) -> Iterator[str]:

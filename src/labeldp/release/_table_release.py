@@ -136,7 +136,7 @@ def release_table(
         check_engine(mechanism)
     engine = engine_of(executor, InProcess())
     job = TableJob.of(source, label, space, output, (keep, drop), spending, progress, engine)
-    column = _unit_column(job.table, unit)
+    column = unit_column(job.table, unit)
     priors = _prior_columns(job.table, space, mechanism, prior)
     request = ReleaseRequest(
         label, space, _checks.epsilon(epsilon), mechanism, tuple(priors), column, None, _checks.delta(delta)
@@ -185,7 +185,7 @@ def release_table(
     return job.publish(checked, entry, write, lambda: _misfits(table), lambda: bool(differing.done))
 
 
-def _unit_column(table: Table, unit: str | None) -> str | None:
+def unit_column(table: Table, unit: str | None) -> str | None:
     """The column of the privacy unit; None if each row is a unit.
 
     Raises:

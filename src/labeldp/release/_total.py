@@ -11,15 +11,18 @@ from pathlib import Path
 
 from labeldp import _checks
 from labeldp.errors import InputError, VerificationError
+from labeldp.privacy import Guarantee
 from labeldp.privacy.accounting import Charge, Composition, RowRanges
 from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes, channel_of
 from labeldp.release.folder import Certificate, Draw, certified, law_of_rows, or_beside, read_alone
-from labeldp.release.ledger import Ledger, by_data
+from labeldp.release.ledger import Entry, Ledger, by_data
 
 _SQLITE = b"SQLite format 3\x00"
 _DELTAS = (1e-9, 1e-6)
 _CURVE = tuple(float(f"1e-{power}") for power in range(12, 1, -1))
 _ANY_ROWS = RowRanges.all(1 << 62)
+#: The unit of single rows.
+ROW = "row"
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class CombinedGuarantee:
         unknown: Sources with incomplete rows, which count with the fewest candidates.
         repeated: Sources of releases that another source has too; they count once.
         folders: Number of folders counted; 0 if some sources are single certificates, or a ledger.
+        others: The source, unit and epsilon of charges of the label that protect another unit: they count for single
+            rows, and are converted by a ledger; they do not count for other units.
         deltas: The deltas at which to compute epsilon.
         wanted: Those of them that were asked for.
         epsilons: The requested epsilons.
@@ -53,6 +58,7 @@ class CombinedGuarantee:
     unknown: tuple[str, ...] = ()
     repeated: tuple[str, ...] = ()
     folders: int = 0
+    others: tuple[tuple[str, str, float], ...] = ()
     deltas: tuple[float, ...] = ()
     wanted: tuple[float, ...] = ()
     epsilons: tuple[float, ...] = ()
@@ -104,7 +110,9 @@ def combined_guarantee(
         long: Allow recomputations of a release that take longer than ten seconds, as ``verify`` does.
 
     Returns:
-        One result for each label name of the certificates, then one for each label of each data set of each ledger.
+        One result for each label name of the certificates, then one for each label of each data set of each ledger. Of
+        a label whose releases protect several units, one for each unit, of its own releases, and one for single rows,
+        of all: a guarantee for all labels of a unit holds for each of them.
 
     Guarantee:
         That of ``Composition``, if the releases were fixed beforehand. If a prior was computed from an earlier release
@@ -113,7 +121,6 @@ def combined_guarantee(
 
     Raises:
         VerificationError: A release and its certificate do not agree, or it was drawn with test randomness.
-        BudgetError: Releases of one label protect different units.
         InputError: A path is missing.
 
     Example:
@@ -143,7 +150,9 @@ def combined_guarantee(
     sources += _splits(sources)
     labels = dict.fromkeys(source.certificate.label for source in sources)
     groups = [
-        _of_certificates([each for each in sources if each.certificate.label == label], one_table) for label in labels
+        group
+        for label in labels
+        for group in _of_certificates([each for each in sources if each.certificate.label == label], one_table)
     ]
     groups += [group for path in ledgers for group in _of_ledger(path)]
     return [
@@ -201,28 +210,50 @@ def _source(path: Path, long: bool) -> _Source:
     return _Source(str(path), certificate, channel, guessed)
 
 
-def _of_certificates(sources: Sequence[_Source], one_table: bool) -> CombinedGuarantee:
-    """The composition of releases, each once; of two copies, the one with known rows counts."""
+def _of_certificates(sources: Sequence[_Source], one_table: bool) -> list[CombinedGuarantee]:
+    """The compositions of releases for each unit, each once; of two copies, the one with known rows counts."""
     once: dict[str, _Source] = {}
     for source in sorted(sources, key=lambda source: source.guessed):
         once.setdefault(repr((source.certificate.release, source.certificate.draws)), source)
     counted = list(once.values())
     draws = [(draw, source) for source in counted for draw in _overlapping_draws(source.certificate, one_table)]
-    pairs = [
-        (Charge(draw.guarantee, draw.rows if one_table else _ANY_ROWS), _fixed_channel(source, draw))
-        for draw, source in draws
-    ]
-    return CombinedGuarantee(
-        label=sources[0].certificate.label,
-        unit=draws[0][0].guarantee.unit,
-        sources=tuple(source.path for source in sources),
-        composition=Composition.of(pairs),
-        rows=max(source.certificate.rows for source in sources),
-        one_table=one_table,
-        unknown=tuple(source.path for source in counted if source.guessed),
-        repeated=tuple(source.path for source in sources if all(source is not each for each in counted)),
-        folders=len(counted) if all(Path(source.path).is_dir() for source in counted) else 0,
-    )
+    repeated = tuple(source.path for source in sources if all(source is not each for each in counted))
+    found = []
+    for unit in _units_of([draw.guarantee for draw, _ in draws]):
+        mine = [(draw, source) for draw, source in draws if unit in (draw.guarantee.unit, ROW)]
+        paths = {source.path for _, source in mine}
+        once_each = [source for source in counted if source.path in paths]
+        found.append(
+            CombinedGuarantee(
+                label=sources[0].certificate.label,
+                unit=unit,
+                sources=tuple(source.path for source in sources if source.path in {*paths, *repeated}),
+                composition=Composition.of([_charged(draw, source, unit, one_table) for draw, source in mine]),
+                rows=max(source.certificate.rows for source in once_each),
+                one_table=one_table,
+                unknown=tuple(source.path for source in once_each if source.guessed),
+                repeated=repeated,
+                folders=len(once_each) if all(Path(source.path).is_dir() for source in once_each) else 0,
+                others=tuple(
+                    (source.path, draw.guarantee.unit, draw.guarantee.epsilon)
+                    for draw, source in draws
+                    if draw.guarantee.unit != unit
+                ),
+            )
+        )
+    return found
+
+
+def _units_of(guarantees: Sequence[Guarantee]) -> list[str]:
+    """The units of a label's guarantees; of several also single rows, for which all of them hold, last."""
+    units = list(dict.fromkeys(each.unit for each in guarantees))
+    return units if len(units) == 1 else [*(unit for unit in units if unit != ROW), ROW]
+
+
+def _charged(draw: Draw, source: _Source, unit: str, one_table: bool) -> tuple[Charge, Channel | None]:
+    """A charge for a unit, or for a row of one, and its channel if that is of this unit and was fixed beforehand."""
+    guarantee, own = dataclasses.replace(draw.guarantee, unit=unit), draw.guarantee.unit == unit
+    return Charge(guarantee, draw.rows if one_table else _ANY_ROWS), _fixed_channel(source, draw) if own else None
 
 
 def _overlapping_draws(certificate: Certificate, one_table: bool) -> tuple[Draw, ...]:
@@ -243,9 +274,26 @@ def _of_ledger(path: Path) -> list[CombinedGuarantee]:
             label=entries[-1].label,
             unit=entries[-1].guarantee.unit,
             sources=(str(path),),
-            composition=Composition.of((entry.charge(entries[-1].session), None) for entry in entries),
+            composition=Composition.of((charge, None) for charge in _charges(entries)),
             rows=max(sum(stop - start for start, stop in entry.rows.ranges) for entry in entries),
             ledger=True,
+            others=tuple(
+                (str(path), entry.guarantee.unit, entry.guarantee.epsilon)
+                for entry in entries
+                if entry.guarantee.unit != entries[-1].guarantee.unit
+            ),
         )
         for entries in by_data(Ledger(path).entries())
     ]
+
+
+def _charges(entries: Sequence[Entry]) -> list[Charge]:
+    """The charges of a label of one data set; of several units, the total in which they were converted."""
+    last = entries[-1]
+    if last.spent is None or len({entry.named_guarantee.unit for entry in entries}) == 1:
+        return [entry.charge(last.session) for entry in entries]
+    (epsilon, delta), assumed = last.spent, (text for entry in entries for text in entry.guarantee.assumptions)
+    guarantee = dataclasses.replace(
+        last.named_guarantee, epsilon=epsilon, delta=delta, rho=None, assumptions=tuple(dict.fromkeys(assumed))
+    )
+    return [Charge(guarantee, _ANY_ROWS)]

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from labeldp.privacy import shown_above
 from labeldp.release import MOST_LABELS, ledger_path
+from labeldp.release.ledger import new_rows, returning
 from labeldp.report._parts import Parts, add_row, name_value_table, sentence, titled_table
 
 if TYPE_CHECKING:
@@ -85,13 +86,12 @@ def _labels(found: TableCheck) -> Iterator[tuple[str, str]]:
 
 def _decisions(found: TableCheck) -> Iterator[str]:
     """The decisions of the holder before the release."""
-    for repeat in found.repeats:
+    for repeat in () if found.declared else found.repeats:
         yield (
             f"{repeat.name!r} repeats, in up to {repeat.most:,} rows. If it identifies people: --unit {repeat.name} "
             f"(without it, that person's epsilon is {repeat.most:,} times as large). If not: --unit row"
         )
-    if found.repeats:
-        name = found.repeats[0].name
+    if name := _unit(found):
         yield (
             f"{name!r} is dropped below, since it may name people. Keep it if it is a made-up number: which rows are "
             f"of one {name} is public anyway, once it is the unit, and models can then be judged on other people"
@@ -116,6 +116,19 @@ def _decisions(found: TableCheck) -> Iterator[str]:
             f"a table in a store has no ledger beside it: charges in the ledgers of {Path.cwd()} count here, others do "
             "not. If the table was released before with another --ledger, name that one"
         )
+    if found.ledger is not None and not found.ledger.exists():
+        yield f"there is no ledger {found.ledger} yet: a release makes it. Charges in ledgers elsewhere do not count"
+    yield from _released_before(found)
+    if shown := _in_paths(found):
+        yield (
+            f"{', '.join(map(repr, shown))} in the names of folders cannot be dropped, since each file of a release "
+            f"has the rows of one folder: the release below is of {_one_file(found)}, to which you write all rows in "
+            "random order first"
+        )
+
+
+def _released_before(found: TableCheck) -> Iterator[str]:
+    """The earlier releases of these rows, and the rows that are new."""
     for each in found.earlier:
         entry = each.entry
         spent = shown_above(entry.guarantee.epsilon, 3)
@@ -123,23 +136,50 @@ def _decisions(found: TableCheck) -> Iterator[str]:
         if entry.label != found.label.name:
             again = "the epsilons of both labels add up if one reveals the other, and its column must not be kept"
         yield (
-            f"{entry.label!r} of what may be these rows was released on {entry.time[:10]} at epsilon {spent}"
-            f"{f' into {entry.output}' if entry.output else ''}: {again}"
+            f"{entry.label!r} of {returning(each, found.rows, found.unit)} was released on {entry.time[:10]} at "
+            f"epsilon {spent}{f' into {entry.output}' if entry.output else ''}: {again}"
         )
+    of_label = [each for each in found.earlier if each.entry.label == found.label.name]
+    if new := new_rows(of_label, found.rows, found.unit) if of_label else "":
+        yield new
+
+
+def _unit(found: TableCheck) -> str:
+    """The column of the privacy unit that is declared or proposed; empty for rows."""
+    if found.declared:
+        return "" if found.unit == "row" else found.unit
+    return found.repeats[0].name if found.repeats else ""
+
+
+def _left_out(found: TableCheck) -> list[str]:
+    """The columns that name rows or people, or disclose a label."""
+    disclosing = {column.name for column in found.columns if any(repr(column.name) in note for note in found.notes)}
+    people = {_unit(found), *(() if found.unit == "row" and found.declared else (each.name for each in found.repeats))}
+    private = disclosing | people | {each.entry.label for each in found.earlier}
+    return [column.name for column in found.columns if column.identifies or column.name in private]
+
+
+def _in_paths(found: TableCheck) -> list[str]:
+    """The columns that are left out though the names of folders, and so files of a release, show them."""
+    table = found.table
+    return [name for name in _left_out(found) if len(table.files) > 1 and name in table.path_columns]
+
+
+def _one_file(found: TableCheck) -> str:
+    """The path of a table of one file with the rows of all folders."""
+    return f"{found.table.path}.parquet"
 
 
 def release_command(found: TableCheck) -> str:
     """The command that releases the table, without columns that name rows or people, or disclose a label."""
-    label, table = found.label, found.table
-    unit = found.repeats[0].name if found.repeats else None
-    disclosing = [column.name for column in found.columns if any(repr(column.name) in note for note in found.notes)]
-    private = {*disclosing, *(each.name for each in found.repeats), *(each.entry.label for each in found.earlier)}
-    left_out = [column.name for column in found.columns if column.identifies or column.name in private]
-    words = ["labeldp", "release", str(table.path), "--label", label.name]
+    label, table, left_out = found.label, found.table, _left_out(found)
+    unit = found.unit if found.declared else _unit(found)
+    words = ["labeldp", "release", _one_file(found) if _in_paths(found) else str(table.path), "--label", label.name]
     words += ["--interval", "LOW,HIGH,STEP"] if label.is_number else ["--classes", _listed(_in_order(label.counts))]
     words += ["--missing", "CLASS"] if label.missing else []
     words += ["--epsilon", _EPSILON, *(["--unit", unit] if unit else [])]
-    words += [] if isinstance(table.path, Path) else ["--ledger", str(ledger_path(table.path))]
+    if found.ledger is not None or not isinstance(table.path, Path):
+        words += ["--ledger", str(ledger_path(table.path, found.ledger))]
     words += ["--budget", "TOTAL"] if any(each.entry.label == label.name for each in found.earlier) else []
     words += ["--drop", _listed(left_out)] if left_out else ["--keep", "all"]
     if table.kind == "csv" and table.file.encoding != "utf-8":

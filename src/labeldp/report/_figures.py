@@ -29,7 +29,7 @@ def save_account_figure(combined: Sequence[CombinedGuarantee], path: Path) -> Pa
     lines: dict[str, Sequence[tuple[float, float]]] = {}
     marked: list[tuple[float, float]] = []
     for each in combined:
-        name = printable(each.label).replace("$", r"\$")
+        name = printable(f"{each.label} per {each.unit}" if each.others else each.label).replace("$", r"\$")
         if points := [point for point in each.curve if math.isfinite(point[1])]:
             lines[f"fixed beforehand: {name}"] = points
         if points := by_sums(each):

@@ -118,6 +118,7 @@ def account_json(combined: Sequence[CombinedGuarantee]) -> list[dict[str, Any]]:
             "unit": each.unit,
             "rows": each.rows,
             "sources": list(each.sources),
+            "others": [{"source": path, "unit": unit, "epsilon": epsilon} for path, unit, epsilon in each.others],
             "epsilon": each.composition.epsilon,
             "delta": each.composition.delta,
             "fixed_beforehand": [
@@ -160,13 +161,20 @@ def check_json(found: TableCheck, command: str) -> dict[str, Any]:
     return {
         "private": True,
         "rows": found.rows,
+        "unit": found.unit,
         "columns": plain(found.columns),
         "label": plain(found.label),
         "repeats": plain(found.repeats),
         "remarks": list(found.remarks),
         "notes": list(found.notes),
         "earlier": [
-            {"label": each.entry.label, "time": each.entry.time, "epsilon": each.entry.guarantee.epsilon}
+            {
+                "label": each.entry.label,
+                "time": each.entry.time,
+                "epsilon": each.entry.guarantee.epsilon,
+                "rows": sum(stop - start for start, stop in each.rows.ranges) if each.certain else None,
+                "units": each.units,
+            }
             for each in found.earlier
         ],
         "command": command,

@@ -70,13 +70,13 @@ def learned_text(learned: Learned, output: str, *, of_images: bool = False) -> P
         gain = "Exchanged labels cannot show how good the model is: use 'labeldp evaluate' with public labels."
         scores: Parts = []
     else:
-        gain = gain_text(learned.scores)
+        gain = "" if learned.constant else gain_text(learned.scores)
         scores = [Text(), *_score_tables(learned.scores, certificate.space.points, learned.judged_by, public=False)]
         scores.append(sentence(_HELD_OUT))
     end = [*_on_true_rows(learned), Text(), paragraphs(certificate.sentence), Text()]
     images = " --images ITS_IMAGES" if of_images else ""
     end.append(next_commands(f"labeldp evaluate {shlex.quote(output)} ANOTHER_RELEASE --released{images}"))
-    return [*map(sentence, learned.remarks), sentence(gain), result, Text(), lines, *scores, *end]
+    return [*map(sentence, filter(None, [*learned.remarks, gain])), result, Text(), lines, *scores, *end]
 
 
 def _on_true_rows(learned: Learned) -> Parts:

@@ -249,12 +249,15 @@ _COMMANDS: Mapping[str, Schema] = MappingProxyType(
             {
                 "private": {"const": True},
                 "rows": _COUNT,
+                "unit": _TEXT,
                 "columns": _list(_object({**_COLUMN, "identifies": _FLAG})),
                 "label": _object(_LABEL),
                 "repeats": _list(_object({"name": _TEXT, "most": _COUNT})),
                 "remarks": _list(_TEXT),
                 "notes": _list(_TEXT),
-                "earlier": _list(_object({"label": _TEXT, "time": _TEXT, "epsilon": _NUMBER})),
+                "earlier": _list(
+                    _object({"label": _TEXT, "time": _TEXT, "epsilon": _NUMBER, **_all("rows units", _maybe(_COUNT))})
+                ),
                 "command": _TEXT,
             }
         ),
@@ -300,6 +303,7 @@ _COMMANDS: Mapping[str, Schema] = MappingProxyType(
                     "unit": _TEXT,
                     "rows": _maybe(_COUNT),
                     "sources": _list(_TEXT),
+                    "others": _list(_object({"source": _TEXT, "unit": _TEXT, "epsilon": _NUMBER})),
                     "epsilon": _KNOWN,
                     "delta": _NUMBER,
                     "fixed_beforehand": _list(_object({"delta": _NUMBER, "epsilon": _KNOWN})),

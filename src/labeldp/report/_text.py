@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +44,9 @@ if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
 
 
 _USUAL_DELTA = 1e-6
+#: Effective rows for each class below which models are close to guessing: with 50 of two classes, an accuracy has a
+#: standard error of 7 points.
+_FEW_PER_CLASS = 25
 _CONFIDENCE = 0.95
 #: Share of a total epsilon above which an epsilon at a delta is no gain that is worth a delta.
 _WORTH_A_DELTA = 0.99
@@ -68,8 +71,9 @@ def release_text(release: TableRelease) -> Parts:
 
 def release_parts(release: TableRelease) -> Parts:
     """The result of a release without its guarantee."""
-    certificate = release.certificate
-    rows = [("mechanism", mechanism_text(certificate)), *utility_terms(certificate, release.effective_share).items()]
+    certificate, share = release.certificate, release.effective_share()
+    rows = [("mechanism", mechanism_text(certificate)), *utility_terms(certificate, lambda: share).items()]
+    rows += [("note", few) for few in _few_effective_rows(certificate, share)]
     if (quantile := quantile_of(release)) is not None:
         rows.append(("quantile", f"{_exactly(quantile)} at level {certificate.law['level']}"))
     rows += [("assumed", assumption) for assumption in certificate.guarantee.assumptions]
@@ -94,6 +98,20 @@ def release_parts(release: TableRelease) -> Parts:
     done = "Answered from the labels of" if has_no_rows(certificate) else "Released"
     result = sentence(f"{done} {certificate.rows:,} rows at {cost} per {promise.unit}.")
     return [result, Text(), name_value_table(rows)]
+
+
+def _few_effective_rows(certificate: Certificate, share: float | None) -> Iterator[str]:
+    """A remark on released labels from which hardly more than a guess can be learned."""
+    if certificate.expects is None:
+        return
+    rows = int(certificate.rows * (certificate.expects.clean_share if share is None else share))
+    classes = 2 if isinstance(certificate.space, Interval) else certificate.space.size
+    if rows < _FEW_PER_CLASS * classes:
+        found = f"about {rows:,} effective rows" if rows else "less than one effective row"
+        yield (
+            f"{found}: a model of them will hardly be better than guessing. 'labeldp plan' shows what more rows or a "
+            "larger epsilon change"
+        )
 
 
 def has_no_rows(certificate: Certificate) -> bool:
@@ -299,7 +317,9 @@ def account_total(each: CombinedGuarantee) -> str:
     """The total by basic composition, in one line."""
     whole = each.composition
     delta = f" and delta {delta_above(whole.delta)}" if whole.delta else ""
-    return f"{each.label}: epsilon {epsilon_above(whole.epsilon)}{delta} per {each.unit} in total."
+    left_out = [] if each.ledger or each.unit == "row" else dict.fromkeys(path for path, _, _ in each.others)
+    without = f", without {', '.join(left_out)}" if left_out else ""
+    return f"{each.label}: epsilon {epsilon_above(whole.epsilon)}{delta} per {each.unit} in total{without}."
 
 
 def _account_table(each: CombinedGuarantee) -> RenderableType:
@@ -363,10 +383,29 @@ def account_lines(each: CombinedGuarantee) -> list[str]:
     if each.unit != "row":
         same = "" if each.ledger else f", and {each.unit!r} is taken to mean the same units in all releases"
         lines.append(f"A unit may have several rows: each charge counts in full, as the worst of its epsilon{same}.")
+    lines += _of_other_units(each)
     lines += [f"The rows of {path} are incomplete: they count with the fewest candidates." for path in each.unknown]
     if each.repeated:
         lines.append(f"Listed more than once, counted once: {', '.join(each.repeated)}.")
     return [*lines, *assumed]
+
+
+def _of_other_units(each: CombinedGuarantee) -> Iterator[str]:
+    """The charges of the label that protect another unit than the total."""
+    if each.others and each.ledger:
+        yield (
+            "Charges for another unit were converted when they were recorded: one for rows costs a unit its epsilon "
+            "times the most rows of one, and one for a unit holds for each of its rows."
+        )
+    elif each.others and each.unit == "row":
+        yield "This counts all releases, since a guarantee for all labels of a unit holds for each of its rows."
+    for path, unit, epsilon in () if each.ledger or each.unit == "row" else each.others:
+        cost = f"epsilon {exact_above(epsilon)} times the most rows that one {each.unit} has in it"
+        yield (
+            f"{path} has epsilon {exact_above(epsilon)} per {unit}, which is not in this total: for one {each.unit} it "
+            f"adds {cost if unit == 'row' else 'an epsilon that is not known'}. A ledger that has the charges of all "
+            "converts them: 'labeldp account LEDGER'."
+        )
 
 
 def exact_above(value: float) -> str:

@@ -220,7 +220,7 @@ def test_an_error_names_the_row_of_the_whole_table(table, executor):
     rows = rows_of(2)
     rows["colour"][5] = "a colour of its own"
     pq.write_table(pa.table(rows), table / "2.parquet")
-    with pytest.raises(LabelError, match="row 125") as found:
+    with pytest.raises(LabelError, match="row 126 ") as found:
         release(table, executor=executor and executor())
     assert "of its own" not in str(found.value)
     assert states(table) == []

@@ -206,8 +206,10 @@ def test_units_of_several_rows_meet_everywhere(labels, space, save):
     assert found.composition.epsilon == curator.spent[0]
     assert len(found.composition.losses) == 2
     single = save(Curator(labels, space, name="colour").randomize(RandomizedResponse(space, 0.6)))
-    with pytest.raises(BudgetError, match="expected one privacy unit"):
-        combined_guarantee([*folders, *single])[0].composition.epsilon_at(1e-6)
+    units_alone, rows = combined_guarantee([*folders, *single])
+    assert (units_alone.unit, units_alone.composition) == ("unit", combined_guarantee(folders)[0].composition)
+    assert rows.unit == "row"
+    assert rows.composition.epsilon == pytest.approx(found.composition.epsilon + 0.6, abs=1e-9)
 
 
 def changed(folder, change):

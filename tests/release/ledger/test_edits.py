@@ -410,7 +410,8 @@ def test_units_in_common_are_charged_and_others_are_not(tmp_path):
     others = write(visits(np.arange(100, 200), 21), tmp_path / "two.csv")
     assert release(others, tmp_path / "o2", unit="patient", ledger=first.ledger).spent[0] <= 1.0
     some = write(visits(np.arange(195, 295), 22), tmp_path / "three.csv")
-    with pytest.raises(BudgetError, match="15 of these 300 rows"):
+    wanted = "5 returning patient with 15 of these 300 rows.* 285 rows have a new patient, and .*: 16 to 300"
+    with pytest.raises(BudgetError, match=wanted):
         release(some, tmp_path / "o3", unit="patient", ledger=first.ledger)
 
 
@@ -429,6 +430,14 @@ def test_a_forgotten_unit_can_be_declared_later(tmp_path):
     shuffle = write(shuffled(table), tmp_path / "elsewhere.parquet")
     with pytest.raises(BudgetError, match="epsilon 6 is spent"):
         release(shuffle, tmp_path / "o3", unit="patient", budget=6.5)
+
+
+def test_new_rows_of_a_person_with_released_rows_are_not_new(tmp_path):
+    """After a release of rows, a person of whom one row returns is charged with all of them: they would add up."""
+    table = TABLE.append_column("patient", pa.array(np.arange(ROWS) // 4))
+    release(write(table.take(np.arange(0, 200, 4)), tmp_path / "one.csv"), tmp_path / "o1")
+    with pytest.raises(BudgetError, match=r"200 of these 400 rows.* 200 rows are new, and .*: 201 to 400"):
+        release(write(table, tmp_path / "two.csv"), tmp_path / "o2", unit="patient")
 
 
 def test_a_ledger_of_rows_and_units_can_be_read(tmp_path):

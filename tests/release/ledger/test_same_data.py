@@ -141,7 +141,7 @@ def test_an_empty_line_of_one_column_is_a_row(tmp_path):
         options = {"drop": [], "other_people": "each table is a test of its own"}
         done = release_table(tmp_path / f"{i}.csv", "y", Classes(["a", "b"], "a"), 1.0, tmp_path / f"o{i}", **options)
         assert done.certificate.rows == 3
-    with pytest.raises(LabelError, match="row 1"):
+    with pytest.raises(LabelError, match="row 2 "):
         release_table(tmp_path / "1.csv", "y", SPACE, 1.0, tmp_path / "o2", drop=[])
 
 

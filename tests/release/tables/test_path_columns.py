@@ -1,5 +1,7 @@
 """Columns in the names of folders, such as ``year=2026/month=11/part-0.parquet``."""
 
+import shlex
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -8,9 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp import Classes, Interval, Ledger, Release, check_table, release_table, verify
+from labeldp.cli import main
 from labeldp.errors import InputError, LabelDPError, TableError
 from labeldp.release import ledger_path, public_columns
 from labeldp.release.tables import open_table
+from labeldp.report import check_text, release_command
 
 SPACE = Classes(["no", "yes"])
 FOLDERS = (
@@ -125,6 +129,23 @@ def test_a_column_of_folders_that_tells_the_label_is_named(tmp_path):
         "the kept column 'told' equals or determines the label: drop it, or it discloses labels"
     ]
     assert any("less than half as often as in a shuffled table" in note for note in found.notes)
+
+
+def test_a_check_does_not_propose_what_a_release_refuses(tmp_path):
+    """A column of folders that discloses the label cannot be dropped: the command is of one file of all rows."""
+    table = tmp_path / "t"
+    for told in ("sick", "well"):
+        (table / f"told={told}").mkdir(parents=True)
+        rows = pa.table({"id": [1, 7] * 30, "ill": ["no" if told == "sick" else "yes"] * 60})
+        pq.write_table(rows, table / f"told={told}" / "part-0.parquet")
+    found = check_table(table, "ill")
+    shown = " ".join(map(str, check_text(found)))
+    assert "'told' in the names of folders cannot be dropped" in shown
+    words = shlex.split(release_command(found))
+    assert words[2] == f"{table}.parquet"
+    pd.read_parquet(table).astype({"told": str}).sample(frac=1).to_parquet(words[2])
+    assert main([*words[1:-1], str(tmp_path / "o")]) == 0
+    assert "cannot be dropped" not in " ".join(map(str, check_text(check_table(partitioned(tmp_path / "u"), "ill"))))
 
 
 def test_a_column_in_files_and_in_folders_is_refused(tmp_path):

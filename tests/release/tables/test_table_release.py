@@ -248,7 +248,7 @@ def test_missing_labels(release, write_table, columns, tables, ending):
     labels = [*columns["colour"]]
     labels[41] = None
     source = write_table(tables / f"t.{ending}", {"id": columns["id"], "colour": labels})
-    with pytest.raises(LabelError, match="row 41"):
+    with pytest.raises(LabelError, match="row 42 "):
         release(source, keep=["id"])
     space = Classes(["red", "green", "blue", "grey", "pink"], missing="pink")
     done = release(source, keep=["id"], space=space, epsilon=CLEAR, mechanism="randomized-response")
@@ -490,7 +490,7 @@ def test_a_label_outside_the_space_is_named_by_its_row(release, write_table, col
     labels = [*columns["colour"]]
     labels[row] = LABEL
     source = write_table(tables / f"t.{ending}", {"id": columns["id"], "colour": labels})
-    with pytest.raises(LabelError, match=rf"row {row}\b") as found:
+    with pytest.raises(LabelError, match=rf"row {row + 1}\b") as found:
         release(source, keep=["id"])
     assert LABEL not in "".join(traceback.format_exception(found.value))
     assert nothing_left(tables, f"t.{ending}")

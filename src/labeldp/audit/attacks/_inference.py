@@ -326,7 +326,7 @@ def _label_beliefs(release: Release, knowledge: Knowledge, features: object) -> 
     invalid = ~((chances >= 0).all(axis=1) & (np.abs(chances.sum(axis=1) - 1) <= 1e-3))
     if invalid.any():
         raise InputError(
-            f"expected a distribution over the classes in each row, found none in row {np.argmax(invalid)}"
+            f"expected a distribution over the classes in each row, found none at position {np.argmax(invalid)}"
         )
     return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 

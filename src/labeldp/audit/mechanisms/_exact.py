@@ -166,7 +166,7 @@ def _check_distributions(matrix: Sequence[Sequence[Any]], off: Fraction) -> list
         total = sum(line, Fraction(0))
         if any(entry < 0 for entry in line) or abs(total - 1) > off * len(line):
             raise InputError(
-                f"expected probabilities that sum to 1 in row {number}, found a sum of {float(total):.17g} or a "
+                f"expected probabilities that sum to 1 at position {number}, found a sum of {float(total):.17g} or a "
                 "negative entry; give fractions, or state the rounding of each entry (rounding=1e-12)"
             )
     return lines

@@ -103,7 +103,7 @@ def _position_tally(partition: Partition, labels: tuple[int, ...], member: Bool[
         ends = np.cumsum(list(divisors))
         place = int(np.searchsorted(ends, group, side="right"))
         period = list(divisors)[place]
-        where = f"row {group - int(ends[place]) + period} of every {period}, counted from 0"
+        where = f"row {group - int(ends[place]) + period + 1} of every {period}"
         return f"{partition.name(_event_cells(member, cells[0] == 0))}, in {where},"
 
     return Tally(partition, labels, 2 * size, count, tables, name, "positions")

@@ -160,7 +160,8 @@ class Conventions:
         spread: Standard deviation of numeric labels, in their units; by default that of the shares.
         shares: Probabilities of the k classes or grid points; uniform by default.
         smoothness: beta, above 0 and at most 1, of averages in cells.
-        margin: gamma of classes, above 0.
+        margin: The margin exponent gamma of classes, above 0: the share of rows in which the probabilities of the two
+            likeliest classes differ by less than t is about t^gamma.
 
     Raises:
         InputError: A number is outside its range.
@@ -201,9 +202,13 @@ class Conventions:
         """The assumptions as sentences."""
         constants = "constants are conventional: use errors to compare mechanisms, not as guarantees"
         if labels is None:
-            about = f"two classes compete, small gaps between them are as rare as margin {self.margin:g} implies"
-            features = f"and features fill a cube of dimension {self.dimension:.3g} evenly"
-            smooth = f"the function is smooth of order {self.smoothness:g}, and changes evenly"
+            power = "t" if self.margin == 1.0 else f"t^{self.margin:g}"
+            about = (
+                "two classes compete, the share of rows in which their probabilities differ by less than t is about "
+                f"{power} (margin exponent {self.margin:g})"
+            )
+            features = f"and features are spread evenly, with an effective dimension of {self.dimension:.3g}"
+            smooth = f"class probabilities are Hölder smooth of order {self.smoothness:g}, alike in every direction"
             none = "there are no features, so that the error is that of naming the most common class of all rows"
             return (f"{about}, {features}", smooth, constants) if self.dimension else (none, about, constants)
         even = self.spread is None and self.shares is None

@@ -208,7 +208,7 @@ class ConvexLearner(SparseInput, BaseEstimator):
             if lengths[row] > _checks.positive(self.norm, "norm") * (1 + 1e-9):
                 raise InputError(
                     f"expected rows of features no longer than the declared norm, {self.norm:g}, found one of length "
-                    f"{lengths[row]:g} (row {row}); scale the features, or declare a larger norm"
+                    f"{lengths[row]:g} (position {row}); scale the features, or declare a larger norm"
                 )
         return features
 

@@ -18,6 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
 from labeldp.errors import InputError, TableError
+from labeldp.privacy import row_name
 from labeldp.release.tables import number_rows, read_as, tells_people_apart
 
 #: Kinds of feature columns, and the Arrow type that values of each are read as. A date or a time is a single number, to
@@ -265,5 +266,5 @@ def _column_values(column: pa.ChunkedArray, name: str, kind: str) -> np.ndarray:
         raise TableError(f"expected a {kind} in every row of the column {name!r}, found {column.type}") from None
     infinite = np.isinf(numbers)
     if infinite.any():
-        raise TableError(f"expected finite numbers in {name!r}, found infinity in row {int(np.argmax(infinite))}")
+        raise TableError(f"expected finite numbers in {name!r}, found infinity in {row_name(int(np.argmax(infinite)))}")
     return np.asarray(numbers)

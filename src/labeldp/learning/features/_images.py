@@ -18,6 +18,7 @@ import numpy as np
 
 from labeldp._shapes import UInt8
 from labeldp.errors import InputError, MissingExtraError, TableError
+from labeldp.privacy import row_name
 from labeldp.release.tables import read_idx
 
 _MOST_BYTES = 1 << 32
@@ -66,7 +67,9 @@ class Images:
         places = {name: place for place, name in enumerate(self.names or ())}
         missing = next((row for row, name in enumerate(names) if str(name) not in places), None)
         if missing is not None:
-            raise InputError(f"expected an image for every row, found none for the file name in row {missing}; add it")
+            raise InputError(
+                f"expected an image for every row, found none for the file name in {row_name(missing)}; add it"
+            )
         return self.pixels[[places[str(name)] for name in names]]
 
 

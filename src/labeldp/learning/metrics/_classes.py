@@ -402,7 +402,7 @@ def _check_distributions(values: object, release: Release) -> Float[np.ndarray, 
     bad = (array < -TOLERANCE).any(axis=1) | (np.abs(array.sum(axis=1) - 1) > TOLERANCE)
     if bad.any():
         raise InputError(
-            "expected probabilities of at least 0 that sum to 1 in every row, found others in row "
+            "expected probabilities of at least 0 that sum to 1 in every row, found others at position "
             f"{int(np.argmax(bad))}; normalize them"
         )
     return np.asarray(np.maximum(array, 0.0))

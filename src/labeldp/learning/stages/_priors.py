@@ -355,7 +355,9 @@ def _distributions(rows: Float[np.ndarray, "m k"], what: str) -> Float[np.ndarra
     total = rows.sum(axis=1, keepdims=True)
     fine = np.isfinite(rows).all(axis=1) & (rows >= 0).all(axis=1) & (np.abs(total[:, 0] - 1.0) < 1e-3)
     if not fine.all():
-        raise PriorError(f"expected distributions over classes from {what}, found none in row {int(np.argmin(fine))}")
+        raise PriorError(
+            f"expected distributions over classes from {what}, found none at position {int(np.argmin(fine))}"
+        )
     return np.asarray(rows / total)
 
 

@@ -28,8 +28,10 @@ from labeldp.learning.tables._classifiers import (
     AUTO,
     CLUSTERS,
     EXCHANGED,
+    MEAN,
     METHODS,
     OF_CLASSES,
+    SHARES,
     auto_setting,
     check_class_model,
     class_method,
@@ -58,6 +60,7 @@ from labeldp.learning.tables._regressors import (
     number_estimator,
     number_scores,
     number_setting,
+    share_of_model,
 )
 from labeldp.learning.tables._resampled import accuracy_of_true_rows, check_generator, corrected
 from labeldp.mechanisms.queries import FlippedLabels
@@ -75,6 +78,10 @@ if TYPE_CHECKING:  # PyTorch is an extra of its own
 
 _BY_FOLDS = "five-fold cross-validation on released labels"
 _UNFINISHED = "No model was finished in time, so what is predicted is the same for every row: give more --minutes."
+_CONSTANT = (
+    "The model predicts {} for every row, since released labels of held-out rows do not show that features help. "
+    "Scores are those of the models that each fold chose."
+)
 #: Factors of the errors of numbers over folds: of those scores in which the noise of fits is not small beside that of
 #: labels, as it is in squared errors.
 _OF_NUMBERS = MappingProxyType({"gain": FACTOR, "r2": FACTOR})
@@ -120,6 +127,8 @@ class Learned:
         true_accuracy: Approximate accuracy on true rows, if the model was corrected; scores are on released rows, some
             with resampled features.
         rows: Number of rows that were chosen; None if all were used.
+        constant: What the model predicts for every row, such as the mean label, where labels do not show that features
+            help; empty for any other model.
     """
 
     model: TableModel | NetworkModel
@@ -130,13 +139,15 @@ class Learned:
     corrected: bool = False
     true_accuracy: Estimate | None = None
     rows: int | None = None
+    constant: str = ""
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """Remarks to read before the scores: reasons why they may be too good, or that no model was finished."""
         finished = getattr(getattr(self.model, "estimator", None), "members_", True)
         of_units = _of_mixed_units(self.model.certificate) if self.scores else ()
-        return (*of_units, *(() if finished else (_UNFINISHED,)))
+        constant = (_CONSTANT.format(self.constant),) if self.constant else ()
+        return (*of_units, *(() if finished else (_UNFINISHED,)), *constant)
 
     def _repr_html_(self) -> str:
         facts = {
@@ -333,6 +344,7 @@ def _learn_auto(rows: _Rows, minutes: float | None) -> Learned:
         MappingProxyType(rows.left_out),
         auto_setting(fitted),
         _BY_FOLDS if every else some,
+        constant="" if not fitted.weights_ or any(fitted.weights_.values()) else MEAN if numbers else SHARES,
     )
 
 
@@ -350,6 +362,7 @@ def _learn_numbers(rows: _Rows, name: str, method: str) -> Learned:
         _number_scores(release, predicted, found.folds, rows.units),
         MappingProxyType(rows.left_out),
         number_setting(fitted, mixture),
+        constant="" if share_of_model(fitted, mixture) > 0.0 else MEAN,
     )
 
 
@@ -386,6 +399,7 @@ def _learn_classes(rows: _Rows, name: str, method: str, generator: Generator | N
         class_setting(fitted, name, found.best, found.calibrator),
         corrected=not plain,
         true_accuracy=on_true,
+        constant=SHARES if found.calibrator is not None and found.calibrator.is_constant else "",
     )
 
 

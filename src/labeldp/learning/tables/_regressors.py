@@ -163,6 +163,11 @@ def check_number_model(model: str, method: str | None, release: Release) -> str:
     return method
 
 
+def share_of_model(fitted: Any, mixture: NumberMixture | None = None) -> float:
+    """The weight of a pipeline's predictions beside the mean label: 0 where that is all that is predicted."""
+    return float(mixture.weights[0] if mixture is not None else fitted.steps[-1][1].share_)
+
+
 def number_setting(fitted: Any, mixture: NumberMixture | None = None) -> str:
     """Description of what was chosen on released labels.
 
@@ -171,8 +176,7 @@ def number_setting(fitted: Any, mixture: NumberMixture | None = None) -> str:
         mixture: Its shrinkage towards the mean label, if that is not its own.
     """
     last, chosen = fitted.steps[-1][1], "chosen on released labels"
-    share = float(mixture.weights[0]) if mixture is not None else last.share_
-    shrinkage = f"{max(0.0, 1.0 - share):.0%}"
+    shrinkage = f"{max(0.0, 1.0 - share_of_model(fitted, mixture)):.0%}"
     amount = f"{'no' if shrinkage == '0%' else shrinkage} shrinkage towards the mean"
     if isinstance(last, NeighborsRegressor):
         return f"{last.k_:,} neighbours, {amount}, both {chosen}"

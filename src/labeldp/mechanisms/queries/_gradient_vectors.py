@@ -158,14 +158,16 @@ def class_vectors(proposed: object, row: int, classes: int, dimension: int) -> C
     try:
         vectors = np.array(np.asarray(proposed, dtype=np.float64))  # __array__ may return the client's own memory
     except (TypeError, ValueError):
-        raise InputError(f"expected numbers from ask, found something else for row {row}") from None
+        raise InputError(f"expected numbers from ask, found something else at position {row}") from None
     if vectors.shape != (classes, dimension) and not vectors.shape == (classes,) == (dimension,):
         raise InputError(
             f"expected {classes} vectors of {dimension} entries from ask, of shape ({classes}, {dimension}), or their "
-            f"{classes} lengths where dimension is {classes}, found shape {vectors.shape} for row {row}"
+            f"{classes} lengths where dimension is {classes}, found shape {vectors.shape} at position {row}"
         )
     if not np.abs(vectors).max() <= _LARGEST_ENTRY:
-        raise InputError(f"expected finite vectors of at most {_LARGEST_ENTRY:g} from ask, found others for row {row}")
+        raise InputError(
+            f"expected finite vectors of at most {_LARGEST_ENTRY:g} from ask, found others at position {row}"
+        )
     return RightAngledVectors(vectors) if vectors.ndim == 1 else AnyVectors(vectors)
 
 

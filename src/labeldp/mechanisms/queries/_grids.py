@@ -56,7 +56,7 @@ class FeatureGrid:
         lengths = np.concatenate([np.sqrt(_squared_lengths(block.astype(np.float64))) for block in _blocks(matrix)])
         if not (lengths <= _MOST).all():
             raise InputError(
-                f"expected finite features of norm at most {_MOST:g} in every row, found others in row "
+                f"expected finite features of norm at most {_MOST:g} in every row, found others at position "
                 f"{np.argmin(lengths <= _MOST)}; fill in missing values, or scale the features"
             )
         longest = float(lengths.max())

@@ -12,7 +12,7 @@ from labeldp import _checks
 from labeldp._shapes import Float
 from labeldp.errors import PriorError
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, kept
-from labeldp.privacy import LabelSpace, declared_columns
+from labeldp.privacy import LabelSpace, declared_columns, row_name
 from labeldp.privacy.channels import (
     CandidateChannel,
     CandidateSubsetChannel,
@@ -210,8 +210,8 @@ def checked_prior(prior: object, classes: int, first_row: int = 0) -> np.ndarray
     row = bad_prior_row(array, _TOLERANCE)
     if row >= 0:
         raise PriorError(
-            "expected non-negative probabilities that sum to 1 in every row of the prior, found other numbers in row "
-            f"{first_row + row}; normalize it"
+            "expected non-negative probabilities that sum to 1 in every row of the prior, found other numbers in "
+            f"{row_name(first_row + row)}; normalize it"
         )
     array.flags.writeable = False
     return array

@@ -37,6 +37,7 @@ from ._staging import fate_of as fate_of
 from ._staging import Inode as Inode
 from ._staging import inode_of as inode_of
 from ._staging import is_release as is_release
+from ._staging import inside as inside
 from ._staging import or_beside as or_beside
 from ._staging import staged as staged
 from ._verify import certified as certified

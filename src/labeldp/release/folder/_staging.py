@@ -58,6 +58,8 @@ def is_release(folder: Path) -> bool:
     return any((folder / name).is_file() for name in (CERTIFICATE, _FORMER[CERTIFICATE]))
 
 
+#: Releases to name in a message.
+_SHOWN = 5
 #: The way out where no release has a name like the one that was given.
 _MADE_BY = "; check the path, or make one with 'labeldp release' (in Python: save)"
 
@@ -65,7 +67,15 @@ _MADE_BY = "; check the path, or make one with 'labeldp release' (in Python: sav
 def or_beside(missing: Path) -> str:
     """A question for the release beside a path that is spelled most like it; or advice, if there is none."""
     near = missing.parent.iterdir() if missing.parent.is_dir() and not missing.exists() else ()
-    return nearest(missing.name, [each.name for each in near if is_release(each)]) or _MADE_BY
+    return nearest(missing.name, [each.name for each in near if is_release(each)]) or inside(missing) or _MADE_BY
+
+
+def inside(folder: Path) -> str:
+    """The releases inside a folder that is none; empty if there are none."""
+    found = sorted(str(each) for each in folder.iterdir() if is_release(each)) if folder.is_dir() else []
+    return (
+        f"; inside it there are releases: {', '.join(found[:_SHOWN])}{', ...' * (len(found) > _SHOWN)}" if found else ""
+    )
 
 
 def is_signed(folder: Path) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from labeldp.privacy.channels import (
     candidate_sizes,
     channel_of,
 )
-from labeldp.release.engines import Engine, Executor, InProcess, Tick, engine_of
+from labeldp.release.engines import Engine, Executor, InProcess, Progress, Tick, engine_of, reported
 from labeldp.release.folder._answer_columns import CLUSTERS, stored_form
 from labeldp.release.folder._card import DERIVED, is_derived
 from labeldp.release.folder._certificate import UNKNOWN, UNREADABLE, WHO_MADE_IT, Certificate
@@ -41,6 +42,8 @@ from labeldp.release.folder._signature import check_signature
 from labeldp.release.folder._staging import CERTIFICATE, SIGNATURE, is_signed, or_beside, part_of
 from labeldp.release.folder._write import file_digest
 from labeldp.release.tables import Place
+
+R = TypeVar("R")
 
 _ROWS_PER_BATCH = 1 << 16
 #: Entries of a set that take as long as a value.
@@ -97,6 +100,7 @@ def verify(
     public_key: str | Path | None = None,
     long: bool = False,
     executor: Engine | Executor | None = None,
+    progress: Progress | None = None,
 ) -> Verdict:
     """Recompute the guarantee of a release from its law, and check its files.
 
@@ -109,6 +113,7 @@ def verify(
         public_key: The file of a public key, with whose private key the release must be signed.
         long: Allow recomputations that take longer, such as those of peers in many large clusters.
         executor: Workers for the files of a large release, as for ``release_table``; the verdict is the same.
+        progress: Called with the name of the pass, the rows done, and the number of rows.
 
     Returns:
         The verdict. It proves that files, law and guarantee agree; it cannot show that the draw was honest.
@@ -118,13 +123,27 @@ def verify(
         EngineError: Workers died, or do not share the folder.
     """
     with local_copy(directory) as folder:
-        return _verified(folder, public_key, long, engine_of(executor, InProcess()))
+        workers = _Workers(engine_of(executor, InProcess()), progress or (lambda *_: None))
+        return _verified(folder, public_key, long, workers)
 
 
-def _verified(folder: Path, public_key: str | Path | None, long: bool, engine: Engine) -> Verdict:
+@dataclass(frozen=True)
+class _Workers:
+    """Workers for the files of a release, and what receives their progress."""
+
+    engine: Engine
+    report: Progress
+
+    def run(self, work: Callable[[_FileTask, Tick], R], folder: Path, certificate: Certificate, name: str) -> list[R]:
+        """The results of ``work`` for each file, in a pass of this name over all rows."""
+        tasks = _FileTask.each(folder, certificate)
+        return list(reported(self.engine, work, tasks, self.report, name, certificate.rows))
+
+
+def _verified(folder: Path, public_key: str | Path | None, long: bool, workers: _Workers) -> Verdict:
     """The verdict on a folder on a disk, with that on its signature."""
     with _limited(long):
-        verdict = _verdict(folder, engine)
+        verdict = _verdict(folder, workers)
     signed = is_signed(folder)
     if public_key is None:
         return dataclasses.replace(verdict, signed=signed)
@@ -141,7 +160,7 @@ def _limited(long: bool) -> AbstractContextManager[None]:
     return nullcontext() if long else bounded_work(MOST_TERMS)
 
 
-def _verdict(folder: Path, engine: Engine) -> Verdict:
+def _verdict(folder: Path, workers: _Workers) -> Verdict:
     """The verdict on a folder, whatever it holds."""
     try:
         text, certificate = _certificate_in(folder)
@@ -152,7 +171,7 @@ def _verdict(folder: Path, engine: Engine) -> Verdict:
     checks = [Check("the certificate can be read and its guarantee follows from its charges", True, "it does")]
     for what, check in _CHECKS.items():
         try:
-            checks.append(Check(what, True, check(folder, certificate, engine)))
+            checks.append(Check(what, True, check(folder, certificate, workers)))
         except VerificationError as problem:
             checks.append(Check(what, False, str(problem)[:_LONGEST]))
             break
@@ -268,7 +287,7 @@ class _FileTask:
         return [cls(folder, dataclasses.replace(certificate, files=(file,))) for file in certificate.files]
 
 
-def _check_files(folder: Path, certificate: Certificate, engine: Engine) -> str:
+def _check_files(folder: Path, certificate: Certificate, workers: _Workers) -> str:
     """Check that the folder has the listed files, byte for byte, and nothing else but what follows from them."""
     listed = {file.name for file in certificate.files} | {part_of(folder, CERTIFICATE).name}
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")} - {part_of(folder, SIGNATURE).name}
@@ -282,17 +301,17 @@ def _check_files(folder: Path, certificate: Certificate, engine: Engine) -> str:
     if listed != found:
         raise VerificationError(f"expected the files {_some(listed)}, found {_some(found)}")
     check_files(folder / file.name for file in certificate.files)
-    for _ in engine.run(_unchanged, _FileTask.each(folder, certificate), lambda _: None):
-        pass
+    workers.run(_unchanged, folder, certificate, "digest")
     return f"{len(certificate.files)} file(s), unchanged"
 
 
-def _unchanged(task: _FileTask, _: Tick) -> None:
+def _unchanged(task: _FileTask, tick: Tick) -> None:
     """Check the bytes of a file."""
     (file,) = task.certificate.files
     with _readable(task.folder):
         if file_digest(task.folder / file.name) != file.sha256:
             raise VerificationError(f"expected {file.name} as it was released, found different bytes")
+    tick(file.rows)
 
 
 @contextmanager
@@ -317,7 +336,7 @@ def _some(names: set[str]) -> list[str]:
     return sorted(names)[:_SHOWN] + ["..."] * (len(names) > _SHOWN)
 
 
-def _check_schemas(folder: Path, certificate: Certificate, _: Engine) -> str:
+def _check_schemas(folder: Path, certificate: Certificate, _: _Workers) -> str:
     """Check that every file has the listed columns and rows, and no other metadata."""
     for file in certificate.files:
         with pq.ParquetFile(folder / file.name) as parquet:
@@ -384,13 +403,13 @@ def _has_metadata(field: pa.Field) -> bool:
     return bool(set(field.metadata or {}) - allowed) or any(_has_metadata(part) for part in inner)
 
 
-def _check_values(folder: Path, certificate: Certificate, engine: Engine) -> str:
+def _check_values(folder: Path, certificate: Certificate, workers: _Workers) -> str:
     """Check that every released value is possible under the law."""
     if certificate.of_answer:
         value, query = answer_in(folder, certificate), QUERIES.of_law(certificate.law)
         query.check_plausible(value, certificate.law, certificate.rows)
         return "all of the form of such an answer"
-    rows_of_groups = sum(engine.run(_possible, _FileTask.each(folder, certificate), lambda _: None))
+    rows_of_groups = sum(workers.run(_possible, folder, certificate, "verify"))
     if certificate.parent is None and len(certificate.labels) == 1:
         sizes = [int(size) for size in certificate.law.get("repeats", ())]
         _check_groups(np.asarray(rows_of_groups).tolist(), sizes)
@@ -399,7 +418,7 @@ def _check_values(folder: Path, certificate: Certificate, engine: Engine) -> str
     return "all of them possible"
 
 
-def _possible(task: _FileTask, _: Tick) -> np.ndarray:
+def _possible(task: _FileTask, tick: Tick) -> np.ndarray:
     """Check every released value of a file, and count its rows in each group of units."""
     law = task.certificate.law
     rows = np.zeros(len(law.get("repeats", ())), dtype=np.int64)
@@ -412,8 +431,9 @@ def _possible(task: _FileTask, _: Tick) -> np.ndarray:
             if not channel.possible(codes).all():
                 row = int(np.argmin(channel.possible(codes)))
                 raise VerificationError(
-                    f"expected only possible outputs in {file.name}, found another in row {row} of a batch"
+                    f"expected only possible outputs in {file.name}, found another at position {row} of a batch"
                 )
+            tick(len(codes))
     return rows
 
 
@@ -438,7 +458,7 @@ def _check_form(folder: Path, certificate: Certificate, form: Form) -> None:
                 raise VerificationError(f"expected only rows of the generator's form in {file.name}, found others")
 
 
-_CHECKS: dict[str, Callable[[Path, Certificate, Engine], str]] = {
+_CHECKS: dict[str, Callable[[Path, Certificate, _Workers], str]] = {
     "the certificate states that a cryptographic random source was used": lambda *found: check_randomness(*found[:2]),
     "each epsilon follows from the integers of its mechanism": lambda *found: check_laws(*found[:2]),
     "the folder holds the listed files, unchanged, and nothing else": _check_files,

@@ -16,7 +16,7 @@ from labeldp.release.tables import Place, place_of
 def matched(found: Mapping[Entry, Match | None]) -> list[Earlier]:
     """Charges of what may be rows of a table by their own marks and hashes, whatever else was taken to be the same."""
     return [
-        Earlier(each, match.rows, match.certain, match.labels_of_a_unit)
+        Earlier(each, match.rows, match.certain, match.labels_of_a_unit, match.units)
         for each, match in found.items()
         if match is not None
     ]
@@ -145,15 +145,35 @@ def listed(earlier: Sequence[Earlier], entry: Entry, ledger: Path | None) -> str
     lines = [_told(each, entry) for each in earlier if each.entry.output or each.entry.table]
     text = f"; released before: {', '.join(lines[-3:])}" if lines else ""
     text += f" (ledger {_near_here(ledger)})" if ledger else ""
-    new = _new_rows(earlier, entry.rows.stop) if entry.table and all(each.certain for each in earlier) else []
-    if new:
-        ranges = [f"{start + 1:,} to {stop:,}" for start, stop in new[:3]] + ["..."] * (len(new) > 3)
-        count = sum(stop - start for start, stop in new)
-        text += f". {count:,} rows are new, and may be released alone, as a table of their own: {', '.join(ranges)}"
-        text += " (the first is row 1)"
+    new = new_rows(earlier, entry.rows.stop, entry.guarantee.unit) if entry.table else ""
+    text += f". {new}" if new else ""
     if any(each.entry.table for each in earlier) and entry.table:
         text += ". Other people's rows? --other-people REASON (other_people=)"
     return text
+
+
+def returning(earlier: Earlier, count: int, unit: str) -> str:
+    """The rows, of so many of a table, that an earlier charge may concern, and how many of its privacy units."""
+    rows = sum(stop - start for start, stop in earlier.rows.ranges)
+    if not earlier.certain:
+        return "what may be these rows"
+    units = "" if earlier.units is None else f"{earlier.units:,} returning {unit} with "
+    copied = f" (copies of its {earlier.entry.rows.stop:,})" if rows > earlier.entry.rows.stop else ""
+    return f"{units}{rows:,} of these {count:,} rows{copied}"
+
+
+def new_rows(earlier: Sequence[Earlier], count: int, unit: str) -> str:
+    """The rows of a table that no earlier charge concerns; empty if there are none, or that is in doubt."""
+    new = _new_ranges(earlier, count) if all(each.certain for each in earlier) else []
+    if not new:
+        return ""
+    ranges = [f"{start + 1:,} to {stop:,}" for start, stop in new[:3]] + ["..."] * (len(new) > 3)
+    rows = sum(stop - start for start, stop in new)
+    how = "are new" if unit == "row" or any(each.units is None for each in earlier) else f"have a new {unit}"
+    return (
+        f"{rows:,} rows {how}, and may be released alone, as a table of their own: {', '.join(ranges)} (the first is "
+        "row 1)"
+    )
 
 
 def _same(entry: Entry, known: Sequence[Entry]) -> list[str]:
@@ -184,13 +204,12 @@ def _told(earlier: Earlier, entry: Entry) -> str:
     known = earlier.entry
     table = f" from {_near_here(known.table)}" if known.table else ""
     output = f" into {_near_here(known.output)}" if known.output else ""
-    rows = sum(stop - start for start, stop in earlier.rows.ranges)
-    which = f", {rows:,} of these {entry.rows.stop:,} rows" if earlier.certain and known.table else ""
-    which += f" (copies of its {known.rows.stop:,})" if which and rows > known.rows.stop else ""
+    certain = earlier.certain and known.table
+    which = f", {returning(earlier, entry.rows.stop, entry.guarantee.unit)}" if certain else ""
     return f"epsilon {shown_above(known.guarantee.epsilon, 3)}{table}{output} on {known.time[:10]}{which}"
 
 
-def _new_rows(earlier: Sequence[Earlier], count: int) -> list[tuple[int, int]]:
+def _new_ranges(earlier: Sequence[Earlier], count: int) -> list[tuple[int, int]]:
     """The ranges of rows that no earlier charge concerns."""
     taken = sorted(pair for each in earlier for pair in each.rows.ranges)
     new, start = [], 0

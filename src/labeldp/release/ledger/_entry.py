@@ -141,12 +141,14 @@ class Earlier:
         rows: The rows of the request that it may concern.
         certain: True if these rows were told one by one, or by their numbers.
         labels_of_a_unit: The most of its rows that one privacy unit of the request may have; None if unknown.
+        units: The number of the request's privacy units that it charged; None if unknown.
     """
 
     entry: Entry
     rows: RowRanges
     certain: bool = True
     labels_of_a_unit: int | None = None
+    units: int | None = None
 
     def is_all_of(self, request: Entry) -> bool:
         """True if every row of a request is a row of this charge, told one by one, and both are of one file."""

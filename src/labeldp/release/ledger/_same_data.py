@@ -148,11 +148,13 @@ class Match:
         certain: True if they were told one by one.
         labels_of_a_unit: The most rows of the earlier charge that one privacy unit of the request may have; None if
             unknown.
+        units: The number of the request's privacy units that were in the earlier charge; None if unknown.
     """
 
     rows: RowRanges
     certain: bool
     labels_of_a_unit: int | None
+    units: int | None = None
 
 
 class Recognizer:
@@ -185,10 +187,14 @@ class Recognizer:
             return Match(entry.rows if again else ANY_ROWS, certain=again, labels_of_a_unit=most)
         if missing and (self._is_marked_like(entry) or self._looks_alike(known, ~shared, left)):
             return Match(ANY_ROWS, certain=False, labels_of_a_unit=most)
-        if self._units is not None and known.units is not None:  # whatever the columns are called
-            shared |= _are_among(self._units, known.units)
+        units = None
+        if self._units is not None:  # all rows of a unit that returns
+            shared = _are_among(self._units, self._units[shared])
+            if known.units is not None:  # whatever the columns are called
+                shared |= _are_among(self._units, known.units)
+                units = _in_order(self._units[shared]).size
         places = RowRanges.of(np.flatnonzero(shared))
-        return Match(places, certain=True, labels_of_a_unit=most) if places.ranges else None
+        return Match(places, certain=True, labels_of_a_unit=most, units=units) if places.ranges else None
 
     def _is_marked_like(self, entry: Entry) -> bool:
         """True if the data sets have a mark in common, or two weak ones."""

@@ -21,6 +21,7 @@ from ._store import StorePath as StorePath
 from ._store import place_of as place_of
 from ._look import Look as Look
 from ._look import look_at as look_at
+from ._look import repeats_in as repeats_in
 from ._parts import TablePart as TablePart
 from ._parts import parts_of as parts_of
 from ._random_split import public_split as public_split

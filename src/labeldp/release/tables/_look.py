@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from labeldp._shapes import UInt64
 from labeldp.release.engines import Engine, Progress, Tick, reported
-from labeldp.release.tables._fingerprints import MOST_ROWS, FingerprintBuilder, Fingerprints
+from labeldp.release.tables._fingerprints import MOST_ROWS, FingerprintBuilder, Fingerprints, cell_hashes
 from labeldp.release.tables._parts import TablePart
 from labeldp.release.tables._repeats import Repeat, RepeatFinder
 from labeldp.release.tables._tables import Table, prefetch
@@ -122,6 +122,14 @@ def look_at_part(task: _Task, tick: Tick) -> PartLook:
     else:
         look.rows = sum(batch.num_rows for batch in batches)
     return look
+
+
+def repeats_in(table: pa.Table) -> tuple[Repeat, ...]:
+    """Columns of a table in memory that repeat like a person's identifier."""
+    finder = RepeatFinder(table.schema)
+    for batch in table.select(finder.names).to_batches():
+        finder.add({name: cell_hashes(batch[name])[0] for name in finder.names})
+    return finder.result()
 
 
 def _empty(table: Table, columns: Sequence[str], every_row: bool) -> PartLook:

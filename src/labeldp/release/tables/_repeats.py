@@ -56,6 +56,11 @@ class RepeatFinder:
             field.name: [] for field in schema if tells_people_apart(field.name) and _may_identify(field.type)
         }
 
+    @property
+    def names(self) -> list[str]:
+        """The columns with such names."""
+        return list(self._hashes)
+
     def add(self, cells: Mapping[str, UInt64[np.ndarray, "n"]]) -> None:
         """Add the hashes of a batch."""
         for name, parts in self._hashes.items():

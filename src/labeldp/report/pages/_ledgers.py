@@ -116,12 +116,17 @@ def _charges(entries: Sequence[Entry]) -> Iterator[Block]:
 
 def account_part(combined: Sequence[CombinedGuarantee], names: Sequence[str]) -> Part:
     """The combined cost of several releases, label by label."""
-    one = combined[0] if len(combined) == 1 else None
+    labels = {each.label for each in combined}
     return Part(
         title="All of it together",
-        result=account_total(one) if one else f"{len(combined)} labels, each with a total of its own",
+        result=" ".join(map(account_total, combined))
+        if len(labels) == 1
+        else f"{len(labels)} labels, each with a total of its own",
         lead=(f"What the releases cost that are in this file: {', '.join(names)}.",),
-        sections=tuple(Section(f"Total for “{printable(each.label)}”", tuple(_account(each))) for each in combined),
+        sections=tuple(
+            Section(f"Total for “{printable(each.label)}” per {printable(each.unit)}", tuple(_account(each)))
+            for each in combined
+        ),
     )
 
 

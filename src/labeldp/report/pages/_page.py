@@ -29,12 +29,12 @@ def dossier(parts: list[Part]) -> Page:
     return Page(tuple(parts), f"Dossier of {len(parts)} parts")
 
 
-def sourced(part: Part, path: Path) -> Part:
+def sourced(part: Part, path: Path, name: str) -> Part:
     """A part that names the folder or file that it was made from, and the day on which that was last changed (UTC)."""
     file = next((found for name in _CERTIFICATES if (found := path / name).is_file()), path)
     day = datetime.fromtimestamp(file.stat().st_mtime, tz=UTC).date()
     kind = "folder" if path.is_dir() else "file"
-    return dataclasses.replace(part, source=f"{kind} {printable(path.resolve().name)}, of {day}")
+    return dataclasses.replace(part, source=f"{kind} {printable(name)}, of {day}")
 
 
 def check_page(path: Path) -> Path:
