@@ -290,7 +290,7 @@ def test_another_upload_to_the_target_is_noticed(ledger, monkeypatch):
         stores.write(SHARED / "strange.parquet", b"x")
 
     with monkeypatch.context() as patch:
-        patch.setattr("labeldp.release._table_job.check_store", lambda _: None)
+        patch.setattr("labeldp.release.jobs._job.check_store", lambda _: None)
         patch.setattr(StorePath, "write", writing)
         with pytest.raises(OutputError, match="to stay empty, found 1 other files"):
             released(ledger)
@@ -376,8 +376,8 @@ def test_a_killed_draw_to_a_store_is_void(ledger, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("labeldp.release._table_job.finish", stopped)
-        patch.setattr("labeldp.release._table_release._drawn", stopped)
+        patch.setattr("labeldp.release.jobs._job.finish", stopped)
+        patch.setattr("labeldp.release.jobs._release_table._drawn", stopped)
         with pytest.raises(KeyboardInterrupt):
             released(ledger)
     assert (states(ledger), left(tmp_path)) == (["void"], [])
