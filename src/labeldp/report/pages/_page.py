@@ -54,8 +54,8 @@ def check_page(path: Path) -> Path:
         raise OutputError(f"expected an existing folder to put the page in, found none at {path.parent}")
     if is_release(path.parent):
         raise OutputError(
-            f"expected a page outside of release folders, found {path}: with a file that is not in its certificate, that "
-            f"release would no longer verify; write it beside {path.absolute().parent.name}"
+            f"expected a page outside of release folders, found {path}: with a file that is not in its certificate, "
+            f"that release would no longer verify; write it beside {path.absolute().parent.name}"
         )
     return path
 
