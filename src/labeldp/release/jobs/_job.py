@@ -29,7 +29,7 @@ from labeldp.release.folder import (
     inode_of,
     staged,
 )
-from labeldp.release.jobs._ledgers import alone_in, home_of, ledger_path, ledgers_near, on_disk
+from labeldp.release.jobs._ledgers import alone_with, home_of, ledger_path, ledgers_near, on_disk
 from labeldp.release.jobs._notes import check_kept, copies_of_rows, kept_before, respelled, write_notes
 from labeldp.release.ledger import (
     Earlier,
@@ -350,7 +350,7 @@ class TableJob:
             LedgerError: Another release of a table in this folder does not end.
         """
         data, uploading = checked.data, Count()
-        with alone_in(self.home.resolve().parent):
+        with alone_with(self.home):
             record, elsewhere = self._ledgers(data)
             new = tuple(self._new_ledger(record))
             entry = dataclasses.replace(entry, marks=record.marks(data))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -50,8 +50,27 @@ def on_disk(table: Place) -> Path:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Wait for other releases of tables in a folder, so that two copies of a table cannot both find no ledger.
+def alone_with(table: Path) -> Iterator[None]:
+    """Wait for other releases of tables in the same folder, so that two copies of one cannot both find no ledger.
+
+    A part of a table in folders such as year=2026 also waits for those of the other parts, which may be of the same
+    people, and of the whole.
+
+    Raises:
+        LedgerError: Another release does not end.
+    """
+    table = table.resolve()
+    whole = _whole_of(table)
+    around = [whole.parent] if whole != _folder_of(table) else []
+    with ExitStack() as locks:
+        for folder in dict.fromkeys((*around, table.parent)):  # from above for all, so that nobody waits in a circle
+            locks.enter_context(_alone_in(folder))
+        yield
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder.
 
     A folder that cannot be written holds no ledger either, and needs no lock.
 
@@ -80,10 +99,21 @@ def ledgers_near(table: Path) -> list[Path]:
     """The ledgers beside a table, inside it if it is a folder, and those of tables and of their parts around it."""
     table = table.resolve()
     near = {*table.parent.iterdir(), *(ledger_path(folder) for folder in table.parents if folder.name)}
-    whole = folder = table if table.is_dir() else table.parent
-    while "=" in whole.name:  # a part of a table in folders such as year=2026
-        whole = whole.parent
+    folder, whole = _folder_of(table), _whole_of(table)
     around = {*whole.glob("*=*")} if whole != folder else {table} if table.is_dir() else set()
     near |= {path for each in around for path in (each, *each.rglob(f"*{_ENDING}"))}
     files = (path for path in near if path.is_file())
     return sorted(path for path in files if path.name.endswith(_ENDING) or is_ledger(path))
+
+
+def _folder_of(table: Path) -> Path:
+    """The folder of a table: itself, or the one that its file is in."""
+    return table if table.is_dir() else table.parent
+
+
+def _whole_of(table: Path) -> Path:
+    """The folder of the table that a folder such as year=2026, or a file in one, is a part of; else its own."""
+    whole = _folder_of(table)
+    while "=" in whole.name:
+        whole = whole.parent
+    return whole
