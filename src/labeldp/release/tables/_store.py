@@ -306,5 +306,5 @@ _REASONS = {
     "INVALID_ACCESS_KEY": "the credentials of the environment are not known to the store; check them",
     "SIGNATURE": "the credentials of the environment are not those of the store; check them",
     "NETWORK_CONNECTION": "the store did not answer; check the address, the network and its endpoint",
-    "No such file": "there is no such file; check the address",
+    "No such file": "there is no such file, or its name ends in '/', which is that of a folder; check the address",
 }
