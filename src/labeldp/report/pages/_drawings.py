@@ -61,7 +61,8 @@ def calibration_figure(
         ends: Places on both axes, the first and the last of which are their ends, and their names.
         words: Names of the horizontal and the vertical axis, and of the places above (in two lines) and below the line.
     """
-    left, top, side = 46, 12, 300
+    longest = max(len(name) for _, name in ends)
+    left, top, side = min(46 + 7 * max(longest - 5, 0), 130), 12, 300
     (low, _), (high, _) = ends[0], ends[-1]
     x, y = _axis(left, side, low, high), _axis(top + side, -side, low, high)
     across, upwards, above, below = words
