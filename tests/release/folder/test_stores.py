@@ -442,6 +442,7 @@ def test_a_forged_file_in_a_store_does_not_verify(ledger):
         ("s3://bucket/../t", "expected a folder or a file in a bucket"),
         ("s3://bucket/t#x", "expected a folder or a file in a bucket"),
         ("http://host/t", "expected a path, or an address that begins with s3://"),
+        ("http://host/t?x=1", "expected a path, or an address that begins with s3://"),
     ],
 )
 def test_an_address_that_is_none_is_refused(address, message):

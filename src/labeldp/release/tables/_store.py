@@ -81,19 +81,18 @@ class StorePath:
             options = parse_qsl(found.query, keep_blank_values=True)
         except ValueError:
             raise InputError("expected an address such as s3://bucket/table, found another text") from None
-        host = _CONTAINER if found.scheme in _AZURE else _BUCKET
-        secret = "@" in address.replace(found.netloc, "", 1) or not (host.fullmatch(found.netloc) or not found.netloc)
-        known = _OPTIONS.get(found.scheme, frozenset[str]())
-        if secret or not all(name in known and _VALUE.fullmatch(value) for name, value in options):
-            allowed = ", ".join(sorted(known)) or "none"
-            raise InputError(
-                f"expected an address without credentials and '@', whose options are {allowed} "
-                "alone, found another; put credentials into the environment, since addresses are printed and recorded"
-            )
         if found.scheme not in _SCHEMES:
             raise InputError(
                 f"expected a path, or an address that begins with {', '.join(f'{each}://' for each in _SCHEMES)}, "
                 f"found {found.scheme}://"
+            )
+        host = _CONTAINER if found.scheme in _AZURE else _BUCKET
+        secret = "@" in address.replace(found.netloc, "", 1) or not (host.fullmatch(found.netloc) or not found.netloc)
+        known = _OPTIONS[found.scheme]
+        if secret or not all(name in known and _VALUE.fullmatch(value) for name, value in options):
+            raise InputError(
+                f"expected an address without credentials and '@', whose options are {', '.join(sorted(known))} "
+                "alone, found another; put credentials into the environment, since addresses are printed and recorded"
             )
         parts = tuple(part for part in found.path.split("/") if part)
         if not found.netloc or not parts or found.fragment or not {".", ".."}.isdisjoint(parts):
