@@ -33,8 +33,8 @@ _OPTIONS: Mapping[str, frozenset[str]] = MappingProxyType(
         ),
     }
 )
-#: Seconds after which a store of Google that does not answer, or credentials that are not found, are an error: Arrow
-#: tries for 15 minutes.
+#: Seconds after which a store of Google that does not answer, or credentials that are not found, are an error: without
+#: a limit Arrow goes on for many minutes.
 _RETRY_SECONDS = "60"
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 #: A bucket, or a host with a port; of Azure also a container on a host. A password fits neither.
