@@ -25,8 +25,9 @@ from scipy.special import logsumexp
 from sklearn.linear_model import LogisticRegression
 
 from labeldp import BitResponse, Classes, Curator, PriorResponse, RandomizedResponse, Release, SubsetResponse
+from labeldp.learning.heads import SoftmaxProblem
 from labeldp.learning.losses import Method, row_loss
-from labeldp.learning.sklearn import SoftmaxProblem, SoftmaxRegression
+from labeldp.learning.sklearn import SoftmaxRegression
 
 EPSILON = 1.0
 L2 = 0.01

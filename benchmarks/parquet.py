@@ -65,7 +65,7 @@ def release(source: Path, target: Path, mechanism: str) -> None:
     from labeldp import Classes, release_table  # noqa: PLC0415 (the copies are measured without it)
 
     if mechanism.endswith(UNRECOGNIZED):  # the same release without fingerprints of rows, to see what they cost
-        from labeldp.release import _table_job as job  # noqa: PLC0415
+        from labeldp.release.jobs import _job as job  # noqa: PLC0415
         from labeldp.release.tables import Look  # noqa: PLC0415
 
         mechanism = mechanism.removesuffix(UNRECOGNIZED)

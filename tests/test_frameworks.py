@@ -13,7 +13,7 @@ from torch import nn
 
 from labeldp import Classes, Curator
 from labeldp.learning.torch import TorchClassifier
-from labeldp.release import _curator
+from labeldp.release import _drawing
 
 FOLDER = Path(__file__).parent.parent / "examples/frameworks"
 EXAMPLES = sorted(FOLDER.glob("*.py"))
@@ -59,9 +59,9 @@ def test_an_example_learns_from_one_draw(path, usual, tmp_path, monkeypatch, cap
     """
     if path.name in NEEDS:
         pytest.importorskip(NEEDS[path.name])
-    drawn, draw = [], _curator.draw
+    drawn, draw = [], _drawing.draw
     monkeypatch.setattr(
-        _curator, "draw", lambda channel, codes, *rest: drawn.append(len(codes)) or draw(channel, codes, *rest)
+        _drawing, "draw", lambda channel, codes, *rest: drawn.append(len(codes)) or draw(channel, codes, *rest)
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(path)])

@@ -17,7 +17,7 @@ import labeldp
 from labeldp import Classes, Curator, cli
 from labeldp.errors import BudgetError
 from labeldp.mechanisms import queries, randomizers, resampling
-from labeldp.release import _requests
+from labeldp.release.jobs import _requests
 
 HERE = Path(__file__).parent / "golden"
 

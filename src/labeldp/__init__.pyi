@@ -56,9 +56,9 @@ from .release._curator import Curator as Curator
 from .release._public import public_columns as public_columns
 from .release._release import Release as Release
 from .release._row_release import RowRelease as RowRelease
-from .release._table_check import TableCheck as TableCheck
-from .release._table_check import check_table as check_table
-from .release._table_release import release_table as release_table
+from .release.jobs._check import TableCheck as TableCheck
+from .release.jobs._check import check_table as check_table
+from .release.jobs._release_table import release_table as release_table
 from .release._total import combined_guarantee as combined_guarantee
 from .release.folder._certificate import Certificate as Certificate
 from .release.folder._signature import make_key as make_key

@@ -12,7 +12,7 @@ import pytest
 from labeldp import Classes, Interval, Ledger, check_table, release_table, verify
 from labeldp.errors import InputError, TableError
 from labeldp.release import ledger_path
-from labeldp.release._table_notes import kept_before
+from labeldp.release.jobs._notes import kept_before
 from labeldp.release.ledger import Earlier
 
 LABEL, CLASSES = "diagnosis", Classes(["none", "heart disease"])

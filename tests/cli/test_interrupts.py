@@ -118,7 +118,7 @@ main(sys.argv[1:])
 
 @pytest.mark.parametrize(
     "place",
-    ["_curator.draw", "_table_job.finish", "_sink.FileWriter", "_table_job.survey"],
+    ["_drawing.draw", "jobs._job.finish", "_sink.FileWriter", "jobs._job.survey"],
     ids=["drawing", "finishing", "writing", "checking"],
 )
 @pytest.mark.parametrize("problem", [KeyboardInterrupt(), OSError(28, "No space left on device"), MemoryError()])
@@ -149,7 +149,7 @@ def test_a_label_in_an_unexpected_error_is_not_shown(release, table, tmp_path, m
     def stop(*_, **__):
         raise ZeroDivisionError("zq-secret-7")
 
-    monkeypatch.setattr("labeldp.release._curator.draw", stop)
+    monkeypatch.setattr("labeldp.release._drawing.draw", stop)
     ran = release(table, tmp_path / "out")
     assert ran.code == 1
     assert "ZeroDivisionError" in ran.err

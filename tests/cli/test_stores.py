@@ -57,6 +57,10 @@ def test_every_command_of_a_release(release, run, monkeypatch, tmp_path, secrets
     same = run("evaluate", tmp_path / "m.skops", SHARED, "--released")
     assert "expected rows that the model was not fitted on" in same.err
     assert run("report", SHARED, "--output", tmp_path / "r.html").code == 0
+    total = run("account", SHARED, f"{SHARED}2")
+    assert total.code == 0, total.err
+    assert "labeldp-" not in total.out
+    assert run("plan", "--from", SHARED, "--epsilon", "1").code == 0
     assert run("ledger", tmp_path / "l.labeldp-ledger").code == 0
     assert "labeldp-" not in (tmp_path / "r.html").read_text().replace("labeldp-ledger", "").replace("labeldp-r", "")
 

@@ -59,9 +59,9 @@ def still(monkeypatch):
     def fixed(channel, codes, _, first_row=0):
         return draw(channel, np.zeros_like(codes), tape, first_row)
 
-    monkeypatch.setattr("labeldp.release._curator.draw", fixed)
-    monkeypatch.setattr("labeldp.release._table_job.identifier", lambda: "3" * 32)
-    for module in ("_table_job", "ledger._ledger", "folder._staging"):  # numbers of files, which no label decides
+    monkeypatch.setattr("labeldp.release._drawing.draw", fixed)
+    monkeypatch.setattr("labeldp.release.jobs._job.identifier", lambda: "3" * 32)
+    for module in ("jobs._job", "ledger._ledger", "folder._staging"):  # numbers of files, which no label decides
         monkeypatch.setattr(f"labeldp.release.{module}.inode_of", lambda _: (1, 2))
     monkeypatch.setattr("labeldp.learning.stages._multi_stage.public_split", partial(public_split, seed=0))
     monkeypatch.setattr("labeldp.release.ledger._ledger.identifier", lambda: "2" * 32)
@@ -248,7 +248,7 @@ def test_the_twins_would_see_a_leak(told, monkeypatch):
     """With a draw that passes labels on, the same comparison fails."""
     tape = TapeWords(np.arange(1, 99, dtype=np.uint64) << np.uint64(50))
     monkeypatch.setattr(
-        "labeldp.release._curator.draw", lambda channel, codes, _, first=0: draw(channel, codes, tape, first)
+        "labeldp.release._drawing.draw", lambda channel, codes, _, first=0: draw(channel, codes, tape, first)
     )
     one, other = (told(columns_of(labels), COMMANDS["all is well"]) for labels in (ONE_CLASS, [LONG] * 12))
     assert [ran.code for ran in one[0]] == [0, 0, 0]

@@ -5,7 +5,6 @@ import pytest
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
 from sklearn.tree import DecisionTreeClassifier
 
-import labeldp.release._curator
 from labeldp import Classes, Curator, LabelMoments, NoisyArgmax, NoisyHistogram, PriorResponse, RandomizedResponse
 from labeldp.learning import metrics
 from labeldp.learning.cells import cluster
@@ -43,7 +42,7 @@ def test_what_is_learned_depends_on_the_draw_alone(monkeypatch):
     rng = np.random.default_rng(0)
     features = rng.normal(size=(ROWS, 3))
     drawn = (features[:, 0] > 0).astype(np.int32) + (features[:, 1] > 0)
-    monkeypatch.setattr(labeldp.release._curator, "draw", lambda _channel, codes, *_: drawn[: len(codes)].copy())
+    monkeypatch.setattr("labeldp.release._drawing.draw", lambda _channel, codes, *_: drawn[: len(codes)].copy())
     labels = rng.integers(0, 3, ROWS)
     one = learned(np.array(SPACE.points)[labels], features)
     two = learned(np.array(SPACE.points)[np.where(labels == 0, 1, 0)], features)

@@ -1,6 +1,11 @@
 """Object stores for tests: in memory, and a server that speaks S3."""
 
 import http.client
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
 from contextlib import closing
 
 import pytest
@@ -17,7 +22,7 @@ def in_memory(monkeypatch):
     memory = fsspec.filesystem("memory", skip_instance_cache=True)
     memory.store, memory.pseudo_dirs = {}, [""]
     system = fs.PyFileSystem(fs.FSSpecHandler(memory))
-    monkeypatch.setattr(module, "_opened", lambda address: (system, address.removeprefix("s3://").partition("?")[0]))
+    _in_place_of_s3(monkeypatch, system)
     return system
 
 
@@ -46,6 +51,68 @@ def serving(monkeypatch):
     return server
 
 
+def _in_place_of_s3(monkeypatch, system):
+    """Let addresses of the bucket lead to another store."""
+    monkeypatch.setattr(module, "_opened", lambda address: (system, address.removeprefix("s3://").partition("?")[0]))
+
+
+class Emulator:
+    """A process that speaks as another store does; ``stop`` ends it."""
+
+    def __init__(self, *command):
+        self.folder = tempfile.mkdtemp()
+        self.process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, text=True)
+        self.address = f"127.0.0.1:{command[-1]}"
+        while (line := self.process.stdout.readline()) and "successfully listens" not in line:
+            pass
+        assert self.process.poll() is None, "the server did not start"
+
+    def stop(self):
+        """End the process."""
+        self.process.terminate()
+        self.process.communicate()
+        shutil.rmtree(self.folder)
+
+
+def google(monkeypatch):
+    """Start a server that speaks as Google's store does, with a bucket."""
+    pytest.importorskip("gcp_storage_emulator", reason="it is a server of Google's store")
+    start = (
+        "import sys, http.server as h; h.HTTPServer = h.ThreadingHTTPServer; "
+        "from gcp_storage_emulator.server import create_server as c; "
+        "c('127.0.0.1', int(sys.argv[1]), in_memory=True, default_bucket='bucket').start(); "
+        "print('successfully listens', flush=True)"
+    )
+    server = Emulator(sys.executable, "-c", start, str(_free_port()))
+    options = f"scheme=http&endpoint_override={server.address}&anonymous=true"
+    _in_place_of_s3(monkeypatch, module._opened(f"gs://bucket/?{options}")[0])
+    return server
+
+
+def azure(monkeypatch):
+    """Start a server that speaks as Azure's store does, with a container in the place of the bucket."""
+    command = shutil.which("azurite-blob") or pytest.skip("it needs azurite, a server of Azure's store")
+    options = ("--skipApiVersionCheck", "--disableTelemetry", "--inMemoryPersistence", "--blobHost", "127.0.0.1")
+    server = Emulator(command, *options, "--blobPort", str(_free_port()))
+    key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # it is public
+    hosts = {
+        f"{kind}_storage_{part}": each
+        for kind in ("blob", "dfs")
+        for part, each in (("authority", server.address), ("scheme", "http"))
+    }
+    system = fs.AzureFileSystem("devstoreaccount1", account_key=key, **hosts)
+    system.create_dir("bucket")
+    _in_place_of_s3(monkeypatch, system)
+    return server
+
+
+def _free_port():
+    """A port that nobody listens at."""
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 def write(path, content):
     """Write bytes to a path of a store."""
     system, key = path._at()
@@ -60,6 +127,8 @@ def put_object(key, content):
         memory = system.handler.fs
         memory.store[f"/bucket/{key}"] = type(memory.open("/new", "wb"))(memory, f"/bucket/{key}", content)
         return
+    if not isinstance(system, fs.S3FileSystem):
+        pytest.skip("Arrow writes no such object, and there is no other client of this store")
     import boto3  # noqa: PLC0415 (``serving`` looked for it)
 
     boto3.client("s3").put_object(Bucket="bucket", Key=key, Body=content)

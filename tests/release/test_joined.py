@@ -336,7 +336,7 @@ def test_answers_come_before_labels_and_stages_are_declared(whole, tmp_path):
 
 def test_nothing_but_the_draws_depends_on_a_label(monkeypatch, tmp_path):
     """With draws made constant, tables that differ in one label leave the same bytes and charges."""
-    monkeypatch.setattr(curator_module, "draw", lambda _, codes, *__: np.zeros(codes.size, dtype=np.int32))
+    monkeypatch.setattr("labeldp.release._drawing.draw", lambda _, codes, *__: np.zeros(codes.size, dtype=np.int32))
     monkeypatch.setattr(curator_module, "identifier", lambda: "ab" * 16)
     monkeypatch.setattr("labeldp.release._concat.digest", lambda _: "cd" * 32)
     left = []

@@ -83,7 +83,7 @@ def quiet():
 )
 def test_slices_keep_what_was_drawn(release, rows, monkeypatch):
     """A slice has the released labels and the law of its rows, names its parent, and draws nothing."""
-    monkeypatch.setattr("labeldp.release._curator.draw", None)
+    monkeypatch.setattr("labeldp.release._drawing.draw", None)
     monkeypatch.setattr("labeldp._random_words.SecureWords.block", None)
     part, index = release[rows], rows if isinstance(rows, slice) else np.asarray(rows)
     assert np.array_equal(part.codes, release.codes[index])

@@ -11,15 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp.release._curator as curator_module
-import labeldp.release._table_job as table_module
 import labeldp.release.folder._run as run_module
+import labeldp.release.jobs._job as table_module
 import labeldp.release.tables._first_pass as survey_module
 import labeldp.release.tables._tables as tables_module
 from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse, release_table
 from labeldp._random_words import TapeWords
 from labeldp.privacy.channels import pack, unpack
-from labeldp.release._requests import MECHANISMS, NUMBER_MECHANISMS
-from labeldp.release._table_job import ledger_path
+from labeldp.release import ledger_path
+from labeldp.release.jobs._requests import MECHANISMS, NUMBER_MECHANISMS
 
 CASES = {
     **{name: {"mechanism": name} for name in MECHANISMS},
@@ -50,7 +50,7 @@ def constant(channel, codes, *_):
 @pytest.fixture
 def fixed(monkeypatch):
     """No randomness: constant draws and names."""
-    monkeypatch.setattr(curator_module, "draw", constant)
+    monkeypatch.setattr("labeldp.release._drawing.draw", constant)
     for module in (table_module, curator_module):
         monkeypatch.setattr(module, "identifier", lambda: "ab" * 16)
 
@@ -129,7 +129,7 @@ def test_the_twin_run_can_fail(maker, labels, space):
     assert run(make, labels)[0] != run(make, labels)[0]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_module, "identifier", lambda: "ab" * 16)
-        patch.setattr(curator_module, "draw", lambda _, codes, *__: codes * (np.arange(codes.size) == 59))
+        patch.setattr("labeldp.release._drawing.draw", lambda _, codes, *__: codes * (np.arange(codes.size) == 59))
         options = {"mechanism": "randomized-response"}
         expected = run(make, labels, **options)
         other = [*labels[:-1], next(label for label in space.values if label != labels[-1])]

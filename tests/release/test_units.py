@@ -11,7 +11,7 @@ import pytest
 
 from labeldp import Classes, Curator, RandomizedResponse, release_table
 from labeldp.errors import BudgetError, InputError, TableError
-from labeldp.release import _table_job as module
+from labeldp.release.jobs import _job as module
 from labeldp.release.tables import unit_keys
 
 COLUMNS = {

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import labeldp.release._table_job as module
+import labeldp.release.jobs._job as module
 from labeldp import Classes, Ledger, release_table, verify
 from labeldp.errors import BudgetError, OutputError
-from labeldp.release._table_job import ledger_path
+from labeldp.release import ledger_path
 
 ROWS = 400
 SPACE = Classes(["red", "green", "blue", "grey", "pink"])

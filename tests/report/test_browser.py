@@ -16,9 +16,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labeldp import Classes, Curator, RandomizedResponse
+from labeldp import Classes, Curator, Interval, LaplaceResponse, RandomizedResponse
 from labeldp.cli import main
 from labeldp.learning.tables._class_scores import class_scores
+from labeldp.learning.tables._regressors import number_scores
 from labeldp.release import folder
 from labeldp.report import scores_json
 from labeldp.report.pages import Page, Part, html_of, ledger_part, release_part, result_part
@@ -75,6 +76,17 @@ def scores_page(place, name, rows):
     return Page((result_part(path),))
 
 
+def numbers_page(place):
+    """The page of a regressor's scores on released labels, in thousands."""
+    random, space = np.random.default_rng(1), Interval(0, 200_000, 1000)
+    predicted = random.uniform(20_000, 180_000, 4000)
+    labels = np.rint(random.normal(predicted, 10_000).clip(0, 200_000) / 1000) * 1000
+    found = number_scores(Curator(labels, space).randomize(LaplaceResponse(space, 2.0)), predicted)
+    path = place / "numbers.json"
+    path.write_text(json.dumps(scores_json(found, "released labels", space)), encoding="utf-8")
+    return Page((result_part(path),))
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """Pages on disk, by name."""
@@ -86,6 +98,7 @@ def written(tmp_path_factory):
     scores = {name: scores_page(place, name, rows) for name, rows in {"scores": 4000, "noise": 40}.items()}
     pages = {
         **scores,
+        "numbers": numbers_page(place),
         **{name: Page((part,)) for name, part in parts.items()},
         "broken": Page((page_of_folder(broken),)),
         "dossier": Page((*parts.values(), page_of_folder(broken), ledger_part("t", [], [])), "Dossier of 5 parts"),
@@ -96,7 +109,17 @@ def written(tmp_path_factory):
     return place
 
 
-NAMES = ("scores", "noise", "auto", "noisy-histogram", "auto-numbers-of-units", "broken", "dossier", "hostile")
+NAMES = (
+    "scores",
+    "noise",
+    "numbers",
+    "auto",
+    "noisy-histogram",
+    "auto-numbers-of-units",
+    "broken",
+    "dossier",
+    "hostile",
+)
 
 
 @pytest.fixture

@@ -9,10 +9,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labeldp import Answer, Classes, ClassProbabilities, Curator, NoisyHistogram, RandomizedResponse, Release
+from labeldp import (
+    Answer,
+    BinResponse,
+    Classes,
+    ClassProbabilities,
+    Curator,
+    Interval,
+    LaplaceResponse,
+    NoisyHistogram,
+    RandomizedResponse,
+    Release,
+)
 from labeldp.bounds.planning import Conventions, effective_dimension, forecast
 from labeldp.learning import metrics
-from labeldp.learning.tables._class_scores import class_scores
+from labeldp.learning.tables._class_scores import class_scores, in_folds
+from labeldp.learning.tables._regressors import number_scores
 from labeldp.release.folder import read_certificate
 from labeldp.report import scores_json
 from labeldp.report._parts import is_clear
@@ -158,7 +170,7 @@ def test_scores_of_before_have_a_page(tmp_path):
     assert [each.title for each in part_of(tmp_path, class_scores(release, stated), older).sections] == ["Scores"]
 
 
-NEW = {"predicted", "confusion", "calibration"}
+NEW = {"predicted", "confusion", "counted", "calibration"}
 
 
 @pytest.mark.parametrize(
@@ -166,6 +178,8 @@ NEW = {"predicted", "confusion", "calibration"}
     [
         {"predicted": []},
         {"predicted": [1] * 500},
+        {"counted": [2, 7, 0, 0, 1]},
+        {"counted": []},
         {"confusion": {end: [[1.0], [2.0, 3.0], []] for end in ("value", "error", "low", "high")}},
         {"confusion": {"value": [[9e9]], "error": [[1.0]], "low": [[-7.0]], "high": [[None]]}},
         {
@@ -187,6 +201,100 @@ def test_forged_scores_have_a_page_too(tmp_path, wrong):
         for grid in [each for each in section.blocks if isinstance(each, blocks.Grid)]:
             for number in re.findall(r"([\d.]+)%", str(grid.rows)):
                 assert float(number) <= 100.0
+
+
+def test_of_many_classes_those_that_are_predicted_most_often_are_counted(tmp_path):
+    """Twenty of thirty, with the counts that all thirty together have, and the page says which they are."""
+    space, random = Classes([f"c{i:02}" for i in range(30)]), np.random.default_rng(5)
+    codes = np.minimum(random.geometric(0.08, 4000) - 1, 29)[::-1]
+    stated = np.full((4000, 30), 0.1 / 29)
+    stated[np.arange(4000), 29 - codes] = 0.9  # the last classes are predicted most often
+    release = Curator(np.array(space.points)[29 - codes], space).randomize(RandomizedResponse(space, 3.0))
+    found = class_scores(release, stated, np.arange(4000) % 5)
+    often = np.sort(np.argsort(-np.bincount(29 - codes, minlength=30), kind="stable")[:20])
+    assert found.counted == tuple(often)
+    every = metrics.confusion_matrix(release, np.array(space.points)[29 - codes])
+    np.testing.assert_allclose(found.confusion.value, every.value[np.ix_(often, often)], atol=1e-9)
+    assert (found.confusion.high <= np.array(found.predicted)[often]).all()
+    path = tmp_path / "scores.json"
+    path.write_text(json.dumps(scores_json(found, "released labels", space)), encoding="utf-8")
+    part = result_part(path)
+    grid = block(part, blocks.Grid, "true classes")
+    assert [row[0] for row in grid.rows] == [space.points[code] for code in often]
+    assert any("Of 30 classes these are the 20" in str(each) for each in part.sections[-1].blocks)
+
+
+def predicted_numbers(rows, epsilon, seed=0):
+    """Predictions that are right on average, numeric labels around them, and their release; public without epsilon."""
+    random, space = np.random.default_rng(seed), Interval(0, 10, 1)
+    predicted = random.uniform(2, 8, rows)
+    labels = np.floor(predicted + random.uniform(0, 1, rows)) + random.integers(-1, 2, rows)
+    if epsilon is None:
+        return predicted, labels, Release.public(labels, space)
+    return predicted, labels, Curator(labels, space).randomize(LaplaceResponse(space, epsilon))
+
+
+@pytest.mark.parametrize("folds", [None, 5])
+def test_mean_labels_by_prediction_hold_the_true_ones(folds):
+    """In ten bins of predictions the interval holds the mean of true labels there, and fits to folds widen it."""
+    predicted, labels, release = predicted_numbers(20_000, 2.0)
+    found = number_scores(release, predicted).calibration
+    assert len(found.rows) == 10
+    assert found.rows.sum() == 20_000
+    limits = np.quantile(predicted, np.linspace(0, 1, 11)[1:-1])
+    place = np.searchsorted(limits, predicted)
+    true = np.bincount(place, weights=labels) / found.rows
+    np.testing.assert_allclose(found.predicted, np.bincount(place, weights=predicted) / found.rows)
+    # ten intervals at 95 %: four or more miss with a probability near 1e-3 (binomial)
+    assert ((found.mean.low <= true) & (true <= found.mean.high)).sum() >= 7
+    assert (found.mean.high - found.mean.low < 1.5).all()
+    if folds:
+        wider = in_folds(number_scores(release, predicted), {"gain": 2.0}).calibration.mean
+        np.testing.assert_allclose(wider.high - wider.value, 2.0 * (found.mean.high - found.mean.value))
+
+
+def test_mean_labels_of_public_labels_are_theirs():
+    """Each bin has the mean of its labels; units make its interval wider; of released bins of labels there is none."""
+    predicted, labels, release = predicted_numbers(600, None)
+    found = metrics.number_calibration(release, predicted, [4.0, 6.0])
+    for b, rows in enumerate(predicted <= end for end in (4.0, 6.0, 9.0)):
+        here = rows & (predicted > (0.0, 4.0, 6.0)[b])
+        assert found.rows[b] == here.sum()
+        assert found.mean.value[b] == pytest.approx(labels[here].mean())
+    units = np.argsort(np.argsort(labels)) // 20
+    assert (metrics.number_calibration(release, predicted, [4.0, 6.0], units=units).mean.error > found.mean.error).all()
+    binned = Curator(labels, release.space).randomize(BinResponse(release.space, 1.0, np.full(11, 1 / 11)))
+    assert metrics.number_calibration(binned, predicted, [5.0]) is None
+
+
+def test_bins_of_predictions_are_as_many_as_labels_can_tell():
+    """One where noise drowns the differences of predictions, or where these are all alike."""
+    predicted, _, release = predicted_numbers(300, 0.1)
+    assert len(number_scores(release, predicted).calibration.rows) == 1
+    _, _, clear = predicted_numbers(5000, None)
+    assert len(number_scores(clear, np.full(5000, 5.0)).calibration.rows) == 1
+
+
+@pytest.mark.parametrize(("rows", "epsilon", "drawn"), [(20_000, 2.0, True), (300, 0.1, False)])
+def test_numbers_have_a_page_with_calibration(tmp_path, rows, epsilon, drawn):
+    """A figure with the interval of each bin, or that none can be told apart; and a table of bins."""
+    predicted, _, release = predicted_numbers(rows, epsilon)
+    path = tmp_path / "scores.json"
+    body = scores_json(number_scores(release, predicted), "released labels", release.space)
+    path.write_text(json.dumps(body), encoding="utf-8")
+    part = result_part(path)
+    picture, grid = (block(part, kind, "Calibration") for kind in (blocks.Picture, blocks.Grid))
+    assert (picture is not None) == drawn
+    assert len(grid.rows) == len(body["scores"]["calibration"]["rows"])
+    if drawn:
+        assert picture.svg.count("<circle") == 10
+        assert "mean label" in picture.svg.split(">")[0]
+    forged = {"predicted": [1e308, -1e308, None], "mean": {e: [2.0, 2.0] for e in ("value", "low", "high")}, "rows": []}
+    forged["mean"]["error"] = [0.0, 1.0]
+    for rows_of_bins in ([], [1, 2, 3]):
+        body["scores"]["calibration"] = {**forged, "rows": rows_of_bins}
+        path.write_text(json.dumps(body), encoding="utf-8")
+        assert result_part(path).sections[1].title.startswith("Calibration")
 
 
 def test_an_answer_has_error_bars(tmp_path):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from labeldp import release, report
+from labeldp.cli._command import ReleaseFolder
 from labeldp.cli._ledger import ledger_of
 from labeldp.cli._terminal import result
 
 
 def account(
-    paths: list[Path],
+    paths: list[ReleaseFolder],
     *,
     delta: list[float] | None = None,
     epsilon: list[float] | None = None,
@@ -24,7 +25,8 @@ def account(
     Releases of labels with the same name are counted as releases of the same rows.
 
     Args:
-        paths (PATH...): Folders of releases, single certificates, or ledgers or the tables that they are beside.
+        paths (PATH...): Folders of releases, which may be addresses such as s3://bucket/shared, single certificates,
+            or ledgers or the tables that they are beside.
         delta: Also show the epsilon at these failure probabilities.
         epsilon: Also show the failure probability at these epsilons.
         one_table: Declare that all releases are of one table: row numbers mean the same rows.

@@ -12,7 +12,7 @@ import typer
 
 from labeldp import _checks, privacy, release, report
 from labeldp.bounds import planning
-from labeldp.cli._command import Place
+from labeldp.cli._command import Place, ReleaseFolder
 from labeldp.cli._options import (
     DECLARED,
     ColumnOptions,
@@ -84,7 +84,7 @@ class ForecastOptions:
     explained: float | None = None
     spread: float | None = None
     shares: str | None = None
-    from_: list[Path] | None = None
+    from_: list[ReleaseFolder] | None = None
     trust: str = _LOCAL
 
     def sources(self) -> list[Release | Answer]:

@@ -10,11 +10,11 @@ import numpy as np
 from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.mechanisms.queries import NoisyHistogram
-from labeldp.mechanisms.randomizers import BinResponse, NumberRandomizer
+from labeldp.mechanisms.randomizers import BinResponse, NumberRandomizer, check_registered
 from labeldp.privacy import Interval, rest_of
 from labeldp.release._answer import distributions_of
 from labeldp.release._cluster_response import with_charge
-from labeldp.release._curator import Curator, check_registered
+from labeldp.release._curator import Curator
 from labeldp.release._release import Release
 
 #: The counts get the share of epsilon at which noise moves about a twentieth of the rows, within these limits.

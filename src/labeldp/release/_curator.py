@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,19 +13,19 @@ import pyarrow as pa
 from labeldp import _checks
 from labeldp._random_words import SecureWords, WatchedSource, WatchedWords, Words, WordSource, identifier
 from labeldp.errors import InputError, LabelError
-from labeldp.mechanisms import draw, draw_context
 from labeldp.mechanisms.queries import Query, charged_law
-from labeldp.mechanisms.randomizers import RANDOMIZERS, Randomizer, best_randomizer, expectation
+from labeldp.mechanisms.randomizers import Randomizer, best_randomizer, check_registered
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw
 from labeldp.privacy import Guarantee, LabelSpace, rest_of, shown_above
 from labeldp.privacy.accounting import Budget, RowRanges
-from labeldp.privacy.channels import CHANNELS, Channel, ClusterChannel, candidate_sizes, channel_of, law_of
+from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes
 from labeldp.release._answer import Answer
-from labeldp.release._release import Origin, Release
-from labeldp.release._row_identity import RowIdentity, identity_of, labels_identity
+from labeldp.release._drawing import Drawing, DrawnFeatures
+from labeldp.release._release import Release
+from labeldp.release._row_identity import RowIdentity, identities_digest, identity_of, labels_identity
 from labeldp.release._row_index import row_places
 from labeldp.release._row_release import POPULATION, RowRelease, check_names, no_features
-from labeldp.release._sink import MemorySink, Piece, Pieces, Sink
+from labeldp.release._sink import MemorySink, Sink
 from labeldp.release._source import (
     ArraySource,
     Batch,
@@ -42,64 +41,6 @@ from labeldp.release.ledger import Entry, Ledger, features_left, spent_on
 from labeldp.release.tables import disk_path
 
 _FROM_ELSEWHERE = "is public and was not computed from these labels, but through answers and releases that cost extra"
-
-
-@dataclass(frozen=True)
-class _Features:
-    """The distribution of released features, their draw for a batch, and whether its random source was secure."""
-
-    law: FeatureLaw
-    draw: Callable[[Batch], pa.Table]
-    private: bool
-
-
-@dataclass(frozen=True)
-class _Drawing(Pieces):
-    """The rows of one request, which are drawn batch by batch.
-
-    Attributes:
-        source: The source of the labels.
-        places: The rows.
-        columns: The columns of a table that are read beside the label.
-        channels: The channel of each batch.
-        words: The source of words.
-        release: The name of the release, which goes into derived words.
-        features: The features that are resampled, if any.
-        origin: The session of the curator and the rows that were charged, of labels in memory.
-    """
-
-    source: Source
-    places: Places
-    columns: tuple[str, ...]
-    channels: BatchChannels
-    words: WordSource
-    release: str
-    features: _Features | None = None
-    origin: Origin | None = None
-
-    def __iter__(self) -> Iterator[Piece]:
-        """Draw all rows."""
-        for batch in self.source.batches(self.places, self.columns):
-            drawn = self.features.draw(batch) if self.features else None  # before the labels: a generator may fail
-            channel, mass = self.channels.of(batch)
-            words = self.words.of_batch(partial(draw_context, self.release, batch.first, channel, batch.codes))
-            released = draw(channel, batch.codes, words, batch.first)
-            expects = expectation(channel, mass)
-            yield Piece(released, channel, expects, drawn, batch.columns, batch.identity, self.origin)
-
-    def split(self, folder: Path) -> Sequence[_Drawing]:
-        """The same of each part of the source; what is large is shared in a folder."""
-        channels = self.channels.stored(folder)
-        return [
-            replace(
-                self,
-                source=part,
-                places=slice(0, part.rows),
-                channels=channels.of_rows(first, part.rows),
-                origin=None,
-            )
-            for first, part in self.source.split()
-        ]
 
 
 class Curator:
@@ -173,12 +114,13 @@ class Curator:
         self._source: Source = ArraySource(*(space, codes, numbers), identified=identity is not None, identity=rows)
         self._sink: Sink = MemorySink()
         self._ledger = Ledger(disk_path(ledger) if ledger is not None else None)
-        self._budget = budget_of(budget)
+        self._budget = None if budget is None else Budget.of(budget)
         given = name or getattr(labels, "name", None)
         self._name, self._is_named = str(given or "label"), bool(given)
-        self._session = (
-            identifier() if identity is None else f"rows {self._ledger.mark('rows', _rows_mark(identity, codes.size))}"
-        )
+        if identity is None:
+            self._session = identifier()
+        else:
+            self._session = f"rows {self._ledger.mark('rows', identities_digest(identity, codes.size))}"
         self._units = "" if numbers is None else self._ledger.mark("units", digest(numbers.tobytes()))
 
     @classmethod
@@ -435,7 +377,7 @@ class Curator:
         )
         channels = RowChannels(labels, response.labels.mass, columns=columns)
         declared = (*self._source.declared(features=True), *law.assumptions)
-        drawn = _Features(law, draw_features, feature_words.private)
+        drawn = DrawnFeatures(law, draw_features, feature_words.private)
         return self._release(entry, places, channels, words, declared, drawn)
 
     def _release(
@@ -445,12 +387,12 @@ class Curator:
         channels: BatchChannels,
         words: WordSource,
         declared: tuple[str, ...],
-        features: _Features | None = None,
+        features: DrawnFeatures | None = None,
     ) -> Any:
         """Charge, draw labels and features batch by batch into the sink, and certify."""
         watched = WatchedSource(words)
         columns = tuple(dict.fromkeys((*channels.columns, *self._sink.columns)))
-        drawing = _Drawing(*(self._source, places, columns, channels, watched, entry.identifier), features=features)
+        drawing = Drawing(*(self._source, places, columns, channels, watched, entry.identifier), features=features)
         with self._ledger.charged(entry, self._budget, lambda: watched.taken) as admitted:
             self._begin_draw()
             drawing = dataclasses.replace(drawing, origin=Origin.of(entry, admitted.earlier))
@@ -541,28 +483,6 @@ def _resampled(response: DoubleResponse, original: Callable[[Batch], pa.Table], 
     return response.draw(original(batch), words, batch.first)
 
 
-def check_registered(randomizer: type[Randomizer], channel: Channel) -> None:
-    """Refuse what could not be read back from a certificate, before it is charged.
-
-    Raises:
-        InputError: The randomizer or its channel is not registered, or its law does not determine the channel.
-    """
-    RANDOMIZERS.check(randomizer)
-    for part, _ in channel.units:
-        CHANNELS.check(type(part))
-    try:
-        law = law_of(channel)
-        again = channel_of(law)
-        follows = law_of(again) == law and again.odds == channel.odds
-    except ValueError:
-        follows = False
-    if not follows:
-        raise InputError(
-            f"expected a channel that follows from its integers, found one of kind {channel.kind!r} that does not; "
-            "its distribution must state all of its law in integer fields"
-        )
-
-
 def _priors(channel: Channel) -> tuple[str, ...]:
     """The assumptions about the channel of each row, which a curator cannot check."""
     if candidate_sizes(channel) is not None:
@@ -570,27 +490,3 @@ def _priors(channel: Channel) -> tuple[str, ...]:
     if channel.kind == ClusterChannel.kind:
         return (f"the clusters are public, and the distribution of classes in each {_FROM_ELSEWHERE}",)
     return ()
-
-
-def budget_of(budget: float | tuple[float, float] | Budget | None) -> Budget | None:
-    """A ``Budget`` from epsilon, from (epsilon, delta), or unchanged."""
-    if budget is None or isinstance(budget, Budget):
-        return budget
-    return Budget(*budget) if isinstance(budget, tuple) else Budget(budget)
-
-
-def _rows_mark(identity: object, count: int) -> str:
-    """A digest of public identities in order, after a check that there are ``count``, all different."""
-    try:
-        values = pa.array(identity, from_pandas=True).to_pylist()
-    except (pa.ArrowException, TypeError, ValueError, AttributeError):
-        raise InputError(
-            "expected identities that are all numbers or all texts, found something else; convert them to text"
-        ) from None
-    texts = list(map(repr, values))
-    if len(values) != count or None in values or len(set(texts)) != count:
-        raise InputError(
-            f"expected a different identity for each of the {count} labels, found {len(values)}, or missing or equal "
-            "ones; pass a column whose values are all different"
-        )
-    return digest("\n".join(texts).encode())

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,9 +16,8 @@ import pyarrow as pa
 from labeldp import _checks
 from labeldp._html import facts_html
 from labeldp._shapes import Float, Int32
-from labeldp.errors import InputError, NotTrueLabelsError, RowsError
+from labeldp.errors import InputError, RowsError
 from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
-from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import (
     Channel,
     ClassChannel,
@@ -28,12 +26,15 @@ from labeldp.privacy.channels import (
     row_arrays,
 )
 from labeldp.release._kept_label import check_kept, may_be_label, warn_of_repeats
+from labeldp.release._opaque_labels import RELEASED_LABEL, OpaqueLabels
 from labeldp.release._row_identity import (
+    Origin,
     RowIdentity,
     check_same_rows,
     concatenated_identity,
     identity_of,
     identity_of_places,
+    same_people,
 )
 from labeldp.release._row_index import row_numbers
 from labeldp.release._targets import from_words, mark_of, to_words
@@ -47,88 +48,13 @@ from labeldp.release.folder import (
     verified,
     write_release,
 )
-from labeldp.release.ledger import Earlier, Entry
 from labeldp.release.tables import Place, disk_path
 
 _ENTRIES_PER_PIECE = 1 << 30
 
 
-class ReleasedLabel:
-    """A single released label, which refuses to be used as a true label."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "<released label>"
-
-    def _refuse(self, *_: object) -> Any:
-        raise NotTrueLabelsError(
-            "this tool needs true labels, found a release; use an estimator or a metric of labeldp.learning, which "
-            "account for the noise (docs/guide/tools.md names them), or release.to_arrow() for the bare values"
-        )
-
-    __float__ = __int__ = __index__ = __bool__ = __str__ = _refuse
-    __eq__ = __lt__ = __gt__ = __le__ = __ge__ = __hash__ = _refuse
-
-
-_LABEL = ReleasedLabel()
-_NUMBERS = "numbers"
-_CONCATENATE = (
-    *(np.concatenate, np.append, np.insert, np.block),
-    *(np.hstack, np.vstack, np.dstack, np.stack, np.column_stack),
-)
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Rows of a curator, and other labels of theirs.
-
-    Attributes:
-        session: The session of the curator.
-        rows: The rows.
-        labels: Other labels that its ledger was charged for before, of what may be these rows.
-    """
-
-    session: str
-    rows: RowRanges
-    labels: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, entry: Entry, earlier: Sequence[Earlier]) -> Origin:
-        """The origin of the rows of a charge, after earlier ones."""
-        met = {each.entry.label for each in earlier if each.rows.meet(entry.rows)}
-        return cls(entry.session, entry.rows, tuple(sorted(met - {entry.label})))
-
-
-def _same_people(releases: Sequence[Release]) -> bool:
-    """True if two releases are of the same rows of a curator, or name the same rows otherwise than by their places."""
-    for one, two in combinations(releases, 2):
-        both = (one.certificate, two.certificate)
-        if all(both) and len({each.release for each in both if each}) > 1:
-            pairs = product(one.origins, two.origins)
-            if any(here.session == there.session and here.rows.meet(there.rows) for here, there in pairs):
-                return True
-    named: dict[bytes, str] = {}
-    for each in releases:
-        if each.identity is None or each.identity.kind == _NUMBERS or each.certificate is None:
-            continue
-        rows = np.sort(each.identity.digests).tobytes()
-        if named.setdefault(rows, each.certificate.release) != each.certificate.release:
-            return True
-    return False
-
-
-def _opaque(values: Any) -> Any:
-    """Arguments of a function with an array of opaque labels for each release."""
-    if isinstance(values, dict):
-        return {name: _opaque(value) for name, value in values.items()}
-    if isinstance(values, list | tuple):
-        return type(values)(map(_opaque, values))
-    return np.asarray(values) if isinstance(values, Release) else values
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Release:
+class Release(OpaqueLabels):
     """Released labels, the channel they were drawn from, and their guarantee.
 
     A release can be sliced, split and indexed like a target array; that never draws again. It refuses to be used as an
@@ -234,7 +160,7 @@ class Release:
         if certified and len(certified) < len(releases):
             raise InputError("expected releases alone or public labels alone, found both; learn from each alone")
         reason = "" if other_people == "" else _checks.reason(other_people)
-        if reason and _same_people(releases):
+        if reason and same_people(releases):
             raise InputError(
                 "expected releases of other people's rows, found two of the same rows, by their curator, index or "
                 "identities; leave other_people out, and their epsilons add up"
@@ -247,17 +173,6 @@ class Release:
         identity = concatenated_identity([release.identity for release in releases], np.arange(len(codes)))
         origins = tuple(dict.fromkeys(origin for release in releases for origin in release.origins))
         return cls(codes, channel, spaces[0], certificate, identity, origins)
-
-    def __array_function__(self, function: Any, _: object, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Refuse to be concatenated by NumPy, which drops channels; other functions find opaque labels.
-
-        So does ``np.r_``, which asks nobody before it concatenates.
-        """
-        if function in _CONCATENATE:
-            raise InputError(
-                f"expected Release.concat([...]) for releases, found numpy.{function.__name__}, which drops channels"
-            )
-        return function(*_opaque(args), **_opaque(kwargs))
 
     @property
     def is_public(self) -> bool:
@@ -278,35 +193,8 @@ class Release:
             raise InputError("expected a release with a guarantee, found labels that were declared public")
         return self.certificate
 
-    @property
-    def shape(self) -> tuple[int]:
-        """The number of rows, as the shape of a target array."""
-        return (len(self),)
-
-    @property
-    def ndim(self) -> int:
-        """One, as a target array has."""
-        return 1
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Object, since a release is no array of numbers."""
-        return np.dtype(object)
-
     def __len__(self) -> int:
         return len(self.codes)
-
-    def __iter__(self) -> Iterator[ReleasedLabel]:
-        return iter([_LABEL] * len(self))
-
-    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
-        """An array of objects that refuse to be used as true labels."""
-        del copy
-        if dtype is not None and np.dtype(dtype) != object:  # type: ignore[call-overload]
-            _LABEL._refuse()
-        array = np.empty(len(self), dtype=object)
-        array[:] = _LABEL
-        return array
 
     def __getitem__(self, rows: Any) -> Any:
         """A subset of the rows, as a release with this one as its parent; a single row is opaque.
@@ -320,7 +208,7 @@ class Release:
         if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
             if not -len(self) <= rows < len(self):
                 raise RowsError(f"expected a row between 0 and {len(self) - 1}, found {rows}")
-            return _LABEL
+            return RELEASED_LABEL
         index = rows if isinstance(rows, slice) else row_numbers(rows, len(self), self.identity)
         codes, channel = self.codes[index], self.channel.take(index)
         identity = None if self.identity is None else self.identity.take(index)

@@ -3,17 +3,43 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations, product
 from typing import Any, Literal, NoReturn
 
 import numpy as np
 import pyarrow as pa
 
 from labeldp._shapes import Int, Integer, Shaped
-from labeldp.errors import RowsError, TableError
+from labeldp.errors import InputError, RowsError, TableError
+from labeldp.privacy.accounting import RowRanges
+from labeldp.release.folder import digest
+from labeldp.release.ledger import Earlier, Entry
 from labeldp.release.tables import cell_hashes
 
 _NO_NUMBERS = (0, -1)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Rows of a curator, and other labels of theirs.
+
+    Attributes:
+        session: The session of the curator.
+        rows: The rows.
+        labels: Other labels that its ledger was charged for before, of what may be these rows.
+    """
+
+    session: str
+    rows: RowRanges
+    labels: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, entry: Entry, earlier: Sequence[Earlier]) -> Origin:
+        """The origin of the rows of a charge, after earlier ones."""
+        met = {each.entry.label for each in earlier if each.rows.meet(entry.rows)}
+        return cls(entry.session, entry.rows, tuple(sorted(met - {entry.label})))
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,3 +213,38 @@ def check_same_rows(features: object, labels: Any, what: str = "features") -> No
         return
     for part in features if isinstance(features, tuple) else (features,):
         labels.identity.check(identity_of(part), what)
+
+
+def identities_digest(identity: object, count: int) -> str:
+    """A digest of public identities in order, after a check that there are ``count``, all different."""
+    try:
+        values = pa.array(identity, from_pandas=True).to_pylist()
+    except (pa.ArrowException, TypeError, ValueError, AttributeError):
+        raise InputError(
+            "expected identities that are all numbers or all texts, found something else; convert them to text"
+        ) from None
+    texts = list(map(repr, values))
+    if len(values) != count or None in values or len(set(texts)) != count:
+        raise InputError(
+            f"expected a different identity for each of the {count} labels, found {len(values)}, or missing or equal "
+            "ones; pass a column whose values are all different"
+        )
+    return digest("\n".join(texts).encode())
+
+
+def same_people(releases: Sequence[Any]) -> bool:
+    """True if two releases are of the same rows of a curator, or name the same rows otherwise than by their places."""
+    for one, two in combinations(releases, 2):
+        both = (one.certificate, two.certificate)
+        if all(both) and len({each.release for each in both if each}) > 1:
+            pairs = product(one.origins, two.origins)
+            if any(here.session == there.session and here.rows.meet(there.rows) for here, there in pairs):
+                return True
+    named: dict[bytes, str] = {}
+    for each in releases:
+        if each.identity is None or each.identity.kind == "numbers" or each.certificate is None:
+            continue
+        rows = np.sort(each.identity.digests).tobytes()
+        if named.setdefault(rows, each.certificate.release) != each.certificate.release:
+            return True
+    return False

@@ -17,8 +17,8 @@ from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, mean_expectation
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import Channel
-from labeldp.release._release import Origin, Release
-from labeldp.release._row_identity import RowIdentity
+from labeldp.release._release import Release
+from labeldp.release._row_identity import Origin, RowIdentity
 from labeldp.release._row_release import RowRelease
 from labeldp.release._source import TableSource
 from labeldp.release.engines import Progress, Tick, reported

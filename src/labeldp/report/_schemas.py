@@ -71,9 +71,10 @@ _CLASS_SCORES = _object(
         "likelihood_gain": _ESTIMATE,
         "predicted": _list(_COUNT),
         "confusion": _maybe(_MATRIX),
+        "counted": _list(_COUNT),
         "calibration": _maybe(_CALIBRATION),
     },
-    optional=("predicted", "confusion", "calibration"),
+    optional=("predicted", "confusion", "counted", "calibration"),
 )
 _NUMBER_SCORES = _object(
     {
@@ -81,7 +82,9 @@ _NUMBER_SCORES = _object(
         **_all("squared_error baseline mean", _ESTIMATE_OR_BOUNDS),
         "gain": _ESTIMATE,
         **_all("r2 absolute_error", _maybe(_ESTIMATE)),
-    }
+        "calibration": _maybe(_object({"predicted": _list(_KNOWN), "mean": _ESTIMATES, "rows": _list(_COUNT)})),
+    },
+    optional=("calibration",),
 )
 _NAMES = _maybe(_list(_VALUE))
 _SCORES: Schema = {"anyOf": [_CLASS_SCORES, _NUMBER_SCORES]}

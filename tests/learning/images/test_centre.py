@@ -5,8 +5,8 @@ import pytest
 from scipy.optimize import check_grad
 
 from labeldp import Classes, Curator
+from labeldp.learning.heads import SoftmaxFit, SoftmaxProblem
 from labeldp.learning.losses import row_loss
-from labeldp.learning.sklearn import SoftmaxFit, SoftmaxProblem
 
 
 @pytest.fixture

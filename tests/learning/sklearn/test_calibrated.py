@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from labeldp import Classes, Curator, RandomizedResponse, Release
 from labeldp.errors import InputError
 from labeldp.learning.features import row_count
+from labeldp.learning.heads import softmax
 from labeldp.learning.losses import gain
 from labeldp.learning.sklearn import (
     CalibratedClassifier,
@@ -15,7 +16,6 @@ from labeldp.learning.sklearn import (
     SoftmaxRegression,
     UnguardedFitWarning,
     cross_fitted,
-    softmax,
 )
 
 SPACE = Classes(["c", "a", "b"])  # declared in an order that is not sorted

@@ -16,8 +16,7 @@ from labeldp import Classes, Curator, LabelMoments, NoisyHistogram, Release
 from labeldp._random_words import TapeWords
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning.cells import embed
-from labeldp.learning.sklearn import MomentClassifier
-from labeldp.learning.sklearn._moment_heads import (
+from labeldp.learning.heads._moments import (
     HEADS,
     Moments,
     RotatedFeatures,
@@ -25,6 +24,7 @@ from labeldp.learning.sklearn._moment_heads import (
     project_moments,
     softmax_head,
 )
+from labeldp.learning.sklearn import MomentClassifier
 
 SPACE = Classes(["ham", "jam", "spam"])
 

@@ -23,6 +23,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import labeldp.release._curator as curator_module
+import labeldp.release._drawing as drawing_module
 from labeldp import Answer, Classes, Curator, NoisyHistogram, PriorResponse, RandomizedResponse, Release, verify
 from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, NotTrueLabelsError, OutputError
@@ -410,13 +411,13 @@ def test_a_label_changes_its_own_row_and_only_later_priors(monkeypatch):
 
 def test_every_row_is_drawn_once(monkeypatch):
     """Over all stages, the codes that reach a draw are those of each row once."""
-    seen, original = [], curator_module.draw
+    seen, original = [], drawing_module.draw
 
     def watched(channel, codes, *words):
         seen.append(len(codes))
         return original(channel, codes, *words)
 
-    monkeypatch.setattr(curator_module, "draw", watched)
+    monkeypatch.setattr("labeldp.release._drawing.draw", watched)
     MultiStage(Recorder(), 1.0, stages=4).fit(FEATURES, Curator(LABELS, SPACE))
     assert len(seen) == 4
     assert sum(seen) == ROWS
@@ -429,7 +430,7 @@ def test_all_stages_are_asked_for_before_the_first_is_drawn(monkeypatch):
     before = curator.spent
     parts = np.array_split(np.arange(ROWS), 5)
     monkeypatch.setattr("labeldp.learning.stages._multi_stage.public_split", lambda *_: parts)
-    monkeypatch.setattr(curator_module, "draw", lambda *_: pytest.fail("a label was drawn"))
+    monkeypatch.setattr("labeldp.release._drawing.draw", lambda *_: pytest.fail("a label was drawn"))
     with pytest.raises(BudgetError):
         MultiStage(Recorder(), 1.0, stages=5).fit(FEATURES, curator)
     assert curator.spent == before
@@ -508,8 +509,8 @@ def test_a_run_that_was_stopped_before_its_second_stage_draws_that_alone(tmp_pat
     prior = ClusterPrior(CODES, epsilon=0.2)
     with pytest.raises(StoppedError):
         MultiStage(Stopping(l2=0.01), 1.0, stages=3, prior=prior, directory=folder).fit(FEATURES, curator)
-    seen, original = [], curator_module.draw
-    monkeypatch.setattr(curator_module, "draw", lambda *args: seen.append(len(args[1])) or original(*args))
+    seen, original = [], drawing_module.draw
+    monkeypatch.setattr("labeldp.release._drawing.draw", lambda *args: seen.append(len(args[1])) or original(*args))
     model = MultiStage(Stopping(l2=0.01), 1.0, stages=3, prior=prior, directory=folder).fit(FEATURES, curator)
     assert seen == [48, 48]
     assert 0.99 < model.release_.guarantee.epsilon <= 1.0

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp.release._curator as curator_module
-import labeldp.release._table_job as table_module
+import labeldp.release.jobs._job as table_module
 from labeldp import Classes, Ledger, release_table, verify
 from labeldp._random_words import RunKey
 from labeldp.errors import EngineError, LabelDPError, MissingExtraError
-from labeldp.release._table_job import ledger_path
+from labeldp.release import ledger_path
 from labeldp.release.engines import Processes, open_engine
 from labeldp.release.engines._addresses import check_listening
 from labeldp.release.engines._dask import DaskClient

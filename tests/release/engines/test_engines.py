@@ -20,14 +20,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp.release._curator as curator_module
+import labeldp.release._drawing as drawing_module
 import labeldp.release._sink as sink_module
-import labeldp.release._table_job as table_module
 import labeldp.release.engines._engine as engine_module
+import labeldp.release.jobs._job as table_module
 import labeldp.release.tables._parts as parts_module
 from labeldp import Answer, Classes, Interval, Ledger, release_table, verify
 from labeldp._random_words import RunKey
 from labeldp.errors import AttemptError, BudgetError, EngineError, InputError, LabelDPError, LabelError, TableError
-from labeldp.release._table_job import ledger_path
+from labeldp.release import ledger_path
 from labeldp.release.engines import InProcess, Processes, open_engine
 from labeldp.release.folder import staged
 from labeldp.release.folder._staging import run_of, staging_of
@@ -296,8 +297,8 @@ def test_an_attempt_with_other_bytes_fails_the_release(table, tmp_path, monkeypa
     def prepare():
         """Let the first worker die after its link, and every later one draw other labels."""
         if marker.exists():
-            original = curator_module.draw
-            curator_module.draw = lambda *args: np.roll(original(*args), 1)
+            original = drawing_module.draw
+            drawing_module.draw = lambda *args: np.roll(original(*args), 1)
         DEATHS["after the link"](partial(once, marker, die))
 
     monkeypatch.setattr(Processes, "_pool", lambda _: Forks(prepare))

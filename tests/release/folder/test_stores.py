@@ -1,5 +1,6 @@
 """Tables and releases in object stores."""
 
+import contextlib
 import dataclasses
 import gc
 import gzip
@@ -11,11 +12,13 @@ import stat
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 
 from labeldp import (
     Answer,
@@ -43,15 +46,16 @@ TABLE, SHARED = StorePath.of(f"{stores.BUCKET}/data/visits"), StorePath.of(f"{st
 ROWS = 40
 
 
-@pytest.fixture(params=["memory", "server"])
+STARTS = {"memory": stores.in_memory, "server": stores.serving, "google": stores.google, "azure": stores.azure}
+
+
+@pytest.fixture(params=STARTS)
 def store(request, monkeypatch):
     """A store with a table of two files in folders of its columns."""
-    server = stores.serving(monkeypatch) if request.param == "server" else None
-    if server is None:
-        stores.in_memory(monkeypatch)
+    server = STARTS[request.param](monkeypatch)
     fill()
     yield request.param
-    if server is not None:
+    if request.param != "memory":
         server.stop()
 
 
@@ -290,7 +294,7 @@ def test_another_upload_to_the_target_is_noticed(ledger, monkeypatch):
         stores.write(SHARED / "strange.parquet", b"x")
 
     with monkeypatch.context() as patch:
-        patch.setattr("labeldp.release._table_job.check_store", lambda _: None)
+        patch.setattr("labeldp.release.jobs._job.check_store", lambda _: None)
         patch.setattr(StorePath, "write", writing)
         with pytest.raises(OutputError, match="to stay empty, found 1 other files"):
             released(ledger)
@@ -376,8 +380,8 @@ def test_a_killed_draw_to_a_store_is_void(ledger, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("labeldp.release._table_job.finish", stopped)
-        patch.setattr("labeldp.release._table_release._drawn", stopped)
+        patch.setattr("labeldp.release.jobs._job.finish", stopped)
+        patch.setattr("labeldp.release.jobs._release_table._drawn", stopped)
         with pytest.raises(KeyboardInterrupt):
             released(ledger)
     assert (states(ledger), left(tmp_path)) == (["void"], [])
@@ -438,6 +442,7 @@ def test_a_forged_file_in_a_store_does_not_verify(ledger):
         ("s3://bucket/../t", "expected a folder or a file in a bucket"),
         ("s3://bucket/t#x", "expected a folder or a file in a bucket"),
         ("http://host/t", "expected a path, or an address that begins with s3://"),
+        ("http://host/t?x=1", "expected a path, or an address that begins with s3://"),
     ],
 )
 def test_an_address_that_is_none_is_refused(address, message):
@@ -470,11 +475,67 @@ def test_an_address_where_a_path_must_be_is_not_repeated():
         "s3://bucket:9000/t",
         "abfs://container@account.dfs.core.windows.net/t",
         "s3://bucket/t?region=eu-central-1&scheme=http&endpoint_override=http://127.0.0.1:9000&anonymous=true",
+        "gs://bucket/t?scheme=http&endpoint_override=127.0.0.1:9000&retry_limit_seconds=5&anonymous=true",
+        "abfs://c@account.dfs.core.windows.net/t?blob_storage_authority=127.0.0.1:9000&credential_kind=cli",
     ],
 )
 def test_ports_containers_and_endpoints_are_no_passwords(address):
     """They stay, and are printed as they were written."""
     assert str(place_of(address)) == address
+
+
+@pytest.mark.parametrize(
+    ("address", "known"),
+    [
+        ("gs://bucket/t?region=eu", "anonymous, endpoint_override, retry_limit_seconds, scheme alone"),
+        ("s3://bucket/t?credential_kind=cli", "anonymous, endpoint_override, region, scheme alone"),
+        ("abfs://account@c/t?client_secret=x", "credential_kind, dfs_storage_authority, enable_tls alone"),
+    ],
+)
+def test_the_options_of_another_store_are_refused(address, known):
+    """Arrow would refuse them later, with the address in its message."""
+    with pytest.raises(InputError, match=known):
+        place_of(address)
+
+
+def test_anonymous_addresses_ask_for_no_credentials():
+    """The option is the same for all stores, and gives each its own form of it."""
+    system, key = place_of("s3://bucket/t?region=eu-west-1&anonymous=true")._at()
+    assert (system, key) == (fs.S3FileSystem(anonymous=True, region="eu-west-1"), "bucket/t")
+    assert system != fs.S3FileSystem(anonymous=True, region="eu-west-2")
+    for address, written in (
+        ("gs://bucket/t?anonymous=true", "gs://anonymous@bucket/?retry_limit_seconds=60"),
+        ("gs://bucket/t?retry_limit_seconds=5&anonymous=true", "gs://anonymous@bucket/?retry_limit_seconds=5"),
+        ("abfs://account@c/t?anonymous=true", "abfs://account@c/?credential_kind=anonymous"),
+    ):
+        system, key = place_of(address)._at()
+        assert (system, key) == (fs.FileSystem.from_uri(written)[0], f"{place_of(address).root.split('@')[-1]}/t")
+
+
+@pytest.mark.parametrize(
+    ("about", "stamp"), [({"ETag": "t"}, "t"), ({b"etag": b"t"}, b"t"), ({b"size": b"3"}, 7), (None, 7)]
+)
+def test_an_entity_tag_is_known_however_a_store_spells_it(monkeypatch, about, stamp):
+    """Google's, Amazon's and Azure's differ in case, and some have none: then the time counts."""
+    file = SimpleNamespace(size=lambda: 3, metadata=lambda: about)
+    monkeypatch.setattr(StorePath, "opened", lambda _: contextlib.nullcontext(file))
+    monkeypatch.setattr(StorePath, "_info", lambda _: SimpleNamespace(mtime_ns=7))
+    assert SHARED.stamp() == (3, stamp)
+
+
+def test_a_store_of_google_is_found_by_its_address(monkeypatch):
+    """Written, listed and read by an address with its options; a file that was replaced has another stamp."""
+    server = stores.google(monkeypatch)
+    monkeypatch.undo()
+    table = place_of(f"gs://bucket/data?scheme=http&endpoint_override={server.address}&anonymous=true")
+    stores.write(table / "part-0.csv", b"a,b\n1,2\n")
+    assert (stores.names(table), stores.read(table / "part-0.csv")) == (["part-0.csv"], b"a,b\n1,2\n")
+    before = (table / "part-0.csv").stamp()
+    assert before == (table / "part-0.csv").stamp()
+    assert isinstance(before[1], str | bytes), "its entity tag, not its time"
+    stores.write(table / "part-0.csv", b"a,b\n1,3\n")
+    assert (table / "part-0.csv").stamp() != before
+    server.stop()
 
 
 @pytest.mark.usefixtures("store")

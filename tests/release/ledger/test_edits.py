@@ -22,6 +22,7 @@ from rich.console import Console
 
 from labeldp import Classes, Interval, release_table, report
 from labeldp.errors import BudgetError, InputError, LedgerError
+from labeldp.release.jobs import _ledgers as ledgers_module
 from labeldp.release.ledger import Ledger, spent_by_data
 
 SPACE = Classes(["no", "yes"])
@@ -507,6 +508,24 @@ def test_ledgers_of_other_parts_of_a_table_count(tmp_path, file):
     release(paths[0], tmp_path / "o1")
     with pytest.raises(BudgetError):
         release(paths[1], tmp_path / "o2")
+
+
+@pytest.mark.parametrize("file", [False, True])
+@pytest.mark.parametrize("other", ["data", "data/year=2026/month=01", "data/year=2026/month=01/p.parquet"])
+def test_parts_of_a_table_are_released_one_after_the_other(tmp_path, monkeypatch, file, other):
+    """At the same instant, neither would find the ledger of the other; another table has nothing to wait for."""
+    monkeypatch.setattr(ledgers_module, "_PATIENCE", 0.1)
+    paths = []
+    for month in ("year=2025/month=12", "year=2026/month=01"):
+        (tmp_path / "data" / month).mkdir(parents=True)
+        paths.append(write(TABLE, tmp_path / "data" / month / "p.parquet"))
+    mine = paths[0] if file else paths[0].parent
+    with ledgers_module.alone_with(tmp_path / other):
+        with pytest.raises(LedgerError, match="found one in progress"):
+            release(mine, tmp_path / "o1")
+        (tmp_path / "far").mkdir()
+        release(write(NEW, tmp_path / "far" / "p.parquet"), tmp_path / "o2")
+    release(mine, tmp_path / "o1")
 
 
 def test_copies_of_rows_are_counted(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 
 from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse, release_table
 from labeldp.errors import BudgetError, LabelError
-from labeldp.release import _table_job as module
+from labeldp.release.jobs import _job as module
 from labeldp.release.ledger._same_data import _most_of_a_unit
 
 SPACE = Classes(["a", "b"])

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp.release._source as source_module
-import labeldp.release._table_job as module
+import labeldp.release.jobs._job as module
 from labeldp import (
     Account,
     Answer,

@@ -27,7 +27,8 @@ from labeldp import (
     verify,
 )
 from labeldp.errors import BudgetError, InputError, LabelDPError, OutputError, TableError
-from labeldp.release import _requests, release_with
+from labeldp.release import release_with
+from labeldp.release.jobs import _requests
 
 SPACE = Classes(["zq-a", "zq-b", "zq-c"])
 ROWS = 60
@@ -179,7 +180,7 @@ def test_what_was_drawn_is_paid_for_whatever_stops_it(table, tmp_path, monkeypat
         return concatenate([(slice(None), curator.randomize(RandomizedResponse(SPACE, 0.5)))], answers=[answer])
 
     if when == "while it is written":
-        monkeypatch.setattr("labeldp.release._table_protocol.FolderSink", stop)
+        monkeypatch.setattr("labeldp.release.jobs._protocol.FolderSink", stop)
     with pytest.raises(type(problem)):
         release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
     assert listener.told > 30
@@ -210,7 +211,8 @@ def test_what_was_killed_after_a_draw_stays_charged(table, tmp_path):
     code = f"""
 import os
 from labeldp import Classes, RandomizedResponse
-from labeldp.release import _requests, release_with
+from labeldp.release import release_with
+from labeldp.release.jobs import _requests
 space = Classes(["zq-a", "zq-b", "zq-c"])
 def ask(_, curator):
     curator.randomize(RandomizedResponse(space, 1.0))
@@ -229,8 +231,9 @@ release_with({str(table)!r}, "y", space, 1.0, {str(tmp_path / "out")!r}, ask, ke
 
 KILLED = """
 import os, signal, sys
-import labeldp.release._table_job as module
-from labeldp.release import _requests, release_with
+import labeldp.release.jobs._job as module
+from labeldp.release import release_with
+from labeldp.release.jobs import _requests
 from labeldp import Classes, RandomizedResponse
 
 place, moment = sys.argv[1:]
@@ -414,7 +417,7 @@ def test_labels_alone_and_notes(tmp_path):
 
 def test_many_rows_are_written_in_pieces(table, tmp_path, monkeypatch):
     """The file holds all rows in order, however many are written at a time."""
-    monkeypatch.setattr("labeldp.release._table_job._ROWS_PER_BATCH", 7)
+    monkeypatch.setattr("labeldp.release.jobs._job._ROWS_PER_BATCH", 7)
     done = release_with(table, "y", SPACE, 30.0, tmp_path / "out", once_surely, keep=["id"])
     assert verify(done.output).holds
     found = pq.read_table(done.output / "data.parquet")

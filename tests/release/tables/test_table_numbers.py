@@ -21,7 +21,7 @@ from labeldp import (
     verify,
 )
 from labeldp.errors import BudgetError, EpsilonError, InputError
-from labeldp.release._requests import COUNTED, NUMBER_MECHANISMS
+from labeldp.release.jobs._requests import COUNTED, NUMBER_MECHANISMS
 
 SPACE = Interval(0.0, 20.0, 0.5)
 ROWS = 4000

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import labeldp.release._table_job as module
+import labeldp.release.jobs._job as module
 import labeldp.release.tables._tables as tables_module
 from labeldp import Classes, ClassProbabilities, Interval, Ledger, PriorSubsetResponse, release_table, verify
 from labeldp.errors import (
@@ -28,9 +28,8 @@ from labeldp.errors import (
     TableError,
 )
 from labeldp.privacy.channels import unpack
-from labeldp.release import kept_columns
-from labeldp.release._requests import MECHANISMS
-from labeldp.release._table_job import ledger_path
+from labeldp.release import kept_columns, ledger_path
+from labeldp.release.jobs._requests import MECHANISMS
 from labeldp.release.tables import open_table
 
 #: At this epsilon one label in 2e17 changes, so a release shows which true label it came from.
@@ -666,7 +665,7 @@ def test_an_output_with_too_long_a_name_is_an_error_of_this_library(release, sou
 PROBLEMS = [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt(), MemoryError(), RuntimeError("x")]
 STEPS = [
     *("_sink.FileWriter.write", "_sink.FileWriter.close", "_sink.columns_of", "_sink.to_columns"),
-    *("_table_job.finish", "_curator.draw"),
+    *("jobs._job.finish", "_drawing.draw"),
 ]
 
 

@@ -15,6 +15,7 @@ from labeldp.errors import InputError
 from labeldp.learning.convex._convex_learner import ConvexLearner, GradientNoiseBound, Targets
 from labeldp.learning.convex._descent import Descent, squared_lengths
 from labeldp.learning.convex._losses import Loss, SoftmaxLoss, SquaredLoss, loss_of
+from labeldp.learning.heads import softmax
 from labeldp.learning.losses import (
     decoded_numbers,
     ends_of,
@@ -23,7 +24,7 @@ from labeldp.learning.losses import (
     require_numeric_labels,
     require_release,
 )
-from labeldp.learning.sklearn import NumberRegressor, ScoreClassifier, softmax
+from labeldp.learning.sklearn import NumberRegressor, ScoreClassifier
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import ClassChannel, candidate_sizes, gradient_noise
 from labeldp.release import Release

@@ -15,6 +15,8 @@ from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.learning.cells import ClusterTree
+from labeldp.learning.heads import SoftmaxFit, SoftmaxProblem
+from labeldp.learning.heads import softmax as probabilities_of
 from labeldp.learning.images._patch_features import PatchFeatures
 from labeldp.learning.losses import TargetLoss, gain, require_release, row_loss
 from labeldp.learning.sklearn import (
@@ -22,14 +24,11 @@ from labeldp.learning.sklearn import (
     ClusterLeaves,
     Held,
     ScoreClassifier,
-    SoftmaxFit,
-    SoftmaxProblem,
     SoftmaxRegression,
     TreeClassifier,
     check_released_rows,
     group_folds,
 )
-from labeldp.learning.sklearn import softmax as probabilities_of
 from labeldp.privacy import columns_in_order
 from labeldp.privacy.channels import pair_share
 from labeldp.release import Release

@@ -6,6 +6,7 @@ from ._classes import accuracy_bounds as accuracy_bounds
 from ._classes import accuracy_scorer as accuracy_scorer
 from ._classes import calibration as calibration
 from ._classes import confusion_matrix as confusion_matrix
+from ._classes import counts_by_class as counts_by_class
 from ._classes import log_likelihood as log_likelihood
 from ._classes import log_likelihood_scorer as log_likelihood_scorer
 from ._classes import log_loss as log_loss
@@ -14,12 +15,14 @@ from ._estimates import Bounds as Bounds
 from ._estimates import Calibration as Calibration
 from ._estimates import Estimate as Estimate
 from ._estimates import Estimates as Estimates
+from ._estimates import NumberCalibration as NumberCalibration
 from ._estimates import mean_of_rows as mean_of_rows
 from ._estimates import normal_estimate as normal_estimate
 from ._numbers import gains_of as gains_of
 from ._numbers import mean_absolute_error as mean_absolute_error
 from ._numbers import mean_label as mean_label
 from ._numbers import mean_squared_error as mean_squared_error
+from ._numbers import number_calibration as number_calibration
 from ._numbers import r2 as r2
 from ._numbers import squared_gain as squared_gain
 from ._numbers import squared_scorer as squared_scorer

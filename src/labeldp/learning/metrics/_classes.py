@@ -219,19 +219,36 @@ def confusion_matrix(release: Release, predicted: object, *, units: object = Non
         LabelError: A prediction is not in the label space.
     """
     require_identified(release)
-    codes, sample = _encoded(release, predicted), Units.of(units, len(release))
-    k, rows = release.space.size, np.bincount(codes, minlength=release.space.size)
-    value, error, low, high = (np.zeros((k, k)) for _ in range(4))
-    for code in range(k):
+    every = np.arange(release.space.size)
+    return counts_by_class(release, _encoded(release, predicted), every, Units.of(units, len(release)), level)
+
+
+def counts_by_class(
+    release: Release, codes: Int[np.ndarray, "n"], classes: Int[np.ndarray, "c"], units: Units, level: float
+) -> Estimates:
+    """Number of rows by true and predicted class, for some classes; shape (c, c), [true, predicted].
+
+    Args:
+        release: Released labels of n rows, whose channel identifies each class.
+        codes: The code of each row's predicted class.
+        classes: Codes of the classes, increasing.
+        units: The units of the rows.
+        level: As for ``confusion_matrix``.
+    """
+    k, place = len(classes), np.searchsorted(classes, codes)
+    place[~np.isin(codes, classes)] = k
+    rows = np.bincount(place, minlength=k + 1)
+    value, error, low, high = (np.zeros((k, k + 1)) for _ in range(4))
+    for i, code in enumerate(classes):
         every = np.full(len(release), code)
-        shares = shares_of_groups(release, every, codes, k, sample, level)
-        low[code], high[code] = rows * shares.low, rows * shares.high
+        shares = shares_of_groups(release, every, place, k + 1, units, level)
+        low[i], high[i] = rows * shares.low, rows * shares.high
         weight = class_weights(release, every)
-        value[code] = np.bincount(codes, weights=weight, minlength=k)
+        value[i] = np.bincount(place, weights=weight, minlength=k + 1)
         # The error is that of the count, whose number of predicted rows varies; the interval is given that number.
-        squares = sample.count * sample.squares(weight, codes, k)[0] - value[code] ** 2
-        error[code] = np.sqrt(np.maximum(squares, 0.0) / sample.free) if sample.count > 1 else np.inf
-    return Estimates(value, error, low, high)
+        squares = units.count * units.squares(weight, place, k + 1)[0] - value[i] ** 2
+        error[i] = np.sqrt(np.maximum(squares, 0.0) / units.free) if units.count > 1 else np.inf
+    return Estimates(value[:, :k], error[:, :k], low[:, :k], high[:, :k])
 
 
 def recall(release: Release, predicted: object, *, units: object = None, level: float = 0.95) -> Estimates:

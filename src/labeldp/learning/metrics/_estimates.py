@@ -122,6 +122,21 @@ class Calibration:
     rows: Int[np.ndarray, "b"]
 
 
+@dataclass(frozen=True, eq=False)
+class NumberCalibration:
+    """Predicted and estimated mean labels in bins of predictions; bins without rows are left out.
+
+    Attributes:
+        predicted: Mean prediction in each bin.
+        mean: Estimated mean of true labels in each bin.
+        rows: Number of rows in each bin.
+    """
+
+    predicted: Float[np.ndarray, "b"]
+    mean: Estimates
+    rows: Int[np.ndarray, "b"]
+
+
 def mean_of_rows(
     values: Float[np.ndarray, "n"],
     level: float,

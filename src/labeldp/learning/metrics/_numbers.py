@@ -9,6 +9,7 @@ them it is bounded.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +29,8 @@ from labeldp.learning.losses import (
 from labeldp.learning.metrics._estimates import (
     Bounds,
     Estimate,
+    Estimates,
+    NumberCalibration,
     finite_array,
     mean_of_rows,
     positive_row_count,
@@ -70,6 +73,34 @@ def mean_label(release: Release, *, units: object = None, level: float = 0.95) -
         extremes = _bin_extremes(release, bins, lambda start, end: (start, end))
         return _mean_bounds(*extremes, level, low, high, units)
     return mean_of_rows(unbiased_numbers(release), level, low, high, units)
+
+
+def number_calibration(
+    release: Release, predicted: object, limits: Sequence[float], *, units: object = None, level: float = 0.95
+) -> NumberCalibration | None:
+    """Mean prediction and estimated mean label of the rows in each bin of predictions; None of released bins of labels.
+
+    Args:
+        release: Released numeric labels of n rows.
+        predicted: A predicted label for each row.
+        limits: The limits between bins, in order, which must not be chosen by released labels.
+        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        level: Coverage of each bin's confidence interval, as for ``mean_label``.
+
+    Raises:
+        InputError: The predictions are not one finite number for each row, or rows have candidates.
+    """
+    checked, sample = _predictions(release, predicted), Units.of(units, len(release))
+    if release.channel.bins is not None:
+        return None
+    values, ends = unbiased_numbers(release), ends_of(release)
+    _, place, rows = np.unique(np.searchsorted(limits, checked), return_inverse=True, return_counts=True)
+    means = [
+        mean_of_rows(values[here], level, *ends, None if sample.numbers is None else sample.numbers[here])
+        for here in (place == b for b in range(len(rows)))
+    ]
+    found = (np.array([getattr(mean, end) for mean in means]) for end in ("value", "error", "low", "high"))
+    return NumberCalibration(np.bincount(place, weights=checked) / rows, Estimates(*found), rows)
 
 
 def squared_gain(release: Release, predicted: object, *, units: object = None, level: float = 0.95) -> Estimate:

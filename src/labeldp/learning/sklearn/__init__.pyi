@@ -18,9 +18,6 @@ from ._calibrated import group_folds as group_folds
 from ._cells import CellRegressor as CellRegressor
 from ._cells import mean_in_cells as mean_in_cells
 from ._cluster_leaves import ClusterLeaves as ClusterLeaves
-from ._lbfgs import SoftmaxFit as SoftmaxFit
-from ._lbfgs import SoftmaxProblem as SoftmaxProblem
-from ._lbfgs import softmax as softmax
 from ._members import POWER as POWER
 from ._mixture import Mixture as Mixture
 from ._moments import MomentClassifier as MomentClassifier

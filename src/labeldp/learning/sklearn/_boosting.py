@@ -18,9 +18,9 @@ from labeldp._documented import documented_in
 from labeldp._extras import require_extra
 from labeldp._shapes import Float
 from labeldp.learning.boosting import lightgbm_objective
+from labeldp.learning.heads import softmax
 from labeldp.learning.losses import Gains, gain, require_release, splits
 from labeldp.learning.sklearn._calibrated import Calibrator
-from labeldp.learning.sklearn._lbfgs import softmax
 from labeldp.learning.sklearn._paths import Held, Path
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
 from labeldp.release import Release

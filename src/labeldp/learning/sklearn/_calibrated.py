@@ -18,9 +18,9 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.features import freeze_arrays, indexable_rows, take_rows
+from labeldp.learning.heads import INTERCEPT_VARIANCE, SoftmaxProblem, softmax
 from labeldp.learning.losses import gain, is_clearly_better, require_release, row_loss
 from labeldp.learning.sklearn._adapter import for_released_labels
-from labeldp.learning.sklearn._lbfgs import INTERCEPT_VARIANCE, SoftmaxProblem, softmax
 from labeldp.learning.sklearn._soft_labels import MetaEstimator, ProbabilityClassifier, check_released_rows
 from labeldp.privacy import columns_in_order, predicted_columns
 from labeldp.release import Release

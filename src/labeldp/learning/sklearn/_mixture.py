@@ -12,8 +12,8 @@ from scipy.optimize import minimize_scalar
 from labeldp._documented import documented_in
 from labeldp._shapes import Bool, Float, Int
 from labeldp.learning.features import freeze_arrays
+from labeldp.learning.heads import softmax
 from labeldp.learning.sklearn._calibrated import Calibrator
-from labeldp.learning.sklearn._lbfgs import softmax
 from labeldp.release import Release
 
 #: Probabilities below this are raised to it, so that a few certain mistakes do not decide a slope.

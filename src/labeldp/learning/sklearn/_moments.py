@@ -13,14 +13,14 @@ from labeldp import _checks
 from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.cells import require_answer
-from labeldp.learning.sklearn._lbfgs import softmax
-from labeldp.learning.sklearn._moment_heads import (
+from labeldp.learning.heads import (
     HEADS,
     HeadLoss,
     Moments,
     RotatedFeatures,
     penalty_at_noise,
     project_moments,
+    softmax,
 )
 from labeldp.learning.sklearn._regressor import NumberRegressor
 from labeldp.learning.sklearn._soft_labels import ScoreClassifier

@@ -23,6 +23,7 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.features import indexable_rows, row_weights, take_rows
+from labeldp.learning.heads import INTERCEPT_VARIANCE, SoftmaxFit, SoftmaxProblem, softmax
 from labeldp.learning.losses import (
     METHODS,
     Gains,
@@ -37,7 +38,6 @@ from labeldp.learning.losses import (
     require_release,
     row_loss,
 )
-from labeldp.learning.sklearn._lbfgs import INTERCEPT_VARIANCE, SoftmaxFit, SoftmaxProblem, softmax
 from labeldp.learning.sklearn._paths import Held, Path
 from labeldp.learning.sklearn._soft_labels import (
     MetaEstimator,

@@ -48,11 +48,12 @@ from labeldp.learning.metrics import (
     Calibration,
     Estimate,
     Estimates,
+    NumberCalibration,
     Scores,
     Units,
     calibration,
     class_weights,
-    confusion_matrix,
+    counts_by_class,
     folds_to_choose_on,
     mean_of_rows,
     scores,
@@ -70,7 +71,7 @@ _OPEN = (-math.inf, math.inf)
 _GAINS = ("likelihood_gain", "better", "log_loss_gain")
 #: Scores that are no means of rows, or bounds of means.
 _NO_MEANS = ("accuracy", "auc", "balanced_accuracy", "recall")
-#: Classes up to which predictions are counted by true class.
+#: Classes whose predictions are counted by true class.
 _MOST_COUNTED = 20
 #: Effective rows of a bin of predictions, the most bins, and a standard error that is no more than rounding.
 _ROWS_OF_A_BIN, _MOST_BINS, _LEAST_ERROR = 100, 10, 1e-9
@@ -97,7 +98,8 @@ class ClassScores(Scores):
             have candidates, as the next.
         log_loss_gain: Log loss of the class shares of other rows, less that of the model, paired by row, in nats.
         predicted: Number of rows that are predicted to have each class, in declared order.
-        confusion: Number of rows by true and predicted class, shape (k, k); None of more than 20 classes.
+        confusion: Number of rows by true and predicted class, shape (c, c), of ``counted``.
+        counted: Codes of the classes in ``confusion``, increasing: all, or of more than 20 those predicted most often.
         calibration: Mean probability and estimated frequency of predicted classes, in bins of about equally many rows,
             as many as the labels can tell apart.
     """
@@ -107,6 +109,7 @@ class ClassScores(Scores):
     log_loss_gain: Estimate | None = None
     predicted: tuple[int, ...] = ()
     confusion: Estimates | None = None
+    counted: tuple[int, ...] = ()
     calibration: Calibration | None = None
 
 
@@ -157,8 +160,8 @@ def _by_prediction(
 ) -> dict[str, Any]:
     """Rows of each predicted class, their true classes, and the frequency of predicted classes by their probability."""
     columns = np.asarray(declared_columns(named, release.space))
-    codes, points = np.argmax(columns, axis=1), np.asarray(release.space.points)
-    found: dict[str, Any] = {"predicted": tuple(np.bincount(codes, minlength=len(points)).tolist())}
+    codes = np.argmax(columns, axis=1)
+    found: dict[str, Any] = {"predicted": tuple(np.bincount(codes, minlength=release.space.size).tolist())}
     if "accuracy" not in values:  # rows have candidates
         return found
     error = mean_of_rows(values["accuracy"], _LEVEL, units=units).error
@@ -166,8 +169,10 @@ def _by_prediction(
     count = int(np.clip(told / _ROWS_OF_A_BIN, 1, _MOST_BINS))
     limits = np.unique(np.quantile(columns.max(axis=1), np.linspace(0.0, 1.0, count + 1)[1:-1]))
     found["calibration"] = calibration(release, named, bins=limits.tolist(), units=units)
-    if len(points) <= _MOST_COUNTED:
-        found["confusion"] = confusion_matrix(release, points[codes], units=units)
+    often = np.argsort(-np.asarray(found["predicted"]), kind="stable")
+    counted = np.sort(often[:_MOST_COUNTED])
+    found["confusion"] = counts_by_class(release, codes, counted, units, _LEVEL)
+    found["counted"] = tuple(counted.tolist())
     return found
 
 
@@ -212,8 +217,11 @@ def _predictions_in_folds(found: Any, factor: float) -> dict[str, Any]:
     counts, curve = getattr(found, "confusion", None), getattr(found, "calibration", None)
     widened: dict[str, Any] = {}
     if counts is not None:
-        widened["confusion"] = _widened(counts, factor, 0.0, np.asarray(found.predicted, dtype=np.float64))
-    if curve is not None:
+        most = np.asarray(found.predicted, dtype=np.float64)[list(found.counted)]
+        widened["confusion"] = _widened(counts, factor, 0.0, most)
+    if isinstance(curve, NumberCalibration):
+        widened["calibration"] = dataclasses.replace(curve, mean=_widened(curve.mean, factor, *_OPEN))
+    elif curve is not None:
         widened["calibration"] = dataclasses.replace(curve, frequency=_widened(curve.frequency, factor, 0.0, 1.0))
     return widened
 

@@ -20,6 +20,7 @@ from labeldp.learning.losses import decoded_numbers, is_unbiased, require_decoda
 from labeldp.learning.metrics import (
     Bounds,
     Estimate,
+    NumberCalibration,
     Units,
     folds_to_choose_on,
     gains_of,
@@ -54,6 +55,8 @@ _UNBIASED = ("neighbours", "convex")
 OF_NUMBERS = "ridge"
 #: Passes of descent over the rows: on few rows, one pass stops half way.
 _PASSES = 5
+#: Fewest units in a bin of predictions on average, and the most bins.
+_UNITS_OF_A_BIN, _MOST_BINS = 100, 10
 #: Inner folds, for the shrinkage of predictions towards their mean.
 _FOLDS = 2
 
@@ -71,6 +74,8 @@ class NumberScores:
         r2: Explained share of the variance of labels, if the channel identifies squares.
         absolute_error: Mean absolute error, if labels are public or were released as grid points.
         mean: Mean label.
+        calibration: Mean prediction and estimated mean label, in bins of about equally many rows, as many as the labels
+            can tell apart; None of released bins.
     """
 
     rows: int
@@ -80,6 +85,7 @@ class NumberScores:
     r2: Estimate | None
     absolute_error: Estimate | None
     mean: Estimate | Bounds
+    calibration: NumberCalibration | None = None
 
 
 def number_scores(
@@ -115,7 +121,17 @@ def number_scores(
         if isinstance(release.channel, ClassChannel)
         else None,
         metrics.mean_label(release, units=sample),
+        _calibration(release, predicted, sample),
     )
+
+
+def _calibration(release: Release, predicted: Float[np.ndarray, "n"], units: Units) -> NumberCalibration | None:
+    """Mean labels in so many bins that the standard error of each is about a quarter of the predictions' deviation."""
+    error = mean_of_rows(decoded_numbers(release), 0.95, units=units).error
+    told = (float(predicted.std()) / max(4.0 * error, np.finfo(float).tiny)) ** 2
+    count = int(np.clip(min(told, units.count / _UNITS_OF_A_BIN), 1, _MOST_BINS))
+    limits = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, count + 1)[1:-1]))
+    return metrics.number_calibration(release, predicted, limits.tolist(), units=units)
 
 
 def number_estimator(columns: Mapping[str, str], model: str, method: str, ratio: float = 1.0) -> Any:

@@ -32,6 +32,7 @@ from ._randomizer import expectation as expectation
 from ._randomizer import number_expectation as number_expectation
 from ._randomizer import mean_expectation as mean_expectation
 from ._registry import RANDOMIZERS as RANDOMIZERS
+from ._registry import check_registered as check_registered
 from ._registry import class_randomizers as class_randomizers
 from ._registry import number_randomizers as number_randomizers
 from ._response import RandomizedResponse as RandomizedResponse

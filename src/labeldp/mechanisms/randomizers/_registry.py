@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, NumberRandomizer, Randomizer
 from labeldp.privacy import Kinds
+from labeldp.privacy.channels import CHANNELS, Channel, channel_of, law_of
 
 #: The final randomizers by name: those of this package's files, and those of other distributions.
 RANDOMIZERS: Kinds[Randomizer] = Kinds(
@@ -20,3 +22,25 @@ def class_randomizers() -> tuple[type[ClassRandomizer], ...]:
 def number_randomizers() -> tuple[type[NumberRandomizer], ...]:
     """The randomizers of numbers that a label space and an epsilon determine."""
     return tuple(kind for kind in RANDOMIZERS.every() if issubclass(kind, NumberRandomizer) and not kind.needs())
+
+
+def check_registered(randomizer: type[Randomizer], channel: Channel) -> None:
+    """Refuse what could not be read back from a certificate, before it is charged.
+
+    Raises:
+        InputError: The randomizer or its channel is not registered, or its law does not determine the channel.
+    """
+    RANDOMIZERS.check(randomizer)
+    for part, _ in channel.units:
+        CHANNELS.check(type(part))
+    try:
+        law = law_of(channel)
+        again = channel_of(law)
+        follows = law_of(again) == law and again.odds == channel.odds
+    except ValueError:
+        follows = False
+    if not follows:
+        raise InputError(
+            f"expected a channel that follows from its integers, found one of kind {channel.kind!r} that does not; "
+            "its distribution must state all of its law in integer fields"
+        )

@@ -137,6 +137,13 @@ class Budget:
         if self.apart and not self.concentrated:
             raise EpsilonError("expected apart with a concentrated budget alone, found it with another; leave it out")
 
+    @classmethod
+    def of(cls, budget: float | tuple[float, float] | Budget) -> Budget:
+        """A budget from epsilon, from (epsilon, delta), or unchanged."""
+        if isinstance(budget, Budget):
+            return budget
+        return cls(*budget) if isinstance(budget, tuple) else cls(budget)
+
     def may_follow(self, earlier: Budget) -> bool:
         """True if charges that an earlier budget admitted may be judged under this one.
 

@@ -6,24 +6,22 @@ A verdict costs at most about ten seconds and a gigabyte beyond what is proporti
 from __future__ import annotations
 
 import json
-import math
 import os
 import stat
 from collections.abc import Collection, Iterable, Mapping
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from labeldp._strict_json import strict_json
 from labeldp.errors import VerificationError
 
 #: The largest certificate in bytes.
 MOST_BYTES = 1 << 25
-#: The deepest nesting of a certificate; that of a generator's form is 8.
-MOST_DEPTH = 16
 #: The most digits of an integer, or letters of a word, in a law.
 MOST_LETTERS = 100
 #: The most charges of one release.
@@ -81,12 +79,12 @@ def parsed(text: str) -> dict[str, Any]:
         VerificationError: It is no such object.
     """
     try:
-        body = json.loads(text, object_pairs_hook=_unique_keys, parse_float=_finite, parse_constant=_no_number)
-    except (ValueError, RecursionError, MemoryError):
-        raise VerificationError("expected a certificate in JSON, found something else") from None
+        body = strict_json(text)
+    except ValueError as problem:
+        found = "something else" if isinstance(problem, json.JSONDecodeError) else problem
+        raise VerificationError(f"expected a certificate in JSON, found {found}") from None
     if not isinstance(body, dict):
         raise VerificationError("expected a certificate in JSON, found something else")
-    _check_depth(body)
     return body
 
 
@@ -207,14 +205,6 @@ def _check(holds: bool, expected: str) -> None:
         raise VerificationError(f"expected {expected}, found others")
 
 
-def _check_depth(body: Any) -> None:
-    level: list[Any] = [body]
-    for _ in range(MOST_DEPTH):
-        level = [part for item in level for part in (item.values() if isinstance(item, dict) else item)]
-        level = [part for part in level if isinstance(part, dict | list)]
-    _check(not level, f"a certificate nested at most {MOST_DEPTH} deep")
-
-
 def _leaves(value: Any) -> Iterable[Any]:
     """The texts and numbers in a law."""
     level = [value]
@@ -227,22 +217,3 @@ def _leaves(value: Any) -> Iterable[Any]:
 def _is_long(part: Any) -> bool:
     """True for a text of too many letters, or an integer of too many digits."""
     return len(part) > MOST_LETTERS if isinstance(part, str) else int(part or 0).bit_length() > 3 * MOST_LETTERS
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object without repeated keys, which readers would resolve differently."""
-    unique = dict(pairs)
-    if len(unique) != len(pairs):
-        raise ValueError("a key occurs twice")
-    return unique
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError("a number is not finite")
-    return number
-
-
-def _no_number(_: str) -> NoReturn:
-    raise ValueError("a number is not finite")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from urllib.parse import parse_qsl, urlsplit
+from types import MappingProxyType
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
@@ -17,9 +18,24 @@ from labeldp.errors import InputError
 
 #: Protocols of object stores, as Arrow names them.
 _AZURE = ("abfs", "abfss")
-_SCHEMES = ("s3", "gs", "gcs", *_AZURE)
-#: Options of a connection that an address may have: none of them is secret.
-_OPTIONS = frozenset({"region", "scheme", "endpoint_override", "anonymous"})
+_GOOGLE = ("gs", "gcs")
+_SCHEMES = ("s3", *_GOOGLE, *_AZURE)
+#: Options of a connection that an address may have, by protocol: none of them is secret.
+_OPTIONS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "s3": frozenset({"region", "scheme", "endpoint_override", "anonymous"}),
+        **dict.fromkeys(_GOOGLE, frozenset({"scheme", "endpoint_override", "retry_limit_seconds", "anonymous"})),
+        **dict.fromkeys(
+            _AZURE,
+            frozenset(
+                {"blob_storage_authority", "dfs_storage_authority", "enable_tls", "credential_kind", "anonymous"}
+            ),
+        ),
+    }
+)
+#: Seconds after which a store of Google that does not answer, or credentials that are not found, are an error: without
+#: a limit Arrow goes on for many minutes.
+_RETRY_SECONDS = "60"
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 #: A bucket, or a host with a port; of Azure also a container on a host. A password fits neither.
 _BUCKET = re.compile(r"[\w.-]+(:\d{1,5})?", re.ASCII)
@@ -27,7 +43,7 @@ _CONTAINER = re.compile(rf"([\w.$-]+@)?{_BUCKET.pattern}", re.ASCII)
 #: The value of an option: a word, or a host with a port.
 _VALUE = re.compile(r"(https?://)?([\w.-]*|\[[\da-f:]+\])(:\d{1,5})?/?", re.ASCII | re.IGNORECASE)
 _SHOWN = 3
-_TAG = "ETag"
+_TAG = "etag"
 
 
 @dataclass(frozen=True, order=True)
@@ -65,17 +81,18 @@ class StorePath:
             options = parse_qsl(found.query, keep_blank_values=True)
         except ValueError:
             raise InputError("expected an address such as s3://bucket/table, found another text") from None
-        host = _CONTAINER if found.scheme in _AZURE else _BUCKET
-        secret = "@" in address.replace(found.netloc, "", 1) or not (host.fullmatch(found.netloc) or not found.netloc)
-        if secret or not all(name in _OPTIONS and _VALUE.fullmatch(value) for name, value in options):
-            raise InputError(
-                f"expected an address without credentials and '@', whose options are {', '.join(sorted(_OPTIONS))} "
-                "alone, found another; put credentials into the environment, since addresses are printed and recorded"
-            )
         if found.scheme not in _SCHEMES:
             raise InputError(
                 f"expected a path, or an address that begins with {', '.join(f'{each}://' for each in _SCHEMES)}, "
                 f"found {found.scheme}://"
+            )
+        host = _CONTAINER if found.scheme in _AZURE else _BUCKET
+        secret = "@" in address.replace(found.netloc, "", 1) or not (host.fullmatch(found.netloc) or not found.netloc)
+        known = _OPTIONS[found.scheme]
+        if secret or not all(name in known and _VALUE.fullmatch(value) for name, value in options):
+            raise InputError(
+                f"expected an address without credentials and '@', whose options are {', '.join(sorted(known))} "
+                "alone, found another; put credentials into the environment, since addresses are printed and recorded"
             )
         parts = tuple(part for part in found.path.split("/") if part)
         if not found.netloc or not parts or found.fragment or not {".", ".."}.isdisjoint(parts):
@@ -160,7 +177,7 @@ class StorePath:
         """Size and entity tag, by which another file under the name is known; its time in a store without tags."""
         with self.opened() as file:
             size, about = file.size(), file.metadata() or {}
-        tag = about.get(_TAG, about.get(_TAG.encode()))
+        tag = next((value for name, value in about.items() if _decoded(name).lower() == _TAG), None)
         return (size, self._info().mtime_ns if tag is None else tag)
 
     @contextmanager
@@ -238,8 +255,25 @@ def disk_path(text: str | Path) -> Path:
 @lru_cache(maxsize=8)
 def _opened(address: str) -> tuple[fs.FileSystem, str]:
     """The file system of an address, and the key there; one connection for all files of a table."""
-    system, key = fs.FileSystem.from_uri(address)
+    found = urlsplit(address)
+    options, root = dict(parse_qsl(found.query)), found.netloc
+    if options.pop("anonymous", "false") == "true":
+        if found.scheme == "s3":  # the only one whose addresses cannot say so
+            return fs.S3FileSystem(anonymous=True, **options), root
+        if found.scheme in _GOOGLE:
+            root = f"anonymous@{root}"
+        else:
+            options["credential_kind"] = "anonymous"
+    if found.scheme in _GOOGLE:
+        options.setdefault("retry_limit_seconds", _RETRY_SECONDS)
+    query = urlencode(options, safe=":/[]")
+    system, key = fs.FileSystem.from_uri(f"{found.scheme}://{root}/?{query}".rstrip("?"))
     return system, key
+
+
+def _decoded(name: str | bytes) -> str:
+    """A name of metadata as text."""
+    return name.decode("utf-8", "replace") if isinstance(name, bytes) else name
 
 
 @contextmanager
@@ -271,5 +305,5 @@ _REASONS = {
     "INVALID_ACCESS_KEY": "the credentials of the environment are not known to the store; check them",
     "SIGNATURE": "the credentials of the environment are not those of the store; check them",
     "NETWORK_CONNECTION": "the store did not answer; check the address, the network and its endpoint",
-    "No such file": "there is no such file; check the address",
+    "No such file": "there is no such file, or its name ends in '/', which is that of a folder; check the address",
 }

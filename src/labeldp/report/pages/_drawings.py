@@ -47,27 +47,41 @@ def odds_figure(pairs: Sequence[tuple[float, float, float]], marked: Sequence[tu
     return _drawing(what, 372, parts)
 
 
-def calibration_figure(what: str, points: Sequence[tuple[float, float, float, float, str]]) -> Markup:
-    """Shares that are right over stated probabilities, each with its interval, beside the line where both agree.
+def calibration_figure(
+    what: str,
+    points: Sequence[tuple[float, float, float, float, str]],
+    ends: Sequence[tuple[float, str]],
+    words: tuple[str, str, tuple[str, str], str],
+) -> Markup:
+    """Estimates over what a model states, each with its interval, beside the line where both agree.
 
     Args:
         what: What is drawn, in words.
-        points: The stated probability, the lower end, the estimate and the upper end, from 0 to 1, and all in words.
+        points: What is stated, the lower end, the estimate and the upper end, and all in words.
+        ends: Places on both axes, the first and the last of which are their ends, and their names.
+        words: Names of the horizontal and the vertical axis, and of the places above (in two lines) and below the line.
     """
-    left, top, side = 46, 12, 300
-    x, y = _axis(left, side, 0.0, 1.0), _axis(top + side, -side, 0.0, 1.0)
+    longest = max(len(name) for _, name in ends)
+    left, top, side = min(46 + 7 * max(longest - 5, 0), 130), 12, 300
+    (low, _), (high, _) = ends[0], ends[-1]
+    x, y = _axis(left, side, low, high), _axis(top + side, -side, low, high)
+    across, upwards, above, below = words
+
+    def place(share: float) -> float:
+        return low + share * (high - low)
+
     parts = [
-        *(_line("rule", x(0), y(p), x(1), y(p)) + _text(left - 8, y(p) + 4, f"{p:.0%}", "end") for p in (0, 0.5, 1)),
-        *(_text(x(p), y(0) + 20, f"{p:.0%}", "middle") for p in (0, 0.5, 1)),
-        _text(x(0.5), y(0) + 40, "probability that the model states", "middle", "quiet"),
-        _text(x(0) + 4, y(1) - 4 + 20, "right, of these rows", "start", "quiet"),
-        _line("dashed", x(0), y(0), x(1), y(1)),
-        _text(x(0.04), y(0.58), "right more often", "start", "quiet"),
-        _text(x(0.04), y(0.52), "than stated", "start", "quiet"),
-        _text(x(0.4), y(0.12), "right less often than stated", "start", "quiet"),
+        *(_line("rule", x(low), y(p), x(high), y(p)) + _text(left - 8, y(p) + 4, name, "end") for p, name in ends),
+        *(_text(x(p), y(low) + 20, name, "middle") for p, name in ends),
+        _text(x(place(0.5)), y(low) + 40, across, "middle", "quiet"),
+        _text(x(low) + 4, y(high) - 4 + 20, upwards, "start", "quiet"),
+        _line("dashed", x(low), y(low), x(high), y(high)),
+        _text(x(place(0.04)), y(place(0.58)), above[0], "start", "quiet"),
+        _text(x(place(0.04)), y(place(0.52)), above[1], "start", "quiet"),
+        _text(x(place(0.4)), y(place(0.12)), below, "start", "quiet"),
     ]
-    for stated, low, value, high, _ in points:
-        parts.append(_line("thick", x(stated), y(low) + 1, x(stated), y(high) - 1))
+    for stated, least, value, most, _ in points:
+        parts.append(_line("thick", x(stated), y(least) + 1, x(stated), y(most) - 1))
         parts.append(Markup('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="4.5"/>').format(x(stated), y(value)))
     spoken = "; ".join(text for *_, text in points)
     return _drawing(f"{what}: {spoken}.", 372, parts)

@@ -46,6 +46,16 @@ _GAINS = (
 #: Points of the figure of calibration, and classes of a table of true and predicted ones.
 _MOST_BINS, _MOST_CLASSES = 20, 20
 _ENDS = ("value", "low", "high")
+_PERCENT = ((0.0, "0 %"), (0.5, "50 %"), (1.0, "100 %"))
+#: Words of the figures of calibration.
+_OF_CLASSES = (
+    *("probability that the model states", "right, of these rows"),
+    *(("right more often", "than stated"), "right less often than stated"),
+)
+_OF_NUMBERS = (
+    *("prediction", "mean label of these rows"),
+    *(("labels higher", "than predicted"), "labels lower than predicted"),
+)
 _TOO_FEW = "too few rows to tell"
 _MISSING = "These labels cannot show it: they are too few for their noise."
 
@@ -54,11 +64,13 @@ def scores_part(body: Mapping[str, Any]) -> Part:
     """The page of scores that ``learn`` or ``evaluate`` printed."""
     scores = _possible(body["scores"] or {}, len(body.get("classes") or ()))
     sections = [Section("Scores", tuple(_scores(scores, body["judged_by"])))]
-    if (curve := scores.get("calibration")) is not None:
+    if (curve := scores.get("calibration")) is not None and "mean" in curve:
+        sections.append(Section("Calibration: do its predictions hold on average?", tuple(_number_calibration(curve))))
+    elif curve is not None:
         sections.append(Section("Calibration: do its probabilities hold?", tuple(_calibration(curve))))
-    if (counts := scores.get("confusion")) is not None:
+    if scores.get("confusion") is not None:
         names = [printable(str(name)) for name in body.get("classes") or ()]
-        sections.append(Section("Predicted and true classes", tuple(_confusion(counts, scores["predicted"], names))))
+        sections.append(Section("Predicted and true classes", tuple(_confusion(scores, names))))
     if "features" in body:
         terms = (("model", body["model"]), ("rows", f"{body['rows']:,}"), ("features", ", ".join(body["features"])))
         sections.append(Section("The model", (Terms(terms), Prose(body["sentence"]))))
@@ -104,9 +116,7 @@ def _scores(scores: Mapping[str, Any], judged_by: str) -> Iterator[Block]:
         if key not in unclear and (score := scores.get(key)) is not None and "value" in score
     ]
     if drawn:
-        drawing = ranges_figure(
-            "Scores with their 95 % intervals", drawn, ((0.0, "0 %"), (0.5, "50 %"), (1.0, "100 %"))
-        )
+        drawing = ranges_figure("Scores with their 95 % intervals", drawn, _PERCENT)
         yield Picture(drawing, "Estimates with their 95 % intervals.")
     rows = [(name, *_score(score, is_share)) for key, name, score, is_share in known if key not in unclear]
     title = f"{scores.get('rows', 0):,} rows, by {printable(judged_by)}"
@@ -152,15 +162,50 @@ def _calibration(curve: Mapping[str, Any]) -> Iterator[Block]:
         f"Bars are 95 % intervals. {inside} of {len(told)} hold the stated probability; by chance one in twenty would "
         "not. Dotted: right as often as stated."
     )
-    yield Picture(calibration_figure("Share that is right over the stated probability", points), caption)
+    what = "Share that is right over the stated probability"
+    yield Picture(calibration_figure(what, points, _PERCENT, _OF_CLASSES), caption)
     rows = [(share(stated), *_told(found, 1.0, share), f"{count:,}") for stated, *found, count in bins]
     yield Grid.of("Rows by stated probability", ("stated", "right", "95 % interval", "rows"), rows, (0, 1, 2, 3))
 
 
-def _confusion(counts: Mapping[str, Any], predicted: list[int], names: list[str]) -> Iterator[Block]:
+def _number_calibration(curve: Mapping[str, Any]) -> Iterator[Block]:
+    """The mean label of rows over the mean of what is predicted for them."""
+    mean = curve["mean"]
+    columns = (curve["predicted"], mean["low"], mean["value"], mean["high"], mean["error"], curve["rows"])
+    bins = [row for row in islice(zip(*columns, strict=False), _MOST_BINS) if None not in row]
+    told = [row[:4] for row in bins if row[1] < row[3] or not row[4]]  # others were cut to a point
+    low, high = min(map(min, told), default=0.0), max(map(max, told), default=0.0)
+    yield Prose(
+        "Rows are grouped by what is predicted for them. Where their mean label is the mean prediction, predictions "
+        "are right on average, though single ones may be far off."
+    )
+    if len(told) < 2 or low == high:
+        yield Prose("These labels cannot tell groups of predictions apart: they are too few for their noise.", "heed")
+    else:
+        points = [
+            (*each, f"predicted {number(each[0])}, mean label {number(each[1])} to {number(each[3])}") for each in told
+        ]
+        inside = sum(least <= stated <= most for stated, least, _, most in told)
+        caption = (
+            f"Bars are 95 % intervals. {inside} of {len(told)} hold the mean prediction; by chance one in twenty would "
+            "not. Dotted: labels as predicted."
+        )
+        ends = [(place, number(place)) for place in (low, (low + high) / 2.0, high)]
+        yield Picture(calibration_figure("Mean label over the mean prediction", points, ends, _OF_NUMBERS), caption)
+    rows = []
+    for stated, least, value, most, error, count in bins:
+        shown = (number(value), f"{number(least)} to {number(most)}") if least < most or not error else (_TOO_FEW, "")
+        rows.append((number(stated), *shown, f"{count:,}"))
+    yield Grid.of("Rows by prediction", ("predicted", "mean label", "95 % interval", "rows"), rows, (0, 1, 2, 3))
+
+
+def _confusion(scores: Mapping[str, Any], names: list[str]) -> Iterator[Block]:
     """The number of rows of each true class among those that are predicted as each class."""
+    counts, every = scores["confusion"], scores["predicted"]
+    counted = [code for code in scores.get("counted", range(len(every))) if code < len(every)]
+    predicted = [every[code] for code in counted]
     many = min(len(predicted), _MOST_CLASSES, *(len(counts[end]) for end in _ENDS))
-    classes = [names[i] if i < len(names) else f"class {i + 1}" for i in range(many)]
+    classes = [names[code] if code < len(names) else f"class {code + 1}" for code in counted[:many]]
     rows, told = [], 0
     for true in range(many):
         cells = []
@@ -177,6 +222,8 @@ def _confusion(counts: Mapping[str, Any], predicted: list[int], names: list[str]
         "How many rows are predicted as a class is known; how many of these are of which class is estimated from the "
         "labels, with its 95 % interval."
     )
+    if many < len(every):
+        yield Prose(f"Of {len(every):,} classes these are the {many} that are predicted most often.")
     heads = [f"predicted {name}: {count:,} rows" for name, count in zip(classes, predicted, strict=False)]
     yield Grid.of("Rows of each true class", ("true class", *heads), rows, tuple(range(1, many + 1)))
 

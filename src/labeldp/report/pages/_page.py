@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from labeldp._checks import printable
 from labeldp.errors import OutputError
+from labeldp.release.folder import is_release
 from labeldp.report.pages._blocks import Page, Part
 
 _ENDING = ".html"
@@ -41,7 +42,7 @@ def check_page(path: Path) -> Path:
     """Check that a page can be written to a path, before its contents are computed.
 
     Raises:
-        OutputError: Its ending is another, it exists, or its folder does not.
+        OutputError: Its ending is another, it exists, its folder does not, or that is a release.
     """
     if path.suffix.lower() != _ENDING:
         raise OutputError(
@@ -51,6 +52,11 @@ def check_page(path: Path) -> Path:
         raise OutputError(f"expected a page that does not exist yet, found {path}; choose another name")
     if not path.parent.is_dir():
         raise OutputError(f"expected an existing folder to put the page in, found none at {path.parent}")
+    if is_release(path.parent):
+        raise OutputError(
+            f"expected a page outside of release folders, found {path}: with a file that is not in its certificate, "
+            f"that release would no longer verify; write it beside {path.absolute().parent.name}"
+        )
     return path
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+from labeldp._strict_json import strict_json
 from labeldp.errors import InputError
 from labeldp.report._schemas import Schema, schema_of
 
 #: The largest saved result in bytes.
 MOST_BYTES = 1 << 23
-#: The deepest nesting of a saved result.
-MOST_DEPTH = 16
 #: Commands whose saved results have a page. A page of a release, or of a ledger, is made from the thing itself.
 COMMANDS = ("plan", "learn", "evaluate", "audit", "check")
 
@@ -41,10 +38,10 @@ def saved_result(path: Path) -> tuple[str, dict[str, Any]]:
             content = file.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise InputError(f"{expected}, found more than {MOST_BYTES:,} bytes")
-        body = json.loads(content.decode("utf-8"), parse_float=_finite, parse_constant=_no_number, parse_int=_short)
-    except (OSError, ValueError, RecursionError):
+        body = strict_json(content.decode("utf-8"), digits=30)
+    except (OSError, ValueError):
         raise InputError(f"{expected}, found something else; a release is named by its folder") from None
-    fitting = [command for command in COMMANDS if _shallow(body) and fits(body, schema_of(command))]
+    fitting = [command for command in COMMANDS if fits(body, schema_of(command))]
     if not fitting:
         raise InputError(f"{expected}, found another document, or one of a later version; upgrade labeldp")
     return max(fitting, key=lambda command: len(schema_of(command)["required"])), body
@@ -103,34 +100,3 @@ _RULES: Mapping[str, Callable[[Any, Any, Schema], bool]] = {
     "minItems": lambda value, least, _: not isinstance(value, list) or len(value) >= least,
     "maxItems": lambda value, most, _: not isinstance(value, list) or len(value) <= most,
 }
-
-
-def _shallow(body: Any) -> bool:
-    """True unless a document is nested too deep."""
-    level = [body]
-    for _ in range(MOST_DEPTH):
-        parts = [
-            part
-            for item in level
-            for part in (item.values() if isinstance(item, dict) else item)
-            if isinstance(item, dict | list)
-        ]
-        level = [part for part in parts if isinstance(part, dict | list)]
-    return not level
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError("a number is not finite")
-    return number
-
-
-def _short(text: str) -> int:
-    if len(text) > 30:
-        raise ValueError("an integer is too long")
-    return int(text)
-
-
-def _no_number(_: str) -> NoReturn:
-    raise ValueError("a number is not finite")

@@ -26,7 +26,7 @@ from scipy.special import chdtri
 
 from labeldp._shapes import Float
 from labeldp.errors import InputError
-from labeldp.learning.sklearn._lbfgs import softmax
+from labeldp.learning.heads._softmax import softmax
 
 HeadLoss = Literal["softmax", "squared"]
 

@@ -21,9 +21,9 @@ from labeldp.release._curator import Curator
 from labeldp.release._release import Release
 from labeldp.release._sink import FolderSink, GivenRows, MemorySink, clashing
 from labeldp.release._source import KEPT_PUBLIC, ROW, TYPE_PUBLIC, ArraySource
-from labeldp.release._table_job import Spending, TableCharge, TableJob, TableRelease
 from labeldp.release.engines import InProcess, Progress
 from labeldp.release.folder import CODES, Certificate, column_name, column_types, run_in, to_columns
+from labeldp.release.jobs._job import Spending, TableCharge, TableJob, TableRelease
 from labeldp.release.tables import Place, TableFile, plain_column, plain_schema
 
 #: A protocol: from the public columns and a curator to one release of all rows.

@@ -25,6 +25,7 @@ from labeldp.mechanisms.randomizers import (
     OptimalResponse,
     Randomizer,
     best_randomizer,
+    check_registered,
     class_randomizers,
     number_randomizers,
 )
@@ -34,7 +35,7 @@ from labeldp.privacy.channels import Channel
 from labeldp.release._answer import Answer
 from labeldp.release._cluster_response import cluster_response, share_of_counts
 from labeldp.release._counted_response import counted, share_of_points
-from labeldp.release._curator import Curator, check_registered
+from labeldp.release._curator import Curator
 from labeldp.release._row_release import POPULATION
 from labeldp.release._sink import Written
 from labeldp.release._source import Batch, BatchChannels, TableSource

@@ -17,7 +17,13 @@ from labeldp.privacy import LabelSpace
 from labeldp.privacy.accounting import Budget
 from labeldp.release._answer import Answer
 from labeldp.release._curator import Curator
-from labeldp.release._requests import (
+from labeldp.release._row_release import POPULATION
+from labeldp.release._sink import FolderSink
+from labeldp.release._source import ROW, TableSource
+from labeldp.release.engines import Count, Engine, Executor, InProcess, Progress, engine_of
+from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns, run_in, stored_form
+from labeldp.release.jobs._job import Spending, TableCharge, TableJob, TableRelease, check_columns
+from labeldp.release.jobs._requests import (
     AUTO,
     CLUSTER,
     DOUBLE,
@@ -33,12 +39,6 @@ from labeldp.release._requests import (
     check_mechanism,
     mechanism_on_table,
 )
-from labeldp.release._row_release import POPULATION
-from labeldp.release._sink import FolderSink
-from labeldp.release._source import ROW, TableSource
-from labeldp.release._table_job import Spending, TableCharge, TableJob, TableRelease, check_columns
-from labeldp.release.engines import Count, Engine, Executor, InProcess, Progress, engine_of
-from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns, run_in, stored_form
 from labeldp.release.tables import Place, Table, TableFile, clusters_of
 
 

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from labeldp.errors import TableError
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.release._source import ROW
-from labeldp.release._table_job import CheckedTable, Spending, TableJob
-from labeldp.release._table_release import unit_column
 from labeldp.release.engines import Progress
+from labeldp.release.jobs._job import CheckedTable, Spending, TableJob
+from labeldp.release.jobs._release_table import unit_column
 from labeldp.release.ledger import Earlier
 from labeldp.release.tables import (
     Place,

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
-from filelock import FileLock, Timeout
 
 from labeldp import _checks
 from labeldp._random_words import identifier
 from labeldp.errors import InputError, LabelError, LedgerError, OutputError, TableError
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
-from labeldp.release._curator import budget_of
 from labeldp.release._kept_label import check_kept
 from labeldp.release._sink import clashing
 from labeldp.release._source import ROW, TableSource
-from labeldp.release._table_notes import copies_of_rows, kept_before, respelled, write_notes
 from labeldp.release.engines import Count, Engine, InProcess, Progress
 from labeldp.release.folder import (
     Certificate,
@@ -34,6 +30,8 @@ from labeldp.release.folder import (
     inode_of,
     staged,
 )
+from labeldp.release.jobs._ledgers import alone_with, home_of, ledger_path, ledgers_near, on_disk
+from labeldp.release.jobs._notes import copies_of_rows, kept_before, respelled, write_notes
 from labeldp.release.ledger import (
     Earlier,
     Entry,
@@ -62,11 +60,6 @@ from labeldp.release.tables import (
     typed,
 )
 
-_ENDING = ".labeldp-ledger"
-#: Held from the choice of a table's ledger until the release is marked in it.
-_LOCK = ".labeldp-ledger.lock"
-#: Seconds to wait for another release of a table in the same folder.
-_PATIENCE = 60.0
 #: Rows of a batch, and of a row group: the same wherever a part is worked on.
 _ROWS_PER_BATCH = 1 << 18
 _ENTRIES_PER_BATCH = 1 << 24
@@ -129,7 +122,8 @@ class Spending:
             InputError: The budget is invalid, or the reason is empty, too long, or not printable.
         """
         reason = "" if other_people is None else _checks.reason(other_people)
-        return cls(budget_of(budget), disk_path(ledger).absolute() if ledger else None, reason)
+        allowed = None if budget is None else Budget.of(budget)
+        return cls(allowed, disk_path(ledger).absolute() if ledger else None, reason)
 
 
 @dataclass(frozen=True)
@@ -296,7 +290,7 @@ class TableJob:
     def ledgers(self) -> list[Path]:
         """The ledger that was named, if there is one already, and those beside the table."""
         named = self.spending.ledger
-        near = ledgers_near(_on_disk(self.table.path) if named is None else self.home)
+        near = ledgers_near(on_disk(self.table.path) if named is None else self.home)
         return [path for path in {*near, *([] if named is None else [named.resolve()])} if is_ledger(path)]
 
     def _declared(self, repeats: Sequence[Repeat]) -> tuple[str, ...]:
@@ -365,7 +359,7 @@ class TableJob:
             LedgerError: Another release of a table in this folder does not end.
         """
         data, uploading = checked.data, Count()
-        with _alone_in(self.home.resolve().parent):
+        with alone_with(self.home):
             record, elsewhere = self._ledgers(data)
             new = tuple(self._new_ledger(record))
             entry = dataclasses.replace(entry, marks=record.marks(data))
@@ -469,80 +463,11 @@ def kept_columns(schema: pa.Schema, label: str, keep: Sequence[str] | None, drop
     return [name for name in others if (name in chosen) == (keep is not None)]
 
 
-def home_of(table: Place, ledger: Path | None) -> Path:
-    """The path on a disk beside which the ledgers of a table lie: its own, or that of the ledger if it is in a store.
-
-    Raises:
-        InputError: The table is in a store, and no ledger was named, or its folder does not exist.
-    """
-    if isinstance(table, Path):
-        return table
-    if ledger is None:
-        raise InputError(
-            f"expected a ledger for {table}, which has no place beside it for one, found none; name a file on a disk "
-            "that all releases of this table share (--ledger, ledger=)"
-        )
-    if not ledger.parent.is_dir():
-        raise InputError(f"expected an existing folder for the ledger, found none at {ledger.parent}; create it first")
-    return ledger
-
-
 def _is_inside(target: Place, table: Place) -> bool:
     """True for a target in the folder of a table."""
     if isinstance(target, Path) and isinstance(table, Path):
         return target.resolve().is_relative_to(table.resolve())
     return isinstance(target, StorePath) and isinstance(table, StorePath) and target.is_relative_to(table)
-
-
-def ledger_path(source: Place, ledger: str | Path | None = None) -> Path:
-    """The path of the ledger of a table: beside it, or in the current folder if it is in a store; or that passed."""
-    source = _on_disk(source).resolve()
-    return Path(ledger).absolute() if ledger else source.with_name(f"{source.name}{_ENDING}")
-
-
-def _on_disk(table: Place) -> Path:
-    """The path of a table, or, if it is in a store, that of its name in the current folder."""
-    return table if isinstance(table, Path) else Path.cwd() / table.name
-
-
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Wait for other releases of tables in a folder, so that two copies of a table cannot both find no ledger.
-
-    A folder that cannot be written holds no ledger either, and needs no lock.
-
-    Raises:
-        LedgerError: Another release does not end.
-    """
-    lock = FileLock(folder / _LOCK, timeout=_PATIENCE, mode=0o600)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise LedgerError(
-            f"expected no other release of a table in {folder}, found one in progress; wait for it"
-        ) from None
-    except OSError:
-        yield
-        return
-    process = os.getpid()
-    try:
-        yield
-    finally:
-        if os.getpid() == process:  # a forked child would release its parent's lock
-            lock.release()
-
-
-def ledgers_near(table: Path) -> list[Path]:
-    """The ledgers beside a table, inside it if it is a folder, and those of tables and of their parts around it."""
-    table = table.resolve()
-    near = {*table.parent.iterdir(), *(ledger_path(folder) for folder in table.parents if folder.name)}
-    whole = folder = table if table.is_dir() else table.parent
-    while "=" in whole.name:  # a part of a table in folders such as year=2026
-        whole = whole.parent
-    around = {*whole.glob("*=*")} if whole != folder else {table} if table.is_dir() else set()
-    near |= {path for each in around for path in (each, *each.rglob(f"*{_ENDING}"))}
-    files = (path for path in near if path.is_file())
-    return sorted(path for path in files if path.name.endswith(_ENDING) or is_ledger(path))
 
 
 def _undeclared(repeat: Repeat) -> InputError:

@@ -1,0 +1,5 @@
+"""Jobs: releases of tables on disk, from the declared columns to one charge and a folder."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,119 @@
+"""Ledgers of a table: where they lie, and the lock that is held while one is chosen and charged."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from labeldp.errors import InputError, LedgerError
+from labeldp.release.ledger import is_ledger
+from labeldp.release.tables import Place
+
+_ENDING = ".labeldp-ledger"
+#: Held from the choice of a table's ledger until the release is marked in it.
+_LOCK = ".labeldp-ledger.lock"
+#: Seconds to wait for another release of a table in the same folder.
+_PATIENCE = 60.0
+
+
+def home_of(table: Place, ledger: Path | None) -> Path:
+    """The path on a disk beside which the ledgers of a table lie: its own, or that of the ledger if it is in a store.
+
+    Raises:
+        InputError: The table is in a store, and no ledger was named, or its folder does not exist.
+    """
+    if isinstance(table, Path):
+        return table
+    if ledger is None:
+        raise InputError(
+            f"expected a ledger for {table}, which has no place beside it for one, found none; name a file on a disk "
+            "that all releases of this table share (--ledger, ledger=)"
+        )
+    if not ledger.parent.is_dir():
+        raise InputError(f"expected an existing folder for the ledger, found none at {ledger.parent}; create it first")
+    return ledger
+
+
+def ledger_path(source: Place, ledger: str | Path | None = None) -> Path:
+    """The path of the ledger of a table: beside it, or in the current folder if it is in a store; or that passed."""
+    source = on_disk(source).resolve()
+    return Path(ledger).absolute() if ledger else source.with_name(f"{source.name}{_ENDING}")
+
+
+def on_disk(table: Place) -> Path:
+    """The path of a table, or, if it is in a store, that of its name in the current folder."""
+    return table if isinstance(table, Path) else Path.cwd() / table.name
+
+
+@contextmanager
+def alone_with(table: Path) -> Iterator[None]:
+    """Wait for other releases of tables in the same folder, so that two copies of one cannot both find no ledger.
+
+    A part of a table in folders such as year=2026 also waits for those of the other parts, which may be of the same
+    people, and of the whole.
+
+    Raises:
+        LedgerError: Another release does not end.
+    """
+    table = table.resolve()
+    whole = _whole_of(table)
+    around = [whole.parent] if whole != _folder_of(table) else []
+    with ExitStack() as locks:
+        for folder in dict.fromkeys((*around, table.parent)):  # from above for all, so that nobody waits in a circle
+            locks.enter_context(_alone_in(folder))
+        yield
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder.
+
+    A folder that cannot be written holds no ledger either, and needs no lock.
+
+    Raises:
+        LedgerError: Another release does not end.
+    """
+    lock = FileLock(folder / _LOCK, timeout=_PATIENCE, mode=0o600)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise LedgerError(
+            f"expected no other release of a table in {folder}, found one in progress; wait for it"
+        ) from None
+    except OSError:
+        yield
+        return
+    process = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() == process:  # a forked child would release its parent's lock
+            lock.release()
+
+
+def ledgers_near(table: Path) -> list[Path]:
+    """The ledgers beside a table, inside it if it is a folder, and those of tables and of their parts around it."""
+    table = table.resolve()
+    near = {*table.parent.iterdir(), *(ledger_path(folder) for folder in table.parents if folder.name)}
+    folder, whole = _folder_of(table), _whole_of(table)
+    around = {*whole.glob("*=*")} if whole != folder else {table} if table.is_dir() else set()
+    near |= {path for each in around for path in (each, *each.rglob(f"*{_ENDING}"))}
+    files = (path for path in near if path.is_file())
+    return sorted(path for path in files if path.name.endswith(_ENDING) or is_ledger(path))
+
+
+def _folder_of(table: Path) -> Path:
+    """The folder of a table: itself, or the one that its file is in."""
+    return table if table.is_dir() else table.parent
+
+
+def _whole_of(table: Path) -> Path:
+    """The folder of the table that a folder such as year=2026, or a file in one, is a part of; else its own."""
+    whole = _folder_of(table)
+    while "=" in whole.name:
+        whole = whole.parent
+    return whole
