@@ -20,7 +20,15 @@ from labeldp.mechanisms.randomizers import RANDOMIZERS, Randomizer, best_randomi
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw
 from labeldp.privacy import Guarantee, LabelSpace, rest_of, shown_above
 from labeldp.privacy.accounting import Budget, RowRanges
-from labeldp.privacy.channels import CHANNELS, Channel, ClusterChannel, candidate_sizes, channel_of, law_of
+from labeldp.privacy.channels import (
+    CHANNELS,
+    Channel,
+    ClusterChannel,
+    CoarseningChannel,
+    candidate_sizes,
+    channel_of,
+    law_of,
+)
 from labeldp.release._answer import Answer
 from labeldp.release._release import Origin, Release
 from labeldp.release._row_identity import RowIdentity, identity_of, labels_identity
@@ -569,6 +577,8 @@ def _priors(channel: Channel) -> tuple[str, ...]:
     """The assumptions about the channel of each row, which a curator cannot check."""
     if candidate_sizes(channel) is not None:
         return (f"the prior {_FROM_ELSEWHERE}",)
+    if channel.kind == CoarseningChannel.kind:
+        return (f"the partition of the classes of each row {_FROM_ELSEWHERE}",)
     if channel.kind == ClusterChannel.kind:
         return (f"the clusters are public, and the distribution of classes in each {_FROM_ELSEWHERE}",)
     return ()
