@@ -83,14 +83,14 @@ def release_table(
         mechanism: ``"auto"``, ``"randomized-response"``, ``"subset"``, ``"bits"``, ``"prior"``, ``"prior-subset"`` or
             ``"groups"`` randomize each label alone; for labels on an ``Interval`` so do ``"minimax"`` (which ``"auto"``
             takes unless another in closed form is as good), ``"optimal"``, ``"piecewise"``, ``"one-bit"`` and
-            ``"laplace"``, which release numbers. With ``"bins"`` and ``"optimal-counts"`` a trusted curator first counts numeric labels with
-            a part of epsilon; with ``"cluster"`` a trusted curator counts the classes of each cluster with half of
-            epsilon or more, and labels respond towards these counts with the rest. ``"peer"`` simulates peers who
-            exchange labels of two classes inside clusters, at a delta. ``"double"`` also resamples the features of rows
-            with some probability, and ``"dummy"`` releases no features: both have a guarantee with conditional features
-            too. ``"noisy-histogram"`` counts the labels and ``"noisy-quantile"`` names a quantile of them; neither
-            releases a row: they are answers to ``NoisyHistogram`` and ``NoisyQuantile`` (``Answer.load``). For a
-            quantile all labels are in memory, at four bytes each.
+            ``"laplace"``, which release numbers. With ``"bins"`` and ``"optimal-counts"`` a trusted curator first
+            counts numeric labels with a part of epsilon; with ``"cluster"`` a trusted curator counts the classes of
+            each cluster with half of epsilon or more, and labels respond towards these counts with the rest. ``"peer"``
+            simulates peers who exchange labels of two classes inside clusters, at a delta. ``"double"`` also resamples
+            the features of rows with some probability, and ``"dummy"`` releases no features: both have a guarantee with
+            conditional features too. ``"noisy-histogram"`` counts the labels and ``"noisy-quantile"`` names a quantile
+            of them; neither releases a row: they are answers to ``NoisyHistogram`` and ``NoisyQuantile``
+            (``Answer.load``). For a quantile all labels are in memory, at four bytes each.
         prior: For ``"prior"``, ``"prior-subset"`` and ``"groups"``: the prefix of the prior's columns, before the
             class. Without it, ``"groups"`` takes a uniform prior.
         clusters: For ``"cluster"`` and ``"peer"``: the column of each row's cluster, which need not be kept, or the
