@@ -1,0 +1,1 @@
+from ._factorization import FactorizationClassifier as FactorizationClassifier
