@@ -386,7 +386,7 @@ def best_groups(below, density, gain, most, ordered, out):
     best, place = np.empty((k + 1, k + 1)), np.zeros((k + 1, k + 1), dtype=np.int64)
     cuts, tried = np.zeros(k, dtype=np.bool_), np.zeros(k, dtype=np.bool_)
     for i in range(n):
-        highest = 1e-12  # of no information, but for rounding
+        highest = 0.0 if ordered else 1e-14  # no information, but for rounding
         cuts[:] = False
         cuts[0] = True
         for m in range(2, k + 1):
