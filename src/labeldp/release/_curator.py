@@ -578,7 +578,7 @@ def _priors(channel: Channel) -> tuple[str, ...]:
     if candidate_sizes(channel) is not None:
         return (f"the prior {_FROM_ELSEWHERE}",)
     if channel.kind == CoarseningChannel.kind:
-        return (f"the partition of the classes of each row {_FROM_ELSEWHERE}",)
+        return (f"the prior or partition behind each row's groups {_FROM_ELSEWHERE}",)
     if channel.kind == ClusterChannel.kind:
         return (f"the clusters are public, and the distribution of classes in each {_FROM_ELSEWHERE}",)
     return ()
