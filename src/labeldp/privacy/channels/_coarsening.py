@@ -9,7 +9,6 @@ from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import ndtri
 
 from labeldp._shapes import Bool, Float, Int, UInt8, UInt64
 from labeldp._threads import over_chunks
@@ -228,6 +227,8 @@ def informative_groups(
     Raises:
         InputError: There are more than 512 classes.
     """
+    from scipy.special import ndtri  # noqa: PLC0415 (it loads slowly)
+
     from labeldp.privacy.channels._kernels import best_groups  # noqa: PLC0415 (the compiler loads at the first draw)
 
     classes = prior.shape[1]
