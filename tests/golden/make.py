@@ -264,7 +264,10 @@ RANDOMIZERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "prior": ("level", lambda space: labeldp.PriorResponse(space, EPSILON, prior())),
     "prior-subset": ("level", lambda space: labeldp.PriorSubsetResponse(space, EPSILON, prior())),
     "top-k": ("level", lambda space: labeldp.TopKResponse(space, EPSILON, prior(), k=2)),
-    "groups": ("level", lambda space: labeldp.GroupResponse(space, EPSILON, labeldp.ClassProbabilities(prior(), LEVELS))),
+    "groups": (
+        "level",
+        lambda space: labeldp.GroupResponse(space, EPSILON, labeldp.ClassProbabilities(prior(), LEVELS)),
+    ),
     "groups-of-one": ("level", lambda space: labeldp.GroupResponse(space, EPSILON, groups=[LEVELS[:1], LEVELS[1:]])),
     "cluster": ("level", lambda space: labeldp.ClusterResponse(space, EPSILON, SPREAD, cells())),
     "cluster-uniform": ("level", lambda space: labeldp.ClusterResponse.uniform(space, EPSILON, cells())),

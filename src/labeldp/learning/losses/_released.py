@@ -31,7 +31,7 @@ def require_identified(release: Release) -> None:
     if isinstance(channel, ClassChannel) and not channel.identifies:
         raise InputError(
             "expected a channel that identifies true labels, found rows with candidates or groups of classes; use "
-            "log_likelihood, or accuracy_bounds for candidates"
+            "log_likelihood, or accuracy_bounds"
         )
 
 

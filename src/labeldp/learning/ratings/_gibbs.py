@@ -99,9 +99,9 @@ class Cuts:
         root: Cholesky factor of the covariance of proposals; None as long as Newton's method moves the cut points.
     """
 
-    guess: Float[np.ndarray, "k"]
-    values: Float[np.ndarray, "k"]
-    root: Float[np.ndarray, "k k"] | None = None
+    guess: Float[np.ndarray, "cuts"]
+    values: Float[np.ndarray, "cuts"]
+    root: Float[np.ndarray, "cuts cuts"] | None = None
 
     def climb(self, scores: Float[np.ndarray, "n"], likelihood: Float[np.ndarray, "n k"]) -> None:
         """Take a step of Newton's method (Fisher scoring) towards the mode, halved while cut points would cross."""
@@ -129,7 +129,7 @@ class Cuts:
 
     def _slopes(
         self, scores: Float[np.ndarray, "n"], likelihood: Float[np.ndarray, "n k"]
-    ) -> tuple[Float[np.ndarray, "k"], Float[np.ndarray, "k k"]]:
+    ) -> tuple[Float[np.ndarray, "cuts"], Float[np.ndarray, "cuts cuts"]]:
         """Gradient and information of the log posterior."""
         count = len(self.guess)
         gradient = (self.guess - self.values) / _CUT_DEVIATION**2
@@ -152,7 +152,7 @@ class Draw:
     users: Float[np.ndarray, "u d"]
     items: Float[np.ndarray, "v d"]
     coefficients: tuple[Float[np.ndarray, "f d"], Float[np.ndarray, "g d"]]
-    cuts: Float[np.ndarray, "k"]
+    cuts: Float[np.ndarray, "cuts"]
 
     def single(self) -> Draw:
         """The draw in single precision, but for the coefficients and cut points, which are few."""
@@ -180,7 +180,7 @@ class Schedule:
 def draws(
     pairs: Pairs,
     features: tuple[Float[np.ndarray, "u f"], Float[np.ndarray, "v g"]],
-    guess: Float[np.ndarray, "k"],
+    guess: Float[np.ndarray, "cuts"],
     schedule: Schedule,
     progress: Callable[[int], None],
 ) -> Iterator[Draw]:

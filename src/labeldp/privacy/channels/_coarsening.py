@@ -174,6 +174,12 @@ class CoarseningChannel(ClassSetChannel):
         """The number of the group of each class, from 0, in each row."""
         return np.asarray(np.cumsum(unpack(self.firsts, self.classes), axis=1) - 1)
 
+    def alone(self, codes: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+        """Mask of the rows in which a class is a group of its own, one class for each row."""
+        starts = np.concatenate([unpack(self.firsts, self.classes), np.ones((len(codes), 1), dtype=np.bool_)], axis=1)
+        rows = np.arange(len(codes))
+        return np.asarray(starts[rows, codes] & starts[rows, codes + 1])
+
     def table(self, row: int = 0) -> TransitionTable:
         """The groups of one row as outcomes."""
         group = self.take(slice(row, row + 1)).groups()[0]
