@@ -145,14 +145,14 @@ def test_columns_describe_who_they_are_a_function_of():
 
 
 def test_features_of_pairs_are_functions_of_who_occurs_with_what():
-    """Two blocks of users that share few items differ in factors of pairs, without any label."""
-    blocks = np.array([[u, i + 20 * (u % 2)] for u in range(20) for i in range(21)])
-    users, items = described_by(RowColumns.of(blocks, 0, 1), 2)
-    assert users.features.shape == (20, 4)  # a count, its square, and two factors
-    odd = users.features[1::2, 2:]
-    assert np.abs(odd - odd[0]).max() < 1e-6
-    assert np.abs(users.features[::2, 2:] - odd[0]).max(axis=1).min() > 0.5
-    assert items.features.shape == (41, 4)
+    """A factor of pairs distinguishes two blocks of users who share few items, without any label."""
+    rng = np.random.default_rng(0)
+    blocks = [[u, i + 20 * (u % 2)] for u in range(30) for i in rng.choice(22, 15, replace=False)]
+    users, items = described_by(RowColumns.of(np.array(blocks), 0, 1), 2)
+    assert users.features.shape == (30, 4)  # a count, its square, and two factors
+    assert items.features.shape == (42, 4)
+    alike = np.corrcoef(users.features[:, 2:].T, np.arange(30) % 2)[-1, :-1]
+    assert np.abs(alike).max() > 0.95
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 from labeldp._shapes import Float
 from labeldp._threads import blocks
 from labeldp.errors import InputError, NotTrueLabelsError
-from labeldp.privacy.channels import ClassChannel
+from labeldp.privacy.channels import ClassChannel, CoarseningChannel
 from labeldp.release import Release
 
 
@@ -29,9 +29,10 @@ def require_identified(release: Release) -> None:
     """Refuse rows whose true class may lie outside their candidates, or is known up to its group."""
     channel = require_release(release).channel
     if isinstance(channel, ClassChannel) and not channel.identifies:
+        found = "groups of classes" if isinstance(channel, CoarseningChannel) else "candidates"
         raise InputError(
-            "expected a channel that identifies true labels, found rows with candidates or groups of classes; use "
-            "log_likelihood, or accuracy_bounds"
+            f"expected a channel that identifies true labels, found rows with {found}; use log_likelihood, or "
+            "accuracy_bounds"
         )
 
 

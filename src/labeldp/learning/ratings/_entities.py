@@ -139,7 +139,8 @@ def _pair_features(
     if (rank := min(factors, min(shape) - 1)) > 0:
         table = csr_array((np.ones(len(users)), (users, items)), shape=shape)
         scaled = diags_array((counts[0] + _SMOOTHED) ** -0.5) @ table @ diags_array((counts[1] + _SMOOTHED) ** -0.5)
-        left, _, right = svds(scaled, rank, v0=np.ones(min(shape)))
+        start = np.random.default_rng(0).normal(size=min(shape))  # in no direction that symmetric tables leave out
+        left, _, right = svds(scaled, rank, v0=start)
         features = [np.column_stack([features[0], left]), np.column_stack([features[1], right.T])]
     return features[0], features[1]
 
