@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array
 from scipy.sparse.linalg import svds
 
+from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.features import indexable_rows
@@ -51,6 +52,7 @@ class RowColumns:
         return cls(np.asarray(taken[user]), np.asarray(taken[item]), table)
 
 
+@documented_in("labeldp.learning.ratings")
 @dataclass(frozen=True, eq=False)
 class Entities:
     """All users, or all items, with public features.
@@ -90,16 +92,15 @@ class Entities:
         return np.where(self.names[place] == names, place, -1)
 
     def unseen(self, rows: RowColumns, names: np.ndarray) -> tuple[Int[np.ndarray, "n"], Float[np.ndarray, "m f"]]:
-        """Numbers of rows' users, with new numbers for unknown ones, and standardized features of these.
+        """Numbers of rows' users, with a new one for each row of an unknown user, and standardized features of these.
 
-        An unknown user occurs with nobody, and is described by the columns of the rows.
+        An unknown user occurs with nobody, and is described by the columns of the row.
         """
         numbers = self.numbers_of(names)
-        new = numbers < 0
-        unknown, place = np.unique(names[new], return_inverse=True)
-        raw = np.zeros((len(unknown), len(self.centre)))
-        raw[:, : len(self.places)] = _means(place, rows.others[new][:, list(self.places)], len(unknown))
-        numbers[new] = len(self.names) + place
+        new = np.flatnonzero(numbers < 0)
+        raw = np.zeros((len(new), len(self.centre)))
+        raw[:, : len(self.places)] = rows.others[new][:, list(self.places)]
+        numbers[new] = len(self.names) + np.arange(len(new))
         return numbers, (raw - self.centre) / self.spread
 
 

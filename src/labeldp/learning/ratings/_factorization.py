@@ -57,8 +57,10 @@ class FactorizationClassifier(ProbabilityClassifier):
             default the rows of ``fit``. Pass all public rows if ``fit`` gets a part of them, as in ``MultiStage``.
         shares: Public guess of the class shares, in increasing order of the classes, from which the first guess of the
             cut points starts; uniform by default.
-        rounds: Number of rounds of sampling; time is proportional to rounds times rows.
+        rounds: Number of rounds of sampling; time is proportional to rounds times rows. The less labels disclose, the
+            more rounds matter.
         unused: Number of first rounds that are not used.
+        kept: Largest number of draws that are kept for predictions, evenly spaced.
         seed: A public number; the same release and seed give the same model.
         report: Function called with ``("round", done, of)``.
 
@@ -66,7 +68,7 @@ class FactorizationClassifier(ProbabilityClassifier):
         classes_: The classes, increasing.
         cuts_: Mean cut points.
         users_, items_: The known users and items, with their features.
-        draws_: Draws of all parameters, in single precision: as many as fit in 256 MiB.
+        draws_: Draws of all parameters, in single precision: at most ``kept``, and as many as fit in 256 MiB.
 
     Guarantee:
         Post-processing of a release: covered by the release's guarantee at no further cost. Who rates what, and all
@@ -101,8 +103,9 @@ class FactorizationClassifier(ProbabilityClassifier):
     pair_factors: int = 12
     public_rows: Any = None
     shares: Sequence[float] | None = None
-    rounds: int = 200
-    unused: int = 60
+    rounds: int = 1000
+    unused: int = 200
+    kept: int = 1000
     seed: int = 0
     report: Callable[[str, int, int], None] | None = None
 
@@ -136,6 +139,7 @@ class FactorizationClassifier(ProbabilityClassifier):
         items, new_items = self.items_.unseen(rows, rows.items)
         total, scores = np.zeros((len(users), len(self.classes_))), np.empty(len(users))
         for draw in self.draws_:
+            draw.check(self.users_, self.items_, len(self.classes_))
             of_users = np.concatenate([draw.users, new_users @ draw.coefficients[0]])
             of_items = np.concatenate([draw.items, new_items @ draw.coefficients[1]])
             scores_of(users, items, of_users, of_items, scores)
@@ -166,7 +170,8 @@ class FactorizationClassifier(ProbabilityClassifier):
         """Evenly spaced draws of a run."""
         parameters = (len(self.users_.names) + len(self.items_.names)) * (1 + schedule.factors)
         used = schedule.rounds - schedule.unused
-        step = math.ceil(used * parameters / _MOST_KEPT)
+        kept = min(_checks.whole(self.kept, "kept", 1, 1 << 20), max(_MOST_KEPT // parameters, 1))
+        step = math.ceil(used / kept)
         features = self.users_.features, self.items_.features
         guess = _first_cuts(pairs.likelihood, self._first_shares(pairs.likelihood.shape[1]))
         report = self.report or (lambda *_: None)

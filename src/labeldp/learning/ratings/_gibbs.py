@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
+from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
+from labeldp.learning.ratings._entities import Entities
 from labeldp.learning.ratings._kernels import (
     draw_places,
     log_likelihood,
@@ -138,6 +140,7 @@ class Cuts:
         return gradient, information
 
 
+@documented_in("labeldp.learning.ratings")
 @dataclass(frozen=True, eq=False)
 class Draw:
     """One draw of all parameters.
@@ -153,6 +156,20 @@ class Draw:
     items: Float[np.ndarray, "v d"]
     coefficients: tuple[Float[np.ndarray, "f d"], Float[np.ndarray, "g d"]]
     cuts: Float[np.ndarray, "cuts"]
+
+    def check(self, users: Entities, items: Entities, classes: int) -> None:
+        """Refuse parameters of another form, as in a forged file: compiled loops would read beyond them.
+
+        Raises:
+            ValueError: They are not those of such users and items.
+        """
+        d = self.users.shape[-1]
+        shapes = [(len(users.names), d), (len(items.names), d), *((e.features.shape[1], d) for e in (users, items))]
+        if [each.shape for each in (self.users, self.items, *self.coefficients, self.cuts)] != [
+            *shapes,
+            (classes - 1,),
+        ]:
+            raise ValueError("expected parameters of these users, items and classes")
 
     def single(self) -> Draw:
         """The draw in single precision, but for the coefficients and cut points, which are few."""
