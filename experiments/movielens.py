@@ -274,8 +274,9 @@ def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
     ]
     order = [(method,) for method in (*METHODS, *FREE[0])]
     for name, part in results.groupby("data", sort=False):
-        rows, draws = part["rows"].max(), part["draw"].nunique()
-        text += ["", f"## {name}", "", f"{rows:,} ratings to learn from; draws: {draws}.", ""]
+        rows, draws = part["rows"].max(), part.groupby(["method", "epsilon"])["draw"].nunique()
+        found = f"{draws.min()} to {draws.max()}" if draws.min() < draws.max() else f"{draws.max()}"
+        text += ["", f"## {name}", "", f"{rows:,} ratings to learn from; draws: {found}.", ""]
         text += pivot(part, ["method"], "rmse", order=order, title="error")
         for method, values in PUBLISHED.items():
             found = [f"{values[each]:.3f}" if each in values else "" for each in sorted(part["epsilon"].unique())]
