@@ -6,7 +6,6 @@ movielens.md has the protocol and what the results show.
 import argparse
 import functools
 import gzip
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +14,13 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import torch
-from _factorization import Found, Table, factorize, information
 from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, pivot
 from matplotlib.figure import Figure
-from scipy.sparse import csr_array, diags_array
-from scipy.sparse.linalg import svds
+from scipy.stats import norm
 
 from labeldp import Classes, Curator, RandomizedResponse, Release
-from labeldp.learning.stages import MultiStage
+from labeldp.learning.ratings import FactorizationClassifier
+from labeldp.learning.stages import FixedPrior, MultiStage
 from labeldp.learning.torch import TorchClassifier, ratings
 
 NetworkMethod = Literal["plain", "likelihood"]
@@ -30,13 +28,8 @@ SPACE = Classes(range(1, 6))
 EPSILONS = (1.0, 2.0, 3.0, 4.0, 8.0)
 TEST_SHARE, FIRST_SHARE = 0.2, 1 / 3
 RATE, PENALTY, EPOCHS, BATCH, HELD_OUT = 0.01, 1e-4, 12, 512, 0.1
-GUESS = np.array([1.5, 2.5, 3.5, 4.5]) - 3.5  # cut points if ratings were 3.5, give or take 1
+GUESS = np.diff(norm.cdf([-np.inf, 1.5, 2.5, 3.5, 4.5, np.inf], 3.5))  # class shares if ratings are 3.5, give or take 1
 PAIR_FACTORS = 12
-GROUPINGS = tuple(
-    np.searchsorted(cuts, range(5), side="right")
-    for count in range(1, 5)
-    for cuts in itertools.combinations(range(1, 5), count)
-)
 PUBLISHED = {
     "LP-1ST": {1.0: 1.122, 2.0: 0.981, 3.0: 0.902, 4.0: 0.877, 8.0: 0.867, np.inf: 0.868},
     "LP-2ST": {1.0: 1.034, 2.0: 0.928, 3.0: 0.891, 4.0: 0.874, 8.0: 0.865},
@@ -54,16 +47,16 @@ class Ratings:
 
     Attributes:
         name: What they are called in the results.
-        table: Pairs to learn from, with public features of users and items.
+        rows: Users and items to learn from, with public columns about both.
         labels: Their true ratings; only curators see them.
-        test_pairs: Pairs held out.
+        test_rows: Rows held out.
         test_labels: Their true ratings, read to score what is finished.
     """
 
     name: str
-    table: Table
+    rows: np.ndarray
     labels: np.ndarray
-    test_pairs: np.ndarray
+    test_rows: np.ndarray
     test_labels: np.ndarray
 
 
@@ -75,10 +68,9 @@ def loaded(path: Path) -> Ratings:
     (users, user), (items, item) = (np.unique(rows[:, column], return_inverse=True) for column in (0, 1))
     order = np.random.default_rng(1).permutation(len(rows))
     test, fit = np.split(order, [round(TEST_SHARE * len(order))])
-    pairs = np.column_stack([user, item])
-    about = (about_users(path.parent, users), about_items(path.parent, items))
-    table = Table(pairs[fit], *public_features(pairs[fit], *about))
-    return Ratings(name_of(path), table, rows[fit, 2], pairs[test], rows[test, 2])
+    about = (about_users(path.parent, users)[user], about_items(path.parent, items)[item])
+    public = np.column_stack([user, item, *about])
+    return Ratings(name_of(path), public[fit], rows[fit, 2], public[test], rows[test, 2])
 
 
 def about_users(folder: Path, numbers: np.ndarray) -> np.ndarray:
@@ -97,27 +89,9 @@ def about_items(folder: Path, numbers: np.ndarray) -> np.ndarray:
         return np.zeros((len(numbers), 0))
     frame = pd.read_csv(path, sep="|", header=None, encoding="latin-1", index_col=0).loc[numbers]
     year = frame[2].str[-4:].astype(float)
-    year = standard(year.fillna(year.median()).to_numpy())
+    year = year.fillna(year.median()).to_numpy()
+    year = (year - year.mean()) / year.std()
     return np.column_stack([year, year**2, frame.iloc[:, -19:]])
-
-
-def public_features(pairs: np.ndarray, users: np.ndarray, items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Features of users and items without any rating: the columns given, who rated how much, and what."""
-    counts = [np.bincount(pairs[:, column], minlength=len(part)) for column, part in enumerate((users, items))]
-    matrix = csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(users), len(items)))
-    scaled = diags_array((counts[0] + 5) ** -0.5) @ matrix @ diags_array((counts[1] + 5) ** -0.5)
-    left, _, right = svds(scaled, min(PAIR_FACTORS, min(matrix.shape) - 1), v0=np.ones(min(matrix.shape)))
-    found = []
-    for part, count, factors in ((users, counts[0], left), (items, counts[1], right.T)):
-        often = standard(np.log1p(count))
-        found.append(standard(np.column_stack([part, often, often**2, factors])))
-    return found[0], found[1]
-
-
-def standard(columns: np.ndarray) -> np.ndarray:
-    """Columns of mean 0 and deviation 1; what does not vary is 0."""
-    spread = columns.std(axis=0)
-    return (columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
 
 
 @dataclass(frozen=True)
@@ -134,10 +108,16 @@ class Job:
         """A curator who spends epsilon and no more."""
         return Curator(self.data.labels, SPACE, budget=self.epsilon)
 
+    @property
+    def pairs(self) -> np.ndarray:
+        """Users and items to learn from."""
+        return self.data.rows[:, :2].astype(np.int64)
+
     def network(self, method: NetworkMethod) -> TorchClassifier:
         """The paper's network; the epoch is kept after which held-out released ratings are likeliest."""
+        users, items = np.concatenate([self.data.rows, self.data.test_rows])[:, :2].max(axis=0).astype(int) + 1
         return TorchClassifier(
-            functools.partial(ratings, len(self.data.table.users), len(self.data.table.items)),
+            functools.partial(ratings, users, items),
             method=method,
             epochs=EPOCHS,
             batch_size=BATCH,
@@ -148,19 +128,29 @@ class Job:
         )
 
     def predicted(self, network: Any) -> np.ndarray:
-        """Probabilities by a network for the pairs held out."""
-        return network.predict_proba(self.data.test_pairs)
+        """Probabilities by a network for the rows held out."""
+        return network.predict_proba(self.data.test_rows[:, :2].astype(np.int64))
 
-    def factorized(
-        self, likelihood: np.ndarray, rows: slice = slice(None), others: np.ndarray | None = None, *, bare: bool = False
-    ) -> Found:
-        """Predictions of a factorization for the pairs held out, or for others; ``bare``: from numbers alone."""
-        whole, sides = self.data.table, (self.data.table.users, self.data.table.items)
-        table = Table(whole.pairs[rows], *(side[:, :0] if bare else side for side in sides))
-        others = self.data.test_pairs if others is None else others
-        return factorize(
-            table, likelihood, others, guess=GUESS, rounds=self.rounds, unused=3 * self.rounds // 10, seed=self.draw
+    def factorization(self, *, bare: bool = False) -> FactorizationClassifier:
+        """The factorization, with features of users and films; ``bare``: from numbers alone."""
+        return FactorizationClassifier(
+            pair_factors=0 if bare else PAIR_FACTORS,
+            public_rows=self.columns(self.data.rows, bare=bare),
+            shares=GUESS,
+            rounds=self.rounds,
+            unused=self.rounds // 5,
+            seed=self.draw,
         )
+
+    @staticmethod
+    def columns(rows: np.ndarray, *, bare: bool) -> np.ndarray:
+        """The columns that the factorization sees."""
+        return rows[:, :2] if bare else rows
+
+    def factorized(self, release: Release, *, bare: bool = False) -> np.ndarray:
+        """Probabilities by a factorization for the rows held out."""
+        model = self.factorization(bare=bare).fit(self.columns(self.data.rows, bare=bare), release)
+        return model.predict_proba(self.columns(self.data.test_rows, bare=bare))
 
 
 Learned = tuple[str, float, np.ndarray]
@@ -169,9 +159,9 @@ Learned = tuple[str, float, np.ndarray]
 def no_privacy(job: Job) -> Iterator[Learned]:
     """Predictions of both learners from true ratings."""
     release = Release.public(job.data.labels, SPACE)
-    yield "network", np.inf, job.predicted(job.network("plain").fit(job.data.table.pairs, release))
-    yield "factorization", np.inf, job.factorized(release.likelihood()).probabilities
-    yield "factorization, numbers alone", np.inf, job.factorized(release.likelihood(), bare=True).probabilities
+    yield "network", np.inf, job.predicted(job.network("plain").fit(job.pairs, release))
+    yield "factorization", np.inf, job.factorized(release)
+    yield "factorization, numbers alone", np.inf, job.factorized(release, bare=True)
 
 
 def one_stage(job: Job) -> Iterator[Learned]:
@@ -180,8 +170,8 @@ def one_stage(job: Job) -> Iterator[Learned]:
     spent = release.guarantee.epsilon
     methods: tuple[NetworkMethod, ...] = ("plain", "likelihood")
     for method in methods:
-        yield f"1st {method}", spent, job.predicted(job.network(method).fit(job.data.table.pairs, release))
-    yield "1st factorization", spent, job.factorized(release.likelihood()).probabilities
+        yield f"1st {method}", spent, job.predicted(job.network(method).fit(job.pairs, release))
+    yield "1st factorization", spent, job.factorized(release)
 
 
 def two_stages(job: Job) -> Iterator[Learned]:
@@ -197,45 +187,26 @@ def two_likely_stages(job: Job) -> Iterator[Learned]:
 def staged(job: Job, method: NetworkMethod) -> Iterator[Learned]:
     """Two stages with one network; what the paper leaves out is left out where released labels pass for true ones."""
     stages = MultiStage(job.network(method), job.epsilon, stages=2, filter_labels=method == "plain")
-    stages.fit(job.data.table.pairs, job.curator)
+    stages.fit(job.pairs, job.curator)
     spent = stages.release_.guarantee.epsilon
     yield f"2st {method}", spent, job.predicted(stages)
     if method == "likelihood":
-        yield "2st factorization", spent, job.factorized(stages.release_.likelihood()).probabilities
+        yield "2st factorization", spent, job.factorized(stages.release_)
 
 
 def questions(job: Job, *, bare: bool = False) -> Iterator[Learned]:
     """Ask in which group each rating is: the groups that tell most, first by a guess, then by what was learned."""
-    first, rest = np.split(np.arange(len(job.data.labels)), [round(FIRST_SHARE * len(job.data.labels))])
-    pairs = job.data.table.pairs
-    guessed = most_telling(np.zeros(len(first)), GUESS, job.epsilon)
-    early, spent = answered(job.data.labels[first], guessed, job.epsilon)
-    found = job.factorized(early, slice(len(first)), pairs[rest], bare=bare)
-    late, spent_late = answered(job.data.labels[rest], most_telling(found.scores, found.cuts, job.epsilon), job.epsilon)
+    stages = MultiStage(
+        job.factorization(bare=bare),
+        job.epsilon,
+        stages=2,
+        shares=(FIRST_SHARE, 1 - FIRST_SHARE),
+        response="groups",
+        prior=FixedPrior(GUESS),
+    ).fit(job.columns(job.data.rows, bare=bare), job.curator)
     name = "questions, numbers alone" if bare else "questions"
-    yield name, max(spent, spent_late), job.factorized(np.concatenate([early, late]), bare=bare).probabilities
-
-
-def most_telling(scores: np.ndarray, cuts: np.ndarray, epsilon: float) -> np.ndarray:
-    """The grouping of ratings whose randomized response tells most of each score, by its number."""
-    return np.argmax([information(scores, cuts, groups, epsilon) for groups in GROUPINGS], axis=0)
-
-
-def answered(labels: np.ndarray, asked: np.ndarray, epsilon: float) -> tuple[np.ndarray, float]:
-    """Randomized response to one question for each rating: likelihoods of the ratings, and epsilon.
-
-    Each rating is asked for once, so the whole costs as much as one question.
-    """
-    likelihood, spent = np.empty((len(labels), SPACE.size)), 0.0
-    codes = SPACE.encode(labels)
-    for number in np.unique(asked):
-        rows, groups = np.flatnonzero(asked == number), GROUPINGS[number]
-        space = Classes(range(groups.max() + 1))
-        curator = Curator(groups[codes[rows]], space, budget=epsilon)
-        release = curator.randomize(RandomizedResponse(space, epsilon))
-        likelihood[rows] = release.likelihood()[:, groups]
-        spent = max(spent, release.guarantee.epsilon)
-    return likelihood, spent
+    spent = stages.release_.guarantee.epsilon
+    yield name, spent, stages.predict_proba(job.columns(job.data.test_rows, bare=bare))
 
 
 PARTS: tuple[tuple[tuple[str, ...], Callable[[Job], Iterator[Learned]]], ...] = (
@@ -303,8 +274,9 @@ def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
     ]
     order = [(method,) for method in (*METHODS, *FREE[0])]
     for name, part in results.groupby("data", sort=False):
-        rows, draws = part["rows"].max(), part["draw"].nunique()
-        text += ["", f"## {name}", "", f"{rows:,} ratings to learn from; draws: {draws}.", ""]
+        rows, draws = part["rows"].max(), part.groupby(["method", "epsilon"])["draw"].nunique()
+        found = f"{draws.min()} to {draws.max()}" if draws.min() < draws.max() else f"{draws.max()}"
+        text += ["", f"## {name}", "", f"{rows:,} ratings to learn from; draws: {found}.", ""]
         text += pivot(part, ["method"], "rmse", order=order, title="error")
         for method, values in PUBLISHED.items():
             found = [f"{values[each]:.3f}" if each in values else "" for each in sorted(part["epsilon"].unique())]
@@ -340,12 +312,12 @@ def figure(results: pd.DataFrame, path: Path) -> None:
 def options(parser: argparse.ArgumentParser) -> None:
     """Ratings, and rounds of sampling."""
     parser.add_argument("--data", type=Path, help="u.data or ratings.dat (default: movielens-100k in LABELDP_DATA)")
-    parser.add_argument("--rounds", type=int, default=200, help="of sampling in a factorization (default: 200)")
+    parser.add_argument("--rounds", type=int, default=1000, help="of sampling in a factorization (default: 1000)")
 
 
 STUDY = Study(
     name="movielens",
-    recipe="1",
+    recipe=lambda row: "2" if "factorization" in row["method"] or "questions" in row["method"] else "1",
     key=KEY,
     part="method",
     columns=("data", "epsilon", "method", "draw", "rows", "certified_epsilon", "rmse", "log_loss", "seconds"),

@@ -26,6 +26,7 @@ DOCUMENTED = (
     "labeldp.learning.boosting",
     "labeldp.learning.sklearn",
     "labeldp.learning.images",
+    "labeldp.learning.ratings",
     "labeldp.learning.convex",
     "labeldp.learning.torch",
     "labeldp.learning.tables",

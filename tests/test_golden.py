@@ -246,6 +246,7 @@ TWINS = {
     "projective": ("level", "projective", {}, randomized(labeldp.ProjectiveResponse)),
     "prior": ("level", "prior", {"prior": "p_"}, with_prior(labeldp.PriorResponse)),
     "prior-subset": ("level", "prior-subset", {"prior": "p_"}, with_prior(labeldp.PriorSubsetResponse)),
+    "groups": ("level", "groups", {"prior": "p_"}, with_prior(labeldp.GroupResponse)),
     "cluster": ("level", "cluster", {"clusters": "cell"}, in_clusters),
     "peer": ("flag", "peer", {"clusters": "cell", "delta": 1e-6}, among_peers),
     "double": ("level", "double", {"keep": "town,smokes", "generator": GENERATOR}, redrawn),

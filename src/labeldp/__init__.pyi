@@ -24,6 +24,7 @@ from .mechanisms.randomizers._minimax import best_number_response as best_number
 from .mechanisms.randomizers._numbers import LaplaceResponse as LaplaceResponse
 from .mechanisms.randomizers._numbers import OneBitResponse as OneBitResponse
 from .mechanisms.randomizers._numbers import PiecewiseResponse as PiecewiseResponse
+from .mechanisms.randomizers._groups import GroupResponse as GroupResponse
 from .mechanisms.randomizers._optimal import OptimalResponse as OptimalResponse
 from .mechanisms.randomizers._prior import PriorResponse as PriorResponse
 from .mechanisms.randomizers._prior import PriorSubsetResponse as PriorSubsetResponse

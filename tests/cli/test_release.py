@@ -221,6 +221,32 @@ def test_a_unit_shares_its_epsilon(release, run, table, tmp_path):
     assert run("verify", tmp_path / "out").code == 0
 
 
+def test_groups(release, run, tmp_path, write_csv, secrets):
+    """With a public prior each row has its most informative groups, without one all have those of a uniform prior."""
+    priors = [(0.98, 0.01, 0.01), (0.4, 0.35, 0.25), (0.05, 0.05, 0.9)] * 10
+    columns = {f"p_{name}": [row[i] for row in priors] for i, name in enumerate(secrets)}
+    table = write_csv(tmp_path / "t.csv", {**columns, "y": [secrets[i % 3] for i in range(30)]})
+    options = {"mechanism": "groups", "keep": None, "drop": ",".join(columns), "budget": 2}
+    asked = release(table, tmp_path / "asked", prior="p_", **options)
+    uniform = release(table, tmp_path / "uniform", **options)
+    assert (asked.code, uniform.code) == (0, 0)
+    for name, partitions in (("asked", 2), ("uniform", 1)):
+        found = data(tmp_path / name)
+        assert found.column_names == ["y_released", "y_firsts"]
+        law = body(tmp_path / name)["charges"][0]["law"]
+        assert (law["kind"], law["by_row"]) == ("coarsening", ["firsts"])
+        firsts = found["y_firsts"].to_pylist()
+        for first, out in zip(firsts, found["y_released"].to_pylist(), strict=True):
+            cut = secrets.index(first[1])
+            assert first == [secrets[0], secrets[cut]]
+            assert out in (list(secrets[:cut]), list(secrets[cut:]))
+        assert len({tuple(first) for first in firsts}) == partitions
+        assert run("verify", tmp_path / name).code == 0
+        assert run("audit", tmp_path / name).code == 0
+    stated = body(tmp_path / "uniform")["assumptions"]
+    assert "the groups of classes are those of a uniform prior over the declared classes" in stated
+
+
 def test_a_prior(release, run, tmp_path, write_csv, secrets):
     """With a public prior, the numbers are averages over rows of each row's candidates, weighted by their mass."""
     priors = [(0.98, 0.01, 0.01), (0.4, 0.35, 0.25), (0.05, 0.5, 0.45)] * 10

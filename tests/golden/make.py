@@ -151,6 +151,8 @@ COMMANDS: dict[str, tuple[str, str, dict[str, object]]] = {
     "projective": ("level", "projective", {}),
     "prior": ("level", "prior", {"prior": "p_"}),
     "prior-subset": ("level", "prior-subset", {"prior": "p_"}),
+    "groups": ("level", "groups", {"prior": "p_"}),
+    "groups-uniform": ("level", "groups", {}),
     "cluster": ("level", "cluster", {"clusters": "cell"}),
     "peer": ("flag", "peer", {"clusters": "cell", "delta": 1e-6}),
     "double": (
@@ -262,6 +264,11 @@ RANDOMIZERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "prior": ("level", lambda space: labeldp.PriorResponse(space, EPSILON, prior())),
     "prior-subset": ("level", lambda space: labeldp.PriorSubsetResponse(space, EPSILON, prior())),
     "top-k": ("level", lambda space: labeldp.TopKResponse(space, EPSILON, prior(), k=2)),
+    "groups": (
+        "level",
+        lambda space: labeldp.GroupResponse(space, EPSILON, labeldp.ClassProbabilities(prior(), LEVELS)),
+    ),
+    "groups-of-one": ("level", lambda space: labeldp.GroupResponse(space, EPSILON, groups=[LEVELS[:1], LEVELS[1:]])),
     "cluster": ("level", lambda space: labeldp.ClusterResponse(space, EPSILON, SPREAD, cells())),
     "cluster-uniform": ("level", lambda space: labeldp.ClusterResponse.uniform(space, EPSILON, cells())),
     "best": ("level", lambda space: labeldp.best_response(space, EPSILON)),

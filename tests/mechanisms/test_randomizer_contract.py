@@ -7,6 +7,7 @@ secure words every run is a new sample.
 
 import copy
 import dataclasses
+import itertools
 import math
 import os
 import pickle
@@ -22,6 +23,7 @@ from labeldp import (
     BitResponse,
     Classes,
     ClusterResponse,
+    GroupResponse,
     Interval,
     LaplaceResponse,
     MinimaxResponse,
@@ -40,7 +42,7 @@ from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms import _draw as _drawing
 from labeldp.mechanisms import draw
 from labeldp.mechanisms.randomizers import RANDOMIZERS, NumberRandomizer, ProjectiveResponse
-from labeldp.privacy.channels import ResponseChannel, row_arrays
+from labeldp.privacy.channels import CoarseningChannel, ResponseChannel, row_arrays
 
 ALARM = 1e-9
 SPACE = Classes(["a", "b", "c", "d", "e"])
@@ -59,6 +61,12 @@ CASES = {
     "cluster": (ClusterResponse, lambda e, n: ClusterResponse(SPACE, e, PRIOR, np.arange(n) % 3)),
     "prior-subset": (PriorSubsetResponse, lambda e, n: PriorSubsetResponse(SPACE, e, priors(n))),
     "prior": (PriorResponse, lambda e, n: PriorResponse(SPACE, e, priors(n))),
+    "groups": (GroupResponse, lambda e, n: GroupResponse(SPACE, e, priors(n))),
+    "groups-unordered": (GroupResponse, lambda e, n: GroupResponse(SPACE, e, priors(n), ordered=False)),
+    "one-partition": (
+        GroupResponse,
+        lambda e, n: GroupResponse(SPACE, e, groups=[["a"], ["b", "c"], ["d", "e"]]).for_rows(n),
+    ),
     "laplace": (LaplaceResponse, lambda e, _: LaplaceResponse(GRID, e)),
     "one-bit": (OneBitResponse, lambda e, _: OneBitResponse(GRID, e)),
     "piecewise": (PiecewiseResponse, lambda e, _: PiecewiseResponse(GRID, e)),
@@ -242,7 +250,7 @@ def test_no_word_is_used_twice():
     assert len(source.asked) > 3
 
 
-@pytest.mark.parametrize("case", ["top-k", "prior", "prior-subset"])
+@pytest.mark.parametrize("case", ["top-k", "prior", "prior-subset", "groups"])
 @pytest.mark.parametrize("rows", [0, 2, 4])
 def test_a_law_for_other_rows_is_refused(case, rows):
     """More labels, or fewer, than the prior has rows is an error, never a law read from elsewhere in memory."""
@@ -322,7 +330,7 @@ def two_labels(channel):
     """Two true classes that a row may release, or the two ends of the range."""
     matrix = channel.matrix()
     able = np.flatnonzero(matrix.max(axis=1) > matrix.min(axis=1))
-    return able[[0, -1]] if channel.form == "number" else able[:2]
+    return able[[0, -1]] if channel.form == "number" or isinstance(channel, CoarseningChannel) else able[:2]
 
 
 def sampled(case, epsilon, draws):
@@ -531,6 +539,13 @@ def test_what_is_expected_follows_from_the_matrix(case):
     for row in range(3):
         table = channel.table(row)
         held = channel.take(np.full(len(table.outcomes), row)).mask(table.outcomes)
+        if isinstance(channel, CoarseningChannel):  # averages over pairs of classes, some of which are in one group
+            law, pairs = table.matrix, list(itertools.permutations(range(5), 2))
+            truths.append(law.max(axis=1).mean())
+            signals = [(law[[a, b]], held[:, a].astype(float) - held[:, b]) for a, b in pairs]
+            apart = [(both[0] @ signal) ** 2 / max(both.mean(axis=0) @ signal**2, 1e-300) for both, signal in signals]
+            shares.append(np.mean(apart))
+            continue
         if not channel.even:  # averages over true classes that are distributed as what is drawn
             kept = table.matrix[0, 0] - table.matrix[1, 0]
             match = (table.matrix[1, 0] ** 2 + ((table.matrix[0, 1:]) ** 2).sum()) / (1 - kept)

@@ -36,15 +36,16 @@ def learn(
         directories (DIR): A release folder: a path, or an address such as s3://bucket/shared.
         output: A new file for the model, such as model.skops, or model.safetensors for a network.
         model: Classes: auto (default: a mean of a linear model, boosting and clusters, weighed on released labels),
-            softmax, boosting, convex, torch:mlp, torch:ratings; with images torch:patches (default: a linear model of
-            responses to frequent patches), torch:convolutional, torch:inception, torch:resnet18. Numeric labels: auto
-            (default: ridge, boosting, clusters and the mean label, weighed on released labels), ridge, boosting,
-            neighbours, convex.
+            softmax, boosting, convex, factorization (ratings), torch:mlp, torch:ratings; with images torch:patches
+            (default: a linear model of responses to frequent patches), torch:convolutional, torch:inception,
+            torch:resnet18. Numeric labels: auto (default: ridge, boosting, clusters and the mean label, weighed on
+            released labels), ridge, boosting, neighbours, convex.
         method: Correction for label noise. softmax: likelihood (forward correction), unbiased (backward), plain (none)
             or clusters; boosting: likelihood (LightGBM), em, plain or clusters; networks: likelihood, unbiased,
             posterior or plain; convex: unbiased; ridge and boosting of numeric labels: auto, unbiased, likelihood,
             decoded or plain. Default: the first, or clusters after 'release --mechanism cluster'.
-        features: Columns to predict from, a,b,c; default: all useful ones. For torch:ratings: user,item.
+        features: Columns to predict from, a,b,c; default: all useful ones. For torch:ratings: user,item; for
+            factorization: user,item and columns about either.
         generator: After 'release --mechanism double': the generator's file, to correct for resampled features.
         minutes: With auto: begin no further fit after this time, and leave out what is not finished.
         rows: Learn from at most so many rows, chosen by chance without a look at labels, in whole privacy units if

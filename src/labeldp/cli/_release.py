@@ -125,7 +125,8 @@ class MechanismOptions:
     Args:
         mechanism: auto (default): for classes the most effective rows in the worst case, for numeric labels the least
             variance for the worst label; or another mechanism.
-        prior: For prior and prior-subset: prefix of the prior's columns, each named PREFIX and a class.
+        prior: For prior, prior-subset and groups: prefix of the prior's columns, each named PREFIX and a class.
+            Without it, groups takes a uniform prior.
         clusters: For cluster and peer: a public column, or the number of clusters to find in the kept columns, or
             'auto'. The clusters are released too.
         unit: Column of the privacy unit, such as a patient number: epsilon then covers all rows of one unit. 'row'

@@ -44,7 +44,8 @@ class ScheduleOptions:
 
     Args:
         stages: Number of stages; the first has 60 % of the rows.
-        response: subset: sets of classes among a row's candidates; prior: single classes (Ghazi et al. 2021).
+        response: subset: sets of classes among a row's candidates; prior: single classes (Ghazi et al. 2021);
+            groups: groups of adjacent classes, for ordered ones.
         prior: Prior of the first stage: uniform; clusters, whose classes a trusted curator counts with part of epsilon;
             or a public file with a column for each class.
         clusters: For --prior clusters: number of clusters; default: chosen from the number of rows.

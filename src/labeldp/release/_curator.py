@@ -18,11 +18,11 @@ from labeldp.mechanisms.randomizers import Randomizer, best_randomizer, check_re
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw
 from labeldp.privacy import Guarantee, LabelSpace, rest_of, shown_above
 from labeldp.privacy.accounting import Budget, RowRanges
-from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes
+from labeldp.privacy.channels import Channel, ClusterChannel, CoarseningChannel, candidate_sizes
 from labeldp.release._answer import Answer
 from labeldp.release._drawing import Drawing, DrawnFeatures
 from labeldp.release._release import Release
-from labeldp.release._row_identity import RowIdentity, identities_digest, identity_of, labels_identity
+from labeldp.release._row_identity import Origin, RowIdentity, identities_digest, identity_of, labels_identity
 from labeldp.release._row_index import row_places
 from labeldp.release._row_release import POPULATION, RowRelease, check_names, no_features
 from labeldp.release._sink import MemorySink, Sink
@@ -487,6 +487,8 @@ def _priors(channel: Channel) -> tuple[str, ...]:
     """The assumptions about the channel of each row, which a curator cannot check."""
     if candidate_sizes(channel) is not None:
         return (f"the prior {_FROM_ELSEWHERE}",)
+    if channel.kind == CoarseningChannel.kind:
+        return (f"the prior or partition behind each row's groups {_FROM_ELSEWHERE}",)
     if channel.kind == ClusterChannel.kind:
         return (f"the clusters are public, and the distribution of classes in each {_FROM_ELSEWHERE}",)
     return ()

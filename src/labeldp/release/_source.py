@@ -196,7 +196,9 @@ class Source(ABC):
         """
         if self.unit != "row":
             return self.of_units(randomizer, places)
-        channel, rows = randomizer.channel(), size_of(places)
+        rows = size_of(places)
+        randomizer = randomizer.for_rows(rows)
+        channel = randomizer.channel()
         for values in row_arrays(channel).values():
             if len(values) != rows:
                 raise InputError(f"expected a prior with one row for each of the {rows} rows, found {len(values)} rows")

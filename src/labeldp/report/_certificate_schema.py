@@ -49,6 +49,7 @@ _LAWS = (
     *_SINGLE,
     _channel("candidates", "candidates", keep=_INTEGERS, other=_INTEGERS),
     _channel("candidate-subset", "candidates", size=_INTEGERS, member=_INTEGERS),
+    _channel("coarsening", "firsts", keep=_INTEGERS, other=_INTEGERS),
     _channel("cluster", "clusters", keep=_INTEGERS, weights=_MATRIX),
     _channel("grouped", "groups", **_GROUPS),
     _channel("grouped-numbers", "groups", **_GROUPS),

@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score, recall_score, roc_auc_score
 from sklearn.metrics import confusion_matrix as sklearn_confusion
 from sklearn.metrics import log_loss as sklearn_log_loss
 
-from labeldp import Classes, ClassProbabilities, Curator, RandomizedResponse, Release
+from labeldp import Classes, ClassProbabilities, Curator, GroupResponse, RandomizedResponse, Release
 from labeldp.errors import InputError, LabelError, NotTrueLabelsError
 from labeldp.learning import metrics
 from labeldp.learning.metrics._estimates import quotient_estimates
@@ -405,6 +405,26 @@ def test_rows_with_all_candidates_are_identified(make_channel, randomized):
     found = metrics.accuracy(release, codes[rows])
     assert found.low < 1.0 <= found.high
     assert found.value == pytest.approx(1.0, abs=6 * found.error)
+
+
+def test_groups_of_classes_bound_the_accuracy():
+    """The share of true classes in predicted groups is the most, the part of it in groups of one class the least."""
+    rng, space = np.random.default_rng(23), Classes(range(4))
+    true = rng.integers(0, 4, 40_000)
+    predicted = np.where(rng.random(40_000) < 0.6, true, rng.integers(0, 4, 40_000))
+    groups = [[[0], [1, 2, 3]], [[0, 1], [2, 3]], [[0], [1], [2], [3]], [[0, 1, 2, 3]]]
+    number = np.array([[0, 1, 1, 1], [0, 0, 1, 1], [0, 1, 2, 3], [0, 0, 0, 0]])
+    rows = np.arange(40_000) % 4
+    release = Curator(true, space).randomize(GroupResponse(space, 2.0, groups=[groups[row] for row in rows]))
+    found = metrics.accuracy_bounds(release, predicted)
+    right = number[rows, true] == number[rows, predicted]
+    alone = (number[rows] == number[rows, predicted][:, None]).sum(axis=1) == 1
+    error = (found.high - found.upper) / 1.959964
+    assert found.upper == pytest.approx(right.mean(), abs=6 * error)
+    assert found.lower == pytest.approx((right & alone).mean(), abs=6 * error)
+    assert found.lower < (true == predicted).mean() < found.upper
+    with pytest.raises(InputError, match="found rows with groups of classes; use log_likelihood, or accuracy_bounds"):
+        metrics.accuracy(release, predicted)
 
 
 def test_rows_with_candidates_are_refused(make_channel, randomized):

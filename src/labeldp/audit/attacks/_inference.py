@@ -16,7 +16,7 @@ import numpy as np
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, PriorError
 from labeldp.privacy import Interval, LabelSpace, declared_columns, predicted_columns
-from labeldp.privacy.channels import ClassChannel, candidate_sizes, nearest_distributions
+from labeldp.privacy.channels import ClassChannel, nearest_distributions
 from labeldp.release import Release, RowRelease
 from labeldp.release.folder import Certificate
 
@@ -295,8 +295,7 @@ def estimated_prior(release: Release) -> Float[np.ndarray, "k"]:
     if not len(release):
         raise PriorError("expected rows to estimate the shares of labels from, found none; give a prior")
     channel, k = release.channel, release.space.size
-    sizes = candidate_sizes(channel)
-    if isinstance(channel, ClassChannel) and (sizes is None or bool((sizes == k).all())):
+    if isinstance(channel, ClassChannel) and channel.identifies:
         step = max(1, _ENTRIES_PER_BLOCK // k)
         blocks = (slice(low, low + step) for low in range(0, len(release), step))
         total = np.sum([channel.take(rows).unbiased(release.codes[rows]).sum(axis=0) for rows in blocks], axis=0)

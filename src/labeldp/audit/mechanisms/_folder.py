@@ -17,7 +17,7 @@ from labeldp.audit._audit import Audit, check_confidence
 from labeldp.audit.mechanisms._exact import audit_channel, audit_drawing
 from labeldp.audit.mechanisms._sampled import Progress
 from labeldp.errors import InputError
-from labeldp.privacy.channels import ClassChannel, SingleNumberChannel, candidate_sizes, channel_of, row_arrays
+from labeldp.privacy.channels import ClassChannel, SingleNumberChannel, channel_of, row_arrays
 from labeldp.release import Release, release_batches
 from labeldp.release.folder import Certificate, Check, local_copy, verify
 from labeldp.release.tables import Place
@@ -280,8 +280,8 @@ def _agreements(one: Release, two: Release, first: int) -> _EventCounts:
         same = float((channel.holds(one.codes, z) == other.holds(two.codes, z)).sum())
         ends = _containing_probabilities(channel, z), _containing_probabilities(other, z)
         pairs = list(zip(*ends, strict=True))
-        if any(candidate_sizes(each) is not None for each in (channel, other)):
-            pairs = list(itertools.product(*ends))  # a label outside the candidates is a mixture of the two cases
+        if not (channel.identifies and other.identifies):
+            pairs = list(itertools.product(*ends))  # labels outside candidates, or of one group, mix the two cases
         agree = np.array([p * q + (1 - p) * (1 - q) for p, q in pairs])
         return _single_event(rows, same, agree.min(axis=0).sum(), agree.max(axis=0).sum())
     if isinstance(channel, SingleNumberChannel) and isinstance(other, SingleNumberChannel):

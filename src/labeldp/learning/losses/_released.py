@@ -7,7 +7,7 @@ import numpy as np
 from labeldp._shapes import Float
 from labeldp._threads import blocks
 from labeldp.errors import InputError, NotTrueLabelsError
-from labeldp.privacy.channels import candidate_sizes
+from labeldp.privacy.channels import ClassChannel, CoarseningChannel
 from labeldp.release import Release
 
 
@@ -26,12 +26,12 @@ def require_release(y: object) -> Release:
 
 
 def require_identified(release: Release) -> None:
-    """Refuse rows whose true class may lie outside their candidates."""
+    """Refuse rows whose true class may lie outside their candidates, or is known up to its group."""
     channel = require_release(release).channel
-    sizes = candidate_sizes(channel)
-    if sizes is not None and (sizes < channel.classes).any():
+    if isinstance(channel, ClassChannel) and not channel.identifies:
+        found = "groups of classes" if isinstance(channel, CoarseningChannel) else "candidates"
         raise InputError(
-            "expected a channel that identifies true labels, found rows with candidates; use log_likelihood, or "
+            f"expected a channel that identifies true labels, found rows with {found}; use log_likelihood, or "
             "accuracy_bounds"
         )
 

@@ -38,6 +38,7 @@ from labeldp.learning.metrics._sums import (
 )
 from labeldp.learning.metrics._units import Units
 from labeldp.privacy import ClassProbabilities, declared_columns
+from labeldp.privacy.channels import CoarseningChannel
 from labeldp.release import Release, check_same_rows
 
 
@@ -150,7 +151,7 @@ def accuracy(release: Release, predicted: object, *, units: object = None, level
 
 
 def accuracy_bounds(release: Release, predicted: object, *, units: object = None, level: float = 0.95) -> Bounds:
-    """Least and largest accuracy that are consistent with released labels, for rows with candidates.
+    """Least and largest accuracy that are consistent with released labels, for rows with candidates or groups.
 
     A true class outside a row's candidates is released as one of them uniformly. So for a prediction f among m
     candidates the unbiased vector has ``E[w_f] = A + B / m``, with ``A = P(y = f)`` and
@@ -158,6 +159,9 @@ def accuracy_bounds(release: Release, predicted: object, *, units: object = None
     prediction that is no candidate, or the only one, may be anything. The bounds are the narrowest for the mean of
     ``w_f`` at each m, if predictions among candidates are right at least as often as a uniform guess among them. If
     all classes are candidates both bounds are the accuracy.
+
+    Of groups of classes the share of true classes in the group of the predicted one is known: the accuracy is at most
+    that, and at least the part of it in groups of one class.
 
     Args:
         release: Released labels of n rows, of any channel.
@@ -184,13 +188,26 @@ def accuracy_bounds(release: Release, predicted: object, *, units: object = None
         InputError: The predictions are not one for each row.
         LabelError: A prediction is not in the label space.
     """
-    codes = _encoded(release, predicted)
+    codes, channel = _encoded(release, predicted), release.channel
+    if isinstance(channel, CoarseningChannel):
+        informative = channel.sizes > 1
+        most = np.ones(len(codes))
+        most[informative] = class_weights(release[informative], codes[informative])
+        least = np.where(channel.alone(codes), most, 0.0)
+    else:
+        least, most = _among_candidates(release, codes)
+    below, above = (mean_of_rows(each, level, 0.0, 1.0, units) for each in (least, most))
+    return Bounds(float(np.clip(below.value, 0, 1)), float(np.clip(above.value, 0, 1)), below.low, above.high)
+
+
+def _among_candidates(
+    release: Release, codes: Int[np.ndarray, "n"]
+) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+    """Each row's part of the least and of the largest accuracy, of candidates."""
     size, informative = candidates_of(release, codes)
     hit = np.where(informative, class_weights(release, codes), 1.0)
     partial = informative & (size < release.space.size)
-    least = np.where(partial, (size * hit - 1.0) / np.maximum(size - 1, 1), np.where(informative, hit, 0.0))
-    below, above = (mean_of_rows(each, level, 0.0, 1.0, units) for each in (least, hit))
-    return Bounds(float(np.clip(below.value, 0, 1)), float(np.clip(above.value, 0, 1)), below.low, above.high)
+    return np.where(partial, (size * hit - 1.0) / np.maximum(size - 1, 1), np.where(informative, hit, 0.0)), hit
 
 
 def confusion_matrix(release: Release, predicted: object, *, units: object = None, level: float = 0.95) -> Estimates:

@@ -27,16 +27,16 @@ from labeldp.learning.sklearn import (
 from labeldp.learning.stages._files import StageFiles, fingerprint
 from labeldp.learning.stages._labels import StagedLabels, among_top, candidates_of
 from labeldp.learning.stages._priors import Prior, UniformPrior, declared_probabilities, tempered
-from labeldp.mechanisms.randomizers import Expectation, PriorResponse, PriorSubsetResponse, Randomizer
+from labeldp.mechanisms.randomizers import Expectation, GroupResponse, PriorResponse, PriorSubsetResponse, Randomizer
 from labeldp.privacy import LabelSpace, columns_in_order
 from labeldp.release import Curator, Release, check_same_rows
 from labeldp.release.tables import public_split
 
-Response = Literal["prior", "subset"]
+Response = Literal["prior", "subset", "groups"]
 On = Literal["all", "last"]
 
 RESPONSES: Mapping[str, Callable[[LabelSpace, float, Any], Randomizer]] = MappingProxyType(
-    {"prior": PriorResponse, "subset": PriorSubsetResponse}
+    {"prior": PriorResponse, "subset": PriorSubsetResponse, "groups": GroupResponse}
 )
 
 #: Share of rows in the first stage; for two stages the authors found 60 to 65 percent to be best.
@@ -86,7 +86,8 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
             probabilities are raised to one over it. Below 1 there are fewer candidates, which the authors found useful,
             unlike values above 1. Since a more confident prior misses more labels, the default is 1.
         response: ``"prior"``: one class out of as many candidates as most likely releases the true one
-            (``PriorResponse``), as the authors do; ``"subset"``: a set of classes (``PriorSubsetResponse``).
+            (``PriorResponse``), as the authors do; ``"subset"``: a set of classes (``PriorSubsetResponse``);
+            ``"groups"``: a group of adjacent classes, for ordered ones such as ratings (``GroupResponse``).
         prior: Prior of the first stage, from ``labeldp.learning.stages``. A prior that costs epsilon uses all rows, and
             every stage responds with the rest of epsilon.
         warm_start: Whether the learner continues from the stage before (as the authors do), if it has a parameter

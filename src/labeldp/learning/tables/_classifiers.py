@@ -8,13 +8,17 @@ from types import MappingProxyType
 from typing import Any
 
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OrdinalEncoder
 
 from labeldp import _checks
+from labeldp.errors import InputError
 from labeldp.learning.convex import BALLS, ConvexClassifier
-from labeldp.learning.features import scaling_transformer, tree_transformer
+from labeldp.learning.features import frame_columns, scaling_transformer, tree_transformer
+from labeldp.learning.ratings import FactorizationClassifier
 from labeldp.learning.sklearn import (
     PENALTIES,
     AutoClassifier,
@@ -35,6 +39,7 @@ METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "softmax": ("likelihood", "unbiased", "plain", "clusters"),
         "boosting": ("likelihood", "em", "plain", "clusters"),
         "convex": ("unbiased",),
+        "factorization": ("likelihood",),
     }
 )
 
@@ -47,6 +52,8 @@ CLUSTERS = "clusters"
 
 #: The default model, which combines others or chooses among them.
 AUTO = "auto"
+#: The model of ratings, whose first two columns are users and items.
+RATINGS = "factorization"
 #: The linear model of classes.
 OF_CLASSES = "softmax"
 
@@ -62,6 +69,8 @@ _SHOWN = 0.005
 
 _TREES = 50
 _LEAVES = (8, 31)
+#: Draws of a factorization in a file: more make it larger, and hardly better.
+_KEPT = 200
 #: Passes of descent over the rows: more than one helps, at little cost in memory.
 _PASSES = 5
 
@@ -96,9 +105,22 @@ def _convex(columns: Mapping[str, str], _: str) -> tuple[Any, list[Any]]:
     return scaling_transformer(columns), [ConvexClassifier(passes=_PASSES)]
 
 
+def _factorization(columns: Mapping[str, str], _: str) -> tuple[Any, list[Any]]:
+    """Users and items as numbers, and all other columns as those of either."""
+    pair, others = list(columns)[:2], dict(list(columns.items())[2:])
+    if len(pair) < 2:
+        raise InputError(
+            f"expected the columns of users and of items first, then others, with the model {RATINGS}, found "
+            f"{len(pair)} columns; name them (--features user,item,...)"
+        )
+    numbers = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=-2)
+    parts = [("pair", numbers, pair), ("others", scaling_transformer(others, dense=True), list(frame_columns(others)))]
+    return ColumnTransformer(parts, sparse_threshold=0.0), [FactorizationClassifier(kept=_KEPT)]
+
+
 #: The encoding of columns and the candidate learners of each model.
 _LEARNERS: Mapping[str, Callable[[Mapping[str, str], str], tuple[Any, list[Any]]]] = MappingProxyType(
-    {"softmax": _linear, "boosting": _boosting, "convex": _convex}
+    {"softmax": _linear, "boosting": _boosting, "convex": _convex, RATINGS: _factorization}
 )
 
 
@@ -146,9 +168,12 @@ def class_setting(fitted: Pipeline, model: str, best: int, calibrator: Calibrato
     if model == "boosting":
         chosen = "" if isinstance(last, SoftLabelClassifier) else f", chosen among {len(_LEAVES)} on released labels"
         return f"{_TREES} trees of {_LEAVES[best]} leaves{chosen}{calibrated}"
-    if isinstance(last, ConvexClassifier):
-        radius = f"coefficients within {last.region_.radius:.3g} of zero, chosen among {BALLS} on released labels"
-        return f"{radius}{calibrated}"
+    if isinstance(last, FactorizationClassifier | ConvexClassifier):
+        radius = f"coefficients within {{:.3g}} of zero, chosen among {BALLS} on released labels"
+        drawn = "{} factors, the mean of {} draws from the posterior"
+        ratings = isinstance(last, FactorizationClassifier)
+        chosen = drawn.format(last.factors, len(last.draws_)) if ratings else radius.format(last.region_.radius)
+        return f"{chosen}{calibrated}"
     if not hasattr(last, "l2_"):
         return f"scikit-learn's usual penalty{calibrated}"
     if math.isinf(last.l2_):

@@ -63,6 +63,9 @@ _TRUSTED = [
     "labeldp.learning.convex.SquaredLoss",
     "labeldp.learning.convex.Steps",
     "labeldp.learning.features.UnitScaler",
+    "labeldp.learning.ratings.Draw",
+    "labeldp.learning.ratings.Entities",
+    "labeldp.learning.ratings.FactorizationClassifier",
     "labeldp.learning.sklearn.AutoClassifier",
     "labeldp.learning.sklearn.AutoRegressor",
     "labeldp.learning.sklearn.BoostingClassifier",
@@ -97,8 +100,8 @@ class TableModel:
         columns: Kind of each input column: number, flag, day, instant or category. Of a day and of an instant the model
             takes the number of days since 1970, the month and the weekday, and of an instant the hour; older models
             have a date or a time, of which they take a number alone.
-        model: ``"auto"``, ``"softmax"``, ``"boosting"`` or ``"convex"``; of numeric labels ``"auto"``, ``"ridge"``,
-            ``"boosting"``, ``"neighbours"`` or ``"convex"``.
+        model: ``"auto"``, ``"softmax"``, ``"boosting"``, ``"convex"`` or ``"factorization"``; of numeric labels
+            ``"auto"``, ``"ridge"``, ``"boosting"``, ``"neighbours"`` or ``"convex"``.
         method: Training method.
         certificate: Certificate of the release that it was learned from, whose guarantee covers the model.
         corrected: Whether it was corrected, by means of the generator, to predict from true features although those of

@@ -31,6 +31,7 @@ from labeldp.learning.tables._classifiers import (
     MEAN,
     METHODS,
     OF_CLASSES,
+    RATINGS,
     SHARES,
     auto_setting,
     check_class_model,
@@ -210,7 +211,8 @@ def learn(
             ``"softmax"`` (multinomial logistic regression, the default with a method, a generator, or labels that lean
             towards clusters) or ``"boosting"`` (gradient boosting). For numeric labels ``"ridge"`` (linear, the default
             with a method), ``"boosting"`` or ``"neighbours"``. For both ``"convex"``: linear, by descent along unbiased
-            gradients (``labeldp.learning.convex``).
+            gradients (``labeldp.learning.convex``). For classes that are ratings of items by users ``"factorization"``
+            (``labeldp.learning.ratings``): the first two features are users and items.
         method: See ``METHODS`` and ``NUMBER_METHODS``; by default the first of the model, or ``"clusters"`` if
             labels lean towards the class distributions of clusters, which at most epsilons are more informative than
             the labels. After peer exchange the only method is soft labels of clusters.
@@ -271,6 +273,11 @@ def learn(
         method = check_number_model(chosen, method, release)
         learned = _learn_auto(known, minutes) if chosen == AUTO else _learn_numbers(known, chosen, method)
     elif check_class_model(chosen, method)[0] != AUTO:
+        if chosen == RATINGS and (features is None or generator is not None):
+            raise InputError(
+                f"expected the columns of users and items as the first features, and no generator, with the model "
+                f"{RATINGS}, found others; name them (--features user,item,...)"
+            )
         if generator is not None and chosen == "boosting" and method is None:
             method = "em"  # the first of its methods that can be corrected
         learned = _learn_classes(known, chosen, class_method(release, chosen, method), generator)

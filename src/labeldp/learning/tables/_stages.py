@@ -95,7 +95,7 @@ class StagePlan:
             the release is complete are refused.
         stages: Number of stages; see ``MultiStage``.
         response: ``"subset"``: labels are sets of classes among a row's candidates, the most informative; ``"prior"``:
-            single classes, as in the paper.
+            single classes, as in the paper; ``"groups"``: groups of adjacent classes, for ordered ones.
         prior: Prior of the first stage: ``"uniform"``; ``"clusters"``, from noisy counts of classes in clusters, which
             cost part of epsilon; or a public file with a column for each class, and one row, or one for each row of
             the table.

@@ -6,6 +6,7 @@ from ._cluster import truncated as truncated
 from ._column_generation import even as even
 from ._column_generation import least_variance as least_variance
 from ._column_generation import projected as projected
+from ._groups import GroupResponse as GroupResponse
 from ._group_privacy import best_randomizer as best_randomizer
 from ._group_privacy import grouped as grouped
 from ._group_privacy import per_unit as per_unit

@@ -84,6 +84,11 @@ class Randomizer(ABC):
         """Declared, unverifiable assumptions of the channel, for the certificate."""
         return ()
 
+    def for_rows(self, rows: int) -> Self:
+        """The same randomizer for so many rows, where one public parameter was given for all of them."""
+        del rows
+        return self
+
     def at(self, epsilon: float) -> Self:
         """The same randomizer at another epsilon."""
         return dataclasses.replace(self, epsilon=epsilon)

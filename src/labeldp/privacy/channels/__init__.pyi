@@ -21,6 +21,8 @@ from ._class_channel import ExchangeableChannel as ExchangeableChannel
 from ._class_channel import SingleClassChannel as SingleClassChannel
 from ._class_channel import ClassSetChannel as ClassSetChannel
 from ._cluster import ClusterChannel as ClusterChannel
+from ._coarsening import CoarseningChannel as CoarseningChannel
+from ._coarsening import informative_groups as informative_groups
 from ._gradient_noise import gradient_noise as gradient_noise
 from ._grid import BinChannel as BinChannel
 from ._grid import GridChannel as GridChannel

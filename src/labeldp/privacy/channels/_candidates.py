@@ -30,6 +30,11 @@ class CandidateRows(ExchangeableChannel):
         """The number of candidates of each row."""
         return sizes(self.candidates)
 
+    @property
+    def identifies(self) -> bool:
+        """True if all classes are candidates: those outside have the same distribution."""
+        return not (self.sizes < self.classes).any()
+
     def with_rows(self, **arrays: Any) -> Self:
         """The channel of rows with other candidates, which were checked where they were first those of a channel."""
         part = copy.copy(self)

@@ -43,6 +43,11 @@ class ClassChannel(Channel):
 
     @property
     @abstractmethod
+    def identifies(self) -> bool:
+        """True if ``unbiased`` is unbiased for every true class, so that no two classes have the same distribution."""
+
+    @property
+    @abstractmethod
     def membership(self) -> Membership:
         """Probabilities that the true class, and another class, are released."""
 
@@ -165,6 +170,11 @@ class EvenChannel(ClassChannel):
     """A channel in which all classes but the true one are equally likely to be released."""
 
     even: ClassVar[bool] = True
+
+    @property
+    def identifies(self) -> bool:
+        """True: the true class is likelier than all others."""
+        return True
 
     def holding(self, codes: Int[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
         """The two probabilities of ``membership``, whatever the class."""

@@ -42,6 +42,7 @@ class ClusterChannel(SingleClassChannel):
     words_per_row: ClassVar[int] = 1  # which decides everything
     whole_words: ClassVar[int] = 1
     even: ClassVar[bool] = False
+    identifies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if len(self.keep) != len(self.weights) or not self.keep:

@@ -149,6 +149,11 @@ class GroupedChannel(_Grouped, ClassChannel):
         """True if it is true of each group."""
         return all(channel.even for channel in self.channels)
 
+    @property
+    def identifies(self) -> bool:
+        """True if it is true of each group."""
+        return all(channel.identifies for channel in self.channels)
+
     @cached_property
     def membership(self) -> Membership:
         """For each row, from its group."""

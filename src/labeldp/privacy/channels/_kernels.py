@@ -200,6 +200,39 @@ def draw_candidate_subset(codes, words, candidates, size, member, out):
 
 
 @compiled()
+def draw_coarsening(codes, words, classes, firsts, sizes, keep, other, out):
+    """Randomized response on the groups of a row; ``keep`` and ``other`` are indexed by the number of groups.
+
+    A group begins at each class in ``firsts``. With one group no word is needed.
+    """
+    for i in range(codes.size):
+        u, m = words[i, 0], sizes[i]
+        own = np.int64(-1)
+        for j in range(classes):
+            own += np.int64(_holds(firsts, i, j)) * (j <= codes[i])
+        drawn = own
+        if m > 1 and u >= keep[m]:
+            drawn = np.int64((u - keep[m]) // other[m])
+            drawn += drawn >= own
+        group = np.int64(-1)
+        for j in range(classes):
+            group += np.int64(_holds(firsts, i, j))
+            if group == drawn:
+                _add(out, i, j)
+
+
+@compiled()
+def pairs_within(firsts, classes, out):
+    """The share of pairs of different classes that are in one group, for each row."""
+    for i in range(out.size):
+        size, within = 0, 0
+        for j in range(classes):
+            size = 1 if _holds(firsts, i, j) else size + 1
+            within += 2 * (size - 1)
+        out[i] = within / (classes * (classes - 1))
+
+
+@compiled()
 def draw_bits(codes, words, true, false, out):
     """Independent bits: one word for each class, below ``true`` for the true class and ``false`` for the others."""
     for i in range(codes.size):
@@ -340,3 +373,47 @@ def first_bad_row(prior, tolerance):
         if negative or not abs(total - 1.0) <= tolerance:
             return i
     return -1
+
+
+@compiled()
+def best_groups(below, density, gain, most, ordered, out):
+    """The cuts of classes into groups whose randomized response is most informative, as packed first classes.
+
+    ``below`` has the probability of all classes before each cut, ``density`` the normal density there, and ``gain`` is
+    ``exp(epsilon) - 1``. ``best[g, j]`` is the most that g groups of the first j classes contribute at m groups in all.
+    """
+    n, k = below.shape[0], below.shape[1] - 1
+    best, place = np.empty((k + 1, k + 1)), np.zeros((k + 1, k + 1), dtype=np.int64)
+    cuts, tried = np.zeros(k, dtype=np.bool_), np.zeros(k, dtype=np.bool_)
+    for i in range(n):
+        highest = 0.0 if ordered else 1e-14  # no information, but for rounding
+        cuts[:] = False
+        cuts[0] = True
+        for m in range(2, k + 1):
+            if m > most and m < k:
+                continue
+            floor = 1.0 / (gain + m)
+            for g in range(1, m + 1):
+                for j in range(g, k - m + g + 1):
+                    best[g, j] = -np.inf
+                    for start in range(g - 1, j if g > 1 else 1):
+                        before = best[g - 1, start] if g > 1 else 0.0
+                        chance = floor + gain * floor * (below[i, j] - below[i, start])
+                        slope = gain * floor * (density[i, start] - density[i, j])
+                        value = before + (slope * slope / chance if ordered else -chance * np.log(chance))
+                        if value > best[g, j]:
+                            best[g, j], place[g, j] = value, start
+            found = best[m, k]
+            if not ordered:  # less the entropy of a released group given the true one
+                true = (gain + 1.0) * floor
+                found += true * np.log(true) + (1.0 - true) * np.log(floor)
+            if found > highest:
+                highest = found
+                tried[:] = False
+                end = k
+                for g in range(m, 0, -1):
+                    end = place[g, end]
+                    tried[end] = True
+                cuts[:] = tried
+        for j in range(k):
+            out[i, j >> 3] |= np.uint8(cuts[j]) << np.uint8(j & 7)

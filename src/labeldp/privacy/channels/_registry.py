@@ -49,8 +49,9 @@ def channel_of(law: Mapping[str, Any], arrays: Mapping[str, Any] | None = None) 
 
 
 def _no_rows(name: str, classes: int) -> np.ndarray:
-    """An array by row of length zero: candidates are packed sets, all others one number for each row."""
-    return np.empty((0, (classes + 7) // 8), dtype=np.uint8) if name == "candidates" else np.empty(0, dtype=np.int32)
+    """An array by row of length zero: candidates and first classes are packed sets, others one number for each row."""
+    packed = name in ("candidates", "firsts")
+    return np.empty((0, (classes + 7) // 8), dtype=np.uint8) if packed else np.empty(0, dtype=np.int32)
 
 
 def _serialised(value: Any) -> Any:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from labeldp import _checks
 from labeldp._shapes import Int
 from labeldp.errors import InputError
+from labeldp.mechanisms.randomizers import GroupResponse
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, Generator
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.accounting import Budget
@@ -79,18 +80,19 @@ def release_table(
             nothing is a release before its certificate is there, which comes last.
         keep: The public columns, or None with ``drop``.
         drop: The columns that are not public; all others are declared public.
-        mechanism: ``"auto"``, ``"randomized-response"``, ``"subset"``, ``"bits"``, ``"prior"`` or ``"prior-subset"``
-            randomize each label alone; for labels on an ``Interval`` so do ``"minimax"`` (which ``"auto"`` takes unless
-            another in closed form is as good), ``"optimal"``, ``"piecewise"``, ``"one-bit"`` and ``"laplace"``, which
-            release numbers. With ``"bins"`` and ``"optimal-counts"`` a trusted curator first counts numeric labels with
-            a part of epsilon; with ``"cluster"`` a trusted curator counts the classes of each cluster with half of
-            epsilon or more, and labels respond towards these counts with the rest. ``"peer"`` simulates peers who
-            exchange labels of two classes inside clusters, at a delta. ``"double"`` also resamples the features of rows
-            with some probability, and ``"dummy"`` releases no features: both have a guarantee with conditional features
-            too. ``"noisy-histogram"`` counts the labels and ``"noisy-quantile"`` names a quantile of them; neither
-            releases a row: they are answers to ``NoisyHistogram`` and ``NoisyQuantile`` (``Answer.load``). For a
-            quantile all labels are in memory, at four bytes each.
-        prior: For ``"prior"`` and ``"prior-subset"``: the prefix of the prior's columns, before the class.
+        mechanism: ``"auto"``, ``"randomized-response"``, ``"subset"``, ``"bits"``, ``"prior"``, ``"prior-subset"`` or
+            ``"groups"`` randomize each label alone; for labels on an ``Interval`` so do ``"minimax"`` (which ``"auto"``
+            takes unless another in closed form is as good), ``"optimal"``, ``"piecewise"``, ``"one-bit"`` and
+            ``"laplace"``, which release numbers. With ``"bins"`` and ``"optimal-counts"`` a trusted curator first
+            counts numeric labels with a part of epsilon; with ``"cluster"`` a trusted curator counts the classes of
+            each cluster with half of epsilon or more, and labels respond towards these counts with the rest. ``"peer"``
+            simulates peers who exchange labels of two classes inside clusters, at a delta. ``"double"`` also resamples
+            the features of rows with some probability, and ``"dummy"`` releases no features: both have a guarantee with
+            conditional features too. ``"noisy-histogram"`` counts the labels and ``"noisy-quantile"`` names a quantile
+            of them; neither releases a row: they are answers to ``NoisyHistogram`` and ``NoisyQuantile``
+            (``Answer.load``). For a quantile all labels are in memory, at four bytes each.
+        prior: For ``"prior"``, ``"prior-subset"`` and ``"groups"``: the prefix of the prior's columns, before the
+            class. Without it, ``"groups"`` takes a uniform prior.
         clusters: For ``"cluster"`` and ``"peer"``: the column of each row's cluster, which need not be kept, or the
             number of each row's cluster. It is declared public.
         delta: For ``"peer"``: the failure probability.
@@ -224,10 +226,10 @@ def _misfits(table: TableSource) -> tuple[str, ...]:
 
 def _prior_columns(table: Table, space: LabelSpace, mechanism: str, prefix: str | None) -> list[str]:
     """The columns of the prior, in declared class order."""
-    if (mechanism in WITH_PRIOR) != (prefix is not None):
+    if (mechanism in WITH_PRIOR) != (prefix is not None) and (mechanism, prefix) != (GroupResponse.name, None):
         found = f"it with {mechanism!r}" if prefix is not None else f"{mechanism!r} without it"
         raise InputError(
-            f"expected --prior, the prefix of the prior's columns, with prior or prior-subset, found {found}"
+            f"expected --prior, the prefix of the prior's columns, with prior, prior-subset or groups, found {found}"
         )
     columns = [f"{prefix}{point}" for point in space.points] if prefix is not None else []
     _check_public(table, columns, "prior")

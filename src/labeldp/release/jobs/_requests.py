@@ -244,7 +244,11 @@ def _prior_mechanism(request: ReleaseRequest, source: TableSource) -> TableMecha
     whole = _randomizer(request).channel()
     check_registered(type(_randomizer(request)), whole)
     channels = _PriorChannels(whole, request.mechanism, request.space, request.epsilon, columns=request.prior)
-    declared = f"the prior columns {request.prior[0]!r} ... are public and were not computed from labels"
+    declared = (
+        f"the prior columns {request.prior[0]!r} ... are public and were not computed from labels"
+        if request.prior
+        else "the groups of classes are those of a uniform prior over the declared classes"
+    )
     return _by_channels(request, source, request.mechanism, channels, (declared,))
 
 
@@ -264,10 +268,16 @@ class _PriorChannels(BatchChannels):
 
     def of(self, batch: Batch) -> tuple[Channel, np.ndarray]:
         """The channel of a batch: of the candidates of its priors."""
-        assert batch.columns is not None  # noqa: S101 (the prior's columns were asked for)
-        prior: Any = ClassProbabilities(prior_of(batch.columns, list(self.columns), batch.first), self.space.points)
+        prior: Any = ClassProbabilities(self._prior(batch), self.space.points)
         randomizer = WITH_PRIOR[self.mechanism](self.space, self.epsilon, prior)
         return randomizer.channel(), randomizer.mass
+
+    def _prior(self, batch: Batch) -> np.ndarray:
+        """The prior of a batch, from its columns; uniform without any."""
+        if not self.columns:
+            return np.full((len(batch.codes), self.space.size), 1 / self.space.size)
+        assert batch.columns is not None  # noqa: S101 (the prior's columns were asked for)
+        return prior_of(batch.columns, list(self.columns), batch.first)
 
 
 def _cluster_mechanism(request: ReleaseRequest, _: TableSource) -> TableMechanism:

@@ -67,6 +67,7 @@ _WHO = {
 _DRAWN_BY = {
     CODES: "the released label",
     "candidates": "public: the classes that it could be released as",
+    "firsts": "public: the first class of each group of adjacent classes that it could be released as",
     "clusters": "public: the group of rows whose class shares its noise follows",
 }
 _NOT_PROMISED = (

@@ -186,6 +186,19 @@ const ODDS = {
     for (let m = 2n; m <= k; m += 1n) worst = larger(worst, subsetOdds(m, size[m], member[m]));
     return worst;
   },
+  coarsening(law, k) {
+    fields(law, "keep", "other");
+    const [keep, other] = [integers(law.keep), integers(law.other)];
+    demand(BigInt(keep.length) === k + 1n && BigInt(other.length) === k + 1n, "weights for each number of groups");
+    demand(keep[0] === W && keep[1] === W && other[0] === 1n && other[1] === 1n, "the weights of one group in their one form");
+    let worst = [1n, 1n];
+    for (let m = 2n; m <= k; m += 1n) {
+      const [a, b] = [keep[m], other[m]];
+      demand(a >= b && b >= 1n && a + (m - 1n) * b === W, "weights that use every word once");
+      worst = larger(worst, [a, b]);
+    }
+    return worst;
+  },
   cluster(law, k) {
     fields(law, "keep", "weights");
     const keep = integers(law.keep), weights = list(law.weights).map(integers);
@@ -231,7 +244,7 @@ function epsilonOfChannel(law, size) {
   const k = integer(law.classes);
   demand(k === size, "a law of as many classes as were declared");
   if (law.kind !== "grouped" && law.kind !== "grouped-numbers") {
-    const rowwise = { candidates: ["candidates"], "candidate-subset": ["candidates"], cluster: ["clusters"] }[law.kind] ?? [];
+    const rowwise = { candidates: ["candidates"], "candidate-subset": ["candidates"], coarsening: ["firsts"], cluster: ["clusters"] }[law.kind] ?? [];
     demand(JSON.stringify(law.by_row) === JSON.stringify(rowwise), "the columns by row of such a law");
     return floatAbove(logAbove(ODDS[law.kind](law, k)));
   }

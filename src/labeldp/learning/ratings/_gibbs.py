@@ -1,0 +1,240 @@
+"""A sampler of an ordinal probit factorization, given the likelihoods of the classes of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from labeldp._documented import documented_in
+from labeldp._shapes import Float, Int
+from labeldp.learning.ratings._entities import Entities
+from labeldp.learning.ratings._kernels import (
+    draw_places,
+    log_likelihood,
+    normal_equations,
+    scores_of,
+    slopes_of_cuts,
+)
+
+#: Prior variance of a bias and of a factor, of as much weight as two more rows than they have dimensions.
+_VARIANCE = 0.05
+#: Prior standard deviation of cut points around their first guess.
+_CUT_DEVIATION = 0.5
+#: Standard deviation of a proposal of cut points, in posterior standard deviations, over the root of their number.
+_PROPOSAL = 2.4
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Rows as pairs of a user and an item, with the likelihoods of their classes.
+
+    Attributes:
+        users: Number of each row's user.
+        items: Number of each row's item.
+        likelihood: P(released | class) up to a factor, classes in increasing order.
+    """
+
+    users: Int[np.ndarray, "n"]
+    items: Int[np.ndarray, "n"]
+    likelihood: Float[np.ndarray, "n k"]
+
+
+@dataclass(eq=False)
+class Side:
+    """Users or items while they are sampled: a bias and factors each, normal around a linear function of features.
+
+    Attributes:
+        features: Public features, shape (count, f).
+        values: Biases, then factors, shape (count, 1 + d).
+        coefficients: Of the features, shape (f, 1 + d).
+    """
+
+    features: Float[np.ndarray, "c f"]
+    values: Float[np.ndarray, "c d"]
+    coefficients: Float[np.ndarray, "f d"]
+
+    @classmethod
+    def start(cls, features: Float[np.ndarray, "c f"], factors: int, chance: np.random.Generator) -> Side:
+        """Small random values, and coefficients of zero."""
+        count, f = features.shape
+        return cls(features, 0.1 * chance.normal(size=(count, 1 + factors)), np.zeros((f, 1 + factors)))
+
+    def draw(
+        self,
+        own: Int[np.ndarray, "n"],
+        other: tuple[Int[np.ndarray, "n"], Float[np.ndarray, "c d"]],
+        latent: Float[np.ndarray, "n"],
+        chance: np.random.Generator,
+    ) -> None:
+        """Draw all values given the latent numbers of their rows and the other side, then the coefficients."""
+        count, d = self.values.shape
+        mean, ridge = self.features @ self.coefficients, np.sqrt(self.features.shape[1])
+        precision = wishart(np.concatenate([self.values - mean, ridge * self.coefficients]), chance)
+        products, sums = np.tile(precision, (count, 1, 1)), mean @ precision
+        normal_equations(own, *other, latent, products, sums)
+        root = np.linalg.cholesky(products)  # reads the lower triangles, which the rows were added to
+        half = np.linalg.solve(root, sums[:, :, None]) + chance.normal(size=(count, d, 1))
+        self.values = np.ascontiguousarray(np.linalg.solve(np.swapaxes(root, 1, 2), half)[:, :, 0])
+        self._draw_coefficients(precision, chance)
+
+    def _draw_coefficients(self, precision: Float[np.ndarray, "d d"], chance: np.random.Generator) -> None:
+        """Draw the coefficients, whose prior has the weight of as many rows as there are features."""
+        f = self.features.shape[1]
+        if not f:
+            return
+        gram = self.features.T @ self.features + f * np.eye(f)
+        noise = chance.normal(size=self.coefficients.shape)
+        spread = np.linalg.cholesky(np.linalg.inv(gram)) @ noise @ np.linalg.cholesky(np.linalg.inv(precision)).T
+        self.coefficients = np.linalg.solve(gram, self.features.T @ self.values) + spread
+
+
+@dataclass(eq=False)
+class Cuts:
+    """Cut points of the latent numbers, normal around their first guess.
+
+    Attributes:
+        guess: The first guess, increasing.
+        values: The present cut points.
+        root: Cholesky factor of the covariance of proposals; None as long as Newton's method moves the cut points.
+    """
+
+    guess: Float[np.ndarray, "cuts"]
+    values: Float[np.ndarray, "cuts"]
+    root: Float[np.ndarray, "cuts cuts"] | None = None
+
+    def climb(self, scores: Float[np.ndarray, "n"], likelihood: Float[np.ndarray, "n k"]) -> None:
+        """Take a step of Newton's method (Fisher scoring) towards the mode, halved while cut points would cross."""
+        gradient, information = self._slopes(scores, likelihood)
+        step = np.linalg.solve(information, gradient)
+        while (np.diff(self.values + step) <= 0).any():
+            step /= 2
+        self.values = self.values + step
+
+    def draw(
+        self, scores: Float[np.ndarray, "n"], likelihood: Float[np.ndarray, "n k"], chance: np.random.Generator
+    ) -> None:
+        """Propose other cut points, and accept them by their likelihood (Metropolis)."""
+        if self.root is None:  # fixed from here on
+            covariance = np.linalg.inv(self._slopes(scores, likelihood)[1])
+            self.root = np.linalg.cholesky(covariance) * _PROPOSAL / np.sqrt(len(self.guess))
+        moved = self.values + self.root @ chance.normal(size=len(self.values))
+        barrier = np.log(chance.random())
+        if (np.diff(moved) <= 0).any():
+            return
+        gain = log_likelihood(scores, moved, likelihood) - log_likelihood(scores, self.values, likelihood)
+        gain += (((self.values - self.guess) ** 2).sum() - ((moved - self.guess) ** 2).sum()) / (2 * _CUT_DEVIATION**2)
+        if barrier < gain:
+            self.values = moved
+
+    def _slopes(
+        self, scores: Float[np.ndarray, "n"], likelihood: Float[np.ndarray, "n k"]
+    ) -> tuple[Float[np.ndarray, "cuts"], Float[np.ndarray, "cuts cuts"]]:
+        """Gradient and information of the log posterior."""
+        count = len(self.guess)
+        gradient = (self.guess - self.values) / _CUT_DEVIATION**2
+        information = np.eye(count) / _CUT_DEVIATION**2
+        slopes_of_cuts(scores, self.values, likelihood, gradient, information)
+        return gradient, information
+
+
+@documented_in("labeldp.learning.ratings")
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One draw of all parameters.
+
+    Attributes:
+        users: Biases and factors of users.
+        items: Those of items.
+        coefficients: Of the features of users, and of items.
+        cuts: Cut points.
+    """
+
+    users: Float[np.ndarray, "u d"]
+    items: Float[np.ndarray, "v d"]
+    coefficients: tuple[Float[np.ndarray, "f d"], Float[np.ndarray, "g d"]]
+    cuts: Float[np.ndarray, "cuts"]
+
+    def check(self, users: Entities, items: Entities, classes: int) -> None:
+        """Refuse parameters of another form, as in a forged file: compiled loops would read beyond them.
+
+        Raises:
+            ValueError: They are not those of such users and items.
+        """
+        d = self.users.shape[-1]
+        shapes = [(len(users.names), d), (len(items.names), d), *((e.features.shape[1], d) for e in (users, items))]
+        if [each.shape for each in (self.users, self.items, *self.coefficients, self.cuts)] != [
+            *shapes,
+            (classes - 1,),
+        ]:
+            raise ValueError("expected parameters of these users, items and classes")
+
+    def single(self) -> Draw:
+        """The draw in single precision, but for the coefficients and cut points, which are few."""
+        users, items = self.users.astype(np.float32), self.items.astype(np.float32)
+        return Draw(users, items, self.coefficients, self.cuts)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The length of a run.
+
+    Attributes:
+        factors: Number of factors.
+        rounds: Number of rounds; in each everything is drawn once.
+        unused: Number of first rounds that are not used.
+        seed: A public number.
+    """
+
+    factors: int
+    rounds: int
+    unused: int
+    seed: int
+
+
+def draws(
+    pairs: Pairs,
+    features: tuple[Float[np.ndarray, "u f"], Float[np.ndarray, "v g"]],
+    guess: Float[np.ndarray, "cuts"],
+    schedule: Schedule,
+    progress: Callable[[int], None],
+) -> Iterator[Draw]:
+    """Sample biases, factors, coefficients and cut points; yield a draw after each round that is used.
+
+    A class is where ``s + noise`` falls between cut points, with standard normal noise and
+    ``s = b_user + b_item + <f_user, f_item>``. Users (a bias and factors each) are normal around a linear function of
+    their features, and so are items; precisions and coefficients are sampled as well, so that nothing has to be tuned.
+
+    References:
+        Salakhutdinov and Mnih 2008, for the sampler; Simm et al. 2015, for features; Albert and Chib 1993, for latent
+        numbers; Cowles 1996, for cut points without them.
+    """
+    chance = np.random.default_rng(schedule.seed)
+    users, items = (Side.start(part, schedule.factors, chance) for part in features)
+    cuts, scores = Cuts(guess, guess.copy()), np.empty(len(pairs.users))
+    latent = np.empty_like(scores)
+    for number in range(schedule.rounds):
+        scores_of(pairs.users, pairs.items, users.values, items.values, scores)
+        if number < schedule.unused:
+            cuts.climb(scores, pairs.likelihood)
+        else:
+            cuts.draw(scores, pairs.likelihood, chance)
+        draw_places(scores, cuts.values, pairs.likelihood, chance.random((len(scores), 2)), latent)
+        latent = scores + ndtri(latent)
+        users.draw(pairs.users, (pairs.items, items.values), latent, chance)
+        items.draw(pairs.items, (pairs.users, users.values), latent, chance)
+        progress(number + 1)
+        if number >= schedule.unused:
+            yield Draw(users.values, items.values, (users.coefficients, items.coefficients), cuts.values)
+
+
+def wishart(rests: Float[np.ndarray, "n d"], chance: np.random.Generator) -> Float[np.ndarray, "d d"]:
+    """A precision matrix given normal vectors of mean 0 (Bartlett's decomposition of a Wishart draw)."""
+    count, d = rests.shape
+    scatter = (d + 2) * _VARIANCE * np.eye(d) + rests.T @ rests
+    triangle = np.tril(chance.normal(size=(d, d)), -1)
+    triangle[np.diag_indices(d)] = np.sqrt(chance.chisquare(d + 2 + count - np.arange(d)))
+    root = np.linalg.cholesky(np.linalg.inv(scatter)) @ triangle
+    return np.asarray(root @ root.T)

@@ -1,0 +1,303 @@
+"""The factorization of ratings: its sampler against formulas, and what it learns from released labels."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import multivariate_normal, norm
+from sklearn.exceptions import NotFittedError
+
+from labeldp import Classes, Curator, GroupResponse, Interval, RandomizedResponse, Release
+from labeldp.errors import InputError, NotTrueLabelsError, RowsError
+from labeldp.learning.ratings import FactorizationClassifier, _factorization
+from labeldp.learning.ratings._entities import RowColumns, described_by
+from labeldp.learning.ratings._gibbs import Cuts, Side, wishart
+from labeldp.learning.ratings._kernels import draw_places, normal_equations, slopes_of_cuts
+from labeldp.learning.stages import FixedPrior, MultiStage
+
+STARS = Classes([1, 2, 3, 4, 5])
+QUICK = {"factors": 1, "rounds": 60, "unused": 30}
+
+
+def made(rows=4000, users=120, items=60, seed=0):
+    """Rows of users and items with a column of each, and ratings that follow from both columns and from biases."""
+    rng = np.random.default_rng(seed)
+    user, item = rng.integers(0, users, rows), rng.integers(0, items, rows)
+    age, year = rng.normal(size=users), rng.normal(size=items)
+    latent = 0.9 * age[user] + 0.9 * year[item] + rng.normal(size=rows)
+    return np.column_stack([user, item, age[user], year[item]]), 1 + np.searchsorted([-1.2, -0.4, 0.4, 1.2], latent)
+
+
+def released(labels, epsilon=2.0, groups=((1, 2), (3,), (4, 5)), space=STARS):
+    """Labels that were released by one question for all."""
+    return Curator(labels, space).randomize(GroupResponse(space, epsilon, groups=groups))
+
+
+# ------------------------------------------------------------------------------------------------------- the sampler
+
+
+def likelihood_of(scores, cuts, weights):
+    """The log likelihood of cut points, by SciPy's normal distribution."""
+    edges = np.concatenate([[-np.inf], cuts, [np.inf]])
+    return np.log((np.diff(norm.cdf(edges - scores[:, None])) * weights).sum(axis=1))
+
+
+def test_the_slopes_of_cut_points_are_those_of_the_likelihood():
+    """Gradient and information agree with differences of the log likelihood of each row."""
+    rng = np.random.default_rng(0)
+    scores, weights, cuts = rng.normal(size=50), rng.uniform(0.1, 1.0, (50, 4)), np.array([-1.0, 0.2, 0.9])
+    gradient, information = np.zeros(3), np.zeros((3, 3))
+    slopes_of_cuts(scores, cuts, weights, gradient, information)
+    steps = 1e-5 * np.eye(3)
+    each = [(likelihood_of(scores, cuts + d, weights) - likelihood_of(scores, cuts - d, weights)) / 2e-5 for d in steps]
+    assert gradient == pytest.approx(np.sum(each, axis=1), rel=1e-6)
+    assert information == pytest.approx(np.array(each) @ np.array(each).T, rel=1e-5)
+
+
+def test_latent_numbers_follow_their_law():
+    """A fixed score and weights: shares of classes are their posterior, and a place inside a class is uniform."""
+    count, score, cuts, weights = 200_000, 0.3, np.array([-0.5, 0.5]), np.array([1.0, 2.0, 0.5])
+    uniform = np.random.default_rng(1).random((count, 2))
+    place = np.empty(count)
+    draw_places(np.full(count, score), cuts, np.tile(weights, (count, 1)), uniform, place)
+    edges = norm.cdf(np.array([-np.inf, *cuts, np.inf]) - score)
+    shares = np.diff(edges) * weights / (np.diff(edges) @ weights)
+    drawn = np.searchsorted(edges[1:-1], place)
+    assert np.bincount(drawn) / count == pytest.approx(shares, abs=0.005)  # over 4 standard deviations
+    for code in range(3):
+        inside = (place[drawn == code] - edges[code]) / (edges[code + 1] - edges[code])
+        assert (inside.mean(), inside.var()) == (pytest.approx(1 / 2, abs=0.01), pytest.approx(1 / 12, abs=0.01))
+
+
+def test_the_normal_equations_are_sums_over_rows():
+    """Each user's precision and sum are those of a linear regression on the other side's factors and a constant."""
+    rng = np.random.default_rng(2)
+    own, other, latent = rng.integers(0, 5, 40), rng.integers(0, 7, 40), rng.normal(size=40)
+    values = rng.normal(size=(7, 3))
+    products, sums = np.zeros((5, 3, 3)), np.zeros((5, 3))
+    normal_equations(own, other, values, latent, products, sums)
+    for user in range(5):
+        rows = values[other[own == user]]
+        design = np.column_stack([np.ones(len(rows)), rows[:, 1:]])
+        assert np.tril(products[user]) == pytest.approx(np.tril(design.T @ design))
+        assert sums[user] == pytest.approx(design.T @ (latent[own == user] - rows[:, 0]))
+
+
+def test_values_are_drawn_from_their_conditional_distribution(monkeypatch):
+    """With a fixed precision, many draws of one user have the mean and covariance of Bayesian linear regression."""
+    rng, precision = np.random.default_rng(3), np.array([[2.0, 0.3], [0.3, 1.5]])
+    monkeypatch.setattr("labeldp.learning.ratings._gibbs.wishart", lambda *_: precision)
+    others, latent = rng.normal(size=(6, 2)), rng.normal(size=6)
+    own, other = np.zeros(6, dtype=np.int64), np.arange(6)
+    drawn = []
+    for _ in range(20_000):
+        side = Side(np.zeros((1, 0)), np.zeros((1, 2)), np.zeros((0, 2)))
+        side.draw(own, (other, others), latent, rng)
+        drawn.append(side.values[0])
+    design = np.column_stack([np.ones(6), others[:, 1]])
+    covariance = np.linalg.inv(design.T @ design + precision)
+    mean = covariance @ design.T @ (latent - others[:, 0])
+    assert np.mean(drawn, axis=0) == pytest.approx(mean, abs=5 * np.sqrt(covariance.max() / 20_000))
+    assert np.cov(np.transpose(drawn)) == pytest.approx(covariance, abs=0.01)
+
+
+def test_a_precision_is_that_of_the_rows():
+    """Of many rows, a Wishart draw is near the inverse of their covariance."""
+    covariance = np.array([[1.0, 0.4], [0.4, 0.5]])
+    rests = multivariate_normal(np.zeros(2), covariance, seed=4).rvs(50_000)
+    assert wishart(rests, np.random.default_rng(5)) == pytest.approx(np.linalg.inv(covariance), rel=0.05)
+
+
+def test_cut_points_are_drawn_from_their_posterior():
+    """One cut point given scores: mean and deviation over draws are those of a numerical integral."""
+    rng = np.random.default_rng(6)
+    scores = rng.normal(size=60)
+    weights = np.where(scores[:, None] + rng.normal(size=(60, 1)) < 0.3, [3.0, 1.0], [1.0, 3.0])
+    cuts = Cuts(np.array([0.0]), np.array([0.0]))
+    for _ in range(20):
+        cuts.climb(scores, weights)
+    drawn = []
+    for _ in range(20_000):
+        cuts.draw(scores, weights, rng)
+        drawn.append(cuts.values[0])
+    grid = np.linspace(-2, 3, 2001)
+    log = np.array([likelihood_of(scores, np.array([c]), weights).sum() - c**2 / (2 * 0.5**2) for c in grid])
+    chance = np.exp(log - log.max()) / np.exp(log - log.max()).sum()
+    mean = chance @ grid
+    deviation = np.sqrt(chance @ (grid - mean) ** 2)
+    assert np.mean(drawn) == pytest.approx(mean, abs=0.1 * deviation)
+    assert np.std(drawn) == pytest.approx(deviation, rel=0.1)
+    assert grid[np.argmax(log)] == pytest.approx(Cuts(np.zeros(1), np.zeros(1)).values[0], abs=2.0)
+
+
+# ---------------------------------------------------------------------------------------------------------- features
+
+
+def test_columns_describe_who_they_are_a_function_of():
+    """A column that each user has once describes users, one that each item has, items, another both by its means."""
+    rows = np.array([[7.0, 1.0, 30.0, 5.0, 1.0], [7.0, 2.0, 30.0, 6.0, 2.0], [9.0, 1.0, 40.0, 5.0, 6.0]])
+    users, items = described_by(RowColumns.of(rows, 0, 1), 0)
+    assert users.names.tolist() == [7.0, 9.0]
+    assert (users.places, items.places) == ((0, 2), (1, 2))
+    assert users.features * users.spread + users.centre == pytest.approx(np.array([[30.0, 1.5], [40.0, 6.0]]))
+    assert items.features * items.spread + items.centre == pytest.approx(np.array([[5.0, 3.5], [6.0, 2.0]]))
+
+
+def test_features_of_pairs_are_functions_of_who_occurs_with_what():
+    """A factor of pairs distinguishes two blocks of users who share few items, without any label."""
+    rng = np.random.default_rng(0)
+    blocks = [[u, i + 20 * (u % 2)] for u in range(30) for i in rng.choice(22, 15, replace=False)]
+    users, items = described_by(RowColumns.of(np.array(blocks), 0, 1), 2)
+    assert users.features.shape == (30, 4)  # a count, its square, and two factors
+    assert items.features.shape == (42, 4)
+    alike = np.corrcoef(users.features[:, 2:].T, np.arange(30) % 2)[-1, :-1]
+    assert np.abs(alike).max() > 0.95
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (pd.DataFrame({"u": [1], "i": [2], "genre": ["x"]}), "expected finite numbers in the column 'genre'"),
+        (pd.DataFrame({"u": [1], "i": [2], "year": [np.nan]}), "expected finite numbers in the column 'year'"),
+        (pd.DataFrame({"u": [1], "film": [2]}), "expected a column 'i' of users or items, found the columns u, film"),
+    ],
+)
+def test_columns_that_cannot_be_used_are_refused(rows, message):
+    """Users and items are columns; all others are finite numbers."""
+    with pytest.raises(InputError, match=message):
+        FactorizationClassifier("u", "i", **QUICK).fit(rows, Release.public([1], STARS))
+
+
+# ----------------------------------------------------------------------------------------------------- what is learned
+
+
+def test_it_learns_from_groups_alone():
+    """Ratings that depend on features are predicted well from released groups, by users and items without rows too."""
+    rows, labels = made()
+    model = FactorizationClassifier(**QUICK).fit(rows, released(labels))
+    fresh, truth = made(seed=1)  # other people and films, whose columns mean the same
+    fresh[:, :2] += 1000
+    for part, true in ((rows, labels), (fresh, truth)):
+        predicted = model.predict_mean(part)
+        assert np.corrcoef(predicted, true)[0, 1] > 0.6
+        probabilities = model.predict_proba(part)
+        assert probabilities.sum(axis=1) == pytest.approx(1.0)
+        assert predicted == pytest.approx(probabilities @ np.arange(1, 6))
+        assert (model.predict(part) == 1 + probabilities.argmax(axis=1)).all()
+    assert model.score(rows, released(labels)) > 0.1
+    assert (np.diff(model.cuts_) > 0).all()
+
+
+def test_without_features_an_unknown_pair_has_the_mean():
+    """Users and items that are not known and not described differ in nothing."""
+    rows, labels = made()
+    model = FactorizationClassifier(pair_factors=0, **QUICK).fit(rows[:, :2], released(labels))
+    unknown = model.predict_mean(np.array([[1000, 1000], [1001, 2000]]))
+    assert unknown[0] == unknown[1] == pytest.approx(labels.mean(), abs=0.3)
+
+
+def test_a_frame_and_an_array_give_the_same_model():
+    """Names of columns, and of users, play no part; the same release and seed give the same probabilities."""
+    rows, labels = made(1500)
+    release = released(labels)
+    frame = pd.DataFrame(rows, columns=["who", "what", "age", "year"])
+    frame["who"] = frame["who"].map(lambda user: f"user {user:05.0f}")
+    first = FactorizationClassifier(**QUICK).fit(rows, release).predict_proba(rows)
+    second = FactorizationClassifier("who", "what", **QUICK).fit(frame, release).predict_proba(frame)
+    other = FactorizationClassifier(seed=1, **QUICK).fit(rows, release).predict_proba(rows)
+    assert (first == second).all()
+    assert (first != other).any()
+
+
+def test_the_declared_order_of_classes_plays_no_part():
+    """Classes that were declared from the best to the worst have the same cut points and sorted columns."""
+    rows, labels = made(1500)
+    backward = Classes([5, 4, 3, 2, 1])
+    one = released(labels)
+    codes = np.packbits(
+        np.unpackbits(one.codes, axis=1, count=5, bitorder="little")[:, ::-1], axis=1, bitorder="little"
+    )
+    other = GroupResponse(backward, 2.0, groups=[[5, 4], [3], [2, 1]]).for_rows(1500).channel()
+    two = dataclasses.replace(one, codes=codes, channel=other, space=backward, certificate=None)
+    first, second = (FactorizationClassifier(**QUICK).fit(rows, each) for each in (one, two))
+    assert second.classes_.tolist() == [1, 2, 3, 4, 5]
+    assert (first.predict_proba(rows) == second.predict_proba(rows)).all()
+
+
+def test_kept_draws_fit_in_memory(monkeypatch):
+    """Fewer draws are kept where all of them would be too many, evenly spaced; the kept ones are the same."""
+    rows, labels = made(500)
+    release = released(labels)
+    every = FactorizationClassifier(**QUICK).fit(rows, release).draws_
+    monkeypatch.setattr(_factorization, "_MOST_KEPT", 10 * 2 * (len(every[0].users) + len(every[0].items)))
+    some = FactorizationClassifier(**QUICK).fit(rows, release).draws_
+    assert (len(every), len(some)) == (30, 10)
+    assert all((one.users == two.users).all() for one, two in zip(every[2::3], some, strict=True))
+
+
+def test_rounds_are_reported():
+    """Each round is reported once, with the number of all rounds."""
+    rows, labels = made(200)
+    found = []
+    FactorizationClassifier(**QUICK, report=lambda *step: found.append(step)).fit(rows, released(labels))
+    assert found == [("round", number, 60) for number in range(1, 61)]
+
+
+def test_stages_ask_what_was_learned():
+    """In two stages each row is asked once within epsilon, and the second stage asks by the first one's model."""
+    rows, labels = made(1200)
+    curator = Curator(labels, STARS, budget=1.0)
+    prior = FixedPrior([0.2] * 5)
+    stages = MultiStage(
+        FactorizationClassifier(public_rows=rows, **QUICK), 1.0, stages=2, response="groups", prior=prior
+    ).fit(rows, curator)
+    assert curator.spent[0] <= 1.0
+    release = stages.release_
+    assert release.guarantee.epsilon <= 1.0
+    groups = release.channel.groups()
+    first, second = (stage.rows for stage in stages.stages_)
+    assert len(np.unique(groups[first], axis=0)) == 1
+    assert len(np.unique(groups[second], axis=0)) > 1
+    high, low = groups[second][rows[second, 2] > 1.2], groups[second][rows[second, 2] < -1.2]
+    assert high.sum(axis=1).mean() < low.sum(axis=1).mean()  # of who rates high, a higher class begins the upper group
+    assert np.corrcoef(stages.learner_.predict_mean(rows), labels)[0, 1] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rounds": 0}, "expected rounds"),
+        ({"rounds": 10, "unused": 10}, "expected unused"),
+        ({"factors": -1}, "expected factors"),
+        ({"pair_factors": 1.5}, "expected pair_factors"),
+        ({"seed": -1}, "expected seed"),
+        ({"shares": [0.5, 0.5]}, "expected a share for each of 5 classes"),
+        ({"user": 9}, "expected a column 9 of users or items, found the columns 0, 1, 2, 3"),
+        ({"public_rows": np.array([[0.0, 0.0, 0.0, 0.0]])}, "expected public_rows with every user and every item of X"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message):
+    """A setting that means nothing is an error that says what was expected."""
+    rows, labels = made(50)
+    with pytest.raises(InputError, match=message):
+        FactorizationClassifier(**{**QUICK, **settings}).fit(rows, released(labels))
+
+
+@pytest.mark.usefixtures("as_users_call")
+def test_what_is_no_release_of_numeric_classes_is_refused():
+    """True labels, other rows, classes without numbers and fine grids are refused; predictions need a fit."""
+    rows, labels = made(50)
+    model = FactorizationClassifier(**QUICK)
+    with pytest.raises(NotFittedError):
+        model.predict(rows)
+    with pytest.raises(NotTrueLabelsError):
+        model.fit(rows, labels)
+    with pytest.raises(RowsError):
+        model.fit(rows[:-1], released(labels))
+    words = Classes(["low", "high"])
+    with pytest.raises(InputError, match="numeric classes"):
+        model.fit(rows, Curator(["low", "high"] * 25, words).randomize(RandomizedResponse(words, 1.0)))
+    grid = Interval(0, 100, 1)
+    with pytest.raises(InputError, match="at most 64 numeric classes"):
+        model.fit(rows, Curator([5.0] * 50, grid).randomize(RandomizedResponse(grid, 1.0)))

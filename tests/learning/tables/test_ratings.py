@@ -1,0 +1,73 @@
+"""A factorization of ratings, learned from the folder of a release and saved to a file."""
+
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from labeldp import Classes, Curator, GroupResponse
+from labeldp.errors import InputError
+from labeldp.learning.ratings import FactorizationClassifier
+from labeldp.learning.tables import TableModel, learn, open_model
+
+STARS = Classes([1, 2, 3, 4, 5])
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Ratings that follow from the user's town and the item's year."""
+    rng = np.random.default_rng(0)
+    user, item = rng.integers(0, 40, 900), rng.integers(0, 30, 900)
+    latent = 1.5 * (user % 2) + 0.1 * (item - 15) + rng.normal(size=900)
+    columns = {"who": [f"u{each}" for each in user], "what": item, "year": 1990.0 + item}
+    return pa.table(
+        {**columns, "town": np.where(user % 2, "east", "west"), "stars": 3 + np.clip(latent, -2, 2).round()}
+    )
+
+
+@pytest.fixture
+def folder(table, tmp_path, monkeypatch):
+    """A release of the ratings by groups, to learn from in few rounds."""
+    monkeypatch.setitem(FactorizationClassifier.__init__.__kwdefaults__, "rounds", 60)
+    monkeypatch.setitem(FactorizationClassifier.__init__.__kwdefaults__, "unused", 20)
+    labels = table["stars"].to_numpy().astype(int)
+    release = Curator(labels, STARS, name="stars").randomize(GroupResponse(STARS, 3.0, groups=[[1, 2], [3], [4, 5]]))
+    return release.save(tmp_path / "shared", table.drop(["stars"]), keep=["who", "what", "year", "town"])
+
+
+FEATURES = ["who", "what", "year", "town"]
+
+
+def test_a_saved_factorization_predicts_the_same(table, folder, tmp_path):
+    """It is scored on held-out rows, opens with the same probabilities, and predicts users that it has not seen."""
+    learned = learn(folder, model="factorization", features=FEATURES)
+    assert learned.scores.likelihood_gain.low > 0
+    assert learned.setting.startswith("6 factors, the mean of 40 draws from the posterior")
+    opened = open_model(learned.model.save(tmp_path / "model.skops"))
+    inputs = table.select(FEATURES)
+    assert (opened.predict_proba(inputs) == learned.model.predict_proba(inputs)).all()
+    unseen = pa.table(
+        {"who": ["new", "new", None], "what": [14, 14, 14], "year": [2004.0] * 3, "town": ["east", "west", None]}
+    )
+    means = opened.predict_proba(unseen) @ np.arange(1, 6)
+    assert means[0] > means[1] + 0.3
+
+
+@pytest.mark.parametrize("features", [None, ["who"]])
+def test_users_and_items_are_named(folder, features):
+    """Without their columns the model is refused, and how to name them is said."""
+    with pytest.raises(InputError, match=r"with the model factorization.*--features user,item"):
+        learn(folder, model="factorization", features=features)
+
+
+@pytest.mark.parametrize("part", ["users", "items", "cuts", "coefficients"])
+def test_parameters_of_another_form_are_refused(folder, tmp_path, part):
+    """A file whose parameters do not fit its users, items and classes is refused, not read beyond their end."""
+    model = learn(folder, model="factorization", features=FEATURES).model
+    fitted = model.estimator[-1]
+    wrong = getattr(fitted.draws_[0], part)
+    short = tuple(each[:-1] for each in wrong) if part == "coefficients" else wrong[:-1]
+    fitted.draws_ = (dataclasses.replace(fitted.draws_[0], **{part: short}), *fitted.draws_[1:])
+    with pytest.raises(InputError, match="expected a model"):
+        TableModel.load(model.save(tmp_path / "model.skops"))
