@@ -17,7 +17,7 @@ from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main,
 from esfandiari import cifar10
 
 from labeldp import Classes, Curator, LabelMoments, Release, SubsetResponse
-from labeldp.learning.images import ImageRows, PatchClassifier, PatchFeatures
+from labeldp.learning.images import ImageRows, KernelFeatures, PatchClassifier, PatchFeatures
 from labeldp.learning.sklearn import MomentClassifier
 
 SPACE = Classes(range(10))
@@ -39,8 +39,9 @@ TABLES: Mapping[str, Callable[[Path], Data]] = MappingProxyType({**GRAY, "cifar1
 def rows_of(folder: str | None, name: str) -> tuple[Data, ImageRows, np.ndarray]:
     """A table of images, rows that are learned from the images to fit on, and features of those held out."""
     data = TABLES[name](Path() if name in BUNDLED else data_folder(Given(folder=folder)))
-    features = PatchFeatures(max(PatchClassifier.components)).fit(data.images)
-    return data, ImageRows.of(features.transform(data.images)), features.transform(data.test_images)
+    features = PatchFeatures().fit(data.images)
+    rows = ImageRows.of(features.transform(data.images), kernel=KernelFeatures())
+    return data, rows, features.transform(data.test_images)
 
 
 def cells(given: Given) -> Iterator[Cell]:
@@ -81,7 +82,8 @@ def run_central(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     """One answer of a curator with the moments of leading components, and the accuracy of its linear head."""
     del draw
     data, rows, held = rows_of(given.folder, cell["data"])
-    fit, held = (complete(part[:, : cell["columns"]]) for part in (rows.features, held))
+    mapped = (rows.features, rows.kernel.transform(held))
+    fit, held = (complete(part[:, : cell["columns"]]) for part in mapped)
     curator = Curator(data.labels, SPACE, budget=(cell["epsilon"], DELTA))
     model = MomentClassifier().fit(fit, curator.answer(LabelMoments(SPACE, cell["epsilon"], DELTA, fit)))
     yield {"rows": len(fit), "accuracy": round(100 * float((model.predict(held) == data.test_labels).mean()), 3)}
@@ -117,7 +119,7 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
 
 STUDY = Study(
     name="patches",
-    recipe="3",  # 3: heads go on from clusters; 2: overlapping cells, 256 filters, averaged heads; 1: the first form
+    recipe="4",  # 4: nearness to landmarks; 3: heads go on from clusters; 2: overlapping cells, 256 filters, averaged heads; 1: the first form
     key=("data", "epsilon"),
     columns=("data", "epsilon", "draw", "clusters", "rows", "accuracy", "seconds"),
     cells=cells,
@@ -126,7 +128,7 @@ STUDY = Study(
 )
 CURATOR = Study(
     name="patches_central",
-    recipe="1",
+    recipe="2",  # 2: components of nearness; 1: components of responses
     key=("data", "epsilon", "columns"),
     columns=("data", "epsilon", "columns", "draw", "rows", "accuracy", "seconds"),
     cells=central_cells,

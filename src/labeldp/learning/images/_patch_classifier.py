@@ -1,4 +1,4 @@
-"""Linear classifier of features of patches: an average of heads that released labels weigh."""
+"""Classifier of images by features of patches: an average of heads that released labels weigh."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.learning.cells import ClusterTree
+from labeldp.learning.images._kernel_features import KernelFeatures
 from labeldp.learning.images._patch_features import PatchFeatures
 from labeldp.learning.losses import TargetLoss, gain, require_release, row_loss
 from labeldp.learning.sklearn import (
@@ -61,6 +62,7 @@ class ImageRows:
         features: Features of rows, the leading ones first, shape (n, d).
         leaves: The leaf of each row in each tree of clusters, shape (n, trees).
         trees: The trees.
+        kernel: The map from features as they were given to ``features``; None if they are the same.
 
     Guarantee:
         A function of public features: no label is seen.
@@ -79,13 +81,21 @@ class ImageRows:
     features: Float[np.ndarray, "n d"]
     leaves: Int[np.ndarray, "n t"]
     trees: Sequence[ClusterTree]
+    kernel: KernelFeatures | None = None
 
     @classmethod
-    def of(cls, features: Float[np.ndarray, "n d"]) -> ImageRows:
-        """Features of rows, from ``PatchFeatures`` or any public encoder, with clusters of them."""
+    def of(cls, features: Float[np.ndarray, "n d"], *, kernel: KernelFeatures | None = None) -> ImageRows:
+        """Features of rows, from ``PatchFeatures`` or any public encoder, with clusters of them.
+
+        Args:
+            features: Features of rows, shape (n, d).
+            kernel: How linear models of the features are made curved, such as ``KernelFeatures()``; None: they stay
+                linear, which suffices where an encoder was made for it.
+        """
+        mapped = features if kernel is None else kernel.fit(features).transform(features)
         clusters = ClusterLeaves()
-        leaves = clusters.fit_transform(features[:, :_CLUSTERED])
-        return cls(features, leaves, clusters.trees_)
+        leaves = clusters.fit_transform(mapped[:, :_CLUSTERED])
+        return cls(mapped, leaves, clusters.trees_, kernel)
 
     @property
     def length(self) -> float:
@@ -96,9 +106,9 @@ class ImageRows:
 @documented_in("labeldp.learning.images")
 @dataclass(eq=False, repr=False)
 class PatchClassifier(ScoreClassifier):
-    """Linear classifier of ``PatchFeatures``: an average of heads that released labels weigh.
+    """Classifier of images by ``PatchFeatures``: an average of heads that released labels weigh.
 
-    Some heads are ``SoftmaxRegression`` of leading components. Another one learns from all images the class
+    Heads are linear in ``KernelFeatures`` of the features of patches. Some are ``SoftmaxRegression`` of leading components. Another one learns from all images the class
     distributions of public clusters of them (``TreeClassifier``), which labels of little information suffice for, and
     goes on from there to learn from the released labels, pulled back as much as is likeliest on held-out rows. Heads
     that are fitted to four fifths of the rows predict the rest, and a head weighs the more the likelier the released
@@ -106,12 +116,13 @@ class PatchClassifier(ScoreClassifier):
     weighted mean of those of heads that are fitted to all rows.
 
     Args:
-        components: Numbers of leading components, one for each head.
+        components: Numbers of leading components of the kernel, one for each head.
         filters: Number of filters.
 
     Attributes:
         classes_: The declared classes.
-        features_: The features, learned from all images.
+        features_: The features of patches, learned from all images.
+        kernel_: The map from features to those that heads are linear in; None if they are the same.
         coef_: Coefficients of leading components, shape (k, d).
         intercept_: Intercepts, shape (k,).
         weights_: Weights of heads by number of components, and of the one of ``"clusters"``.
@@ -120,7 +131,7 @@ class PatchClassifier(ScoreClassifier):
         Post-processing of a release: covered by the release's guarantee at no further cost, including the weights.
 
     References:
-        See ``PatchFeatures``, ``SoftmaxRegression`` and ``TreeClassifier``; Yang 2004, Aggregating regression
+        See ``PatchFeatures``, ``KernelFeatures``, ``SoftmaxRegression`` and ``TreeClassifier``; Yang 2004, Aggregating regression
         procedures to improve performance, for weights by held-out likelihood; Hinton, Vinyals and Dean 2015, for a
         model that learns from the probabilities of another one.
 
@@ -139,7 +150,7 @@ class PatchClassifier(ScoreClassifier):
         InputError: See ``PatchFeatures``.
     """
 
-    components: Sequence[int] = (64, 256, 512)
+    components: Sequence[int] = (64, 512)
     _: KW_ONLY
     filters: int = 256
 
@@ -153,18 +164,19 @@ class PatchClassifier(ScoreClassifier):
                 row is one.
         """
         check_released_rows(X, require_release(y))
-        self.features_ = PatchFeatures(max(self._counts()), filters=self.filters).fit(X)
-        return self.fit_head(ImageRows.of(self.features_.transform(X)), y, groups)
+        self.features_ = PatchFeatures(filters=self.filters).fit(X)
+        rows = ImageRows.of(self.features_.transform(X), kernel=KernelFeatures())
+        return self.fit_head(rows, y, groups)
 
     def fit_head(self, rows: ImageRows, y: Release, groups: Any = None) -> Self:
         """Fit the head alone to n rows, whose features then serve several releases.
 
         Args:
-            rows: Rows with features by ``features_``; or by your own public encoder, and ``predict_features`` predicts.
+            rows: Rows with features by ``PatchFeatures`` or your own public encoder; then ``predict_features`` predicts.
             y: A release of n rows.
             groups: As in ``fit``.
         """
-        release = require_release(y)
+        release, self.kernel_ = require_release(y), rows.kernel
         check_released_rows(rows.features, release)
         counts = sorted({min(each, rows.features.shape[1]) for each in self._counts()})
         fit, held = group_folds(len(release), _FOLDS, groups)[0]
@@ -191,7 +203,7 @@ class PatchClassifier(ScoreClassifier):
         return probabilities_of(self._scores(X))
 
     def predict_features(self, features: Float[np.ndarray, "n d"]) -> np.ndarray:
-        """The most likely true class of each row of features by ``features_``."""
+        """The most likely true class of each row of features, as they were given to ``ImageRows.of``."""
         return np.asarray(self.classes_[self._feature_scores(features).argmax(axis=1)])
 
     def _average(
@@ -221,7 +233,8 @@ class PatchClassifier(ScoreClassifier):
         return self._feature_scores(self.features_.transform(X))
 
     def _feature_scores(self, features: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
-        return np.asarray(features @ self.coef_.T + self.intercept_)
+        mapped = features if self.kernel_ is None else self.kernel_.transform(features)
+        return np.asarray(mapped @ self.coef_.T + self.intercept_)
 
     def _counts(self) -> list[int]:
         return [_checks.whole(each, "components", 1) for each in self.components]
