@@ -119,7 +119,7 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
 
 STUDY = Study(
     name="patches",
-    recipe="4",  # 4: nearness to landmarks; 3: heads go on from clusters; 2: overlapping cells, 256 filters, averaged heads; 1: the first form
+    recipe="4",  # patches.md says what has changed
     key=("data", "epsilon"),
     columns=("data", "epsilon", "draw", "clusters", "rows", "accuracy", "seconds"),
     cells=cells,

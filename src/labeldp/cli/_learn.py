@@ -36,8 +36,8 @@ def learn(
         directory (DIR): A release folder: a path, or an address such as s3://bucket/shared.
         output: A new file for the model, such as model.skops, or model.safetensors for a network.
         model: Classes: auto (default: a mean of a linear model, boosting and clusters, weighed on released labels),
-            softmax, boosting, convex, torch:mlp, torch:ratings; with images torch:patches (default: a linear model of
-            responses to frequent patches), torch:convolutional, torch:inception, torch:resnet18. Numeric labels: auto
+            softmax, boosting, convex, torch:mlp, torch:ratings; with images torch:patches (default: nearness to
+            other images by frequent patches), torch:convolutional, torch:inception, torch:resnet18. Numeric labels: auto
             (default: ridge, boosting, clusters and the mean label, weighed on released labels), ridge, boosting,
             neighbours, convex.
         method: Correction for label noise. softmax: likelihood (forward correction), unbiased (backward), plain (none)

@@ -130,6 +130,7 @@ def test_features_and_clusters_do_not_depend_on_labels(monkeypatch):
 
     def keep(self, rows, *rest):
         arrays = [rows.features, rows.leaves, self.features_.filters_, self.features_.components_]
+        arrays += [rows.kernel.landmarks_, rows.kernel.components_]
         kept.append([each.tobytes() for each in (*arrays, *(tree.merges for tree in rows.trees))])
         return fit_head(self, rows, *rest)
 

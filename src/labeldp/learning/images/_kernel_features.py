@@ -29,8 +29,8 @@ _WHITENING = 0.375
 class KernelFeatures(TransformerMixin, BaseEstimator):
     """Features of rows by their nearness to some of the rows, found without labels.
 
-    The nearness of a row x to a landmark z is ``exp(-|x - z|**2 * gamma / m)``, where m is the median squared distance of
-    two landmarks. Its leading components are the features: a linear model of them is curved in x.
+    The nearness of a row x to a landmark z is ``exp(-gamma * |x - z|**2 / m)``, where m is the median squared distance
+    of two rows. Its leading components are the features: a linear model of them is curved in x.
 
     Args:
         components: Number of features; fewer where all rows together would have over two gigabytes.
@@ -47,8 +47,8 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         Post-processing of public features: no label is seen.
 
     References:
-        Williams and Seeger 2001, Using the Nyström method to speed up kernel machines; Halko, Martinsson and Tropp 2011,
-        Finding structure with randomness, for the components.
+        Williams and Seeger 2001, Using the Nyström method to speed up kernel machines; Halko, Martinsson and Tropp
+        2011, Finding structure with randomness, for the components.
 
     Example:
         >>> import numpy as np
@@ -74,7 +74,8 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         self.landmarks_ = rows[np.sort(order[: _checks.whole(self.landmarks, "landmarks", 1)])]
         gamma = _checks.positive(self.gamma, "gamma")
         first, second = (rows[chance.integers(0, len(rows), _PAIRS)] for _ in range(2))
-        self.gamma_ = gamma / max(float(np.median(((first - second) ** 2).sum(axis=1))), np.finfo(np.float32).tiny)
+        usual = float(np.median(((first - second) ** 2).sum(axis=1)))
+        self.gamma_ = gamma / max(usual, float(np.finfo(np.float32).tiny))
         with threadpool_limits(1):  # so that sums are added in one order
             some = self._nearness(rows[np.sort(chance.permutation(len(rows))[:ROWS])])
             most = max(1, min(count, _ENTRIES // len(rows)))

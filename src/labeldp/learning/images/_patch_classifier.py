@@ -108,9 +108,9 @@ class ImageRows:
 class PatchClassifier(ScoreClassifier):
     """Classifier of images by ``PatchFeatures``: an average of heads that released labels weigh.
 
-    Heads are linear in ``KernelFeatures`` of the features of patches. Some are ``SoftmaxRegression`` of leading components. Another one learns from all images the class
-    distributions of public clusters of them (``TreeClassifier``), which labels of little information suffice for, and
-    goes on from there to learn from the released labels, pulled back as much as is likeliest on held-out rows. Heads
+    Heads are linear in ``KernelFeatures`` of the features of patches. Some are ``SoftmaxRegression`` of leading
+    components. Another one learns from all images the class distributions of public clusters of them
+    (``TreeClassifier``), which labels of little information suffice for, and goes on from there to learn from the released labels, pulled back as much as is likeliest on held-out rows. Heads
     that are fitted to four fifths of the rows predict the rest, and a head weighs the more the likelier the released
     labels are there. So the best one decides where labels can tell, and elsewhere all do. The coefficients are the
     weighted mean of those of heads that are fitted to all rows.
@@ -131,9 +131,9 @@ class PatchClassifier(ScoreClassifier):
         Post-processing of a release: covered by the release's guarantee at no further cost, including the weights.
 
     References:
-        See ``PatchFeatures``, ``KernelFeatures``, ``SoftmaxRegression`` and ``TreeClassifier``; Yang 2004, Aggregating regression
-        procedures to improve performance, for weights by held-out likelihood; Hinton, Vinyals and Dean 2015, for a
-        model that learns from the probabilities of another one.
+        See ``PatchFeatures``, ``KernelFeatures``, ``SoftmaxRegression`` and ``TreeClassifier``; Yang 2004, Aggregating
+        regression procedures to improve performance, for weights by held-out likelihood; Hinton, Vinyals and Dean 2015,
+        for a model that learns from the probabilities of another one.
 
     Example:
         >>> import numpy as np
@@ -172,11 +172,12 @@ class PatchClassifier(ScoreClassifier):
         """Fit the head alone to n rows, whose features then serve several releases.
 
         Args:
-            rows: Rows with features by ``PatchFeatures`` or your own public encoder; then ``predict_features`` predicts.
+            rows: Rows with features by ``PatchFeatures`` or your public encoder; ``predict_features`` predicts then.
             y: A release of n rows.
             groups: As in ``fit``.
         """
-        release, self.kernel_ = require_release(y), rows.kernel
+        release = require_release(y)
+        self.kernel_: Any = rows.kernel
         check_released_rows(rows.features, release)
         counts = sorted({min(each, rows.features.shape[1]) for each in self._counts()})
         fit, held = group_folds(len(release), _FOLDS, groups)[0]

@@ -104,7 +104,7 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Float[np.ndarray, "n d"]:  # noqa: N803
-        """Features of images, rows of length one, shape (n, components) or fewer columns if responses have fewer directions."""
+        """Features of images in rows of length one, shape (n, components), or fewer columns if there are few images."""
         check_is_fitted(self)
         images = pixels_of(X)
         if images.shape[1:] != self.shape_:
