@@ -82,8 +82,7 @@ def run_central(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     """One answer of a curator with the moments of leading components, and the accuracy of its linear head."""
     del draw
     data, rows, held = rows_of(given.folder, cell["data"])
-    mapped = (rows.features, rows.kernel.transform(held))
-    fit, held = (complete(part[:, : cell["columns"]]) for part in mapped)
+    fit, held = (complete(part[:, : cell["columns"]]) for part in (rows.features, held))
     curator = Curator(data.labels, SPACE, budget=(cell["epsilon"], DELTA))
     model = MomentClassifier().fit(fit, curator.answer(LabelMoments(SPACE, cell["epsilon"], DELTA, fit)))
     yield {"rows": len(fit), "accuracy": round(100 * float((model.predict(held) == data.test_labels).mean()), 3)}
@@ -128,7 +127,7 @@ STUDY = Study(
 )
 CURATOR = Study(
     name="patches_central",
-    recipe="2",  # 2: components of nearness; 1: components of responses
+    recipe="1",
     key=("data", "epsilon", "columns"),
     columns=("data", "epsilon", "columns", "draw", "rows", "accuracy", "seconds"),
     cells=central_cells,

@@ -39,8 +39,8 @@ from labeldp.release import Release
 _FOLDS = 5
 #: Weights of heads below this are taken for none.
 _LEAST = 0.02
-#: Tolerance of fits, relative to the length of rows: a finer one takes ten times as many iterations and is no better.
-_TOLERANCE = 2.5e-4
+#: Tolerance of fits, relative to the sampling error of a gradient.
+_TOLERANCE = 1.0
 #: Leading components that clusters are found in.
 _CLUSTERED = 50
 #: Penalty of the head that learns from clusters, relative to the squared length of rows. It matters little, as its
@@ -59,10 +59,10 @@ class ImageRows:
     """All that is learned from images alone: features of rows, and their clusters.
 
     Attributes:
-        features: Features of rows, the leading ones first, shape (n, d).
+        features: Features of rows, the leading ones first, and then those of the kernel, shape (n, d).
         leaves: The leaf of each row in each tree of clusters, shape (n, trees).
         trees: The trees.
-        kernel: The map from features as they were given to ``features``; None if they are the same.
+        kernel: The kernel of the features as they were given; None if there are no others.
 
     Guarantee:
         A function of public features: no label is seen.
@@ -92,15 +92,24 @@ class ImageRows:
             kernel: How linear models of the features are made curved, such as ``KernelFeatures()``; None: they stay
                 linear, which suffices where an encoder was made for it.
         """
-        mapped = features if kernel is None else kernel.fit(features).transform(features)
+        curved = features if kernel is None else kernel.fit(features).transform(features)
         clusters = ClusterLeaves()
-        leaves = clusters.fit_transform(mapped[:, :_CLUSTERED])
-        return cls(mapped, leaves, clusters.trees_, kernel)
+        leaves = clusters.fit_transform(curved[:, :_CLUSTERED])
+        rows = features if kernel is None else np.hstack([features, curved])
+        return cls(rows, leaves, clusters.trees_, kernel)
 
     @property
     def length(self) -> float:
         """Root of the mean squared length of rows."""
         return float(np.linalg.norm(self.features)) / math.sqrt(len(self.features))
+
+    @property
+    def tolerance(self) -> float:
+        """Largest entry of the gradient at convergence, for labels without noise.
+
+        The mean gradient of n rows of d features that are one as long errs by ``1 / sqrt(n d)`` in the root mean square.
+        """
+        return _TOLERANCE * self.length / math.sqrt(self.features.size)
 
 
 @documented_in("labeldp.learning.images")
@@ -108,22 +117,22 @@ class ImageRows:
 class PatchClassifier(ScoreClassifier):
     """Classifier of images by ``PatchFeatures``: an average of heads that released labels weigh.
 
-    Heads are linear in ``KernelFeatures`` of the features of patches. Some are ``SoftmaxRegression`` of leading
-    components. Another one learns from all images the class distributions of public clusters of them
-    (``TreeClassifier``), which labels of little information suffice for, and goes on from there to learn from the released labels, pulled back as much as is likeliest on held-out rows. Heads
-    that are fitted to four fifths of the rows predict the rest, and a head weighs the more the likelier the released
+    Some heads are ``SoftmaxRegression`` of leading components. Another one, of ``KernelFeatures`` too, learns from all
+    images the class distributions of public clusters of them (``TreeClassifier``), which labels of little information
+    suffice for, and goes on from there to learn from the released labels, pulled back as much as is likeliest on
+    held-out rows. Heads that are fitted to four fifths of the rows predict the rest, and a head weighs the more the likelier the released
     labels are there. So the best one decides where labels can tell, and elsewhere all do. The coefficients are the
     weighted mean of those of heads that are fitted to all rows.
 
     Args:
-        components: Numbers of leading components of the kernel, one for each head.
+        components: Numbers of leading components, one for each head.
         filters: Number of filters.
 
     Attributes:
         classes_: The declared classes.
         features_: The features of patches, learned from all images.
-        kernel_: The map from features to those that heads are linear in; None if they are the same.
-        coef_: Coefficients of leading components, shape (k, d).
+        kernel_: The kernel of these features; None for an encoder of one's own without a kernel.
+        coef_: Coefficients of components and of the features of the kernel, shape (k, d).
         intercept_: Intercepts, shape (k,).
         weights_: Weights of heads by number of components, and of the one of ``"clusters"``.
 
@@ -150,7 +159,7 @@ class PatchClassifier(ScoreClassifier):
         InputError: See ``PatchFeatures``.
     """
 
-    components: Sequence[int] = (64, 512)
+    components: Sequence[int] = (64, 256)
     _: KW_ONLY
     filters: int = 256
 
@@ -234,15 +243,15 @@ class PatchClassifier(ScoreClassifier):
         return self._feature_scores(self.features_.transform(X))
 
     def _feature_scores(self, features: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
-        mapped = features if self.kernel_ is None else self.kernel_.transform(features)
-        return np.asarray(mapped @ self.coef_.T + self.intercept_)
+        rows = features if self.kernel_ is None else np.hstack([features, self.kernel_.transform(features)])
+        return np.asarray(rows @ self.coef_.T + self.intercept_)
 
     def _counts(self) -> list[int]:
         return [_checks.whole(each, "components", 1) for each in self.components]
 
 
 def _head(rows: ImageRows) -> SoftmaxRegression:
-    return SoftmaxRegression(tol=_TOLERANCE * rows.length)
+    return SoftmaxRegression(tol=rows.tolerance)
 
 
 def _of_clusters(
@@ -254,7 +263,7 @@ def _of_clusters(
     """
     tree = TreeClassifier(rows.trees, power=POWER).fit(rows.leaves[fit], release[fit])
     targets = columns_in_order(tree.predict_proba(rows.leaves), tree.classes_, release.space.points)
-    every, tolerance = np.ones(len(targets)), _TOLERANCE * rows.length
+    every, tolerance = np.ones(len(targets)), rows.tolerance
     problem = SoftmaxProblem(rows.features, TargetLoss(targets), every, release.space.size, _PENALTY * rows.length**2)
     centre = head = problem.fit(tolerance=tolerance)
     share = float(np.mean(pair_share(release.class_channel.membership)))

@@ -22,7 +22,7 @@ def patches(
     size: int = 6,
     cells: int = 4,
 ) -> nn.Sequential:
-    """A linear layer on the nearness of patches' features to landmarks, all random until ``with_patches`` sets them.
+    """A linear layer on patches' features and their nearness to landmarks, all random until ``with_patches`` sets them.
 
     Args:
         classes: Number of classes.
@@ -34,7 +34,7 @@ def patches(
         cells: Rows and columns of the grid of cells.
     """
     features = _Responses(channels, components, filters, size, cells)
-    return nn.Sequential(features, _Nearness(components, landmarks), nn.Linear(landmarks, classes))
+    return nn.Sequential(features, _Nearness(components, landmarks), nn.Linear(components + landmarks, classes))
 
 
 class _Responses(nn.Module):
@@ -68,7 +68,7 @@ class _Responses(nn.Module):
 
 
 class _Nearness(nn.Module):
-    """The nearness of features to fixed landmarks."""
+    """Features, and their nearness to fixed landmarks."""
 
     def __init__(self, components: int, landmarks: int) -> None:
         super().__init__()
@@ -76,9 +76,10 @@ class _Nearness(nn.Module):
         self.register_buffer("gamma", torch.ones(1))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Nearness of shape (n, landmarks)."""
+        """Both side by side, shape (n, components + landmarks)."""
         squares = (features**2).sum(dim=1, keepdim=True) + (self.landmarks**2).sum(dim=1)
-        return (self.gamma * (2.0 * features @ self.landmarks.T - squares)).exp()
+        near = (self.gamma * (2.0 * features @ self.landmarks.T - squares)).exp()
+        return torch.cat([features, near], dim=1)
 
 
 def with_patches(network: nn.Sequential, model: PatchClassifier, order: np.ndarray) -> None:
@@ -90,7 +91,8 @@ def with_patches(network: nn.Sequential, model: PatchClassifier, order: np.ndarr
         order: The place of each declared class in ``classes_``.
     """
     features, kernel, (responses, nearness, linear) = model.features_, model.kernel_, network[-1]
-    weights = model.coef_[order] @ kernel.components_.T.astype(np.float64)
+    straight, curved = np.split(model.coef_[order], [kernel.landmarks_.shape[1]], axis=1)
+    curved = curved @ kernel.components_.T.astype(np.float64)
     with torch.no_grad():
         for buffer, values in (
             (responses.filters, features.filters_),
@@ -100,7 +102,7 @@ def with_patches(network: nn.Sequential, model: PatchClassifier, order: np.ndarr
             (responses.components, features.components_),
             (nearness.landmarks, kernel.landmarks_),
             (nearness.gamma, np.array([kernel.gamma_])),
-            (linear.weight, weights),
-            (linear.bias, model.intercept_[order] - weights @ kernel.mean_),
+            (linear.weight, np.hstack([straight, curved])),
+            (linear.bias, model.intercept_[order] - curved @ kernel.mean_),
         ):
             buffer.copy_(torch.from_numpy(np.ascontiguousarray(values)).reshape(buffer.shape))
