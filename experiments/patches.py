@@ -17,7 +17,7 @@ from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main,
 from esfandiari import cifar10
 
 from labeldp import Classes, Curator, LabelMoments, Release, SubsetResponse
-from labeldp.learning.images import ImageRows, PatchClassifier, PatchFeatures
+from labeldp.learning.images import ImageRows, KernelFeatures, PatchClassifier, PatchFeatures
 from labeldp.learning.sklearn import MomentClassifier
 
 SPACE = Classes(range(10))
@@ -39,8 +39,9 @@ TABLES: Mapping[str, Callable[[Path], Data]] = MappingProxyType({**GRAY, "cifar1
 def rows_of(folder: str | None, name: str) -> tuple[Data, ImageRows, np.ndarray]:
     """A table of images, rows that are learned from the images to fit on, and features of those held out."""
     data = TABLES[name](Path() if name in BUNDLED else data_folder(Given(folder=folder)))
-    features = PatchFeatures(max(PatchClassifier.components)).fit(data.images)
-    return data, ImageRows.of(features.transform(data.images)), features.transform(data.test_images)
+    features = PatchFeatures().fit(data.images)
+    rows = ImageRows.of(features.transform(data.images), kernel=KernelFeatures())
+    return data, rows, features.transform(data.test_images)
 
 
 def cells(given: Given) -> Iterator[Cell]:
@@ -117,7 +118,7 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
 
 STUDY = Study(
     name="patches",
-    recipe="3",  # 3: heads go on from clusters; 2: overlapping cells, 256 filters, averaged heads; 1: the first form
+    recipe="4",  # patches.md says what has changed
     key=("data", "epsilon"),
     columns=("data", "epsilon", "draw", "clusters", "rows", "accuracy", "seconds"),
     cells=cells,

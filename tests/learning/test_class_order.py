@@ -343,6 +343,7 @@ def test_decision_functions_and_coefficients_have_the_order_of_classes(name, ord
     linear, points = getattr(model, "model", model), data.features
     if isinstance(linear, PatchClassifier):
         points = linear.features_.transform(images_of(points))
+        points = np.hstack([points, linear.kernel_.transform(points)])
     from_coefficients = points @ linear.coef_.T + getattr(linear, "intercept_", 0.0)
     if not isinstance(model, MomentClassifier):  # which clips the lengths of rows
         np.testing.assert_array_equal(model.classes_[from_coefficients.argmax(axis=1)], model.predict(data.features))

@@ -33,7 +33,7 @@ def test_heads_weigh_as_held_out_labels_are_likely():
     model, gains = PatchClassifier((8, 1)).fit_head(rows, release), {}
     for count in (1, 8):
         judged = [
-            SoftmaxRegression(tol=2.5e-4 * rows.length)
+            SoftmaxRegression(tol=rows.tolerance)
             .fit_setting(place, features[fit, :count], release[fit])
             .score(features[held, :count], release[held])
             for place in range(11)
@@ -51,7 +51,7 @@ def test_coefficients_are_the_mean_of_heads():
     rows, release = ImageRows.of(features), Curator(labels, SPACE).randomize(epsilon=0.3)
     model = PatchClassifier((2, 8))
     model._average(rows, release, {2: 4, 8: 4}, np.inf, np.array([0.25, 0.75, 0.0]))
-    head = SoftmaxRegression(tol=2.5e-4 * rows.length)
+    head = SoftmaxRegression(tol=rows.tolerance)
     few, all_ = (clone(head).fit_setting(4, features[:, :count], release) for count in (2, 8))
     np.testing.assert_allclose(model.coef_[:, 2:], 0.75 * all_.coef_[:, 2:])
     np.testing.assert_allclose(model.coef_[:, :2], 0.25 * few.coef_ + 0.75 * all_.coef_[:, :2])
@@ -130,6 +130,7 @@ def test_features_and_clusters_do_not_depend_on_labels(monkeypatch):
 
     def keep(self, rows, *rest):
         arrays = [rows.features, rows.leaves, self.features_.filters_, self.features_.components_]
+        arrays += [rows.kernel.landmarks_, rows.kernel.components_]
         kept.append([each.tobytes() for each in (*arrays, *(tree.merges for tree in rows.trees))])
         return fit_head(self, rows, *rest)
 

@@ -38,7 +38,8 @@ def test_the_network_says_what_the_classifier_says(channels):
     images[:, 1:] //= 2
     model = PatchClassifier((3,), filters=4).fit(images, Release.public(labels, SPACE))
     encoder = PixelEncoder(channels, 14, 12, (0.0,) * channels, (1 / 255,) * channels)
-    module = Network("patches", 2, encoder, {"components": 3, "filters": 4}).module()
+    sizes = {"components": model.features_.components_.shape[1], "landmarks": 60, "filters": 4}
+    module = Network("patches", 2, encoder, sizes).module()
     with_patches(module, model, np.argsort(SPACE.sorted_codes))
     with torch.no_grad():
         found = torch.softmax(module(torch.from_numpy(images) / 255.0), dim=1).numpy()

@@ -1,4 +1,4 @@
-"""Linear classifier of features of patches: an average of heads that released labels weigh."""
+"""Classifier of images by features of patches: an average of heads that released labels weigh."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from labeldp._shapes import Float, Int
 from labeldp.learning.cells import ClusterTree
 from labeldp.learning.heads import SoftmaxFit, SoftmaxProblem
 from labeldp.learning.heads import softmax as probabilities_of
+from labeldp.learning.images._kernel_features import KernelFeatures
 from labeldp.learning.images._patch_features import PatchFeatures
 from labeldp.learning.losses import TargetLoss, gain, require_release, row_loss
 from labeldp.learning.sklearn import (
@@ -37,8 +38,8 @@ from labeldp.release import Release
 _FOLDS = 5
 #: Weights of heads below this are taken for none.
 _LEAST = 0.02
-#: Tolerance of fits, relative to the length of rows: a finer one takes ten times as many iterations and is no better.
-_TOLERANCE = 2.5e-4
+#: Tolerance of fits, relative to the sampling error of a gradient.
+_TOLERANCE = 1.0
 #: Leading components that clusters are found in.
 _CLUSTERED = 50
 #: Penalty of the head that learns from clusters, relative to the squared length of rows. It matters little, as its
@@ -57,9 +58,10 @@ class ImageRows:
     """All that is learned from images alone: features of rows, and their clusters.
 
     Attributes:
-        features: Features of rows, the leading ones first, shape (n, d).
+        features: Features of rows, the leading ones first, and then those of the kernel, shape (n, d).
         leaves: The leaf of each row in each tree of clusters, shape (n, trees).
         trees: The trees.
+        kernel: The kernel of the features as they were given; None if there are no others.
 
     Guarantee:
         A function of public features: no label is seen.
@@ -78,29 +80,46 @@ class ImageRows:
     features: Float[np.ndarray, "n d"]
     leaves: Int[np.ndarray, "n t"]
     trees: Sequence[ClusterTree]
+    kernel: KernelFeatures | None = None
 
     @classmethod
-    def of(cls, features: Float[np.ndarray, "n d"]) -> ImageRows:
-        """Features of rows, from ``PatchFeatures`` or any public encoder, with clusters of them."""
+    def of(cls, features: Float[np.ndarray, "n d"], *, kernel: KernelFeatures | None = None) -> ImageRows:
+        """Features of rows, from ``PatchFeatures`` or any public encoder, with clusters of them.
+
+        Args:
+            features: Features of rows, shape (n, d).
+            kernel: How linear models of the features are made curved, such as ``KernelFeatures()``; None: they stay
+                linear, which suffices where an encoder was made for it.
+        """
+        curved = features if kernel is None else kernel.fit(features).transform(features)
         clusters = ClusterLeaves()
-        leaves = clusters.fit_transform(features[:, :_CLUSTERED])
-        return cls(features, leaves, clusters.trees_)
+        leaves = clusters.fit_transform(curved[:, :_CLUSTERED])
+        rows = features if kernel is None else np.hstack([features, curved])
+        return cls(rows, leaves, clusters.trees_, kernel)
 
     @property
     def length(self) -> float:
         """Root of the mean squared length of rows."""
         return float(np.linalg.norm(self.features)) / math.sqrt(len(self.features))
 
+    @property
+    def tolerance(self) -> float:
+        """Largest entry of the gradient at convergence, for labels without noise.
+
+        The mean gradient of n rows of d features that are one as long errs by ``1 / sqrt(n d)`` in the root mean square.
+        """
+        return _TOLERANCE * self.length / math.sqrt(self.features.size)
+
 
 @documented_in("labeldp.learning.images")
 @dataclass(eq=False, repr=False)
 class PatchClassifier(ScoreClassifier):
-    """Linear classifier of ``PatchFeatures``: an average of heads that released labels weigh.
+    """Classifier of images by ``PatchFeatures``: an average of heads that released labels weigh.
 
-    Some heads are ``SoftmaxRegression`` of leading components. Another one learns from all images the class
-    distributions of public clusters of them (``TreeClassifier``), which labels of little information suffice for, and
-    goes on from there to learn from the released labels, pulled back as much as is likeliest on held-out rows. Heads
-    that are fitted to four fifths of the rows predict the rest, and a head weighs the more the likelier the released
+    Some heads are ``SoftmaxRegression`` of leading components. Another one, of ``KernelFeatures`` too, learns from all
+    images the class distributions of public clusters of them (``TreeClassifier``), which labels of little information
+    suffice for, and goes on from there to learn from the released labels, pulled back as much as is likeliest on
+    held-out rows. Heads that are fitted to four fifths of the rows predict the rest, and a head weighs the more the likelier the released
     labels are there. So the best one decides where labels can tell, and elsewhere all do. The coefficients are the
     weighted mean of those of heads that are fitted to all rows.
 
@@ -110,8 +129,9 @@ class PatchClassifier(ScoreClassifier):
 
     Attributes:
         classes_: The declared classes.
-        features_: The features, learned from all images.
-        coef_: Coefficients of leading components, shape (k, d).
+        features_: The features of patches, learned from all images.
+        kernel_: The kernel of these features; None for an encoder of one's own without a kernel.
+        coef_: Coefficients of components and of the features of the kernel, shape (k, d).
         intercept_: Intercepts, shape (k,).
         weights_: Weights of heads by number of components, and of the one of ``"clusters"``.
 
@@ -119,9 +139,9 @@ class PatchClassifier(ScoreClassifier):
         Post-processing of a release: covered by the release's guarantee at no further cost, including the weights.
 
     References:
-        See ``PatchFeatures``, ``SoftmaxRegression`` and ``TreeClassifier``; Yang 2004, Aggregating regression
-        procedures to improve performance, for weights by held-out likelihood; Hinton, Vinyals and Dean 2015, for a
-        model that learns from the probabilities of another one.
+        See ``PatchFeatures``, ``KernelFeatures``, ``SoftmaxRegression`` and ``TreeClassifier``; Yang 2004, Aggregating
+        regression procedures to improve performance, for weights by held-out likelihood; Hinton, Vinyals and Dean 2015,
+        for a model that learns from the probabilities of another one.
 
     Example:
         >>> import numpy as np
@@ -138,7 +158,7 @@ class PatchClassifier(ScoreClassifier):
         InputError: See ``PatchFeatures``.
     """
 
-    components: Sequence[int] = (64, 256, 512)
+    components: Sequence[int] = (64, 256)
     _: KW_ONLY
     filters: int = 256
 
@@ -152,18 +172,20 @@ class PatchClassifier(ScoreClassifier):
                 row is one.
         """
         check_released_rows(X, require_release(y))
-        self.features_ = PatchFeatures(max(self._counts()), filters=self.filters).fit(X)
-        return self.fit_head(ImageRows.of(self.features_.transform(X)), y, groups)
+        self.features_ = PatchFeatures(filters=self.filters).fit(X)
+        rows = ImageRows.of(self.features_.transform(X), kernel=KernelFeatures())
+        return self.fit_head(rows, y, groups)
 
     def fit_head(self, rows: ImageRows, y: Release, groups: Any = None) -> Self:
         """Fit the head alone to n rows, whose features then serve several releases.
 
         Args:
-            rows: Rows with features by ``features_``; or by your own public encoder, and ``predict_features`` predicts.
+            rows: Rows with features by ``PatchFeatures`` or your public encoder; ``predict_features`` predicts then.
             y: A release of n rows.
             groups: As in ``fit``.
         """
         release = require_release(y)
+        self.kernel_: Any = rows.kernel
         check_released_rows(rows.features, release)
         counts = sorted({min(each, rows.features.shape[1]) for each in self._counts()})
         fit, held = group_folds(len(release), _FOLDS, groups)[0]
@@ -190,7 +212,7 @@ class PatchClassifier(ScoreClassifier):
         return probabilities_of(self._scores(X))
 
     def predict_features(self, features: Float[np.ndarray, "n d"]) -> np.ndarray:
-        """The most likely true class of each row of features by ``features_``."""
+        """The most likely true class of each row of features, as they were given to ``ImageRows.of``."""
         return np.asarray(self.classes_[self._feature_scores(features).argmax(axis=1)])
 
     def _average(
@@ -220,14 +242,15 @@ class PatchClassifier(ScoreClassifier):
         return self._feature_scores(self.features_.transform(X))
 
     def _feature_scores(self, features: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
-        return np.asarray(features @ self.coef_.T + self.intercept_)
+        rows = features if self.kernel_ is None else np.hstack([features, self.kernel_.transform(features)])
+        return np.asarray(rows @ self.coef_.T + self.intercept_)
 
     def _counts(self) -> list[int]:
         return [_checks.whole(each, "components", 1) for each in self.components]
 
 
 def _head(rows: ImageRows) -> SoftmaxRegression:
-    return SoftmaxRegression(tol=_TOLERANCE * rows.length)
+    return SoftmaxRegression(tol=rows.tolerance)
 
 
 def _of_clusters(
@@ -239,7 +262,7 @@ def _of_clusters(
     """
     tree = TreeClassifier(rows.trees, power=POWER).fit(rows.leaves[fit], release[fit])
     targets = columns_in_order(tree.predict_proba(rows.leaves), tree.classes_, release.space.points)
-    every, tolerance = np.ones(len(targets)), _TOLERANCE * rows.length
+    every, tolerance = np.ones(len(targets)), rows.tolerance
     problem = SoftmaxProblem(rows.features, TargetLoss(targets), every, release.space.size, _PENALTY * rows.length**2)
     centre = head = problem.fit(tolerance=tolerance)
     share = float(np.mean(pair_share(release.class_channel.membership)))

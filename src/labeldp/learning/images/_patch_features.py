@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -16,11 +15,12 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Float, Shaped
 from labeldp._threads import blocks, over_chunks
 from labeldp.errors import InputError
+from labeldp.learning.images._components import ROWS, leading_components
 
 #: Patches that filters are found from, and rounds of clustering.
 _PATCHES, _ROUNDS = 60_000, 10
-#: Images that components are found from, at most, and responses of these images.
-_IMAGES, _RESPONSES = 10_000, 100_000_000
+#: Responses of the images that components are found from, at most.
+_RESPONSES = 100_000_000
 #: Added to the standard deviation of a patch, as a share of the range of pixels, and to the variance of a direction of
 #: scaled patches.
 _CONTRAST, _DIRECTION = 10.0 / 255.0, 0.05
@@ -29,8 +29,8 @@ _FLAT = 15.0 / 255.0
 #: Responses below it are taken for none.
 THRESHOLD = 0.25
 PADDING = 2
-#: Root of the mean squared length of a row of features.
-_LENGTH = 4.0
+#: Components are whitened by half.
+_WHITENING = 0.25
 #: Images whose responses are projected together, and products of filters and patches of a thread.
 _IMAGES_PER_BLOCK, _PRODUCTS_PER_BLOCK = 256, 1 << 20
 _PATCHES_PER_BLOCK = 1 << 12
@@ -45,8 +45,8 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
     Patches of all images are scaled to one contrast and whitened, and clustered by direction; each cluster is a filter.
     The response of a filter at each place, above a threshold and likewise its opposite, is averaged over the cells of a
     grid, which overlap: a place counts for the cells around it in proportion to its nearness. The roots of these
-    averages are projected to their leading components. A linear model of them is the head:
-    ``make_pipeline(PatchFeatures(), SoftmaxRegression())``.
+    averages are projected to their leading components, and rows are scaled to length one. A linear model of them is the
+    simplest head: ``make_pipeline(PatchFeatures(), SoftmaxRegression())``.
 
     Args:
         components: Number of features; fewer say less of an image, and noisy labels choose among them better.
@@ -98,12 +98,13 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         self.contrast_ = (_CONTRAST * span) ** 2
         with threadpool_limits(1):  # so that sums are added in one order
             self._find_filters(_some_patches(images, self.size, chance), _FLAT * span)
-            most = min(_IMAGES, max(1, _RESPONSES // (2 * self.cells**2 * len(self.filters_))))
-            self._find_components(self._responses(images[np.sort(chance.permutation(len(images))[:most])]))
+            most = min(ROWS, max(1, _RESPONSES // (2 * self.cells**2 * len(self.filters_))))
+            some = self._responses(images[np.sort(chance.permutation(len(images))[:most])])
+            self.mean_, self.components_ = leading_components(some, self.components, _WHITENING)
         return self
 
     def transform(self, X: Any) -> Float[np.ndarray, "n d"]:  # noqa: N803
-        """Features of images, shape (n, components) or fewer columns if responses have fewer directions."""
+        """Features of images in rows of length one, shape (n, components), or fewer columns if there are few images."""
         check_is_fitted(self)
         images = pixels_of(X)
         if images.shape[1:] != self.shape_:
@@ -112,6 +113,7 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         with threadpool_limits(1):
             for rows in blocks(len(images), entries=_IMAGES_PER_BLOCK):
                 found[rows] = (self._responses(images[rows]) - self.mean_) @ self.components_
+        found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny)
         return found
 
     def _find_filters(self, patches: Float[np.ndarray, "p d"], flat: float) -> None:
@@ -130,18 +132,6 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         self.offsets_ = (filters @ mean).astype(np.float32)
         # A patch less its mean has the same product with a filter less its own.
         self.filters_ = (filters - filters.mean(axis=1, keepdims=True)).astype(np.float32)
-
-    def _find_components(self, responses: Float[np.ndarray, "n r"]) -> None:
-        """The leading components of some images' responses; the responses are overwritten."""
-        self.mean_ = responses.mean(axis=0)
-        responses -= self.mean_
-        kept = min(self.components, *responses.shape)
-        _, lengths, directions = randomized_svd(responses, kept, n_iter=2, random_state=0)
-        variances = lengths.astype(np.float64) ** 2 / len(responses)
-        variances = np.maximum(variances, np.finfo(np.float32).eps * max(float(variances[0]), 1e-30))
-        # Components are whitened by half: equal lengths would raise those that say little.
-        scaled = directions.T / variances**0.25
-        self.components_ = (scaled * _LENGTH / np.sqrt(np.sqrt(variances).sum())).astype(np.float32)
 
     def _responses(self, images: Pixels) -> Float[np.ndarray, "n r"]:
         """The roots of mean responses in the cells of images."""

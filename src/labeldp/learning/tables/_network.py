@@ -202,8 +202,9 @@ def _trained(
     if choice.training or choice.method not in (None, "likelihood"):
         raise InputError(f"expected no method and no options of training with {PATCHES}, found some; leave them out")
     learner = PatchClassifier().fit(inputs, release, None if units is None else np.asarray(units))
-    kept = learner.coef_.shape[1]
-    network = replace(network, sizes={"components": kept, "filters": len(learner.features_.filters_)})
+    landmarks, components = learner.kernel_.landmarks_.shape
+    filters = len(learner.features_.filters_)
+    network = replace(network, sizes={"components": components, "landmarks": landmarks, "filters": filters})
     module = network.module()
     with_patches(module, learner, np.argsort(release.space.sorted_codes))
     return learner, NetworkModel(network, module.eval(), "likelihood", certificate), _named(learner.weights_)

@@ -1,11 +1,11 @@
-"""Features of patches as a network, whose head alone has weights."""
+"""The classifier of patches as a network, whose head alone has weights."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv2d, pad, relu
+from torch.nn.functional import conv2d, normalize, pad, relu
 
 from labeldp.learning.images import PADDING, THRESHOLD, PatchClassifier, cell_weights
 
@@ -14,19 +14,27 @@ _IMAGES = 16
 
 
 def patches(
-    classes: int, channels: int = 1, components: int = 512, filters: int = 256, size: int = 6, cells: int = 4
+    classes: int,
+    channels: int = 1,
+    components: int = 256,
+    landmarks: int = 4096,
+    filters: int = 256,
+    size: int = 6,
+    cells: int = 4,
 ) -> nn.Sequential:
-    """A linear layer on the features of ``PatchFeatures``, which are random until ``with_patches`` sets them.
+    """A linear layer on patches' features and their nearness to landmarks, all random until ``with_patches`` sets them.
 
     Args:
         classes: Number of classes.
         channels: Channels of an image, whose pixels are from 0 to 255.
-        components: Number of features.
+        components: Number of features of patches.
+        landmarks: Number of landmarks.
         filters: Number of filters.
         size: Height and width of a filter.
         cells: Rows and columns of the grid of cells.
     """
-    return nn.Sequential(_Responses(channels, components, filters, size, cells), nn.Linear(components, classes))
+    features = _Responses(channels, components, filters, size, cells)
+    return nn.Sequential(features, _Nearness(components, landmarks), nn.Linear(components + landmarks, classes))
 
 
 class _Responses(nn.Module):
@@ -56,27 +64,45 @@ class _Responses(nn.Module):
         both = torch.cat([relu(found - THRESHOLD), relu(-found - THRESHOLD)], dim=1)
         rows, columns = (torch.from_numpy(cell_weights(length, self.cells)).to(both) for length in both.shape[2:])
         means = torch.einsum("rh,nkhw,cw->nrck", rows, both, columns).flatten(1)
-        return (means.sqrt() - self.mean) @ self.components
+        return normalize((means.sqrt() - self.mean) @ self.components)
+
+
+class _Nearness(nn.Module):
+    """Features, and their nearness to fixed landmarks."""
+
+    def __init__(self, components: int, landmarks: int) -> None:
+        super().__init__()
+        self.register_buffer("landmarks", torch.randn(landmarks, components))
+        self.register_buffer("gamma", torch.ones(1))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Both side by side, shape (n, components + landmarks)."""
+        squares = (features**2).sum(dim=1, keepdim=True) + (self.landmarks**2).sum(dim=1)
+        near = (self.gamma * (2.0 * features @ self.landmarks.T - squares)).exp()
+        return torch.cat([features, near], dim=1)
 
 
 def with_patches(network: nn.Sequential, model: PatchClassifier, order: np.ndarray) -> None:
-    """Give a network of ``patches`` the features and the head of a fitted classifier.
+    """Give a network of ``patches`` the features and the head of a fitted classifier of images.
 
     Args:
         network: The network of an architecture (``Network.module``), of the same sizes.
         model: The classifier.
         order: The place of each declared class in ``classes_``.
     """
-    features, (responses, linear) = model.features_, network[-1]
-    kept = model.coef_.shape[1]
+    features, kernel, (responses, nearness, linear) = model.features_, model.kernel_, network[-1]
+    straight, curved = np.split(model.coef_[order], [kernel.landmarks_.shape[1]], axis=1)
+    curved = curved @ kernel.components_.T.astype(np.float64)
     with torch.no_grad():
         for buffer, values in (
             (responses.filters, features.filters_),
             (responses.offsets, features.offsets_),
             (responses.contrast, np.array([features.contrast_])),
             (responses.mean, features.mean_),
-            (responses.components, features.components_[:, :kept]),
-            (linear.weight, model.coef_[order]),
-            (linear.bias, model.intercept_[order]),
+            (responses.components, features.components_),
+            (nearness.landmarks, kernel.landmarks_),
+            (nearness.gamma, np.array([kernel.gamma_])),
+            (linear.weight, np.hstack([straight, curved])),
+            (linear.bias, model.intercept_[order] - curved @ kernel.mean_),
         ):
             buffer.copy_(torch.from_numpy(np.ascontiguousarray(values)).reshape(buffer.shape))

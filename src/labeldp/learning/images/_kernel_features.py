@@ -1,0 +1,119 @@
+"""Features of features: how near a row is to each of some rows, which makes linear models of them curved."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from labeldp import _checks
+from labeldp._documented import documented_in
+from labeldp._shapes import Float
+from labeldp._threads import blocks
+from labeldp.errors import InputError
+from labeldp.learning.images._components import ROWS, leading_components
+
+#: Most features of all rows together: two gigabytes.
+_ENTRIES = 1 << 29
+#: Pairs of landmarks that the usual distance is taken from.
+_PAIRS = 1_000
+_ROWS_PER_BLOCK = 2_048
+#: Nearness to landmarks has the squares of the kernel's own variances, so this is half whitening for the kernel.
+_WHITENING = 0.375
+
+
+@documented_in("labeldp.learning.images")
+class KernelFeatures(TransformerMixin, BaseEstimator):
+    """Features of rows by their nearness to some of the rows, found without labels.
+
+    The nearness of a row x to a landmark z is ``exp(-gamma * |x - z|**2 / m)``, where m is the median squared distance
+    of two rows. Its leading components are the features: a linear model of them is curved in x.
+
+    Args:
+        components: Number of features; fewer where all rows together would have over two gigabytes.
+        landmarks: Number of rows that serve as landmarks, drawn by public chance.
+        gamma: Share of the usual squared distance at which nearness falls to 1/e, inverted.
+
+    Attributes:
+        landmarks_: The landmarks, shape (landmarks, d).
+        gamma_: What squared distances are multiplied with.
+        mean_: Mean nearness to each landmark.
+        components_: Components of nearness, shape (landmarks, components).
+
+    Guarantee:
+        Post-processing of public features: no label is seen.
+
+    References:
+        Williams and Seeger 2001, Using the Nyström method to speed up kernel machines; Halko, Martinsson and Tropp
+        2011, Finding structure with randomness, for the components.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp.learning.images import KernelFeatures
+        >>> rows = np.random.default_rng(0).normal(size=(200, 3))
+        >>> KernelFeatures(components=10).fit_transform(rows).shape
+        (200, 10)
+
+    Raises:
+        InputError: The features are no finite numbers of shape (n, d), or have another d than in ``fit``.
+    """
+
+    def __init__(self, components: int = 2048, *, landmarks: int = 4096, gamma: float = 1.5) -> None:
+        self.components = components
+        self.landmarks = landmarks
+        self.gamma = gamma
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002, N803 (scikit-learn's names)
+        """Choose landmarks, and find components of the nearness of some rows to them."""
+        rows, chance = _rows_of(X), np.random.default_rng(0)  # of public rows
+        count = _checks.whole(self.components, "components", 1)
+        order = chance.permutation(len(rows))
+        self.landmarks_ = rows[np.sort(order[: _checks.whole(self.landmarks, "landmarks", 1)])]
+        gamma = _checks.positive(self.gamma, "gamma")
+        first, second = (rows[chance.integers(0, len(rows), _PAIRS)] for _ in range(2))
+        usual = float(np.median(((first - second) ** 2).sum(axis=1)))
+        self.gamma_ = gamma / max(usual, float(np.finfo(np.float32).tiny))
+        with threadpool_limits(1):  # so that sums are added in one order
+            some = self._nearness(rows[np.sort(chance.permutation(len(rows))[:ROWS])])
+            most = max(1, min(count, _ENTRIES // len(rows)))
+            self.mean_, self.components_ = leading_components(some, most, _WHITENING)
+        return self
+
+    def transform(self, X: Any) -> Float[np.ndarray, "n d"]:  # noqa: N803
+        """Features of rows, the leading ones first, shape (n, components) or fewer columns."""
+        check_is_fitted(self)
+        rows = _rows_of(X)
+        if rows.shape[1] != self.landmarks_.shape[1]:
+            raise InputError(f"expected {self.landmarks_.shape[1]} features, as in fit, found {rows.shape[1]}")
+        found = np.empty((len(rows), self.components_.shape[1]), np.float32)
+        with threadpool_limits(1):
+            for part in blocks(len(rows), entries=_ROWS_PER_BLOCK):
+                found[part] = (self._nearness(rows[part]) - self.mean_) @ self.components_
+        return found
+
+    def _nearness(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n l"]:
+        """The nearness of rows to each landmark."""
+        found = rows @ self.landmarks_.T
+        found *= 2.0
+        found -= np.einsum("nd,nd->n", rows, rows)[:, None]
+        found -= np.einsum("ld,ld->l", self.landmarks_, self.landmarks_)
+        found *= np.float32(self.gamma_)
+        return np.asarray(np.exp(found, out=found))
+
+
+def _rows_of(features: Any) -> Float[np.ndarray, "n d"]:
+    """Features as floats.
+
+    Raises:
+        InputError: They are no finite numbers of shape (n, d).
+    """
+    try:
+        rows = np.asarray(features, np.float32)
+    except (TypeError, ValueError):
+        rows = np.empty(0, np.float32)
+    if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
+        raise InputError(f"expected features of finite numbers of shape (n, d), found {np.shape(features)}")
+    return rows
