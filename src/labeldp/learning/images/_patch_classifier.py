@@ -106,7 +106,7 @@ class ImageRows:
     def tolerance(self) -> float:
         """Largest entry of the gradient at convergence, for labels without noise.
 
-        The mean gradient of n rows of d features that are one as long errs by ``1 / sqrt(n d)`` in the root mean square.
+        The mean gradient of n rows of length one with d features errs by ``1 / sqrt(n d)`` in the root mean square.
         """
         return _TOLERANCE * self.length / math.sqrt(self.features.size)
 
@@ -119,9 +119,9 @@ class PatchClassifier(ScoreClassifier):
     Some heads are ``SoftmaxRegression`` of leading components. Another one, of ``KernelFeatures`` too, learns from all
     images the class distributions of public clusters of them (``TreeClassifier``), which labels of little information
     suffice for, and goes on from there to learn from the released labels, pulled back as much as is likeliest on
-    held-out rows. Heads that are fitted to four fifths of the rows predict the rest, and a head weighs the more the likelier the released
-    labels are there. So the best one decides where labels can tell, and elsewhere all do. The coefficients are the
-    weighted mean of those of heads that are fitted to all rows.
+    held-out rows. Heads that are fitted to four fifths of the rows predict the rest, and a head weighs the more the
+    likelier the released labels are there. So the best one decides where labels can tell, and elsewhere all do. The
+    coefficients are the weighted mean of those of heads that are fitted to all rows.
 
     Args:
         components: Numbers of leading components, one for each head.
