@@ -321,6 +321,17 @@ def test_images_of_digits(tmp_path):
 
 
 @pytest.mark.slow
+def test_patches_of_digits(tmp_path):
+    """The default classifier of images names most digits at epsilon 4, and nearly all without privacy."""
+    run("patches.py", tmp_path, "--data", "digits", "--epsilons", "4")
+    rows = {row["epsilon"]: row for row in rows_of(tmp_path / "patches.csv")}
+    assert set(rows) == {"4.0", "inf"}
+    assert float(rows["4.0"]["accuracy"]) > 90
+    assert float(rows["inf"]["accuracy"]) > 95
+    assert {path.name for path in tmp_path.iterdir()} == {"patches.csv", "patches.md"}
+
+
+@pytest.mark.slow
 def test_sensitivity_on_digits(tmp_path):
     """Each setting of a grid gets one row, with what released labels say of it beside what test labels do."""
     run("sensitivity.py", tmp_path, "--data", "digits", "--grids", "mixup")
