@@ -360,7 +360,7 @@ AUDITS = {
     ],
 }
 #: Public names of ``labeldp.audit`` that return no score.
-NO_SCORES = {"Audit", "Knowledge", "Neighbourhood", "PlantedPairs", "plant_canaries"}
+NO_SCORES = {"Audit", "Knowledge", "Neighbourhood", "ObservedPairs", "PlantedPairs", "plant_canaries"}
 
 
 def saved(world, folder):

@@ -122,7 +122,7 @@ def test_one_bit_of_a_label_bounds_the_error(folder, run, tmp_path):
     ("arguments", "message"),
     [
         (["--minutes", "1", "--model", "ridge"], "with the model auto alone, found one with ridge"),
-        (["--model", "trees"], "among auto, softmax, boosting, convex, ridge, neighbours"),
+        (["--model", "trees"], "among auto, softmax, boosting, convex, factorization, ridge, neighbours"),
         (["--model", "ridge", "--method", "em"], "a method of ridge"),
     ],
 )

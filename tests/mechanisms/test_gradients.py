@@ -452,13 +452,13 @@ BAD = {
         InputError,
         "a request for 5 rows, as there are labels, found one for 3",
     ),
-    "another shape": (lambda: answered(np.ones((2, 3))), InputError, r"found shape \(2, 3\) for row 0"),
-    "lengths of fewer": (lambda: answered(np.ones(3), dimension=2), InputError, r"found shape \(3,\) for row 0"),
+    "another shape": (lambda: answered(np.ones((2, 3))), InputError, r"found shape \(2, 3\) at position 0"),
+    "lengths of fewer": (lambda: answered(np.ones(3), dimension=2), InputError, r"found shape \(3,\) at position 0"),
     "a missing number": (lambda: answered([1.0, 2.0, np.nan]), InputError, "finite vectors"),
     "an infinite number": (lambda: answered([1.0, 2.0, np.inf]), InputError, "finite vectors"),
     "a huge number": (lambda: answered([1.0, 2.0, 1e101]), InputError, r"at most 1e\+100"),
-    "texts": (lambda: answered(["a", "b", "c"]), InputError, "found something else for row 0"),
-    "nothing": (lambda: answered(None), InputError, r"found shape \(\) for row 0"),
+    "texts": (lambda: answered(["a", "b", "c"]), InputError, "found something else at position 0"),
+    "nothing": (lambda: answered(None), InputError, r"found shape \(\) at position 0"),
 }
 
 

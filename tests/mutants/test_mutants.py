@@ -42,6 +42,8 @@ ACCURACY_ALONE = (
     "bounds/",
     "privacy/_class_probabilities.py",
     "privacy/channels/_grid_laws.py",
+    "privacy/channels/_coarsening.py",
+    "mechanisms/randomizers/_groups.py",
     "mechanisms/randomizers/_column_generation.py",
     "mechanisms/randomizers/_minimax.py",
     "mechanisms/randomizers/_optimal.py",

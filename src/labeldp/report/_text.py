@@ -71,7 +71,8 @@ def release_text(release: TableRelease) -> Parts:
 
 def release_parts(release: TableRelease) -> Parts:
     """The result of a release without its guarantee."""
-    certificate, share = release.certificate, release.effective_share()
+    certificate = release.certificate
+    share = None if certificate.expects is None else release.effective_share()
     rows = [("mechanism", mechanism_text(certificate)), *utility_terms(certificate, lambda: share).items()]
     rows += [("note", few) for few in _few_effective_rows(certificate, share)]
     if (quantile := quantile_of(release)) is not None:

@@ -74,8 +74,8 @@ def test_images_are_joined_by_name(tmp_path):
     [
         (None, ["a.png", "b.png"], "found one file and such a column"),
         (("a.png", "b.png"), None, "found a folder and no such column"),
-        (("a.png", "b.png"), ["b.png", "c.png"], "found none for the file name in row 1"),
-        (("a.png", "b.png"), ["b.png", None], "found none for the file name in row 1"),
+        (("a.png", "b.png"), ["b.png", "c.png"], "found none for the file name in row 2"),
+        (("a.png", "b.png"), ["b.png", None], "found none for the file name in row 2"),
     ],
 )
 def test_a_join_that_does_not_fit_is_refused(names, given, message):

@@ -24,6 +24,7 @@ from labeldp.privacy.channels import (
     CandidateChannel,
     CandidateSubsetChannel,
     ClusterChannel,
+    CoarseningChannel,
     GridChannel,
     GroupedChannel,
     GroupedNumberChannel,
@@ -40,6 +41,7 @@ K = 4
 SPACE = Classes(["a", "b", "c", "d"])
 CANDIDATES = pack(np.array([[1, 1, 0, 1], [0, 1, 1, 0], [1, 1, 1, 1], [0, 0, 1, 0]], dtype=np.bool_))
 HALF = np.array([0, 1, 1, 0], dtype=np.int32)
+FIRSTS = pack(np.array([[1, 0, 1, 0], [1, 1, 1, 1], [1, 0, 0, 0], [1, 0, 0, 1]], dtype=np.bool_))
 SHARES = np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.2, 0.3, 0.4]])
 
 
@@ -59,6 +61,7 @@ CASES = {
     "projective": lambda: ProjectiveChannel.at(7, 2, 1.0),
     "candidates": lambda: CandidateChannel.at(K, 1.0, CANDIDATES),
     "candidate subset": lambda: CandidateSubsetChannel.at(K, 1.0, CANDIDATES),
+    "coarsening": lambda: CoarseningChannel.at(K, 1.0, FIRSTS),
     "cluster": lambda: ClusterChannel.at(SHARES, 1.0, HALF),
     "resampling cluster": lambda: ClusterChannel.redrawing(SHARES, 0.1, 0.5, HALF),
     "groups": lambda: GroupedChannel(K, (ResponseChannel.at(K, 2.0), ResponseChannel.at(K, 1.0)), (1, 2), HALF),
