@@ -15,7 +15,7 @@ from labeldp.privacy import Guarantee
 from labeldp.privacy.accounting import Charge, Composition, RowRanges
 from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes, channel_of
 from labeldp.release.folder import Certificate, Draw, certified, law_of_rows, or_beside, read_alone
-from labeldp.release.ledger import Entry, Ledger, by_data
+from labeldp.release.ledger import Entry, Ledger, by_data, totals_of_units
 
 _SQLITE = b"SQLite format 3\x00"
 _DELTAS = (1e-9, 1e-6)
@@ -288,12 +288,5 @@ def _of_ledger(path: Path) -> list[CombinedGuarantee]:
 
 
 def _charges(entries: Sequence[Entry]) -> list[Charge]:
-    """The charges of a label of one data set; of several units, the total in which they were converted."""
-    last = entries[-1]
-    if last.spent is None or len({entry.named_guarantee.unit for entry in entries}) == 1:
-        return [entry.charge(last.session) for entry in entries]
-    (epsilon, delta), assumed = last.spent, (text for entry in entries for text in entry.guarantee.assumptions)
-    guarantee = dataclasses.replace(
-        last.named_guarantee, epsilon=epsilon, delta=delta, rho=None, assumptions=tuple(dict.fromkeys(assumed))
-    )
-    return [Charge(guarantee, _ANY_ROWS)]
+    """The charges of a label of one data set; of several units, the totals in which they were converted."""
+    return totals_of_units(entries) or [entry.charge(entries[-1].session) for entry in entries]

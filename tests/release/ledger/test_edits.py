@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from labeldp import Classes, Interval, release_table, report
+from labeldp import Classes, Interval, combined_guarantee, release_table, report
 from labeldp.errors import BudgetError, InputError, LedgerError
 from labeldp.release.jobs import _ledgers as ledgers_module
 from labeldp.release.ledger import Ledger, spent_by_data
@@ -457,6 +457,21 @@ def test_a_ledger_of_rows_and_units_can_be_read(tmp_path):
     shown = io.StringIO()
     Console(file=shown, width=200).print(*report.ledger_text(entries, spent_by_data(entries)))
     assert "rows of other people than those charged before (a test of its own)" in shown.getvalue()
+
+
+def test_a_total_of_units_has_charges_that_the_last_one_did_not_count(tmp_path):
+    """A charge of the same rows in another file counts, though the last one declared other people: 1 + 1 + (1 + 1)."""
+    table = TABLE.append_column("patient", pa.array(np.arange(ROWS)))
+    path = write(table, tmp_path / "t.csv")
+    ledger = release(path, tmp_path / "o1", unit="patient").ledger
+    copy = write(table, tmp_path / "u.csv")
+    release(copy, tmp_path / "o2", unit="row", budget=3.0, ledger=ledger)
+    release(path, tmp_path / "o3", unit="row", budget=3.0, other_people="a test of its own")
+    entries = Ledger(ledger).entries()
+    assert [each.spent[0] for each in entries] == [1.0, 2.0, 2.0]
+    assert [row[:2] for row in spent_by_data(entries)] == [("ill", 4.0)]
+    (total,) = combined_guarantee([ledger])
+    assert (total.unit, total.composition.epsilon) == ("row", 4.0)
 
 
 def test_units_are_known_by_another_name(tmp_path):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from labeldp.errors import BudgetError, InputError
 from labeldp.privacy import shown_above
-from labeldp.privacy.accounting import Account, Budget, RowRanges
+from labeldp.privacy.accounting import Account, Budget, Charge, RowRanges, compose
 from labeldp.release.ledger._entry import Earlier, Entry
 from labeldp.release.ledger._same_data import ANY_ROWS, Match
 from labeldp.release.tables import Place, place_of
@@ -127,17 +128,37 @@ def by_data(entries: Sequence[Entry]) -> list[list[Entry]]:
 def spent_by_data(entries: Sequence[Entry]) -> list[tuple[str, float, float, Budget]]:
     """Name, spent epsilon and delta, and budget of each label of each data set.
 
-    Charges for units of several kinds were converted when they were admitted, so their total is that of the last one.
+    Charges for units of several kinds were converted when they were admitted, so their total is that of these.
     """
     found = []
     for mine in by_data(entries):
         last = mine[-1]
-        if last.spent is not None and last.budget and len({each.named_guarantee.unit for each in mine}) > 1:
-            found.append((last.label, *last.spent, last.budget))
+        if (converted := totals_of_units(mine)) and last.budget:
+            found.append((last.label, *compose(converted), last.budget))
         else:
             account = account_of(mine, last.session)
             found.append((last.label, *account.spent, account.budget))
     return found
+
+
+def totals_of_units(entries: Sequence[Entry]) -> list[Charge]:
+    """For charges of a label that protect several units: totals in the unit of the last one that count each of them.
+
+    A charge's total contains the earlier charges of its rows, converted to its unit. The last one contains all but
+    those that it did not count, as after a declaration of other people: the last total of these is added, and so on.
+    Empty if there is one unit, or if totals are unknown.
+    """
+    last, rest, totals = entries[-1], list(entries), list[Charge]()
+    if last.spent is None or len({each.named_guarantee.unit for each in entries}) == 1:
+        return []
+    assumed = tuple(dict.fromkeys(text for each in entries for text in each.guarantee.assumptions))
+    while rest:
+        entry = rest.pop()
+        epsilon, delta = entry.spent or (entry.guarantee.epsilon, entry.guarantee.delta)
+        guarantee = replace(last.named_guarantee, epsilon=epsilon, delta=delta, rho=None, assumptions=assumed)
+        totals.append(Charge(guarantee, ANY_ROWS))
+        rest = [each for each in rest if each.identifier not in _near(entry)]
+    return totals
 
 
 def listed(earlier: Sequence[Earlier], entry: Entry, ledger: Path | None) -> str:
