@@ -28,6 +28,7 @@ from labeldp import (
     BitResponse,
     Classes,
     Curator,
+    GroupResponse,
     Interval,
     RandomizedResponse,
     Release,
@@ -534,3 +535,12 @@ def test_one_name_is_no_list_of_letters(plain, tmp_path, table):
     ):
         plain.save(tmp_path / "out", table, keep="ab")
     assert not any(tmp_path.iterdir())
+
+
+def test_a_kept_label_is_found_beside_groups(tmp_path):
+    """All columns are refused if one is the true label, and kept if none is, though groups have no unbiased vectors."""
+    space, values = Classes(range(4)), [row % 4 for row in range(4000)]
+    made = Curator(values, space).randomize(GroupResponse(space, 4.0, groups=[[0, 1], [2, 3]]))
+    with pytest.raises(InputError, match="seen"):
+        made.save(tmp_path / "one", {"seen": values}, keep="all")
+    made.save(tmp_path / "two", {"seen": [(value + 2) % 4 for value in values]}, keep="all")

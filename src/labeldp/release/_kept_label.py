@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from labeldp.errors import InputError, LabelDPError
 from labeldp.privacy import Classes, LabelSpace
-from labeldp.privacy.channels import CandidateRows, Channel, ClassChannel
+from labeldp.privacy.channels import CandidateRows, Channel, ClassChannel, CoarseningChannel
 from labeldp.release.tables import repeats_in
 
 #: Most entries of unbiased vectors that are computed.
@@ -62,10 +62,14 @@ def may_be_label(column: pa.ChunkedArray, space: LabelSpace, channel: Channel, r
     places = np.arange(0, len(released), 1 + len(released) * space.size // _MOST_ENTRIES)
     some, rows = channel.take(places), np.arange(len(places))
     try:
-        codes, unbiased = space.encode(column.take(places)), some.unbiased(released[places])
+        codes = space.encode(column.take(places))
+        if isinstance(some, CoarseningChannel):  # unbiased for the group: 1 in the mean if it is the true one
+            keep, other = (chances[some.sizes > 1] for chances in some.holding(codes))
+            own = (some.holds(released[places], codes)[some.sizes > 1] - other) / (keep - other)
+        else:
+            own = some.unbiased(released[places])[rows, codes]
     except LabelDPError:
         return False
-    own = unbiased[rows, codes]
     if isinstance(some, CandidateRows):
         own = own[some.support()[rows, codes]]
     several = len(np.unique(codes)) > 1
