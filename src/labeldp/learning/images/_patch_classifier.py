@@ -106,8 +106,8 @@ class ImageRows:
     def tolerance(self) -> float:
         """Largest entry of the gradient at convergence, for labels without noise.
 
-        It is no larger than the sampling error of the gradient, of which that of n rows of length one with d features is
-        ``1 / sqrt(n d)`` in the root mean square: else fits to many features would stop where they begin.
+        It is no larger than the sampling error of the gradient, which is ``1 / sqrt(n d)`` in the root mean square for n
+        rows of length one with d features: else fits to many features would stop where they begin.
         """
         return self.length * min(_TOLERANCE, 1.0 / math.sqrt(self.features.size))
 
