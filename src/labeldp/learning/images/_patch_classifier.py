@@ -106,7 +106,7 @@ class ImageRows:
     def tolerance(self) -> float:
         """Largest entry of the gradient at convergence, for labels without noise.
 
-        It is no larger than the sampling error of the gradient, which is ``1 / sqrt(n d)`` in the root mean square for n
+        It is no larger than the sampling error of the gradient, ``1 / sqrt(n d)`` in the root mean square for n
         rows of length one with d features: else fits to many features would stop where they begin.
         """
         return self.length * min(_TOLERANCE, 1.0 / math.sqrt(self.features.size))
