@@ -139,3 +139,11 @@ def test_features_and_clusters_do_not_depend_on_labels(monkeypatch):
         others = np.where(np.arange(60) < flipped, "a", labels)
         PatchClassifier((4,), filters=6).fit(images, Release.public(others, SPACE))
     assert kept[0] == kept[1] == kept[2]
+
+
+def test_fits_to_many_features_do_not_stop_where_they_begin():
+    """The tolerance is no larger than the sampling error of a gradient, and never more than for few features."""
+    leaves = np.zeros((4_000, 1), np.int64)
+    many, few = (ImageRows(np.ones((4_000, columns), np.float32), leaves, ()) for columns in (8_000, 10))
+    assert many.tolerance == pytest.approx(np.sqrt(8_000) / np.sqrt(4_000 * 8_000))
+    assert few.tolerance == pytest.approx(2.5e-4 * np.sqrt(10))

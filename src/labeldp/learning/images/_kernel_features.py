@@ -35,11 +35,11 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
     Args:
         components: Number of features; fewer where all rows together would have over two gigabytes.
         landmarks: Number of rows that serve as landmarks, drawn by public chance.
-        gamma: Share of the usual squared distance at which nearness falls to 1/e, inverted.
+        gamma: Inverse width: nearness falls to 1/e at a squared distance of ``m / gamma``.
 
     Attributes:
         landmarks_: The landmarks, shape (landmarks, d).
-        gamma_: What squared distances are multiplied with.
+        gamma_: Factor of squared distances, ``gamma / m``.
         mean_: Mean nearness to each landmark.
         components_: Components of nearness, shape (landmarks, components).
 
