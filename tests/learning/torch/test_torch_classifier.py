@@ -134,10 +134,10 @@ def test_a_warm_start_goes_on_from_the_weights(features, release):
 
 def test_a_label_is_drawn_once_for_all_epochs(features, monkeypatch, tmp_path):
     """However many epochs, fits and new starts there are, the curator draws once; the release stays."""
-    import labeldp.release._drawing as room  # noqa: PLC0415 (the room whose draws are counted)
+    import labeldp.release._drawing as drawing  # noqa: PLC0415 (the module whose draws are counted)
 
-    drawn, draw = [], room.draw
-    monkeypatch.setattr(room, "draw", lambda *given: drawn.append(1) or draw(*given))
+    drawn, draw = [], drawing.draw
+    monkeypatch.setattr(drawing, "draw", lambda *given: drawn.append(1) or draw(*given))
     curator = Curator(np.array(SPACE.points)[np.arange(ROWS) % 3], SPACE)
     given = curator.randomize(PriorResponse(SPACE, 2.0, prior=np.full((ROWS, 3), 1 / 3)))
     fingerprint = given.hash
