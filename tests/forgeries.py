@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import unicodedata
+from functools import lru_cache
 from pathlib import Path
 
 from rich.console import Console
@@ -54,10 +55,12 @@ def part_at(body, path):
 
 
 def with_part(body, path, value):
-    """A copy of a certificate with another part."""
-    copy = json.loads(json.dumps(body))
-    *where, last = path
-    part_at(copy, where)[last] = value
+    """A certificate with another part; all others are shared."""
+    if not path:
+        return value
+    first, *rest = path
+    copy = body.copy()
+    copy[first] = with_part(body[first], rest, value)
     return copy
 
 
@@ -111,30 +114,65 @@ def resealed(body):
         return None
 
 
-def measured(folder, text=None):
+def measured(folder, text=None, public_key=None):
     """What is found of a folder, with this certificate if any: the verdict, seconds, and bytes beyond those before."""
     if text is not None:
         path = next(folder.glob("*certificate.json"), folder / "_certificate.json")
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    before, start, found = _peak(reset=True), time.perf_counter(), {}
-    try:
-        verdict = verify(folder)
-        found["holds"] = verdict.holds
-        found["found"] = verdict.checks[-1].found
-        out = io.StringIO()
-        Console(file=out, width=10_000).print(*verdict_text(verdict), sep="\n")
-        shown = out.getvalue()
+
+    def read():
+        verdict = verify(folder, public_key=public_key)
+        shown = _shown(verdict)
+        found = {"holds": verdict.holds, "found": verdict.checks[-1].found}
         found["spoofed"] = sum(line.startswith("ok ") for line in shown.splitlines()) != sum(
             check.holds for check in verdict.checks
-        ) or not set(map(unicodedata.category, shown.replace("\n", ""))).isdisjoint({"Cc", "Cf", "Cs", "Zl", "Zp"})
+        ) or not is_plain(shown)
         if verdict.holds:
             found["epsilon"] = verdict.certificate.guarantee.epsilon
             combined_guarantee([folder])
+        return found
+
+    return watched(read)
+
+
+def watched(read):
+    """The findings of a function, or its error, with its seconds and the bytes beyond those before."""
+    before, start, processor = _peak(reset=True), time.perf_counter(), time.process_time()
+    try:
+        found = read()
     except LabelDPError as problem:
-        found["refused"] = str(problem)[:200]
+        found = {"refused": str(problem)[:200]}
+    except KeyboardInterrupt:
+        raise
     except BaseException as problem:  # noqa: BLE001 (the point is that there is none)
-        found["escaped"] = f"{type(problem).__name__}: {problem}"[:200]
-    return {**found, "seconds": time.perf_counter() - start, "bytes": _peak() - before}
+        found = {"escaped": f"{type(problem).__name__}: {problem}"[:200]}
+    times = {"seconds": time.perf_counter() - start, "processor": time.process_time() - processor}
+    return {**found, **times, "bytes": _peak() - before}
+
+
+def rendered(parts):
+    """What a terminal shows."""
+    out = io.StringIO()
+    Console(file=out, width=10_000).print(*parts, sep="\n")
+    return out.getvalue()
+
+
+def is_plain(shown):
+    """True for a text without characters that move the cursor or hide others."""
+    return set(map(unicodedata.category, set(shown) - {"\n"})).isdisjoint({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def _shown(verdict):
+    """What is shown of a verdict; of one that does not hold that is its checks, which many forgeries have in common."""
+    if verdict.holds:
+        return rendered(verdict_text(verdict))
+    return _failure(dataclasses.replace(verdict, certificate=None, text=""))
+
+
+@lru_cache(1 << 12)
+def _failure(verdict):
+    """What is shown of a verdict that does not hold."""
+    return rendered(verdict_text(verdict))
 
 
 def _peak(*, reset=False):

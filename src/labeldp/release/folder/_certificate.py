@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from typing import Any
 
@@ -244,7 +244,7 @@ class Certificate:
         return {
             "schema": SCHEMA,
             "release": self.release,
-            "made_with": {"labeldp": version("labeldp"), "pyarrow": version("pyarrow")},
+            "made_with": dict(_made_with()),
             "private": self.private,
             "label": {"column": self.label, "space": self.space.describe()},
             "table": {
@@ -292,6 +292,12 @@ class Certificate:
                 "expected exactly the parts of a certificate, found others, or another form of them"
             )
         return certificate
+
+
+@cache
+def _made_with() -> Mapping[str, str]:
+    """The versions that a certificate names; to look them up takes longer than to read a certificate."""
+    return {"labeldp": version("labeldp"), "pyarrow": version("pyarrow")}
 
 
 def digest(text: bytes) -> str:
