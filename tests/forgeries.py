@@ -114,7 +114,7 @@ def resealed(body):
         return None
 
 
-def measured(folder, text=None, public_key=None):
+def measured(folder, text=None, public_key=None, *, account=True):
     """What is found of a folder, with this certificate if any: the verdict, seconds, and bytes beyond those before."""
     if text is not None:
         path = next(folder.glob("*certificate.json"), folder / "_certificate.json")
@@ -129,7 +129,8 @@ def measured(folder, text=None, public_key=None):
         ) or not is_plain(shown)
         if verdict.holds:
             found["epsilon"] = verdict.certificate.guarantee.epsilon
-            combined_guarantee([folder])
+            if account:
+                combined_guarantee([folder])
         return found
 
     return watched(read)

@@ -183,6 +183,16 @@ def test_a_damaged_charge_is_refused(source, release, body):
         Ledger(path).entries()
 
 
+def test_a_ledger_whose_damage_is_no_text_is_refused(source, release):
+    """SQLite's message quotes what it cannot parse, which Python cannot decode."""
+    path = release(source, "o").ledger
+    path.write_bytes(path.read_bytes().replace(b"CREATE TRIGGER about_is_new", b"CREATE TRIGG\xfaR about_is_new"))
+    with pytest.raises(LedgerError, match="a damaged one"):
+        Ledger(path).entries()
+    with pytest.raises(LedgerError, match="a damaged one"):
+        release(source, "o2")
+
+
 def test_a_damaged_order_is_refused(source, release):
     """So does the end of a charge that never began, and an event of no known kind."""
     path = release(source, "o").ledger

@@ -1,7 +1,7 @@
 """Footers of Parquet files that others send, read without Arrow, which ends the process over some that are damaged.
 
-Arrow's description of a column in a row group throws where no caller can catch it (pyarrow 26, ``RowGroupMetaData.column``,
-if histograms do not go with the schema). Its readers of values raise what can be caught.
+Arrow's description of a column in a row group throws where no caller can catch it (pyarrow 26,
+``RowGroupMetaData.column``, if histograms do not go with the schema). Its readers of values raise what can be caught.
 
 References:
     The compact protocol of Apache Thrift, and ``parquet.thrift`` of Apache Parquet.
@@ -18,8 +18,8 @@ from labeldp.errors import VerificationError
 _MAGIC = b"PAR1"
 _TRUE, _FALSE, _BYTE, _I32, _I64, _DOUBLE, _BINARY, _LIST, _STRUCT = 1, 2, 3, 5, 6, 7, 8, 9, 12
 _NUMBERS = (4, _I32, _I64)
-#: Lists in a footer by field: their elements' kind, or the lists in these. Arrow reads elements as of this kind whatever
-#: a footer says of them, so others are refused.
+#: Lists in a footer by field: their elements' kind, or the lists in these. Arrow reads elements as of this kind
+#: whatever a footer says of them, so others are refused.
 _COLUMN = {2: _I32, 3: _BINARY, 8: [{}], 13: [{}], 16: {2: _I64, 3: _I64}, 17: {2: _I32}}
 _FOOTER = {2: [{}], 4: [{1: [{3: _COLUMN}], 4: [{}]}], 5: [{}], 7: [{}]}
 

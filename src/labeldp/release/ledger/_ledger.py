@@ -403,7 +403,7 @@ class Ledger:
                 f"expected to read and write the ledger {self.path}, found: {problem}; check its permissions, and that "
                 "no other program has it open"
             ) from None
-        except (sqlite3.DatabaseError, KeyError):
+        except (sqlite3.DatabaseError, KeyError, UnicodeError):  # SQLite's message may quote bytes that are no text
             raise LedgerError(
                 f"expected a labeldp ledger at {self.path}, found another file, or a damaged one; name a file that "
                 "ends in .labeldp-ledger, or restore a backup"
@@ -466,7 +466,7 @@ def _prepare(database: sqlite3.Connection, *, check: bool) -> None:
 
 def is_ledger(path: Path) -> bool:
     """True for a file that is a ledger, whatever its name; it is only read, and no lock of others is waited for."""
-    with suppress(OSError, sqlite3.DatabaseError), path.open("rb") as file:
+    with suppress(OSError, sqlite3.DatabaseError, UnicodeError), path.open("rb") as file:
         if file.read(len(_SQLITE)) == _SQLITE:
             with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as found:
                 return {"about", "events"} <= _tables(found)
