@@ -44,6 +44,8 @@ from labeldp.release.tables import StorePath, place_of
 _PATIENCE = 60.0
 _held = threading.local()  # the ledgers that this thread holds: to wait for oneself would be to wait in vain
 _STATES: dict[str, State] = {"drawn": "drawn", "released": "released", "void": "void"}
+#: Most KiB in memory of what is written, so that hashes of ten million rows go to disk at once.
+_CACHE = 100_000
 _SQLITE = b"SQLite format 3\0"
 _SCHEMA_VERSION = 1
 _SCHEMA = """
@@ -314,7 +316,7 @@ class Ledger:
         name: str,
         event: State,
         body: Mapping[str, Any] | None = None,
-        hashes: Mapping[str, bytes] = MappingProxyType({}),
+        hashes: Mapping[str, memoryview] = MappingProxyType({}),
     ) -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._open() as database:
@@ -395,6 +397,7 @@ class Ledger:
                 self._check_file()
                 database = sqlite3.connect(self.path, isolation_level=None, timeout=_PATIENCE)  # type: ignore[arg-type]
                 database.execute("PRAGMA synchronous = FULL")
+                database.execute(f"PRAGMA cache_size = -{_CACHE}")
             _prepare(database, check=not self._checked)
             self._checked = True
             yield database

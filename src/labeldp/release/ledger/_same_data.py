@@ -104,10 +104,10 @@ class KeyedData:
         rows = None if found.rows is None else keyed(found.rows, key)
         return cls(rows, None if data.units is None else _in_order(keyed(data.units, key)), views)
 
-    def blobs(self) -> dict[str, bytes]:
-        """The hashes as bytes, by name."""
+    def blobs(self) -> dict[str, memoryview]:
+        """The hashes as bytes, by name; those of rows are not copied."""
         named = {"rows": self.rows, "units": self.units}
-        blobs = {name: hashes.astype("<u8").tobytes() for name, hashes in named.items() if hashes is not None}
+        blobs = {name: hashes.astype("<u8", copy=False).data for name, hashes in named.items() if hashes is not None}
         views = [
             np.concatenate(
                 [
@@ -118,7 +118,7 @@ class KeyedData:
             )
             for view in self.views
         ]
-        return blobs | {"views": np.concatenate([np.zeros(0, "<u8"), *views]).astype("<u8").tobytes()}
+        return blobs | {"views": np.concatenate([np.zeros(0, "<u8"), *views]).astype("<u8", copy=False).data}
 
     @classmethod
     def read(cls, blobs: Mapping[str, bytes]) -> KeyedData:

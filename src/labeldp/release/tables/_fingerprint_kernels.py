@@ -19,6 +19,7 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 MISSING = np.uint64(0x510E527FADE682D1)
 _MOST = 9007199254740992.0  # whole numbers up to here are floats
 _NEAR = 1e-6
+_BLOCK = 2048
 
 
 @compiled()
@@ -77,24 +78,50 @@ def hash_texts(offsets, data, out):
 
 
 @compiled()
-def add_to(total, part):
-    """Add hashes modulo 2**64, so that the order of columns does not matter; return the sum of all of them."""
-    whole = np.uint64(0)
-    for i in range(total.size):
-        total[i] += part[i]
-        whole += part[i]
-    return whole
+def sketch(cells, starts, members, limits, first, total, sums, places, values, counts):
+    """Add up the hashes of rows, and collect the small ones of each view of them; return the row to go on with.
 
+    Hashes are added modulo 2**64, so that the order of columns does not matter. Rows are taken in blocks that stay in a
+    processor's cache, until the places for hashes of a view may not be enough for another block.
 
-@compiled()
-def below(total, part, limit, places, values):
-    """Collect hashes ``total - part`` below a limit, and their places; return their number. ``part`` may be empty."""
-    count = 0
-    some = part.size > 0
-    for i in range(total.size):
-        value = total[i] - part[i] if some else total[i]
-        if value < limit:
-            places[count] = i
-            values[count] = value
-            count += 1
-    return count
+    Args:
+        cells: The hashes of each column.
+        starts: The first member of each view, and their number.
+        members: The columns that a view leaves out, and the complements of those that it has in addition.
+        limits: The hashes of each view must be smaller.
+        first: The row to begin with.
+        total: The hashes of rows.
+        sums: The sum of the hashes of each of the first columns, which make up a row.
+        places: The rows of the hashes that were collected, of each view.
+        values: These hashes.
+        counts: Their number.
+    """
+    part = np.empty(_BLOCK, np.uint64)
+    counts[:] = 0
+    while first < total.size and counts.max() <= places.shape[1] - _BLOCK:
+        stop = min(first + _BLOCK, total.size)
+        total[first:stop] = 0
+        for j in range(sums.size):
+            whole = np.uint64(0)
+            for i in range(first, stop):
+                total[i] += cells[j, i]
+                whole += cells[j, i]
+            sums[j] += whole
+        for view in range(limits.size):
+            part[: stop - first] = total[first:stop]
+            for member in members[starts[view] : starts[view + 1]]:
+                if member >= 0:
+                    for i in range(first, stop):
+                        part[i - first] -= cells[member, i]
+                else:
+                    for i in range(first, stop):
+                        part[i - first] += cells[~member, i]
+            count = counts[view]
+            for i in range(stop - first):
+                if part[i] < limits[view]:
+                    places[view, count] = first + i
+                    values[view, count] = part[i]
+                    count += 1
+            counts[view] = count
+        first = stop
+    return first

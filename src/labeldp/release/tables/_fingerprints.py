@@ -30,12 +30,11 @@ from labeldp._shapes import Int, UInt64
 from labeldp.errors import TableError
 from labeldp.release.tables._fingerprint_kernels import (
     MISSING,
-    add_to,
-    below,
     hash_floats,
     hash_texts,
     hash_whole,
     mix_all,
+    sketch,
 )
 
 #: Hashes that are kept of each view.
@@ -47,6 +46,8 @@ FEWEST_VALUES = 8
 #: Most columns of which each is left out in a view of its own.
 _MOST_GROUPS = 32
 _FIRST_ROWS = 4096
+#: Hashes of a view to collect before all but the smallest are left out.
+_COLLECTED = 8192
 _MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "nat")
 _WHOLE = r"^[+-]?[0-9]{1,18}$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$"
@@ -104,16 +105,6 @@ class _View:
     hashes: UInt64[np.ndarray, "k"] = field(default_factory=lambda: _NOTHING)
     places: Int[np.ndarray, "k"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     times: Int[np.ndarray, "k"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-
-    def add(self, total: np.ndarray, part: np.ndarray) -> None:
-        """Add the rows of a batch: first a few, then ever more, of which fewer are below the limit."""
-        start, stop = 0, _FIRST_ROWS
-        while start < total.size:
-            rows = slice(start, stop)
-            places, values = np.empty(total[rows].size, np.int64), np.empty(total[rows].size, np.uint64)
-            count = below(total[rows], part[rows], np.uint64(self.limit), places, values)
-            self.take(values[:count], places[:count] + start, np.ones(count, np.int64))
-            start, stop = stop, 4 * stop
 
     def take(self, hashes: np.ndarray, places: np.ndarray, times: np.ndarray) -> None:
         """Take hashes, their places and how often they occur; the smallest stay."""
@@ -220,17 +211,25 @@ class FingerprintBuilder:
 
     def _part(self, batch: pa.RecordBatch) -> _Part:
         """The hashes of a batch, which depend on no other batch but for the limits of views."""
-        hashes = {name: cell_hashes(batch[name]) for name in self._names}
-        cells = {name: fine for name, (fine, _) in hashes.items()}
-        total = np.zeros(batch.num_rows, np.uint64)
-        sums = {name: int(add_to(total, fine)) for name, fine in cells.items()}
-        floats = [name for name, (fine, coarse) in hashes.items() if fine is not coarse]
-        left_out: list[np.ndarray | None] = [_NOTHING, *(_sum_of([cells[n] for n in group]) for group in self._groups)]
-        fine = _sum_of([cells[name] for name in floats])
-        left_out.append(fine if 0 < len(floats) < len(cells) else None)
-        left_out.append(fine - _sum_of([hashes[name][1] for name in floats]) if floats else None)
-        views = [_sketched(view.limit, total, part) for view, part in zip(self._views, left_out, strict=True)]
-        return _Part(cells, total, sums, views, dict(_ranges(batch, self._names)))
+        size, rows, floats = len(self._names), batch.num_rows, []
+        cells = np.empty((2 * size, rows), np.uint64)  # to all digits that count, and after them to two
+        for number, name in enumerate(self._names):
+            fine, coarse = cell_hashes(batch[name], (cells[number], cells[size + number]))
+            if coarse is not fine:
+                floats.append(number)
+        named = {name: cells[number] for number, name in enumerate(self._names)}
+        numbers = {name: number for number, name in enumerate(self._names)}
+        left_out: list[list[int] | None] = [[], *([numbers[name] for name in group] for group in self._groups)]
+        left_out.append(floats if 0 < len(floats) < size else None)
+        left_out.append([*floats, *(~(size + number) for number in floats)] if floats else None)
+        views = [
+            None if members is None else _View(view.limit) for view, members in zip(self._views, left_out, strict=True)
+        ]
+        total, sums = np.empty(rows, np.uint64), np.zeros(size, np.uint64)
+        _collect(cells, [each for each in left_out if each is not None], [each for each in views if each], total, sums)
+        return _Part(
+            named, total, dict(zip(self._names, sums.tolist(), strict=True)), views, dict(_ranges(batch, self._names))
+        )
 
     def _take(self, part: _Part, also: Callable[[Mapping[str, np.ndarray]], object]) -> None:
         """Take the hashes of the next batch."""
@@ -281,13 +280,20 @@ def _grouped(names: Sequence[str]) -> list[list[str]]:
     return [group for group in groups if group]
 
 
-def _sketched(limit: int, total: np.ndarray, part: np.ndarray | None) -> _View | None:
-    """The rows of a batch with the smallest hashes, of those below a limit."""
-    if part is None:
-        return None
-    view = _View(limit)
-    view.add(total, part)
-    return view
+def _collect(
+    cells: np.ndarray, left_out: Sequence[Sequence[int]], views: Sequence[_View], total: np.ndarray, sums: np.ndarray
+) -> None:
+    """Add up the hashes of a batch, and give each view the smallest of its own; arguments as for ``sketch``."""
+    starts = np.cumsum([0, *map(len, left_out)])
+    members = np.array([member for each in left_out for member in each], dtype=np.int64)
+    places, values = np.empty((len(views), _COLLECTED), np.int64), np.empty((len(views), _COLLECTED), np.uint64)
+    counts, first = np.empty(len(views), np.int64), 0
+    while first < total.size:
+        limits = np.array([view.limit for view in views], np.uint64)
+        first = sketch(cells, starts, members, limits, first, total, sums, places, values, counts)
+        for view, count, row, value in zip(views, counts, places, values, strict=True):
+            if count:
+                view.take(value[:count], row[:count], np.ones(count, np.int64))
 
 
 def _ranges(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[str, tuple[int, int]]]:
@@ -298,64 +304,63 @@ def _ranges(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[str, 
             yield name, (ends["min"].as_py(), ends["max"].as_py())
 
 
-def _sum_of(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """The sum of hashes, modulo 2**64."""
-    if len(parts) == 1:
-        return parts[0]
-    total = np.zeros_like(parts[0]) if parts else _NOTHING
-    for part in parts:
-        add_to(total, part)
-    return total
+def cell_hashes(
+    column: pa.Array, out: tuple[np.ndarray, np.ndarray] | None = None
+) -> tuple[UInt64[np.ndarray, "n"], UInt64[np.ndarray, "n"]]:
+    """Hashes of the values of a column: to all digits that count, and of floats to two; the same array for others.
 
-
-def cell_hashes(column: pa.Array) -> tuple[UInt64[np.ndarray, "n"], UInt64[np.ndarray, "n"]]:
-    """Hashes of the values of a column: to all digits that count, and of floats to two; the same array for others."""
+    Args:
+        column: The column.
+        out: Arrays for the hashes.
+    """
     column = column.storage if isinstance(column, pa.ExtensionArray) else column
+    fine, coarse = np.empty((2, len(column)), np.uint64) if out is None else out
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return _of_dictionary(column)
+        return _of_dictionary(column, fine, coarse)
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
-        fine, coarse = np.empty((2, values.size), np.uint64)
         hash_floats(values, np.ascontiguousarray(values).view(np.uint64), fine, coarse)
         return fine, coarse
-    hashes = _exact_hashes(column, kind)
+    if pa.types.is_integer(kind):
+        _whole_hashes(column.fill_null(0).to_numpy(zero_copy_only=False), fine)
+    else:
+        fine[:] = _exact_hashes(column, kind)
     if column.null_count:
-        hashes[np.asarray(column.is_null())] = MISSING
-    return hashes, hashes
+        fine[np.asarray(column.is_null())] = MISSING
+    return fine, fine
 
 
 def _exact_hashes(column: pa.Array, kind: pa.DataType) -> UInt64[np.ndarray, "n"]:
-    """Hashes of values that are no floats; of missing ones anything."""
-    if pa.types.is_integer(kind):
-        return _whole_hashes(column.fill_null(0).to_numpy(zero_copy_only=False))
+    """Hashes of values that are no numbers; of missing ones anything."""
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return _whole_hashes(_microseconds(column))
     if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _list_hashes(column)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind):
-        return _of_dictionary(column.cast(pa.large_string()).dictionary_encode())[0]
+        texts = column.cast(pa.large_string()).dictionary_encode()
+        return _of_dictionary(texts, *np.empty((2, len(texts)), np.uint64))[0]
     return _text_hashes(pa.array(as_texts(column), pa.large_string()))
 
 
-def _of_dictionary(column: pa.DictionaryArray) -> tuple[UInt64[np.ndarray, "n"], UInt64[np.ndarray, "n"]]:
-    """Hashes of values that are stored as places in a list of different ones."""
+def _of_dictionary(
+    column: pa.DictionaryArray, fine: np.ndarray, coarse: np.ndarray
+) -> tuple[UInt64[np.ndarray, "n"], UInt64[np.ndarray, "n"]]:
+    """Hashes of values that are stored as places in a list of different ones, in arrays for them."""
     values, places = column.dictionary, np.asarray(column.indices.fill_null(0).to_numpy(zero_copy_only=False))
     if not len(values):
-        return (np.full(len(column), MISSING),) * 2
+        fine[:] = MISSING
+        return fine, fine
     text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
-    fine, coarse = (_text_hashes(values.cast(pa.large_string())),) * 2 if text else cell_hashes(values)
-    lost = np.asarray(column.is_null()) if column.null_count else np.zeros(0, np.bool_)
-
-    def of_rows(hashes: np.ndarray) -> np.ndarray:
-        taken = np.asarray(hashes[places])
-        taken[: lost.size][lost] = MISSING
-        return taken
-
+    of_values = (_text_hashes(values.cast(pa.large_string())),) * 2 if text else cell_hashes(values)
     if places.size and not 0 <= places.min() <= places.max() < len(values):
         raise TableError("expected a readable table, found damaged texts in it; repair the file")
-    found = of_rows(fine)
-    return found, found if coarse is fine else of_rows(coarse)
+    several = of_values[0] is not of_values[1]
+    for hashes, out in zip(of_values, (fine, coarse) if several else (fine,), strict=False):
+        np.take(hashes, places, out=out, mode="clip")  # its other mode needs a copy
+        if column.null_count:
+            out[np.asarray(column.is_null())] = MISSING
+    return fine, coarse if several else fine
 
 
 def _text_hashes(texts: pa.Array) -> UInt64[np.ndarray, "n"]:
@@ -424,9 +429,9 @@ def _plain_hashes(texts: pa.Array) -> UInt64[np.ndarray, "n"]:
     return out
 
 
-def _whole_hashes(values: object) -> UInt64[np.ndarray, "n"]:
+def _whole_hashes(values: object, out: np.ndarray | None = None) -> UInt64[np.ndarray, "n"]:
     whole = np.asarray(values)
-    out = np.empty(whole.size, np.uint64)
+    out = np.empty(whole.size, np.uint64) if out is None else out
     hash_whole(whole.astype(np.uint64 if whole.dtype == np.uint64 else np.int64, copy=False), out)
     return out
 

@@ -295,6 +295,8 @@ def _column_notes(label: str, space: LabelSpace, kept: list[str], parts: Sequenc
     rows = max(1, _HEAD // len(chosen))
     heads = [next(part.table.batches([label, *kept], rows), None) for part in chosen]
     pairs = [(part.table, batch) for part, batch in zip(chosen, heads, strict=True) if batch is not None]
+    if not pairs:
+        raise TableError("expected a readable table, found rows of its labels in some passes alone; save it again")
     codes = np.concatenate([label_codes(table, batch, space, 0) for table, batch in pairs]).astype(np.int64)
     if np.unique(codes).size < 2:
         return
