@@ -78,6 +78,35 @@ def hash_texts(offsets, data, out):
 
 
 @compiled()
+def _added(some, part):
+    """Add hashes to others; return the sum of all of them."""
+    whole = np.uint64(0)
+    for i in range(some.size):
+        some[i] += part[i]
+        whole += part[i]
+    return whole
+
+
+@compiled()
+def _take_off(some, part):
+    """Subtract hashes from others."""
+    for i in range(some.size):
+        some[i] -= part[i]
+
+
+@compiled()
+def _below(some, limit, first, places, values):
+    """Collect hashes below a limit, and their places from the first on; return their number."""
+    count = 0
+    for i in range(some.size):
+        if some[i] < limit:
+            places[count] = first + i
+            values[count] = some[i]
+            count += 1
+    return count
+
+
+@compiled()
 def sketch(cells, starts, members, limits, first, total, sums, places, values, counts):
     """Add up the hashes of rows, and collect the small ones of each view of them; return the row to go on with.
 
@@ -100,28 +129,19 @@ def sketch(cells, starts, members, limits, first, total, sums, places, values, c
     counts[:] = 0
     while first < total.size and counts.max() <= places.shape[1] - _BLOCK:
         stop = min(first + _BLOCK, total.size)
-        total[first:stop] = 0
+        rows = total[first:stop]
+        rows[:] = 0
         for j in range(sums.size):
-            whole = np.uint64(0)
-            for i in range(first, stop):
-                total[i] += cells[j, i]
-                whole += cells[j, i]
-            sums[j] += whole
+            sums[j] += _added(rows, cells[j, first:stop])
         for view in range(limits.size):
-            part[: stop - first] = total[first:stop]
+            some = part[: rows.size]
+            some[:] = rows
             for member in members[starts[view] : starts[view + 1]]:
                 if member >= 0:
-                    for i in range(first, stop):
-                        part[i - first] -= cells[member, i]
+                    _take_off(some, cells[member, first:stop])
                 else:
-                    for i in range(first, stop):
-                        part[i - first] += cells[~member, i]
+                    _added(some, cells[~member, first:stop])
             count = counts[view]
-            for i in range(stop - first):
-                if part[i] < limits[view]:
-                    places[view, count] = first + i
-                    values[view, count] = part[i]
-                    count += 1
-            counts[view] = count
+            counts[view] += _below(some, limits[view], first, places[view, count:], values[view, count:])
         first = stop
     return first

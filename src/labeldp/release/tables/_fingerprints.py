@@ -323,12 +323,17 @@ def cell_hashes(
         hash_floats(values, np.ascontiguousarray(values).view(np.uint64), fine, coarse)
         return fine, coarse
     if pa.types.is_integer(kind):
-        _whole_hashes(column.fill_null(0).to_numpy(zero_copy_only=False), fine)
+        _whole_hashes(_filled(column).to_numpy(zero_copy_only=False), fine)
     else:
         fine[:] = _exact_hashes(column, kind)
     if column.null_count:
         fine[np.asarray(column.is_null())] = MISSING
     return fine, fine
+
+
+def _filled(column: pa.Array) -> pa.Array:
+    """Whole numbers, with zeros for missing ones; Arrow copies a column that has none, too."""
+    return column.fill_null(0) if column.null_count else column
 
 
 def _exact_hashes(column: pa.Array, kind: pa.DataType) -> UInt64[np.ndarray, "n"]:
@@ -347,7 +352,7 @@ def _of_dictionary(
     column: pa.DictionaryArray, fine: np.ndarray, coarse: np.ndarray
 ) -> tuple[UInt64[np.ndarray, "n"], UInt64[np.ndarray, "n"]]:
     """Hashes of values that are stored as places in a list of different ones, in arrays for them."""
-    values, places = column.dictionary, np.asarray(column.indices.fill_null(0).to_numpy(zero_copy_only=False))
+    values, places = column.dictionary, np.asarray(_filled(column.indices).to_numpy(zero_copy_only=False))
     if not len(values):
         fine[:] = MISSING
         return fine, fine
