@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -191,6 +192,25 @@ def test_a_ledger_whose_damage_is_no_text_is_refused(source, release):
         Ledger(path).entries()
     with pytest.raises(LedgerError, match="a damaged one"):
         release(source, "o2")
+
+
+def test_nothing_leaves_before_the_hashes_of_rows_are_on_disk(source, release, tables, monkeypatch):
+    """They are written beside the draw; if that fails, nothing was released, and no client sees a label."""
+
+    def fail(*_):
+        raise LedgerError("no space")
+
+    monkeypatch.setattr(Ledger, "_append_hashes", fail)
+    with pytest.raises(LedgerError, match="no space"):
+        release(source, "o")
+    assert not (tables / "o").exists()
+    (path,) = tables.glob("*.labeldp-ledger")
+    assert [entry.state for entry in Ledger(path).entries()] == ["void"]
+    ledger = Ledger(path)
+    ledger._writing = Future()
+    ledger._writing.set_exception(LedgerError("no space"))
+    with pytest.raises(LedgerError, match="no space"):
+        ledger.drawn(ledger.entries()[0].identifier)
 
 
 def test_a_damaged_order_is_refused(source, release):

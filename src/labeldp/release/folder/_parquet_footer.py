@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO, Any
+from io import BufferedIOBase
+from typing import Any
 
 from labeldp.errors import VerificationError
 
@@ -33,7 +34,7 @@ class Chunk:
     values: int
 
 
-def chunks(file: IO[bytes]) -> Iterator[Chunk]:
+def chunks(file: BufferedIOBase) -> Iterator[Chunk]:
     """All columns of all row groups of a file.
 
     Raises:

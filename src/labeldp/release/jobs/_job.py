@@ -386,6 +386,7 @@ class TableJob:
                     assumptions = (*certificate.assumptions, *checked.declared)
                     certificate = dataclasses.replace(certificate, assumptions=assumptions)
                 self._check_unchanged()
+                record.recorded()
                 if isinstance(target, StorePath):
                     record.drawn(entry.identifier)
                     uploading.add(1)

@@ -15,6 +15,7 @@ import sqlite3
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -38,44 +39,14 @@ from labeldp.release.ledger._accounts import (
 )
 from labeldp.release.ledger._entry import Earlier, Entry, State
 from labeldp.release.ledger._same_data import WEAK, KeyedData, Match, PublicData, Recognizer
+from labeldp.release.ledger._schema import CHARGES, HASHES, VERSION
 from labeldp.release.tables import StorePath, place_of
 
 #: Seconds to wait for another thread or process that holds the ledger. It holds it while it draws and writes.
 _PATIENCE = 60.0
 _held = threading.local()  # the ledgers that this thread holds: to wait for oneself would be to wait in vain
 _STATES: dict[str, State] = {"drawn": "drawn", "released": "released", "void": "void"}
-#: Most KiB in memory of what is written, so that hashes of ten million rows go to disk at once.
-_CACHE = 100_000
 _SQLITE = b"SQLite format 3\0"
-_SCHEMA_VERSION = 1
-_SCHEMA = """
-CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE events (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL, charge TEXT NOT NULL, event TEXT NOT NULL,
-    body TEXT NOT NULL
-);
-CREATE TRIGGER events_stay BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
-CREATE TRIGGER events_remain BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
-CREATE TRIGGER events_are_new BEFORE INSERT ON events WHEN EXISTS (SELECT 1 FROM events WHERE number = NEW.number)
-    BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
-CREATE TRIGGER about_stays BEFORE UPDATE ON about BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
-CREATE TRIGGER about_remains BEFORE DELETE ON about BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
-CREATE TRIGGER about_is_new BEFORE INSERT ON about WHEN EXISTS (SELECT 1 FROM about WHERE name = NEW.name)
-    BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
-"""
-#: Hashes of the rows of charges, by which the same rows are recognized; ledgers from before have none.
-_HASHES = """
-CREATE TABLE IF NOT EXISTS hashes (
-    charge TEXT NOT NULL, name TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (charge, name)
-);
-CREATE TRIGGER IF NOT EXISTS hashes_stay BEFORE UPDATE ON hashes
-    BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
-CREATE TRIGGER IF NOT EXISTS hashes_remain BEFORE DELETE ON hashes
-    BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
-CREATE TRIGGER IF NOT EXISTS hashes_are_new BEFORE INSERT ON hashes
-    WHEN EXISTS (SELECT 1 FROM hashes WHERE charge = NEW.charge AND name = NEW.name)
-    BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
-"""
 
 
 @dataclass(frozen=True)
@@ -106,6 +77,7 @@ class Ledger:
         self._process = os.getpid()
         self._thread = threading.RLock()
         self._checked = False
+        self._writing: Future[None] | None = None
         self._memory = None if path else sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
 
     def mark(self, *parts: str) -> str:
@@ -186,8 +158,10 @@ class Ledger:
         with self._locked():
             self._settle_interrupted()
             try:
-                yield self._admit(entry, budget, data, elsewhere)
+                with ThreadPoolExecutor(1) as beside:
+                    yield self._admit(entry, budget, data, elsewhere, beside)
                 self._check_process()
+                self.recorded()
             except BaseException:
                 if os.getpid() == self._process and any(e.identifier == entry.identifier for e in self.entries()):
                     fate: Fate = "never left"
@@ -201,7 +175,17 @@ class Ledger:
 
     def drawn(self, identifier: str) -> None:
         """Record that a client is about to see labels: whatever happens then, the charge stays."""
+        self.recorded()
         self._append(identifier, "drawn")
+
+    def recorded(self) -> None:
+        """Wait until the charge is on disk with the hashes of its rows; nothing may leave before.
+
+        Raises:
+            LedgerError: They could not be written.
+        """
+        if self._writing is not None:
+            self._writing.result()
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -248,9 +232,14 @@ class Ledger:
         return [Earlier(each, each.charge(entry.session).rows) for each in known]
 
     def _admit(
-        self, entry: Entry, budget: Budget | None, data: PublicData | None, elsewhere: Mapping[Entry, Match | None]
+        self,
+        entry: Entry,
+        budget: Budget | None,
+        data: PublicData | None,
+        elsewhere: Mapping[Entry, Match | None],
+        beside: Executor,
     ) -> Admitted:
-        """Compare the rows with earlier ones, check the account, and record the charge."""
+        """Compare the rows with earlier ones, check the account, and record the charge; hashes of rows in a thread."""
         found = {} if data is None else {**elsewhere, **self.matches(data)}
         earlier = self.of_session(entry) if data is None else with_the_same_data(found)
         if entry.other_people:  # a file whose rows were all released is no other people's, whatever is declared
@@ -262,7 +251,9 @@ class Ledger:
         entry = dataclasses.replace(entry, budget=account.budget, same=same, shares=shares, spent=account.spent)
         entry = dataclasses.replace(entry, beside=self._beside(entry.output), lock=self._lock_inode())
         hashes = {} if data is None else KeyedData.of(data, self._number()).blobs()
+        rows = {name: hashes.pop(name) for name in ("rows",) if name in hashes and self.path}
         self._append(entry.identifier, "charged", entry.body(), hashes)
+        self._writing = beside.submit(self._append_hashes, entry.identifier, rows) if rows else None
         return Admitted(account, tuple(earlier))
 
     def _settle_interrupted(self) -> None:
@@ -320,7 +311,7 @@ class Ledger:
     ) -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._open() as database:
-            for statement in _statements(_HASHES) if hashes else ():
+            for statement in _statements(HASHES) if hashes else ():
                 database.execute(statement)
             database.execute("BEGIN IMMEDIATE")
             if hashes:
@@ -330,6 +321,12 @@ class Ledger:
                 (now, name, event, json.dumps(body or {})),
             )
             database.execute("COMMIT")
+
+    def _append_hashes(self, name: str, hashes: Mapping[str, memoryview]) -> None:
+        """Add large hashes to a charge, beside the thread that draws and has locked the ledger."""
+        with self._opened() as database:
+            rows = [(name, *each) for each in hashes.items()]
+            database.executemany("INSERT INTO hashes VALUES (?, ?, ?)", rows)
 
     def _hashes(self, name: str) -> KeyedData:
         """The hashes of the rows of a charge; empty if it has none."""
@@ -387,9 +384,10 @@ class Ledger:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         """The database with its tables and its key, for one thread at a time."""
-        with self._thread:
-            yield from self._opened()
+        with self._thread, self._opened() as database:
+            yield database
 
+    @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         database = self._memory
         try:
@@ -397,7 +395,6 @@ class Ledger:
                 self._check_file()
                 database = sqlite3.connect(self.path, isolation_level=None, timeout=_PATIENCE)  # type: ignore[arg-type]
                 database.execute("PRAGMA synchronous = FULL")
-                database.execute(f"PRAGMA cache_size = -{_CACHE}")
             _prepare(database, check=not self._checked)
             self._checked = True
             yield database
@@ -453,9 +450,9 @@ def _prepare(database: sqlite3.Connection, *, check: bool) -> None:
     if not _tables(database):
         database.execute("BEGIN IMMEDIATE")
         if not _tables(database):  # another thread or process may have made them in the meantime
-            for statement in _statements(_SCHEMA):
+            for statement in _statements(CHARGES):
                 database.execute(statement)
-            rows = [("version", str(_SCHEMA_VERSION)), ("key", identifier())]
+            rows = [("version", str(VERSION)), ("key", identifier())]
             database.executemany("INSERT INTO about VALUES (?, ?)", rows)
         database.execute("COMMIT")
     if not {"about", "events"} <= _tables(database):
@@ -463,8 +460,8 @@ def _prepare(database: sqlite3.Connection, *, check: bool) -> None:
     if check and database.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
         raise sqlite3.DatabaseError("a damaged database")
     version = dict(database.execute("SELECT name, value FROM about").fetchall())["version"]
-    if version != str(_SCHEMA_VERSION):
-        raise sqlite3.DatabaseError(f"a ledger of version {version} instead of {_SCHEMA_VERSION}")
+    if version != str(VERSION):
+        raise sqlite3.DatabaseError(f"a ledger of version {version} instead of {VERSION}")
 
 
 def is_ledger(path: Path) -> bool:

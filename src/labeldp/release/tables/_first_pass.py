@@ -153,6 +153,11 @@ def survey(
     tasks = [_Task(part, space, unit, tuple(prior), rows_per_batch) for part in parts]
     found_in_parts = reported(engine, survey_part, tasks, report, "check", known)
     for part, found in zip(parts, found_in_parts, strict=True):
+        if part.rows not in (None, found.rows):  # rows that were not looked at would be known to no ledger
+            raise TableError(
+                f"expected as many labels as values in other columns of {table.path}, found {found.rows} and "
+                f"{part.rows}: it is damaged or changed; save it again"
+            )
         checked.append(dataclasses.replace(part, rows=found.rows, first=total.rows, digest=found.digest))
         total.merge(found)
     if total.rows == 0:
@@ -295,8 +300,6 @@ def _column_notes(label: str, space: LabelSpace, kept: list[str], parts: Sequenc
     rows = max(1, _HEAD // len(chosen))
     heads = [next(part.table.batches([label, *kept], rows), None) for part in chosen]
     pairs = [(part.table, batch) for part, batch in zip(chosen, heads, strict=True) if batch is not None]
-    if not pairs:
-        raise TableError("expected a readable table, found rows of its labels in some passes alone; save it again")
     codes = np.concatenate([label_codes(table, batch, space, 0) for table, batch in pairs]).astype(np.int64)
     if np.unique(codes).size < 2:
         return

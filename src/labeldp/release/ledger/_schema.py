@@ -1,0 +1,31 @@
+"""The tables of a ledger, to which triggers allow additions alone."""
+
+VERSION = 1
+CHARGES = """
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE events (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL, charge TEXT NOT NULL, event TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+CREATE TRIGGER events_stay BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+CREATE TRIGGER events_remain BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+CREATE TRIGGER events_are_new BEFORE INSERT ON events WHEN EXISTS (SELECT 1 FROM events WHERE number = NEW.number)
+    BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+CREATE TRIGGER about_stays BEFORE UPDATE ON about BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+CREATE TRIGGER about_remains BEFORE DELETE ON about BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+CREATE TRIGGER about_is_new BEFORE INSERT ON about WHEN EXISTS (SELECT 1 FROM about WHERE name = NEW.name)
+    BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+"""
+#: Hashes of the rows of charges, by which the same rows are recognized; ledgers from before have none.
+HASHES = """
+CREATE TABLE IF NOT EXISTS hashes (
+    charge TEXT NOT NULL, name TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (charge, name)
+);
+CREATE TRIGGER IF NOT EXISTS hashes_stay BEFORE UPDATE ON hashes
+    BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+CREATE TRIGGER IF NOT EXISTS hashes_remain BEFORE DELETE ON hashes
+    BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+CREATE TRIGGER IF NOT EXISTS hashes_are_new BEFORE INSERT ON hashes
+    WHEN EXISTS (SELECT 1 FROM hashes WHERE charge = NEW.charge AND name = NEW.name)
+    BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+"""
