@@ -178,6 +178,7 @@ class Table:
             with open_parquet(path, pre_buffer=isinstance(path, StorePath), read_dictionary=texts) as file:
                 for groups in self._reads(path, file.num_row_groups):
                     for batch in file.iter_batches(batch_size=rows, columns=columns, row_groups=groups):
+                        _check_texts(batch)
                         values = batch.columns if coded else [plain_column(column) for column in batch.columns]
                         yield pa.record_batch(values, names=batch.schema.names)
             return
@@ -303,6 +304,17 @@ def open_parquet(path: Place, **options: Any) -> Iterator[pq.ParquetFile]:
     else:
         with path.opened() as stored, pq.ParquetFile(stored, **options) as file:
             yield file
+
+
+def _check_texts(batch: pa.RecordBatch) -> None:
+    """Refuse texts that are not UTF-8, which the error of a later reader would quote.
+
+    Raises:
+        ArrowInvalid: There are such.
+    """
+    for column in batch.columns:
+        if not pa.types.is_primitive(column.type):
+            column.validate(full=True)
 
 
 def _on_disk(path: Place) -> Path:
@@ -472,6 +484,8 @@ def _cause(path: Place, problem: Exception) -> str:
     if isinstance(problem, UnicodeError) or (path.name.lower().endswith((".csv", ".tsv")) and _has_zeros(path)):
         return _CAUSES["utf-8"]
     message = str(problem).lower()
+    if "utf8" in message and path.name.lower().endswith((".parquet", ".pq")):
+        return "its text is not UTF-8; save it again"
     return next((cause for word, cause in _CAUSES.items() if word in message), _DAMAGED)
 
 
