@@ -247,3 +247,19 @@ def test_columns_of_other_values_are_no_identifiers(values):
     finder = RepeatFinder(pa.schema([("id", pa.int64())]))
     finder.add({"id": cell_hashes(pa.array(values))[0]})
     assert finder.result() == ()
+
+
+def test_texts_are_hashed_anew_where_they_change():
+    """Batches that have other texts under the same numbers have the hashes of their own texts."""
+    batches = [
+        pa.record_batch([pa.DictionaryArray.from_arrays(pa.array([0, 1, 1]), pa.array(texts))], names=["x"])
+        for texts in (["a", "b"], ["a", "b"], ["c", "d"])
+    ]
+    plain = [pa.record_batch([batch["x"].dictionary_decode()], names=["x"]) for batch in batches]
+    rows = []
+    for each in (batches, plain):
+        builder = FingerprintBuilder(["x"])
+        builder.add(each)
+        rows.append(builder.result().rows.tolist())
+    assert rows[0] == rows[1]
+    assert len(set(rows[0])) == 4

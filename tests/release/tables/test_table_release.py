@@ -16,7 +16,16 @@ import pytest
 
 import labeldp.release.jobs._job as module
 import labeldp.release.tables._tables as tables_module
-from labeldp import Classes, ClassProbabilities, Interval, Ledger, PriorSubsetResponse, release_table, verify
+from labeldp import (
+    Classes,
+    ClassProbabilities,
+    Interval,
+    Ledger,
+    PriorSubsetResponse,
+    check_table,
+    release_table,
+    verify,
+)
 from labeldp.errors import (
     BudgetError,
     EpsilonError,
@@ -882,3 +891,18 @@ def test_an_output_in_the_folder_of_the_table_is_refused(tmp_path):
     with pytest.raises(OutputError, match="expected an output beside the table's folder"):
         release_table(tmp_path / "parts", "y", Classes(["a", "b"]), 1.0, tmp_path / "parts" / "out", keep=["x"])
     assert sorted(each.name for each in tmp_path.iterdir()) == ["parts"]
+
+
+@pytest.mark.parametrize("name", ["x", "y"])
+@pytest.mark.parametrize("row", [1, 900])
+def test_text_that_is_not_utf_8_is_refused_without_a_word_of_it(tmp_path, name, row):
+    """Arrow's and Python's errors would quote it, labels too."""
+    columns = {"x": [f"t{i}" for i in range(1000)], "y": ["no", "yes"] * 500}
+    texts = [text.encode() for text in columns[name]]
+    texts[row] = b"\xff\xfe"
+    damaged = pa.Array.from_buffers(pa.string(), 1000, pa.array(texts, pa.binary()).buffers())
+    pq.write_table(pa.table({**columns, name: damaged}), tmp_path / "t.parquet")
+    with pytest.raises(TableError, match="its text is not UTF-8; save it again"):
+        release_table(tmp_path / "t.parquet", "y", Classes(["no", "yes"]), 1.0, tmp_path / "o", drop=[])
+    with pytest.raises(TableError, match="its text is not UTF-8; save it again"):
+        check_table(tmp_path / "t.parquet", "y")

@@ -160,6 +160,7 @@ class FingerprintBuilder:
         self._sums, self._several = dict.fromkeys(self._names, 0), dict[str, bool]()
         self._ranges: dict[str, tuple[int, int]] = {}
         self._rows: list[np.ndarray] = []
+        self._texts: dict[str, list[tuple[pa.Array, np.ndarray]]] = {name: [] for name in self._names}
         self._count, self._every_row = 0, every_row
 
     def add(
@@ -175,6 +176,8 @@ class FingerprintBuilder:
                     self._take(waiting.popleft().result(), also)
             while waiting:
                 self._take(waiting.popleft().result(), also)
+        for texts in self._texts.values():
+            texts.clear()
 
     @property
     def count(self) -> int:
@@ -214,7 +217,7 @@ class FingerprintBuilder:
         size, rows, floats = len(self._names), batch.num_rows, []
         cells = np.empty((2 * size, rows), np.uint64)  # to all digits that count, and after them to two
         for number, name in enumerate(self._names):
-            fine, coarse = cell_hashes(batch[name], (cells[number], cells[size + number]))
+            fine, coarse = cell_hashes(batch[name], (cells[number], cells[size + number]), self._texts[name])
             if coarse is not fine:
                 floats.append(number)
         named = {name: cells[number] for number, name in enumerate(self._names)}
@@ -305,19 +308,22 @@ def _ranges(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[str, 
 
 
 def cell_hashes(
-    column: pa.Array, out: tuple[np.ndarray, np.ndarray] | None = None
+    column: pa.Array,
+    out: tuple[np.ndarray, np.ndarray] | None = None,
+    texts: list[tuple[pa.Array, np.ndarray]] | None = None,
 ) -> tuple[UInt64[np.ndarray, "n"], UInt64[np.ndarray, "n"]]:
     """Hashes of the values of a column: to all digits that count, and of floats to two; the same array for others.
 
     Args:
         column: The column.
         out: Arrays for the hashes.
+        texts: The texts that places of the batch before refer to, with their hashes; replaced by those of this one.
     """
     column = column.storage if isinstance(column, pa.ExtensionArray) else column
     fine, coarse = np.empty((2, len(column)), np.uint64) if out is None else out
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return _of_dictionary(column, fine, coarse)
+        return _of_dictionary(column, fine, coarse, [] if texts is None else texts)
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
         hash_floats(values, np.ascontiguousarray(values).view(np.uint64), fine, coarse)
@@ -344,12 +350,12 @@ def _exact_hashes(column: pa.Array, kind: pa.DataType) -> UInt64[np.ndarray, "n"
         return _list_hashes(column)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind):
         texts = column.cast(pa.large_string()).dictionary_encode()
-        return _of_dictionary(texts, *np.empty((2, len(texts)), np.uint64))[0]
+        return _of_dictionary(texts, *np.empty((2, len(texts)), np.uint64), [])[0]
     return _text_hashes(pa.array(as_texts(column), pa.large_string()))
 
 
 def _of_dictionary(
-    column: pa.DictionaryArray, fine: np.ndarray, coarse: np.ndarray
+    column: pa.DictionaryArray, fine: np.ndarray, coarse: np.ndarray, texts: list[tuple[pa.Array, np.ndarray]]
 ) -> tuple[UInt64[np.ndarray, "n"], UInt64[np.ndarray, "n"]]:
     """Hashes of values that are stored as places in a list of different ones, in arrays for them."""
     values, places = column.dictionary, np.asarray(_filled(column.indices).to_numpy(zero_copy_only=False))
@@ -357,7 +363,11 @@ def _of_dictionary(
         fine[:] = MISSING
         return fine, fine
     text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
-    of_values = (_text_hashes(values.cast(pa.large_string())),) * 2 if text else cell_hashes(values)
+    if text:
+        known = next((hashes for before, hashes in texts if before.equals(values)), None)
+        hashes = _text_hashes(values.cast(pa.large_string())) if known is None else known
+        texts[:] = [(values, hashes)]
+    of_values = (hashes, hashes) if text else cell_hashes(values)
     if places.size and not 0 <= places.min() <= places.max() < len(values):
         raise TableError("expected a readable table, found damaged texts in it; repair the file")
     several = of_values[0] is not of_values[1]
