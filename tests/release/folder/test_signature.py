@@ -1,5 +1,6 @@
 """Signatures of folders: who made them is shown by a public key, and verification without one goes on as before."""
 
+import base64
 import json
 import shutil
 import stat
@@ -115,3 +116,14 @@ def test_keys_are_new_and_private(keys, folder):
         verify(folder, public_key=private)
     with pytest.raises(InputError, match="found none"):
         sign(folder.parent, private)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_key_of_an_unknown_kind_is_refused(folder, tmp_path, which):
+    """A key file whose algorithm is known to nobody is no key: Ed25519 with another number."""
+    keys = make_key(tmp_path / "office")
+    first, *lines, last = keys[which].read_text(encoding="ascii").splitlines()
+    content = base64.b64decode("".join(lines)).replace(b"\x2b\x65\x70", b"\x73\x65\x70")
+    keys[which].write_text("\n".join([first, base64.b64encode(content).decode(), last]), encoding="ascii")
+    with pytest.raises(InputError, match="found none"):
+        (sign, lambda *found: verify(found[0], public_key=found[1]))[which](folder, keys[which])

@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -67,7 +67,7 @@ def private_key(path: str | Path) -> Ed25519PrivateKey:
     """
     try:
         key = load_pem_private_key(_read(Path(path)), password=None)
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise InputError(f"expected a private key in {path}, found none; make one with 'labeldp key'")
@@ -109,7 +109,7 @@ def check_signature(folder: Path, public_key: str | Path) -> str:
     """
     try:
         key = load_pem_public_key(_read(Path(public_key)))
-    except (OSError, ValueError):
+    except (OSError, ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
         raise InputError(f"expected a public key in {public_key}, found none; ask whoever made the release for theirs")
