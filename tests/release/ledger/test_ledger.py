@@ -1,5 +1,6 @@
 """The ledger: it only grows, knows the same data again, lets one in at a time, and settles after every crash."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -19,7 +20,7 @@ import labeldp.release.folder._write as writing_module
 import labeldp.release.jobs._job as table_module
 import labeldp.release.ledger._ledger as ledger_module
 from labeldp import Classes, Curator, Ledger, RandomizedResponse, release_table, verify
-from labeldp.errors import BudgetError, LabelDPError, LedgerError
+from labeldp.errors import BudgetError, LabelDPError, LedgerError, TableError
 from labeldp.release import ledger_path
 from labeldp.release.ledger import Entry
 
@@ -192,6 +193,20 @@ def test_a_ledger_whose_damage_is_no_text_is_refused(source, release):
         Ledger(path).entries()
     with pytest.raises(LedgerError, match="a damaged one"):
         release(source, "o2")
+
+
+def test_rows_that_were_not_looked_at_are_refused(source, release, tables, monkeypatch):
+    """A damaged file may have no values in one column, so that none of its rows would be known to a ledger."""
+    look_at = table_module.look_at
+
+    def damaged(*args):
+        seen = look_at(*args)
+        return dataclasses.replace(seen, fingerprints=dataclasses.replace(seen.fingerprints, count=0))
+
+    monkeypatch.setattr(table_module, "look_at", damaged)
+    with pytest.raises(TableError, match="and 0: it is damaged"):
+        release(source, "o")
+    assert not (tables / "o").exists()
 
 
 def test_nothing_leaves_before_the_hashes_of_rows_are_on_disk(source, release, tables, monkeypatch):

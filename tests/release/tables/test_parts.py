@@ -1,6 +1,5 @@
 """What is found in parts of a table, merged, is what is found in all of it."""
 
-import dataclasses
 import itertools
 
 import numpy as np
@@ -141,12 +140,3 @@ def test_a_unit_that_was_not_counted_is_refused():
     for new in (4, 9):
         with pytest.raises(TableError, match="does not change"):
             units.rows_per_unit(np.array([3, new]))
-
-
-def test_rows_that_were_not_looked_at_are_refused(tmp_path):
-    """A damaged file may have no values in one column, so that none of its rows would be known to a ledger."""
-    pq.write_table(columns(), tmp_path / "t.parquet")
-    table = open_table(tmp_path / "t.parquet", "y")
-    seen = [dataclasses.replace(part, rows=0) for part in parts_of(table)]
-    with pytest.raises(TableError, match=f"found {ROWS} and 0"):
-        survey(table, SPACE, [], None, [], 64, lambda *_: None, seen, InProcess())

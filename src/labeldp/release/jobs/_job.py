@@ -265,6 +265,11 @@ class TableJob:
             raise _undeclared(seen.repeats[0])
         checks = (self.space, list(public), column, list(prior), rows, self.report)
         found = survey(self.table, *checks, seen.parts, self.engine)
+        if seen.fingerprints and seen.fingerprints.count != found.rows:  # no ledger would know the others
+            raise TableError(
+                f"expected as many labels as values in other columns of {self.table.path}, found {found.rows} and "
+                f"{seen.fingerprints.count}: it is damaged or changed; save it again"
+            )
         facts = (found.rows, column or ROW, found.units, rows, found.parts)
         source = TableSource(self.table, self.space, *facts, self.engine)
         path = str(self.table.path.resolve())
