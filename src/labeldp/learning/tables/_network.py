@@ -203,15 +203,15 @@ def _trained(
         raise InputError(f"expected no method and no options of training with {PATCHES}, found some; leave them out")
     learner = PatchClassifier().fit(inputs, release, None if units is None else np.asarray(units))
     landmarks, components = learner.kernel_.landmarks_.shape
-    filters = len(learner.features_.filters_)
-    network = replace(network, sizes={"components": components, "landmarks": landmarks, "filters": filters})
+    sizes = {"components": components, "landmarks": landmarks, "filters": len(learner.features_.filters_)}
+    network = replace(network, sizes={**sizes, "views": 1 + int(learner.features_.mirrored)})
     module = network.module()
     with_patches(module, learner, np.argsort(release.space.sorted_codes))
-    return learner, NetworkModel(network, module.eval(), "likelihood", certificate), _named(learner.weights_)
+    return learner, NetworkModel(network, module.eval(), "likelihood", certificate), _named(learner)
 
 
-def _named(weights: Mapping[int | str, float]) -> str:
-    """Heads by number of components, with their weights where there are several."""
-    used = {name: weight for name, weight in weights.items() if weight > 0.0}
-    listed = [f"{name} ({weight:.0%})" if len(used) > 1 else f"{name}" for name, weight in used.items()]
-    return f"patches, heads of components: {', '.join(listed)}"
+def _named(learner: PatchClassifier) -> str:
+    """The features, and heads by number of components with their weights."""
+    heads = [f"{name} ({weight:.2f})" for name, weight in learner.weights_.items() if weight > 0.0]
+    both = ", of images and their mirror images" if learner.features_.mirrored else ""
+    return f"patches{both}; heads of components, with their weights: {', '.join(heads)}"
