@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -50,6 +49,7 @@ class CoarseningChannel(ClassSetChannel):
     whole_words: ClassVar[int] = 1
     even: ClassVar[bool] = False
     identifies: ClassVar[bool] = False
+    of_rows: ClassVar[tuple[str, ...]] = ("sizes", "membership")
 
     def __post_init__(self) -> None:
         word = 1 << self.bits
@@ -187,14 +187,6 @@ class CoarseningChannel(ClassSetChannel):
         keep, other = (float(chances[m]) for chances in self._chances)
         held = group == np.arange(m)[:, None]
         return TransitionTable(pack(held), np.where(held.T, keep, other))
-
-    def with_rows(self, **arrays: Any) -> Self:
-        """The channel of rows with other groups, which were checked where they were first those of a channel."""
-        part = copy.copy(self)
-        for of_rows in ("sizes", "membership"):
-            vars(part).pop(of_rows, None)
-        vars(part).update(arrays)
-        return part
 
     @staticmethod
     def _not_identified() -> InputError:
