@@ -77,7 +77,7 @@ class TreeBoosting:
             features, labels, categorical_feature=categorical, reference=reference, params={"verbose": -1}, **more
         )
 
-    def _trees(self) -> Any:
+    def _trees(self: Any) -> Any:
         """The fitted trees; None without any."""
         if not self.model_:
             return None
