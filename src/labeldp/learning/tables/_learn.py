@@ -53,9 +53,9 @@ from labeldp.learning.tables._folds import (
 from labeldp.learning.tables._regressors import (
     NUMBER_METHODS,
     OF_NUMBERS,
+    UNBIASED,
     NumberScores,
     check_number_model,
-    needs_shrinkage,
     number_estimator,
     number_scores,
     number_setting,
@@ -355,7 +355,7 @@ def _learn_numbers(rows: _Rows, name: str, method: str) -> Learned:
     estimator = number_estimator(rows.columns, name, method, noise_ratio(release, decoded_numbers(release)))
     found = cross_validated([estimator], rows.frame, release, parts, rows.report, numbers=True)
     fitted, predicted, mixture = estimator.fit(rows.frame, release), found.predicted, None
-    if needs_shrinkage(name):
+    if name in UNBIASED:
         held = HeldOutNumbers.of(release, predicted[None], np.arange(len(release)), parts, rows.units)
         mixture, predicted = held.best(), held.cross_fitted(parts)
     return Learned(
