@@ -181,18 +181,16 @@ class LabelMoments(CalibratedQuery):
 
     @classmethod
     def standard_error(
-        cls, law: Mapping[str, Any], space: LabelSpace, rows: Int[np.ndarray, "cells"] | None
+        cls, law: Mapping[str, Any], _: LabelSpace, __: Int[np.ndarray, "cells"] | None
     ) -> Float[np.ndarray, ""]:
         """The standard deviation of the noise, the same on each sum, in the units of the features."""
-        del space, rows
         return np.asarray(rounded_normal_deviation(int(law["deviation"])) * cls.step(law))
 
     @classmethod
     def margin(
-        cls, law: Mapping[str, Any], space: LabelSpace, rows: Int[np.ndarray, "cells"] | None, confidence: float
+        cls, law: Mapping[str, Any], _: LabelSpace, __: Int[np.ndarray, "cells"] | None, confidence: float
     ) -> Float[np.ndarray, ""]:
         """The quantile of the noise, the same for each sum."""
-        del space, rows
         return np.asarray(normal_margin(int(law["deviation"]), confidence) * cls.step(law))
 
     @classmethod

@@ -75,6 +75,7 @@ class CandidateChannel(SingleClassChannel, CandidateRows):
     candidates: UInt8[np.ndarray, "n b"]
 
     kind: ClassVar[str] = "candidates"
+    detail: ClassVar[str] = "one of a row's candidates"
     words_per_row: ClassVar[int] = 1  # which decides everything
     whole_words: ClassVar[int] = 1
 
@@ -100,11 +101,6 @@ class CandidateChannel(SingleClassChannel, CandidateRows):
         """The largest ratio over all possible numbers of candidates, labels outside them included."""
         pairs = enumerate(zip(self.keep, self.other, strict=True))
         return max(_response_odds(keep, other, m, 1 << self.bits) for m, (keep, other) in pairs)
-
-    @property
-    def detail(self) -> str:
-        """One of the candidates."""
-        return "one of a row's candidates"
 
     def columns(self) -> Columns:
         """A label outside yields each candidate with the weight ceil(W / m), except the last, which gets the rest."""

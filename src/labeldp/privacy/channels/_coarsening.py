@@ -45,6 +45,7 @@ class CoarseningChannel(ClassSetChannel):
     firsts: UInt8[np.ndarray, "n b"]
 
     kind: ClassVar[str] = "coarsening"
+    detail: ClassVar[str] = "one of a row's groups of adjacent classes"
     words_per_row: ClassVar[int] = 1  # which decides everything
     whole_words: ClassVar[int] = 1
     even: ClassVar[bool] = False
@@ -81,11 +82,6 @@ class CoarseningChannel(ClassSetChannel):
         """The largest ``keep / other`` over all possible numbers of groups."""
         pairs = list(zip(self.keep, self.other, strict=True))[2:]
         return max((Fraction(keep, other) for keep, other in pairs), default=Fraction(1))
-
-    @property
-    def detail(self) -> str:
-        """One of a row's groups of classes."""
-        return "one of a row's groups of adjacent classes"
 
     def columns(self) -> Columns:
         """A group from a class in it, and from a class in another group, at each number of groups."""
