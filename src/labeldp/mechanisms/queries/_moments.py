@@ -89,16 +89,13 @@ class LabelMoments(CalibratedQuery):
     def __post_init__(self, features: object) -> None:
         super().__post_init__()
         object.__setattr__(self, "delta", positive_delta(self.delta, _NOT_PURE))
-        object.__setattr__(self, "grid", self._gridded(features))
+        object.__setattr__(self, "grid", FeatureGrid.of(features, self.norm, self.parts))
         warn_of_large(self.delta, self.grid.shape[0], "the number of rows", stacklevel=4)
 
     @property
     def parts(self) -> int:
         """Number of parts of a label's weight, each of which moves a sum by a row of the grid."""
         return 1
-
-    def _gridded(self, features: object) -> FeatureGrid:
-        return FeatureGrid.of(features, self.norm)
 
     def _sums(self, codes: Int[np.ndarray, "n"]) -> Int[np.ndarray, "p k"]:
         """The true sums, in parts of steps."""
@@ -253,9 +250,6 @@ class NumberMoments(LabelMoments):
     def parts(self) -> int:
         """The number of steps from end to end."""
         return self.space.size - 1
-
-    def _gridded(self, features: object) -> FeatureGrid:
-        return FeatureGrid.of(features, self.norm, self.parts)
 
     def _sums(self, codes: Int[np.ndarray, "n"]) -> Int[np.ndarray, "p 2"]:
         return self.grid.sums_between(codes, self.parts)
