@@ -255,7 +255,6 @@ class PatchClassifier(ScoreClassifier):
         return [_checks.whole(each, "components", 1) for each in self.components]
 
 
-@documented_in("labeldp.learning.images")
 def likeliest_features(candidates: Sequence[Float[np.ndarray, "n _"]], y: Release, groups: Any = None) -> int:
     """The place of the features of n rows under which a linear model makes released labels of held-out rows likeliest.
 
@@ -300,7 +299,7 @@ def _path(
 
 
 def _pool(scores: Sequence[Float[np.ndarray, "h k"]], release: Release) -> tuple[float, Float[np.ndarray, "heads"]]:
-    """The weights, at least 0, under which a sum of scores is likeliest, and the loss in nats with that of the prior."""
+    """The weights, at least 0, under which a sum of scores is likeliest, and its loss with the prior in nats."""
     every, ones, even = np.stack(scores), np.ones(len(release)), 1.0 / len(scores)
     loss = row_loss(release, "likelihood")
 

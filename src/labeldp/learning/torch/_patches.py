@@ -42,9 +42,7 @@ def patches(
 class _Responses(nn.Module):
     """Features of images of fixed filters; nothing here is trained."""
 
-    def __init__(
-        self, channels: int, components: int, filters: int, size: int, cells: int, *, mirrored: bool
-    ) -> None:
+    def __init__(self, channels: int, components: int, filters: int, size: int, cells: int, *, mirrored: bool) -> None:
         super().__init__()
         self.cells, self.mirrored = cells, mirrored
         self.register_buffer("filters", torch.randn(filters, channels, size, size))
