@@ -350,7 +350,8 @@ def _exact_hashes(column: pa.Array, kind: pa.DataType) -> UInt64[np.ndarray, "n"
         return _list_hashes(column)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind):
         texts = column.cast(pa.large_string()).dictionary_encode()
-        return _of_dictionary(texts, *np.empty((2, len(texts)), np.uint64), [])[0]
+        out = np.empty(len(texts), np.uint64)
+        return _of_dictionary(texts, out, out, [])[0]
     return _text_hashes(pa.array(as_texts(column), pa.large_string()))
 
 
