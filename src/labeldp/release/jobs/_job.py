@@ -390,8 +390,8 @@ class TableJob:
                 if checked.declared:
                     assumptions = (*certificate.assumptions, *checked.declared)
                     certificate = dataclasses.replace(certificate, assumptions=assumptions)
-                self._check_unchanged()
                 record.recorded()
+                self._check_unchanged()
                 if isinstance(target, StorePath):
                     record.drawn(entry.identifier)
                     uploading.add(1)
