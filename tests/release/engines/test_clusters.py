@@ -1,10 +1,12 @@
 """Releases on clusters that start for them: Dask and Spark, whose workers die, copy tasks or go away."""
 
+import contextlib
 import importlib.util
 import os
 import shutil
 import socket
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -266,6 +268,53 @@ def test_a_wrong_address_is_refused_at_once(address, capfd, caplog):
     assert WRONG[address].replace("CLOSED", closed) in str(found.value)
     assert time.monotonic() - began < 5.0
     assert (capfd.readouterr().err, caplog.records) == ("", [])
+
+
+def answering(server, words):
+    """Answer each connection with some bytes and keep it open, until the server is closed."""
+    with contextlib.suppress(OSError), contextlib.ExitStack() as kept:
+        while True:
+            kept.enter_context(server.accept()[0]).sendall(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"), [(b"", "found no answer within 1 seconds"), (b"SSH-2.0-OpenSSH_9.2\r\n", "found something else")]
+)
+def test_a_listener_that_is_no_dask_scheduler_is_refused_in_time(words, found, capfd, caplog):
+    """Within the limit of Dask's own setting, whether it is silent or speaks another protocol; nothing is logged."""
+    needs("dask")
+    import dask  # noqa: PLC0415 (an extra)
+
+    began = time.monotonic()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+    ):
+        thread = threading.Thread(target=answering, args=(server, words))
+        thread.start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(EngineError, match=found), open_engine(f"dask:{address}"):
+            pass
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert time.monotonic() - began < 5.0
+    assert (capfd.readouterr().err, caplog.records) == ("", [])
+
+
+@pytest.mark.slow
+def test_the_address_of_a_worker_is_none_of_a_scheduler(table):
+    """It speaks Dask's protocol and says what it is; the scheduler's own address works."""
+    needs("dask")
+    import distributed  # noqa: PLC0415 (an extra)
+
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
+    ) as cluster:
+        worker = cluster.scheduler_info["workers"]
+        with pytest.raises(EngineError, match="found a Worker"), open_engine(f"dask:{next(iter(worker))}"):
+            pass
+        with open_engine(f"dask:{cluster.scheduler_address}") as workers:
+            assert verify(release(table, executor=workers).output).holds
 
 
 @pytest.mark.parametrize("addresses", [["127.0.0.1:OPEN"], ["tcp://127.0.0.1:1", "127.0.0.1:OPEN"]])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +14,8 @@ from labeldp.release.engines._addresses import PATIENCE, check_listening
 from labeldp.release.engines._submitted import Submitted
 
 _EXAMPLE = "dask:tcp://host:8786"
+#: Dask's setting of the time that a connection may take.
+_LIMIT = "distributed.comm.timeouts.connect"
 #: Protocols of other networks than TCP, whose addresses only Dask can try.
 _OTHERS = ("inproc", "ucx", "ucxx")
 #: Times that the scheduler may lose a worker while it works on one part.
@@ -44,14 +48,8 @@ def dask_engine(address: str) -> Iterator[Submitted]:
     if address and not address.isdecimal():
         if address.partition("://")[0] not in _OTHERS:
             check_listening([address], "a Dask scheduler", _EXAMPLE)
-        try:
-            client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
-        except (OSError, ValueError, TimeoutError):
-            raise EngineError(
-                f"expected a Dask scheduler at {address!r}, found none within {PATIENCE:g} seconds; pass the address "
-                f"that 'dask scheduler' prints, such as {_EXAMPLE}"
-            ) from None
-        with client:
+        _check_scheduler(address)
+        with distributed.Client(address, set_as_default=False) as client:
             yield Submitted(DaskClient(client))
         return
     count = int(address) if address else None
@@ -62,3 +60,38 @@ def dask_engine(address: str) -> Iterator[Submitted]:
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         yield Submitted(DaskClient(client))
+
+
+def _check_scheduler(address: str) -> None:
+    """Refuse an address at which no scheduler answers, before a client that logs what it finds and ends late.
+
+    Dask's own setting is the limit, from here to the client's end.
+
+    Raises:
+        EngineError: Nothing answers in time, or something else does.
+    """
+    import dask  # noqa: PLC0415 (an extra)
+    from dask.utils import parse_timedelta  # noqa: PLC0415
+
+    seconds = parse_timedelta(dask.config.get(_LIMIT))
+    with ThreadPoolExecutor(1) as thread:  # the caller's may have an event loop already
+        try:
+            found = f"a {thread.submit(asyncio.run, _kind_of(address, seconds)).result()}"
+        except TimeoutError:
+            found = f"no answer within {seconds:g} seconds"
+        except Exception:  # noqa: BLE001 (whatever the bytes of another protocol lead to)
+            found = "something else"
+    if found != "a Scheduler":
+        raise EngineError(
+            f"expected a Dask scheduler at {address!r}, found {found}; pass the address that 'dask scheduler' prints, "
+            f"such as {_EXAMPLE} (Dask's setting {_LIMIT} is the time that it has to answer)"
+        )
+
+
+async def _kind_of(address: str, seconds: float) -> str:
+    """What answers at an address, in Dask's protocol."""
+    import distributed  # noqa: PLC0415 (an extra)
+
+    known = distributed.Security().get_connection_args("client")
+    async with distributed.rpc(address, timeout=seconds, connection_args=known) as remote:
+        return str((await asyncio.wait_for(remote.identity(), seconds))["type"])
