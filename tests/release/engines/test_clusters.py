@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -278,7 +279,8 @@ def answering(server, words):
 
 
 @pytest.mark.parametrize(
-    ("words", "found"), [(b"", "found no answer within 1 seconds"), (b"SSH-2.0-OpenSSH_9.2\r\n", "found something else")]
+    ("words", "found"),
+    [(b"", "found no answer within 1 seconds"), (b"SSH-2.0-OpenSSH_9.2\r\n", "found something else")],
 )
 def test_a_listener_that_is_no_dask_scheduler_is_refused_in_time(words, found, capfd, caplog):
     """Within the limit of Dask's own setting, whether it is silent or speaks another protocol; nothing is logged."""
@@ -323,6 +325,24 @@ def test_one_of_several_addresses_is_enough(addresses):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         check_listening([address.replace("OPEN", port) for address in addresses], "a server", "host:1")
+
+
+def test_a_listener_that_is_no_spark_master_is_refused(monkeypatch):
+    """Spark stops a context by itself, after a minute, where another service listens; the context is left to nobody."""
+    needs("spark")
+    import pyspark  # noqa: PLC0415 (an extra)
+
+    stopped = []
+    scala = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: True))
+    context = SimpleNamespace(_jsc=scala, stop=lambda: stopped.append(1))
+    monkeypatch.setattr(pyspark, "SparkContext", lambda conf: context)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        pytest.raises(EngineError, match="expected a Spark master at 'spark://127.0.0.1"),
+        open_engine(f"spark:spark://127.0.0.1:{server.getsockname()[1]}"),
+    ):
+        pass
+    assert stopped
 
 
 @pytest.mark.parametrize("engine", ["dask", "spark"])

@@ -10,7 +10,7 @@ from typing import Any
 
 from labeldp._extras import require_extra
 from labeldp.errors import EngineError
-from labeldp.release.engines._addresses import PATIENCE, check_listening
+from labeldp.release.engines._addresses import check_listening
 from labeldp.release.engines._submitted import Submitted
 
 _EXAMPLE = "dask:tcp://host:8786"
