@@ -20,7 +20,7 @@ import labeldp.release._curator as curator_module
 import labeldp.release.jobs._job as table_module
 from labeldp import Classes, Ledger, release_table, verify
 from labeldp._random_words import RunKey
-from labeldp.errors import EngineError, LabelDPError, MissingExtraError
+from labeldp.errors import EngineError, InputError, LabelDPError, MissingExtraError
 from labeldp.release import ledger_path
 from labeldp.release.engines import Processes, open_engine
 from labeldp.release.engines._addresses import check_listening
@@ -317,6 +317,29 @@ def test_the_address_of_a_worker_is_none_of_a_scheduler(table):
             pass
         with open_engine(f"dask:{cluster.scheduler_address}") as workers:
             assert verify(release(table, executor=workers).output).holds
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_without_workers_is_refused_in_time():
+    """A release would wait for them for ever; the error says how to start some."""
+    needs("dask")
+    import dask  # noqa: PLC0415 (an extra)
+    import distributed  # noqa: PLC0415 (an extra)
+
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "2s"}),
+        distributed.LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as cluster,
+        pytest.raises(EngineError, match="found none within 2 seconds; start some with 'dask worker tcp://"),
+        open_engine(f"dask:{cluster.scheduler_address}"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_workers_are_refused(engine):
+    """Whichever engine is asked for them."""
+    with pytest.raises(InputError, match=f"expected at least one worker, such as {engine}:4, found '{engine}:0'"):
+        open_engine(f"{engine}:0")
 
 
 @pytest.mark.parametrize("addresses", [["127.0.0.1:OPEN"], ["tcp://127.0.0.1:1", "127.0.0.1:OPEN"]])

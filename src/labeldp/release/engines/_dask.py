@@ -38,7 +38,7 @@ def dask_engine(address: str) -> Iterator[Submitted]:
     """An engine on the scheduler at an address; without one, or with a number of workers, on a new local cluster.
 
     Raises:
-        EngineError: There is no scheduler at the address.
+        EngineError: There is no scheduler at the address, or it has no workers.
         InputError: It is no address.
         MissingExtraError: dask.distributed is not installed.
     """
@@ -50,6 +50,7 @@ def dask_engine(address: str) -> Iterator[Submitted]:
             check_listening([address], "a Dask scheduler", _EXAMPLE)
         _check_scheduler(address)
         with distributed.Client(address, set_as_default=False) as client:
+            _check_workers(client, address)
             yield Submitted(DaskClient(client))
         return
     count = int(address) if address else None
@@ -70,10 +71,7 @@ def _check_scheduler(address: str) -> None:
     Raises:
         EngineError: Nothing answers in time, or something else does.
     """
-    import dask  # noqa: PLC0415 (an extra)
-    from dask.utils import parse_timedelta  # noqa: PLC0415
-
-    seconds = parse_timedelta(dask.config.get(_LIMIT))
+    seconds = _limit()
     with ThreadPoolExecutor(1) as thread:  # the caller's may have an event loop already
         try:
             found = f"a {thread.submit(asyncio.run, _kind_of(address, seconds)).result()}"
@@ -86,6 +84,33 @@ def _check_scheduler(address: str) -> None:
             f"expected a Dask scheduler at {address!r}, found {found}; pass the address that 'dask scheduler' prints, "
             f"such as {_EXAMPLE} (Dask's setting {_LIMIT} is the time that it has to answer)"
         )
+
+
+def _check_workers(client: Any, address: str) -> None:
+    """Refuse a cluster without workers, on which a release would wait for ever.
+
+    Raises:
+        EngineError: None comes in time, though a task waits for it.
+    """
+    seconds = _limit()
+    waiting = client.submit(int, pure=False)  # a cluster that grows with its tasks starts a worker for it
+    try:
+        client.wait_for_workers(1, timeout=seconds)
+    except TimeoutError:
+        raise EngineError(
+            f"expected workers of the Dask scheduler at {address!r}, found none within {seconds:g} seconds; start some "
+            f"with 'dask worker {address}' (Dask's setting {_LIMIT} is the time that they have)"
+        ) from None
+    finally:
+        waiting.cancel()
+
+
+def _limit() -> float:
+    """The seconds of Dask's setting."""
+    import dask  # noqa: PLC0415 (an extra)
+    from dask.utils import parse_timedelta  # noqa: PLC0415
+
+    return float(parse_timedelta(dask.config.get(_LIMIT)))
 
 
 async def _kind_of(address: str, seconds: float) -> str:
