@@ -17,7 +17,7 @@ from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main,
 from esfandiari import cifar10
 
 from labeldp import Classes, Curator, LabelMoments, Release, SubsetResponse
-from labeldp.learning.images import ImageRows, KernelFeatures, PatchClassifier, PatchFeatures
+from labeldp.learning.images import ImageRows, KernelFeatures, PatchClassifier, PatchFeatures, likeliest_features
 from labeldp.learning.sklearn import MomentClassifier
 
 SPACE = Classes(range(10))
@@ -36,12 +36,17 @@ TABLES: Mapping[str, Callable[[Path], Data]] = MappingProxyType({**GRAY, "cifar1
 
 
 @functools.cache
-def rows_of(folder: str | None, name: str) -> tuple[Data, ImageRows, np.ndarray]:
-    """A table of images, rows that are learned from the images to fit on, and features of those held out."""
+def features_of(folder: str | None, name: str) -> tuple[Data, list[tuple[np.ndarray, np.ndarray]]]:
+    """A table of images, and features of those to fit on and those held out: as they are, and mirrored too."""
     data = TABLES[name](Path() if name in BUNDLED else data_folder(Given(folder=folder)))
-    features = PatchFeatures().fit(data.images)
-    rows = ImageRows.of(features.transform(data.images), kernel=KernelFeatures())
-    return data, rows, features.transform(data.test_images)
+    found = [PatchFeatures(mirrored=each).fit(data.images) for each in (False, True)]
+    return data, [(each.transform(data.images), each.transform(data.test_images)) for each in found]
+
+
+@functools.cache
+def rows_of(folder: str | None, name: str, place: int) -> ImageRows:
+    """Rows of some of the features of the images to fit on."""
+    return ImageRows.of(features_of(folder, name)[1][place][0], kernel=KernelFeatures())
 
 
 def cells(given: Given) -> Iterator[Cell]:
@@ -55,17 +60,20 @@ def cells(given: Given) -> Iterator[Cell]:
 def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     """One release by subsets, and the accuracy of the classifier on the images held out."""
     del draw  # releases differ by their own chance
-    data, rows, held = rows_of(given.folder, cell["data"])
+    data, features = features_of(given.folder, cell["data"])
     release = (
         Release.public(data.labels, SPACE)
         if math.isinf(cell["epsilon"])
         else Curator(data.labels, SPACE).randomize(SubsetResponse(SPACE, cell["epsilon"]))
     )
-    model = PatchClassifier().fit_head(rows, release)
+    place = likeliest_features([fit for fit, _ in features], release)
+    model = PatchClassifier().fit_head(rows_of(given.folder, cell["data"], place), release)
+    predicted = model.predict_features(features[place][1])
     yield {
-        "clusters": round(model.weights_["clusters"], 2),
+        "mirrored": place,
+        **{str(name): round(weight, 2) for name, weight in model.weights_.items()},
         "rows": len(data.labels),
-        "accuracy": round(100 * float((model.predict_features(held) == data.test_labels).mean()), 3),
+        "accuracy": round(100 * float((predicted == data.test_labels).mean()), 3),
     }
 
 
@@ -81,8 +89,8 @@ def central_cells(given: Given) -> Iterator[Cell]:
 def run_central(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     """One answer of a curator with the moments of leading components, and the accuracy of its linear head."""
     del draw
-    data, rows, held = rows_of(given.folder, cell["data"])
-    fit, held = (complete(part[:, : cell["columns"]]) for part in (rows.features, held))
+    data, features = features_of(given.folder, cell["data"])
+    fit, held = (complete(part[:, : cell["columns"]]) for part in features[0])
     curator = Curator(data.labels, SPACE, budget=(cell["epsilon"], DELTA))
     model = MomentClassifier().fit(fit, curator.answer(LabelMoments(SPACE, cell["epsilon"], DELTA, fit)))
     yield {"rows": len(fit), "accuracy": round(100 * float((model.predict(held) == data.test_labels).mean()), 3)}
@@ -118,9 +126,9 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
 
 STUDY = Study(
     name="patches",
-    recipe="4",  # patches.md says what has changed
+    recipe="5",  # patches.md says what has changed
     key=("data", "epsilon"),
-    columns=("data", "epsilon", "draw", "clusters", "rows", "accuracy", "seconds"),
+    columns=("data", "epsilon", "draw", "mirrored", "64", "256", "clusters", "rows", "accuracy", "seconds"),
     cells=cells,
     run=run,
     spots=(Spot(Cell({"data": "digits", "epsilon": 4.0}), "accuracy", draws=2, least=3.0),),

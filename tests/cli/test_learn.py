@@ -185,14 +185,14 @@ def test_a_unit_is_on_one_side_of_every_split(model, folder, run, tmp_path, monk
     from labeldp.learning.tables import _learn as tables  # noqa: PLC0415 (its division of rows is watched)
 
     seen, units = [], []
-    real = tables.folds_of
+    real = tables.group_folds
     for module in (tables, others):
         form = inspect.signature(module.class_scores)
         noted = lambda *a, judge=module.class_scores, form=form, **more: (  # noqa: E731
             units.append(form.bind(*a, **more).arguments["units"]) or judge(*a, **more)
         )
         monkeypatch.setattr(module, "class_scores", noted)
-    monkeypatch.setattr(tables, "folds_of", lambda *given: seen.extend(real(*given)) or iter(seen))
+    monkeypatch.setattr(tables, "group_folds", lambda *given: seen.extend(real(*given)) or seen)
     done = run("learn", output, "--model", model, "--output", tmp_path / "m")
     assert done.code == 0, done.err
     assert "family: it names the privacy unit" in done.out
@@ -204,7 +204,7 @@ def test_a_unit_is_on_one_side_of_every_split(model, folder, run, tmp_path, monk
     release_table(folder / "test.parquet", "ill", Classes(["no", "yes"]), 6.0, tmp_path / "shared-2", **again)
     judged = run("evaluate", tmp_path / "m", tmp_path / "shared-2", "--label", "ill", "--released")
     assert judged.code == 0, judged.err
-    assert [each.to_pylist() for each in units] == [list(patients(ROWS, seed)["family"]) for seed in (1, 2)]
+    assert [each.tolist() for each in units] == [list(patients(ROWS, seed)["family"]) for seed in (1, 2)]
 
 
 def test_candidates_give_bounds(run, tmp_path):
@@ -502,7 +502,7 @@ def test_a_table_that_takes_too_long_is_learned_from_in_part(folder, run, tmp_pa
 
 def test_rows_are_chosen_in_whole_units_and_without_labels():
     """Each unit is in or out, whatever the labels are, and the release's name alone decides."""
-    units = pa.chunked_array([np.repeat(np.arange(100), 5)])
+    units = np.repeat(np.arange(100), 5)
     release = Curator(["no", "yes"] * 250, Classes(["no", "yes"])).randomize(epsilon=1.0)
     chosen = chosen_rows(release.certificate, units, 203)
     assert len(chosen) == 200

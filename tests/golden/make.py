@@ -192,6 +192,11 @@ COMMANDS |= {
     "sure-rows": ("flag", "double", {"epsilon": 6.0, "generator": "flags"}),
     "sure-numbers": ("score", "laplace", {"epsilon": 20.0, "keep": f"{','.join(FEATURES)},who,what,cell"}),
     "sure-bins": ("score", "bins", {"epsilon": 6.0}),
+    "sure-grades": (
+        "score",
+        "groups",
+        {"epsilon": 6.0, "interval": None, "classes": ",".join(map(str, map(float, range(11)))), "keep": "who,what"},
+    ),
 }
 
 
@@ -572,6 +577,7 @@ OTHERS: dict[str, Callable[[Path], object]] = {"kept/run-of-stages": run_of_stag
 
 #: Models by name: the release of the command line that they are learned from, and what is typed.
 MODELS: dict[str, tuple[str, tuple[object, ...]]] = {
+    "auto": ("sure-classes", ()),
     "softmax": ("sure-classes", ("--model", "softmax")),
     "softmax-unbiased": ("sure-classes", ("--model", "softmax", "--method", "unbiased")),
     "softmax-plain": ("sure-classes", ("--model", "softmax", "--method", "plain")),
@@ -583,6 +589,7 @@ MODELS: dict[str, tuple[str, tuple[object, ...]]] = {
     "boosting-plain": ("sure-flags", ("--model", "boosting", "--method", "plain")),
     "boosting-clusters": ("sure-clusters", ("--model", "boosting", "--method", "clusters")),
     "convex": ("sure-classes", ("--model", "convex")),
+    "factorization": ("sure-grades", ("--model", "factorization", "--features", "who,what")),
     "numbers-auto": ("sure-numbers", ("--model", "auto", "--features", "age,town,smokes")),
     "numbers-ridge": ("sure-numbers", ("--model", "ridge", "--features", "age,town,smokes")),
     "numbers-ridge-of-bins": ("sure-bins", ("--model", "ridge", "--method", "likelihood")),

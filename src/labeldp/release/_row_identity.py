@@ -127,15 +127,10 @@ def identity_of_places(rows: int) -> RowIdentity | None:
     return _identity(np.arange(rows), "index")
 
 
-def declared_identity(values: object) -> RowIdentity | None:
-    """The identity of rows by a declared column of different values."""
-    return _identity(values, "identity")
-
-
 def labels_identity(labels: object, identity: object) -> RowIdentity | None:
     """The identity of a curator's rows: the index of the labels, or else the declared identities."""
     found = identity_of(labels)
-    return found if found is not None or identity is None else declared_identity(identity)
+    return found if found is not None or identity is None else _identity(identity, "identity")
 
 
 def concatenated_identity(parts: list[RowIdentity | None], order: Int[np.ndarray, "n"]) -> RowIdentity | None:

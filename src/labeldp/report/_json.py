@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labeldp.privacy import Guarantee, Interval, LabelSpace
+from labeldp.privacy import Interval, LabelSpace
 from labeldp.report._parts import CERTAINTIES, quantile_of
 
 if TYPE_CHECKING:  # the learners are an extra
@@ -25,6 +25,10 @@ if TYPE_CHECKING:  # the learners are an extra
     from labeldp.release import CombinedGuarantee, TableCheck, TableRelease
     from labeldp.release.folder import Certificate, Verdict
     from labeldp.release.ledger import Entry
+
+
+#: What a guarantee states, besides its sentence.
+_PROMISE = "epsilon delta unit trust assumptions"
 
 
 def plain(value: Any) -> Any:
@@ -48,13 +52,17 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
+def _fields(value: object, names: str) -> dict[str, Any]:
+    """The named attributes of an object, as plain values."""
+    return {name: plain(getattr(value, name)) for name in names.split()}
+
+
 def release_json(release: TableRelease) -> dict[str, Any]:
     """A release of a table."""
     certificate = release.certificate
     return {
         "output": str(release.output),
-        "rows": certificate.rows,
-        "label": certificate.label,
+        **_fields(certificate, "rows label"),
         "mechanism": certificate.draws[-1].mechanism,
         **_guarantee(certificate),
         "quantile": quantile_of(release),
@@ -70,14 +78,10 @@ def release_json(release: TableRelease) -> dict[str, Any]:
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
     """The findings of verification; without a certificate that can be read, the checks alone."""
     certificate = verdict.certificate
-    found = {
-        "holds": verdict.holds,
-        "checks": plain(verdict.checks),
-        "signature_unchecked": verdict.signature_unchecked,
-    }
+    found = _fields(verdict, "holds checks signature_unchecked")
     if certificate is None:
         return found
-    about = {"label": certificate.label, "rows": certificate.rows, "mechanism": certificate.draws[-1].mechanism}
+    about = {**_fields(certificate, "label rows"), "mechanism": certificate.draws[-1].mechanism}
     return {**found, **about, **_guarantee(certificate), "cannot_show": list(verdict.unknown)}
 
 
@@ -87,15 +91,13 @@ def learned_json(learned: Learned, output: str) -> dict[str, Any]:
     return {
         "output": output,
         "rows": learned.rows or model.certificate.rows,
-        "model": model.model,
-        "method": model.method,
+        **_fields(model, "model method"),
         "setting": learned.setting,
         "features": list(model.inputs),
         "left_out": dict(learned.left_out),
         "judged_by": learned.judged_by,
         "classes": _classes(model.certificate.space),
-        "remarks": list(learned.remarks),
-        "scores": plain(learned.scores),
+        **_fields(learned, "remarks scores"),
         **_guarantee(model.certificate),
     }
 
@@ -114,13 +116,9 @@ def account_json(combined: Sequence[CombinedGuarantee]) -> list[dict[str, Any]]:
     """The combined guarantee of the releases of each label."""
     return [
         {
-            "label": each.label,
-            "unit": each.unit,
-            "rows": each.rows,
-            "sources": list(each.sources),
+            **_fields(each, "label unit rows sources"),
             "others": [{"source": path, "unit": unit, "epsilon": epsilon} for path, unit, epsilon in each.others],
-            "epsilon": each.composition.epsilon,
-            "delta": each.composition.delta,
+            **_fields(each.composition, "epsilon delta"),
             "fixed_beforehand": [
                 {"delta": delta, "epsilon": plain(epsilon)}
                 for delta, epsilon in (*each.at_deltas, *((delta, epsilon) for epsilon, delta in each.at_epsilons))
@@ -137,14 +135,9 @@ def ledger_json(
     return {
         "charges": [
             {
-                "identifier": entry.identifier,
-                "time": entry.time,
-                "state": entry.state,
-                "label": entry.label,
-                "mechanism": entry.mechanism,
-                **_numbers(entry.guarantee),
-                "table": entry.table,
-                "output": entry.output,
+                **_fields(entry, "identifier time state label mechanism"),
+                **_fields(entry.guarantee, _PROMISE),
+                **_fields(entry, "table output"),
             }
             for entry in entries
         ],
@@ -160,17 +153,10 @@ def check_json(found: TableCheck, command: str) -> dict[str, Any]:
     """The findings in a table, which depend on labels."""
     return {
         "private": True,
-        "rows": found.rows,
-        "unit": found.unit,
-        "columns": plain(found.columns),
-        "label": plain(found.label),
-        "repeats": plain(found.repeats),
-        "remarks": list(found.remarks),
-        "notes": list(found.notes),
+        **_fields(found, "rows unit columns label repeats remarks notes"),
         "earlier": [
             {
-                "label": each.entry.label,
-                "time": each.entry.time,
+                **_fields(each.entry, "label time"),
                 "epsilon": each.entry.guarantee.epsilon,
                 "rows": sum(stop - start for start, stop in each.rows.ranges) if each.certain else None,
                 "units": each.units,
@@ -183,23 +169,8 @@ def check_json(found: TableCheck, command: str) -> dict[str, Any]:
 
 def _guarantee(certificate: Certificate) -> dict[str, Any]:
     """The guarantee of a certificate, and all assumptions that were declared and not checked."""
-    return {
-        **_numbers(certificate.guarantee),
-        "assumptions": list(certificate.assumptions),
-        "private": certificate.private,
-        "sentence": certificate.sentence,
-    }
-
-
-def _numbers(guarantee: Guarantee) -> dict[str, Any]:
-    """The numbers of a guarantee, and what it assumes."""
-    return {
-        "epsilon": guarantee.epsilon,
-        "delta": guarantee.delta,
-        "unit": guarantee.unit,
-        "trust": guarantee.trust,
-        "assumptions": list(guarantee.assumptions),
-    }
+    own = _fields(certificate, "assumptions private sentence")
+    return {**_fields(certificate.guarantee, _PROMISE), **own}
 
 
 def audit_json(audit: Audit) -> dict[str, Any]:
@@ -229,17 +200,12 @@ def _exposure(exposure: Exposure) -> dict[str, Any]:
     return {
         "rows": exposure.rows,
         "cells": len(exposure.sizes),
-        "epsilon": exposure.epsilon,
-        "of_label": exposure.of_label,
-        "average": exposure.average,
+        **_fields(exposure, "epsilon of_label average"),
         "divergence_of_order_2": exposure.divergence(2.0),
         "beyond_epsilon": exposure.beyond(),
         "known": [{"certainty": sure, "share": exposure.known(sure)} for sure in CERTAINTIES],
         "p_plus": plain(exposure.share),
-        "classes": plain(exposure.classes),
-        "confidence": exposure.confidence,
-        "assumptions": list(exposure.assumptions),
-        "public": exposure.public,
+        **_fields(exposure, "classes confidence assumptions public"),
     }
 
 
@@ -269,14 +235,6 @@ def generator_json(
 
 def staged_json(staged: Staged) -> dict[str, Any]:
     """A release in stages: the keys of a release, its model, and each stage."""
-    stages = [
-        {
-            "rows": len(each.rows),
-            "candidates": each.candidates,
-            "truth_probability": each.truth_probability,
-            "clean_share": each.clean_share,
-            "fitted_on": each.fitted_on,
-        }
-        for each in staged.stages
-    ]
-    return {**release_json(staged.release), "model_file": str(staged.model_file), "stages": plain(stages)}
+    more = "candidates truth_probability clean_share fitted_on"
+    stages = [{"rows": len(each.rows), **_fields(each, more)} for each in staged.stages]
+    return {**release_json(staged.release), "model_file": str(staged.model_file), "stages": stages}

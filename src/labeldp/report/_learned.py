@@ -214,7 +214,8 @@ def _score_tables(
     accuracy = scores.accuracy
     if isinstance(accuracy, Bounds):
         lower, upper = (min(max(end, 0.0), 1.0) for end in (accuracy.lower, accuracy.upper))
-        add_row(table, "accuracy lies between", f"{lower:.1%} and {upper:.1%}", _range(accuracy))
+        interval = f"{accuracy.low:.1%} to {accuracy.high:.1%}"
+        add_row(table, "accuracy lies between", f"{lower:.1%} and {upper:.1%}", interval)
     shares = _shares(scores, points, public=public)
     unclear = _unclear(shares, public=public)
     for name, (share, least) in shares.items():
@@ -347,7 +348,3 @@ def _loss(estimate: Estimate, rows: int) -> tuple[str, str]:
     if estimate.value >= 0.0:
         return value, interval
     return _too_few(estimate, rows, estimate.high)[0], interval if estimate.high > 0.0 else ""
-
-
-def _range(estimate: Estimate | Bounds) -> str:
-    return f"{estimate.low:.1%} to {estimate.high:.1%}"

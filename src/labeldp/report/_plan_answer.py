@@ -61,12 +61,8 @@ def expected_sentences(forecast: Forecast, mechanism: str) -> list[str]:
     """The assumptions of a forecast, then the expected error of one mechanism; nothing of one that it does not have."""
     ours = tuple(option for option in forecast.options if option.mechanism == mechanism)
     rows = over_epsilon(None, dataclasses.replace(forecast, options=ours, sweep=()))
-    return [f"{lead}: {text}." for row in rows for lead, text in _forecast(row, forecast)]
-
-
-def _forecast(row: EpsilonRow, forecast: Forecast) -> list[tuple[str, str]]:
-    """The assumptions, and what is to be expected."""
-    return [("Assumed", "; ".join(forecast.assumptions)), ("Then", _expected(row, forecast))]
+    assumed = f"Assumed: {'; '.join(forecast.assumptions)}."
+    return [line for row in rows for line in (assumed, f"Then: {_expected(row, forecast)}.")]
 
 
 def _costs(epsilon: str, row: EpsilonRow, plan: Plan | None, forecast: Forecast | None) -> list[str]:
@@ -137,7 +133,8 @@ def over_epsilon_text(plan: Plan | None, forecast: Forecast | None, units: UnitS
         known = f"at most {row.at_most:,}" if row.effective_rows is None else f"{row.effective_rows:,}"
         share = "" if row.share is None else f"{row.share:.1%}"
         cell = [_error_cell(row, forecast)] if error and forecast is not None else []
-        add_row(table, f"{row.epsilon:.3g}", row.mechanism, known, share, *cell, f"{_percent_above(row.suspicion)} %")
+        suspicion = f"{shown_above(min(100.0, 100 * row.suspicion), 3)} %"
+        add_row(table, f"{row.epsilon:.3g}", row.mechanism, known, share, *cell, suspicion)
     return [table, *([sentence("* if the assumptions above hold")] if star or error else [])]
 
 
@@ -160,10 +157,6 @@ def _error_cell(row: EpsilonRow, forecast: Forecast) -> str:
 def _is_mean(error: float, forecast: Forecast) -> bool:
     """True if a model of numeric labels would be no better than their mean, which learners then predict."""
     return forecast.dimension > 0 and forecast.against_labels(error) >= (forecast.spread or 0.0)
-
-
-def _percent_above(share: float) -> str:
-    return shown_above(min(100.0, 100 * share), 3)
 
 
 def unit_notes(repeats: Sequence[Repeat], unit: str | None) -> Parts:

@@ -262,19 +262,7 @@ def ledger_text(
         "charges", ["time (UTC)", "label", "mechanism", "epsilon", "delta", "unit", "rows", "state", "output"]
     )
     for entry in entries:
-        rows = sum(stop - start for start, stop in entry.rows.ranges)
-        add_row(
-            charges,
-            entry.time[:19],
-            entry.label,
-            entry.mechanism,
-            epsilon_above(entry.guarantee.epsilon),
-            delta_above(entry.guarantee.delta),
-            entry.guarantee.unit,
-            f"{rows:,}",
-            entry.state,
-            entry.output or "in memory",
-        )
+        add_row(charges, entry.time[:19], *charge_cells(entry), entry.output or "in memory")
     spent = titled_table("spent", ["label", "epsilon", "of budget", "delta", "of budget", "counted"])
     for label, epsilon, delta, budget in totals:
         how = "concentrated" if budget.concentrated else "by sums"
@@ -284,11 +272,22 @@ def ledger_text(
         "charged: in progress, or interrupted (counted as spent). drawn: interrupted after a draw (counted). released: "
         "written. void: never written (not counted)."
     )
+    beside = [f"Beside it, counted where rows are the same: {', '.join(map(str, others))}."] if others else []
+    return [charges, Text(), spent, Text(), *map(sentence, (*declared_lines(entries), *beside)), states]
+
+
+def charge_cells(entry: Entry) -> tuple[str, ...]:
+    """A charge in the columns between its time and its output."""
+    promise, rows = entry.guarantee, sum(stop - start for start, stop in entry.rows.ranges)
+    amounts = (epsilon_above(promise.epsilon), delta_above(promise.delta))
+    return entry.label, entry.mechanism, *amounts, promise.unit, f"{rows:,}", entry.state
+
+
+def declared_lines(entries: Sequence[Entry]) -> list[str]:
+    """What charges assume, and whose rows were declared to be other people's."""
     assumed = _assumed(entry.guarantee for entry in entries if entry.state != "void")
     declared = dict.fromkeys(entry.other_people for entry in entries if entry.other_people)
-    reasons = [f"Declared: rows of other people than those charged before ({reason})." for reason in declared]
-    beside = [f"Beside it, counted where rows are the same: {', '.join(map(str, others))}."] if others else []
-    return [charges, Text(), spent, Text(), *map(sentence, (*assumed, *reasons, *beside)), states]
+    return [*assumed, *(f"Declared: rows of other people than those charged before ({why})." for why in declared)]
 
 
 def _assumed(guarantees: Iterable[Guarantee]) -> list[str]:
@@ -325,7 +324,6 @@ def account_total(each: CombinedGuarantee) -> str:
 
 def _account_table(each: CombinedGuarantee) -> RenderableType:
     """Pairs of epsilon and delta that hold, rounded up; of the sum alone, what it is a sum of."""
-    whole = each.composition
     folders = f" in {_count(each.folders, 'folder')}" if each.folders else ""
     title = f"{_requests(each)}{folders}, of at most {each.rows:,} rows each"
     pairs = [(repr(delta), epsilon) for delta, epsilon in shown_deltas(each)]
@@ -333,11 +331,16 @@ def _account_table(each: CombinedGuarantee) -> RenderableType:
     if not pairs:
         return sentence(f"{title}.")
     table = titled_table(title, ["delta", "epsilon", "holds"])
-    add_row(table, delta_above(whole.delta), exact_above(whole.epsilon), "always (sum of epsilons)")
-    for delta, epsilon in pairs:
-        holds = "if all were fixed beforehand"
-        add_row(table, delta, exact_above(epsilon) if math.isfinite(epsilon) else "none", holds)
+    for row in pair_rows(each, pairs):
+        add_row(table, *row)
     return table
+
+
+def pair_rows(each: CombinedGuarantee, pairs: Iterable[tuple[str, float]]) -> Iterator[tuple[str, str, str]]:
+    """The sum, and pairs of delta and epsilon beside it, as delta, epsilon, and when they hold."""
+    yield delta_above(each.composition.delta), exact_above(each.composition.epsilon), "always (sum of epsilons)"
+    for delta, epsilon in pairs:
+        yield delta, exact_above(epsilon) if math.isfinite(epsilon) else "none", "if all were fixed beforehand"
 
 
 def shown_deltas(each: CombinedGuarantee) -> list[tuple[float, float]]:

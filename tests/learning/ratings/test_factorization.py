@@ -225,6 +225,19 @@ def test_the_declared_order_of_classes_plays_no_part():
     assert (first.predict_proba(rows) == second.predict_proba(rows)).all()
 
 
+def test_texts_that_spell_numbers_are_in_the_order_of_the_numbers():
+    """A column of 9.0 and 10.0 has texts as classes: 10.0 is above 9.0, and the model is that of numbers."""
+    numbers, chance = [9, 10, 11], np.random.default_rng(0)
+    pairs = np.column_stack([chance.integers(0, 20, 300), chance.integers(0, 15, 300)])
+    codes = np.clip((pairs[:, 0] % 3 + pairs[:, 1] % 2), 0, 2)
+    found = []
+    for points in (numbers, [f"{each}.0" for each in numbers]):
+        release = Release.public(np.array(points)[codes], Classes(points))
+        found.append(FactorizationClassifier(**QUICK).fit(pairs, release).predict_mean(pairs))
+    assert (found[0] == found[1]).all()
+    assert np.corrcoef(found[0], codes)[0, 1] > 0.8
+
+
 def test_kept_draws_fit_in_memory(monkeypatch):
     """Fewer draws are kept where all of them would be too many, evenly spaced; the kept ones are the same."""
     rows, labels = made(500)
@@ -296,6 +309,10 @@ def test_what_is_no_release_of_numeric_classes_is_refused():
     with pytest.raises(RowsError):
         model.fit(rows[:-1], released(labels))
     words = Classes(["low", "high"])
+    for twice in (["1", "1.0"], ["1", "nan"]):
+        space = Classes(twice)
+        with pytest.raises(InputError, match="numeric classes"):
+            model.fit(rows, Curator(twice * 25, space).randomize(RandomizedResponse(space, 1.0)))
     with pytest.raises(InputError, match="numeric classes"):
         model.fit(rows, Curator(["low", "high"] * 25, words).randomize(RandomizedResponse(words, 1.0)))
     grid = Interval(0, 100, 1)

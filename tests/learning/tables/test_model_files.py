@@ -16,10 +16,9 @@ from sklearn.feature_extraction.text import HashingVectorizer
 
 from labeldp import Classes, Curator, RandomizedResponse
 from labeldp.errors import InputError
-from labeldp.learning.sklearn import Calibrator, cross_fitted
+from labeldp.learning.sklearn import Calibrator, cross_fitted, group_folds
 from labeldp.learning.tables import _files, learn, open_model
 from labeldp.learning.tables._files import _TRUSTED
-from labeldp.learning.tables._folds import folds_of
 from labeldp.release import Release, public_columns
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "command"
@@ -152,6 +151,6 @@ def test_held_out_predictions_are_calibrated_on_other_folds(calibrated, monkeypa
     found = learned.model.held_out_proba(release, public_columns(folder))
     assert seen == [{"calibrate": True}]
     plain = dataclasses.replace(learned.model, calibrator=None).held_out_proba(release, public_columns(folder))
-    parts = list(folds_of(len(release), None))
+    parts = group_folds(len(release), 5, None)
     np.testing.assert_allclose(found, cross_fitted(release, plain, parts))
     assert not np.allclose(found, Calibrator.fit(release, plain)(plain))

@@ -30,15 +30,16 @@ def stripes(rows, seed=0, shape=(14, 12)):
     return noisy[:, None], np.where(across, "across", "upright")
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_the_network_says_what_the_classifier_says(channels):
+@pytest.mark.parametrize(("channels", "mirrored"), [(1, False), (3, True)])
+def test_the_network_says_what_the_classifier_says(channels, mirrored):
     """Features and head agree, in declared order, for images whose cells are not of one size."""
     images, labels = stripes(60)
     images = np.repeat(images, channels, axis=1)
     images[:, 1:] //= 2
-    model = PatchClassifier((3,), filters=4).fit(images, Release.public(labels, SPACE))
+    model = PatchClassifier((3,), filters=4, mirrored=mirrored).fit(images, Release.public(labels, SPACE))
     encoder = PixelEncoder(channels, 14, 12, (0.0,) * channels, (1 / 255,) * channels)
-    sizes = {"components": model.features_.components_.shape[1], "landmarks": 60, "filters": 4}
+    components = model.features_.components_.shape[1]
+    sizes = {"components": components, "landmarks": 60, "filters": 4, "views": 1 + mirrored}
     module = Network("patches", 2, encoder, sizes).module()
     with_patches(module, model, np.argsort(SPACE.sorted_codes))
     with torch.no_grad():
@@ -60,7 +61,7 @@ def test_a_model_of_images_is_learned_kept_and_judged(folder, tmp_path):
     """It is scored on released labels of a held-out tenth, and predicts the same from its file."""
     target, images = folder
     learned = learn_network(target, ModelChoice("torch:patches", images=images))
-    assert learned.setting.startswith("patches, heads of components: ")
+    assert learned.setting.startswith("patches; heads of components, with their weights: ")
     assert learned.scores.accuracy.low > 0.5
     others, truth = stripes(200, seed=1)
     model = open_model(learned.model.save(tmp_path / "m.safetensors"))

@@ -15,7 +15,7 @@ import numpy as np
 from labeldp import _checks
 from labeldp._shapes import Int, UInt64
 from labeldp.audit._audit import Audit, check_claim, check_confidence
-from labeldp.audit.mechanisms._sampled import Progress, audit_mechanism
+from labeldp.audit.mechanisms._sampled import audit_mechanism
 from labeldp.errors import InputError
 from labeldp.privacy import log_above, printed_above
 from labeldp.privacy.channels import Channel, row_arrays
@@ -105,13 +105,7 @@ def audit_channel(channel: Channel, claim: float | None = None) -> Audit:
     return Audit(claimed, 0.0, lower, lower, 1.0, 0, "exact", worst)
 
 
-def audit_drawing(
-    channel: Channel,
-    claim: float | None = None,
-    *,
-    confidence: float = 0.999_999,
-    progress: Progress | None = None,
-) -> Audit:
+def audit_drawing(channel: Channel, *, confidence: float = 0.999_999) -> Audit:
     """Audit a channel's ``draw`` on given words: does it keep the epsilon of its integers?
 
     If one word decides a row, the audit draws with 65 536 evenly spaced words for each label. With words of 16 bits
@@ -120,19 +114,16 @@ def audit_drawing(
     If several words decide a row, the audit draws with random words and is a sampled one (``audit_mechanism``).
 
     Args:
-        channel: Any channel of labeldp.
-        claim: The claimed epsilon, in nats; by default the channel's own.
+        channel: Any channel of labeldp; its own epsilon is the claim.
         confidence: For a sampled audit, one minus the probability of failing a sound draw.
-        progress: Called with ("audit", done, total) from time to time.
 
     Returns:
         An audit of the draw, for up to 16 different rows and 256 labels; 4 rows and 16 labels if it is sampled.
 
     Raises:
-        EpsilonError: The claim is out of range.
         InputError: The channel has no rows.
     """
-    claimed = check_claim((channel.epsilon or math.ulp(0.0)) if claim is None else claim)
+    claimed = check_claim(channel.epsilon or math.ulp(0.0))
     if channel.words_per_row == 1:
         rows, codes = _distinct_rows(channel, _MOST_ROWS), _spread_codes(channel, _MOST_CLASSES)
         audits = [_audit_even_words(channel, row, codes, claimed) for row in rows]
@@ -140,9 +131,7 @@ def audit_drawing(
         rows, codes = _distinct_rows(channel, _MOST_ROWS // 4), _spread_codes(channel, _MOST_CLASSES // 16)
         level = 1.0 - (1.0 - check_confidence(confidence)) / max(1, len(rows))
         audits = [
-            audit_mechanism(
-                _row_mechanism(channel, row), codes, claimed, draws=_WORDS, confidence=level, progress=progress
-            )
+            audit_mechanism(_row_mechanism(channel, row), codes, claimed, draws=_WORDS, confidence=level)
             for row in rows
         ]
     if not audits:

@@ -1,4 +1,4 @@
-"""Classifier of images by features of patches: an average of heads that released labels weigh."""
+"""Classifier of images by features of patches: a sum of heads that released labels weigh."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import softmax
+from scipy.optimize import minimize
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
@@ -19,11 +19,12 @@ from labeldp.learning.heads import SoftmaxFit, SoftmaxProblem
 from labeldp.learning.heads import softmax as probabilities_of
 from labeldp.learning.images._kernel_features import KernelFeatures
 from labeldp.learning.images._patch_features import PatchFeatures
-from labeldp.learning.losses import TargetLoss, gain, require_release, row_loss
+from labeldp.learning.losses import TargetLoss, require_release, row_loss
 from labeldp.learning.sklearn import (
     POWER,
     ClusterLeaves,
     Held,
+    Path,
     ScoreClassifier,
     SoftmaxRegression,
     TreeClassifier,
@@ -36,6 +37,8 @@ from labeldp.release import Release
 
 #: Folds, of which one is held out to weigh heads.
 _FOLDS = 5
+#: Standard deviation of the prior of weights around even ones: few effective rows leave them near these.
+_WEIGHT_DEVIATION = 0.5
 #: Weights of heads below this are taken for none.
 _LEAST = 0.02
 #: Tolerance of fits, relative to the length of rows: a finer one takes ten times as many iterations and is no better.
@@ -100,7 +103,7 @@ class ImageRows:
     @property
     def length(self) -> float:
         """Root of the mean squared length of rows."""
-        return float(np.linalg.norm(self.features)) / math.sqrt(len(self.features))
+        return _length(self.features)
 
     @property
     def tolerance(self) -> float:
@@ -115,18 +118,20 @@ class ImageRows:
 @documented_in("labeldp.learning.images")
 @dataclass(eq=False, repr=False)
 class PatchClassifier(ScoreClassifier):
-    """Classifier of images by ``PatchFeatures``: an average of heads that released labels weigh.
+    """Classifier of images by ``PatchFeatures``: a sum of heads that released labels weigh.
 
     Some heads are ``SoftmaxRegression`` of leading components. Another one, of ``KernelFeatures`` too, learns from all
     images the class distributions of public clusters of them (``TreeClassifier``), which labels of little information
     suffice for, and goes on from there to learn from the released labels, pulled back as much as is likeliest on
-    held-out rows. Heads that are fitted to four fifths of the rows predict the rest, and a head weighs the more the
-    likelier the released labels are there. So the best one decides where labels can tell, and elsewhere all do. The
-    coefficients are the weighted mean of those of heads that are fitted to all rows.
+    held-out rows. Heads that are fitted to four fifths of the rows predict the rest, and their weights are those under
+    which the sum of their scores makes the released labels there likeliest, with a prior around even ones for labels
+    that say little. The coefficients are the weighted sum of those of heads that are fitted to all rows.
 
     Args:
         components: Numbers of leading components, one for each head.
         filters: Number of filters.
+        mirrored: Whether features are those of an image and its mirror image; None: if released labels of held-out rows
+            are likelier so.
 
     Attributes:
         classes_: The declared classes.
@@ -134,15 +139,16 @@ class PatchClassifier(ScoreClassifier):
         kernel_: The kernel of these features; None for an encoder of one's own without a kernel.
         coef_: Coefficients of components and of the features of the kernel, shape (k, d).
         intercept_: Intercepts, shape (k,).
-        weights_: Weights of heads by number of components, and of the one of ``"clusters"``.
+        weights_: Weights of heads by number of components, and of the one of ``"clusters"``. They exceed 1 together
+            where heads are too cautious.
 
     Guarantee:
         Post-processing of a release: covered by the release's guarantee at no further cost, including the weights.
 
     References:
-        See ``PatchFeatures``, ``KernelFeatures``, ``SoftmaxRegression`` and ``TreeClassifier``; Yang 2004, Aggregating
-        regression procedures to improve performance, for weights by held-out likelihood; Hinton, Vinyals and Dean 2015,
-        for a model that learns from the probabilities of another one.
+        See ``PatchFeatures``, ``KernelFeatures``, ``SoftmaxRegression`` and ``TreeClassifier``; Heskes 1998, Selecting
+        weighting factors in logarithmic opinion pools; Hinton, Vinyals and Dean 2015, for a model that learns from the
+        probabilities of another one.
 
     Example:
         >>> import numpy as np
@@ -162,6 +168,7 @@ class PatchClassifier(ScoreClassifier):
     components: Sequence[int] = (64, 256)
     _: KW_ONLY
     filters: int = 256
+    mirrored: bool | None = None
 
     def fit(self, X: Any, y: Release, groups: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
         """Learn features from images, and fit the head.
@@ -173,9 +180,12 @@ class PatchClassifier(ScoreClassifier):
                 row is one.
         """
         check_released_rows(X, require_release(y))
-        self.features_ = PatchFeatures(filters=self.filters).fit(X)
-        rows = ImageRows.of(self.features_.transform(X), kernel=KernelFeatures())
-        return self.fit_head(rows, y, groups)
+        ways = (False, True) if self.mirrored is None else (self.mirrored,)
+        found = [PatchFeatures(filters=self.filters, mirrored=each).fit(X) for each in ways]
+        features = [each.transform(X) for each in found]
+        place = likeliest_features(features, y, groups)
+        self.features_ = found[place]
+        return self.fit_head(ImageRows.of(features[place], kernel=KernelFeatures()), y, groups)
 
     def fit_head(self, rows: ImageRows, y: Release, groups: Any = None) -> Self:
         """Fit the head alone to n rows, whose features then serve several releases.
@@ -190,21 +200,16 @@ class PatchClassifier(ScoreClassifier):
         check_released_rows(rows.features, release)
         counts = sorted({min(each, rows.features.shape[1]) for each in self._counts()})
         fit, held = group_folds(len(release), _FOLDS, groups)[0]
-        every, gains, settings = np.zeros(len(held), np.int64), [], []
+        linear, settings = [], []
         for count in counts:
-            part = Held(rows.features[held, :count], release[held], every, 1)
-            path = _head(rows).path(rows.features[fit, :count], release[fit], part)
-            settings.append(replace(path.gains, fallback=None).best())
-            gains.append(float(path.gains.sums[settings[-1], 0]))
-        pulled = [
-            float(gain(release[held], probabilities_of(head.scores(rows.features[held]))).sum())
-            for head in _of_clusters(rows, release, fit, _PULLS)
-        ]
-        pull = _PULLS[int(np.argmax(pulled))]
-        weights = softmax([POWER * each for each in (*gains, max(pulled))])
-        weights = np.where(weights < _LEAST, 0.0, weights)
-        weights /= weights.sum()
-        self._average(rows, release, dict(zip(counts, settings, strict=True)), pull, weights)
+            path, setting = _path(rows.features[:, :count], release, fit, held, rows.tolerance)
+            settings.append(setting)
+            linear.append(np.log(np.maximum(path.predict(setting), np.finfo(np.float64).tiny)))
+        curved = _of_clusters(rows, release, fit, _PULLS)
+        pooled = [_pool([*linear, each.scores(rows.features[held])], release[held]) for each in curved]
+        best = int(np.argmin([value for value, _ in pooled]))
+        weights = np.where(pooled[best][1] < _LEAST, 0.0, pooled[best][1])
+        self._add(rows, release, dict(zip(counts, settings, strict=True)), _PULLS[best], weights)
         self.weights_ = dict(zip((*counts, "clusters"), weights.tolist(), strict=True))
         return self
 
@@ -216,7 +221,7 @@ class PatchClassifier(ScoreClassifier):
         """The most likely true class of each row of features, as they were given to ``ImageRows.of``."""
         return np.asarray(self.classes_[self._feature_scores(features).argmax(axis=1)])
 
-    def _average(
+    def _add(
         self,
         rows: ImageRows,
         release: Release,
@@ -224,13 +229,13 @@ class PatchClassifier(ScoreClassifier):
         pull: float,
         weights: Float[np.ndarray, "heads"],
     ) -> None:
-        """Set coefficients to the weighted mean of those of heads that are fitted to all rows."""
+        """Set coefficients to the weighted sum of those of heads that are fitted to all rows."""
         order = self._set_classes(release.space)
         self.coef_ = np.zeros((len(order), rows.features.shape[1]))
         self.intercept_ = np.zeros(len(order))
         for weight, (count, setting) in zip(weights, settings.items(), strict=False):
             if weight > 0.0:
-                head = _head(rows).fit_setting(setting, rows.features[:, :count], release)
+                head = SoftmaxRegression(tol=rows.tolerance).fit_setting(setting, rows.features[:, :count], release)
                 self.coef_[:, :count] += weight * head.coef_
                 self.intercept_ += weight * head.intercept_
         if weights[-1] > 0.0:
@@ -250,8 +255,69 @@ class PatchClassifier(ScoreClassifier):
         return [_checks.whole(each, "components", 1) for each in self.components]
 
 
-def _head(rows: ImageRows) -> SoftmaxRegression:
-    return SoftmaxRegression(tol=rows.tolerance)
+def likeliest_features(candidates: Sequence[Float[np.ndarray, "n _"]], y: Release, groups: Any = None) -> int:
+    """The place of the features of n rows under which a linear model makes released labels of held-out rows likeliest.
+
+    Args:
+        candidates: Several features of the same rows, each of shape (n, d).
+        y: A release of n rows.
+        groups: The privacy unit of each row, shape (n,), which is then on one side of the split.
+
+    Guarantee:
+        Post-processing of a release: covered by the release's guarantee at no further cost.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp import Classes, Curator
+        >>> from labeldp.learning.images import likeliest_features
+        >>> release = Curator(["no"] * 500 + ["yes"] * 500, Classes(["no", "yes"])).randomize(epsilon=2.0)
+        >>> noise, signal = np.random.default_rng(0).normal(size=(1000, 1)), np.repeat([[0.0], [1.0]], 500, axis=0)
+        >>> likeliest_features([noise, signal], release)
+        1
+    """
+    if len(candidates) == 1:
+        return 0
+    fit, held = group_folds(len(y), _FOLDS, groups)[0]
+    gains = []
+    for features in candidates:
+        path, setting = _path(features, y, fit, held, _TOLERANCE * _length(features))
+        gains.append(float(path.gains.sums[setting, 0]))
+    return int(np.argmax(gains))
+
+
+def _path(
+    features: Float[np.ndarray, "n d"],
+    release: Release,
+    fit: Int[np.ndarray, "m"],
+    held: Int[np.ndarray, "h"],
+    tolerance: float,
+) -> tuple[Path, int]:
+    """Linear heads under each penalty, and the likeliest one on held-out rows."""
+    part = Held(features[held], release[held], np.zeros(len(held), np.int64), 1)
+    path = SoftmaxRegression(tol=tolerance).path(features[fit], release[fit], part)
+    return path, replace(path.gains, fallback=None).best()
+
+
+def _pool(scores: Sequence[Float[np.ndarray, "h k"]], release: Release) -> tuple[float, Float[np.ndarray, "heads"]]:
+    """The weights, at least 0, under which a sum of scores is likeliest, and its loss with the prior in nats."""
+    every, ones, even = np.stack(scores), np.ones(len(release)), 1.0 / len(scores)
+    loss = row_loss(release, "likelihood")
+
+    def objective(weights: np.ndarray) -> tuple[float, np.ndarray]:
+        logits = np.tensordot(weights, every, axes=1)
+        value = loss(logits, ones)  # which puts the gradient in place of logits
+        offsets = (weights - even) / _WEIGHT_DEVIATION
+        slopes = np.einsum("hnk,nk->h", every, logits) + offsets / _WEIGHT_DEVIATION
+        return value + 0.5 * float(offsets @ offsets), slopes
+
+    start, bounds = np.full(len(every), even), [(0.0, None)] * len(every)
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return float(found.fun), np.asarray(found.x)
+
+
+def _length(features: Float[np.ndarray, "n d"]) -> float:
+    """Root of the mean squared length of rows."""
+    return float(np.linalg.norm(features)) / math.sqrt(len(features))
 
 
 def _of_clusters(

@@ -53,6 +53,8 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         filters: Number of filters.
         size: Height and width of a patch in pixels.
         cells: Rows and columns of the grid of cells.
+        mirrored: Whether responses are the mean of those to an image and to its mirror image, left to right, where both
+            are of one class as in most photographs.
 
     Attributes:
         filters_: Filters of pixels, shape (filters, channels * size * size).
@@ -79,11 +81,14 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
             width, 3), are smaller than a patch or a grid, are of another shape than in ``fit``, or are all flat.
     """
 
-    def __init__(self, components: int = 256, *, filters: int = 256, size: int = 6, cells: int = 4) -> None:
+    def __init__(
+        self, components: int = 256, *, filters: int = 256, size: int = 6, cells: int = 4, mirrored: bool = False
+    ) -> None:
         self.components = components
         self.filters = filters
         self.size = size
         self.cells = cells
+        self.mirrored = mirrored
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002, N803 (scikit-learn's names)
         """Find filters and components from images of one of the shapes."""
@@ -134,7 +139,14 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         self.filters_ = (filters - filters.mean(axis=1, keepdims=True)).astype(np.float32)
 
     def _responses(self, images: Pixels) -> Float[np.ndarray, "n r"]:
-        """The roots of mean responses in the cells of images."""
+        """The roots of mean responses in the cells of images, and of mirror images."""
+        found = self._responses_as_they_are(images)
+        if self.mirrored:
+            found += self._responses_as_they_are(images[..., ::-1])
+            found *= np.float32(0.5)
+        return found
+
+    def _responses_as_they_are(self, images: Pixels) -> Float[np.ndarray, "n r"]:
         from labeldp.learning.images._kernels import add_cell_means  # noqa: PLC0415 (the compiler loads at the first use)
 
         height, width = (edge + 2 * PADDING - self.size + 1 for edge in images.shape[2:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -65,7 +66,7 @@ class FactorizationClassifier(ProbabilityClassifier):
         report: Function called with ``("round", done, of)``.
 
     Attributes:
-        classes_: The classes, increasing.
+        classes_: The classes, increasing as numbers; texts that spell numbers, such as "0.5", are classes too.
         cuts_: Mean cut points.
         users_, items_: The known users and items, with their features.
         draws_: Draws of all parameters, in single precision: at most ``kept``, and as many as fit in 256 MiB.
@@ -148,7 +149,7 @@ class FactorizationClassifier(ProbabilityClassifier):
 
     def predict_mean(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
         """The mean of the true class, which has the least squared error."""
-        return np.asarray(self.predict_proba(X) @ self.classes_)
+        return np.asarray(self.predict_proba(X) @ self.classes_.astype(np.float64))
 
     def _schedule(self) -> Schedule:
         """The checked length of the run."""
@@ -158,13 +159,20 @@ class FactorizationClassifier(ProbabilityClassifier):
         return Schedule(factors, rounds, unused, _checks.whole(self.seed, "seed", 0, (1 << 63) - 1))
 
     def _ordered(self, space: LabelSpace) -> Int[np.ndarray, "k"]:
-        """Set the classes, and return their codes in increasing order."""
-        if np.array(space.points).dtype.kind not in "iuf" or space.size > _MOST_CLASSES:
+        """Set the classes, and return their codes in increasing order; texts count as the numbers that they spell."""
+        points, numbers = np.array(space.points), np.array([])
+        if points.dtype.kind in "iufU":
+            with contextlib.suppress(ValueError):
+                numbers = points.astype(np.float64)
+        distinct = len(np.unique(numbers)) == space.size and np.isfinite(numbers).all()
+        if not distinct or space.size > _MOST_CLASSES:
             raise InputError(
                 f"expected at most {_MOST_CLASSES} numeric classes, such as Classes([1, 2, 3, 4, 5]), found "
                 f"{space.size} of another kind; declare numbers"
             )
-        return self._set_classes(space)
+        order = np.argsort(numbers)
+        self.classes_ = points[order]
+        return order
 
     def _sampled(self, pairs: Pairs, schedule: Schedule) -> tuple[Draw, ...]:
         """Evenly spaced draws of a run."""

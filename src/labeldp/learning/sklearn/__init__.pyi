@@ -27,6 +27,7 @@ from ._number_mixture import NumberMixture as NumberMixture
 from ._neighbors import NeighborsClassifier as NeighborsClassifier
 from ._neighbors import NeighborsRegressor as NeighborsRegressor
 from ._paths import Held as Held
+from ._paths import Path as Path
 from ._regressor import NumberRegressor as NumberRegressor
 from ._regressor import ReleasedLabelRegressor as ReleasedLabelRegressor
 from ._regressor import noise_ratio as noise_ratio

@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
 from labeldp.errors import InputError
-from labeldp.learning.features import row_count
 from labeldp.learning.losses import require_release
 from labeldp.learning.sklearn._boosting import BoostingClassifier
 from labeldp.learning.sklearn._members import POWER, Member, MemberFits, Progress, encoders_of
@@ -109,13 +107,7 @@ class AutoClassifier(MemberFits, ProbabilityClassifier):
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k)."""
-        check_is_fitted(self)
-        rows = self.frame(X)
-        some = np.zeros((len(self.members_), row_count(rows), len(self.classes_)))
-        for place, (name, member) in enumerate(self.members_.items()):
-            if self.weights_[name] > 0.0:
-                some[place] = member.predict_proba(rows)
-        return np.asarray(self.mixture_(some))
+        return np.asarray(self._mixed(X, "predict_proba"))
 
     def _family(self, columns: Mapping[str, str] | None) -> Mapping[str, Member]:
         return members_of(columns)

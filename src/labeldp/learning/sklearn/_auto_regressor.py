@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
-from labeldp.learning.features import row_count
 from labeldp.learning.losses import require_decodable
 from labeldp.learning.sklearn._boosting_regressor import BoostingRegressor
 from labeldp.learning.sklearn._members import POWER, Member, MemberFits, Progress, encoders_of
@@ -110,13 +108,7 @@ class AutoRegressor(MemberFits, NumberRegressor):
 
     def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
         """The estimated mean label of each row, within the declared range."""
-        check_is_fitted(self)
-        rows = self.frame(X)
-        some = np.zeros((len(self.members_), row_count(rows)))
-        for place, (name, member) in enumerate(self.members_.items()):
-            if self.weights_[name] > 0.0:
-                some[place] = member.predict(rows)
-        return self.mixture_(some)
+        return np.asarray(self._mixed(X, "predict"))
 
     def _family(self, columns: Mapping[str, str] | None) -> Mapping[str, Member]:
         return number_members_of(columns)

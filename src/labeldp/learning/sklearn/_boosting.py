@@ -33,9 +33,62 @@ PATIENCE = 20
 _FEW_ROWS = 100_000
 
 
+@dataclass(eq=False, repr=False)
+class TreeBoosting:
+    """The parameters of boosting by LightGBM, and the same trees each time for the same rows."""
+
+    _: KW_ONLY
+    categorical: Sequence[int] = ()
+    rounds: int = 300
+    learning_rate: float = 0.1
+    information: float = 1.0
+    penalty: float = 1.0
+    folds: int = 3
+
+    def _checked(self, features: Any, *, reset: bool) -> Any:
+        """Features as numbers, dense or sparse, with NaN for missing values."""
+        if reset:
+            require_extra("boosting", "lightgbm")
+        kinds = (np.float64, np.float32)
+        return validate_data(
+            self, features, accept_sparse="csr", dtype=kinds, ensure_all_finite="allow-nan", reset=reset
+        )
+
+    def _settings(self, leaves: int, rows: int) -> dict[str, Any]:
+        """Settings under which the same rows always give the same trees, of at most some leaves."""
+        return {
+            "num_leaves": leaves,
+            "learning_rate": self.learning_rate,
+            "min_data_in_leaf": 1,
+            "min_data_in_bin": 1,
+            "num_threads": 1 if rows < _FEW_ROWS else 0,
+            "deterministic": True,
+            "force_row_wise": True,
+            "seed": 0,
+            "verbose": -1,
+        }
+
+    def _data(self, features: Any, labels: Float[np.ndarray, "n"], reference: Any = None, **more: Any) -> Any:
+        """A data set of LightGBM."""
+        from lightgbm import Dataset  # noqa: PLC0415 (an extra)
+
+        categorical = list(self.categorical)
+        return Dataset(
+            features, labels, categorical_feature=categorical, reference=reference, params={"verbose": -1}, **more
+        )
+
+    def _trees(self: Any) -> Any:
+        """The fitted trees; None without any."""
+        if not self.model_:
+            return None
+        from lightgbm import Booster  # noqa: PLC0415 (an extra)
+
+        return Booster(model_str=self.model_)
+
+
 @documented_in("labeldp.learning.sklearn")
 @dataclass(eq=False, repr=False)
-class BoostingClassifier(ProbabilityClassifier):
+class BoostingClassifier(TreeBoosting, ProbabilityClassifier):
     """Gradient-boosted trees that maximise the likelihood of released labels, by LightGBM.
 
     Starts from the class shares. The number of trees and of their leaves are chosen on released labels; with no tree,
@@ -77,21 +130,9 @@ class BoostingClassifier(ProbabilityClassifier):
         MissingExtraError: LightGBM is not installed.
     """
 
-    _: KW_ONLY
-    categorical: Sequence[int] = ()
-    rounds: int = 300
-    learning_rate: float = 0.1
-    information: float = 1.0
-    penalty: float = 1.0
-    folds: int = 3
-
     def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
         """Fit on features of shape (n, d), with NaN for missing values, and a release of n rows."""
-        require_extra("boosting", "lightgbm")
-        release = require_release(y)
-        features = validate_data(
-            self, X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite="allow-nan"
-        )
+        release, features = require_release(y), self._checked(X, reset=True)
         check_released_rows(X, release)
         judged = list[Gains]()
         for fit, held in splits(len(release), min(self.folds, len(release))):
@@ -117,11 +158,7 @@ class BoostingClassifier(ProbabilityClassifier):
 
     def fit_setting(self, setting: int, X: Any, y: Release) -> Self:  # noqa: N803
         """Fit with one of the numbers of leaves and of rounds of a path."""
-        require_extra("boosting", "lightgbm")
-        features = validate_data(
-            self, X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite="allow-nan"
-        )
-        return self._fit_setting(setting, features, y)
+        return self._fit_setting(setting, self._checked(X, reset=True), y)
 
     def _fit_setting(self, setting: int, features: Any, release: Release) -> Self:
         self._codes, self._start = self._set_classes(release.space), Calibrator.of_shares(release).shifts
@@ -134,20 +171,8 @@ class BoostingClassifier(ProbabilityClassifier):
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k)."""
         check_is_fitted(self)
-        features = validate_data(
-            self,
-            X,
-            accept_sparse="csr",
-            dtype=(np.float64, np.float32),
-            ensure_all_finite="allow-nan",
-            reset=False,
-        )
-        trees = None
-        if self.model_:
-            from lightgbm import Booster  # noqa: PLC0415 (an extra)
-
-            trees = Booster(model_str=self.model_)
-        return softmax(_scores(self._start, features, trees, self.rounds_))[:, self._codes]
+        features = self._checked(X, reset=False)
+        return softmax(_scores(self._start, features, self._trees(), self.rounds_))[:, self._codes]
 
     def _grow(
         self,
@@ -164,14 +189,14 @@ class BoostingClassifier(ProbabilityClassifier):
         single = release.space.size == 2
         first = start[1:] - start[:1] if single else start
         settings = {
-            **tree_settings(self, leaves, len(release)),
+            **self._settings(leaves, len(release)),
             "objective": lightgbm_objective(release),
             "num_class": 1 if single else release.space.size,
             "metric": "None",
             "min_sum_hessian_in_leaf": self.information,
             "lambda_l2": self.penalty,
         }
-        data = _data(features, first, self.categorical)
+        data = self._start_from(first, features)
         if judged is None:
             return lightgbm.train(settings, data, rounds)
         held, curve = judged
@@ -186,10 +211,16 @@ class BoostingClassifier(ProbabilityClassifier):
             settings,
             data,
             rounds,
-            valid_sets=[_data(held.features, first, self.categorical, data)],
+            valid_sets=[self._start_from(first, held.features, data)],
             feval=judge,
             callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
         )
+
+    def _start_from(self, start: Float[np.ndarray, "s"], features: Any, reference: Any = None) -> Any:
+        """A data set of LightGBM that starts from given scores."""
+        rows = features.shape[0]
+        scores = np.tile(start, (rows, 1))
+        return self._data(features, np.zeros(rows), reference, init_score=scores[:, 0] if len(start) == 1 else scores)
 
 
 def _gains_by_group(held: Held, chances: Float[np.ndarray, "m k"]) -> Float[np.ndarray, "g"]:
@@ -211,39 +242,8 @@ def _scores(start: Float[np.ndarray, "k"], features: Any, trees: Any, rounds: in
     return scores
 
 
-def tree_settings(learner: Any, leaves: int, rows: int) -> dict[str, Any]:
-    """Settings of LightGBM under which the same rows always give the same trees, of at most some leaves."""
-    return {
-        "num_leaves": leaves,
-        "learning_rate": learner.learning_rate,
-        "min_data_in_leaf": 1,
-        "min_data_in_bin": 1,
-        "num_threads": 1 if rows < _FEW_ROWS else 0,
-        "deterministic": True,
-        "force_row_wise": True,
-        "seed": 0,
-        "verbose": -1,
-    }
-
-
 def any_varies(features: Any) -> bool:
     """True if there is a column with two values, as LightGBM requires."""
     if issparse(features):
         return bool((features.max(axis=0) != features.min(axis=0)).nnz)
     return not np.array_equal(features, np.broadcast_to(features[:1], features.shape), equal_nan=True)
-
-
-def _data(features: Any, start: Float[np.ndarray, "s"], categorical: Sequence[int], reference: Any = None) -> Any:
-    """A data set of LightGBM that starts from given scores."""
-    from lightgbm import Dataset  # noqa: PLC0415 (an extra)
-
-    rows = features.shape[0]
-    scores = np.tile(start, (rows, 1))
-    return Dataset(
-        features,
-        np.zeros(rows),
-        init_score=scores[:, 0] if len(start) == 1 else scores,
-        categorical_feature=list(categorical),
-        reference=reference,
-        params={"verbose": -1},
-    )

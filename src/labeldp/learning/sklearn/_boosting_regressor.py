@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp._documented import documented_in
-from labeldp._extras import require_extra
 from labeldp._shapes import Float
 from labeldp.learning.losses import decoded_numbers, ends_of, expected_mean, require_numeric_labels
-from labeldp.learning.sklearn._boosting import LEAVES, PATIENCE, any_varies, tree_settings
+from labeldp.learning.sklearn._boosting import LEAVES, PATIENCE, TreeBoosting, any_varies
 from labeldp.learning.sklearn._regressor import NumberRegressor, fold_splits, noise_ratio, precisions
 from labeldp.learning.sklearn._soft_labels import check_released_rows
 from labeldp.release import Release
@@ -25,7 +23,7 @@ _Numbers = tuple[Any, Float[np.ndarray, "_"], Float[np.ndarray, "_"]]
 
 @documented_in("labeldp.learning.sklearn")
 @dataclass(eq=False, repr=False)
-class BoostingRegressor(NumberRegressor):
+class BoostingRegressor(TreeBoosting, NumberRegressor):
     """Gradient-boosted trees that minimise the squared error against released numbers, by LightGBM.
 
     A released number has the label as its mean, so a least-squares fit to numbers targets the same function as one to
@@ -68,17 +66,8 @@ class BoostingRegressor(NumberRegressor):
         MissingExtraError: LightGBM is not installed.
     """
 
-    _: KW_ONLY
-    categorical: Sequence[int] = ()
-    rounds: int = 300
-    learning_rate: float = 0.1
-    information: float = 1.0
-    penalty: float = 1.0
-    folds: int = 3
-
     def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
         """Fit on features of shape (n, d), with NaN for missing values, and a release of n rows."""
-        require_extra("boosting", "lightgbm")
         release = require_numeric_labels(y)
         features = self._checked(X, reset=True)
         check_released_rows(X, release)
@@ -97,17 +86,9 @@ class BoostingRegressor(NumberRegressor):
         check_is_fitted(self)
         features = self._checked(X, reset=False)
         numbers = np.full(features.shape[0], self.centre_)
-        if self.model_:
-            from lightgbm import Booster  # noqa: PLC0415 (an extra)
-
-            numbers += np.asarray(Booster(model_str=self.model_).predict(features))
+        if (trees := self._trees()) is not None:
+            numbers += np.asarray(trees.predict(features))
         return np.asarray(np.clip(numbers, *self.range_))
-
-    def _checked(self, features: Any, *, reset: bool) -> Any:
-        kinds = (np.float64, np.float32)
-        return validate_data(
-            self, features, accept_sparse="csr", dtype=kinds, ensure_all_finite="allow-nan", reset=reset
-        )
 
     def _best(
         self, features: Any, numbers: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"], most: int
@@ -133,32 +114,20 @@ class BoostingRegressor(NumberRegressor):
         """Trees fitted to numbers; the squared error of other rows after each round is appended to a list."""
         import lightgbm  # noqa: PLC0415 (an extra)
 
+        features, numbers, weights = rows
         settings = {
-            **tree_settings(self, leaves, len(rows[1])),
+            **self._settings(leaves, len(numbers)),
             "objective": "regression",
             "boost_from_average": False,
             "metric": "l2",
             "min_sum_hessian_in_leaf": self.information * self._ratio,
             "lambda_l2": self.penalty * self._ratio,
         }
-        data, found = self._data(rows), dict[str, Any]()
+        data, found = self._data(features, numbers, weight=weights), dict[str, Any]()
         if others is None or curve is None:
             return lightgbm.train(settings, data, rounds)
         watch = [lightgbm.early_stopping(PATIENCE, verbose=False), lightgbm.record_evaluation(found)]
-        trees = lightgbm.train(settings, data, rounds, valid_sets=[self._data(others, data)], callbacks=watch)
+        judges = self._data(*others[:2], data, weight=others[2])
+        trees = lightgbm.train(settings, data, rounds, valid_sets=[judges], callbacks=watch)
         curve += found["valid_0"]["l2"]
         return trees
-
-    def _data(self, rows: _Numbers, reference: Any = None) -> Any:
-        """A data set of LightGBM."""
-        from lightgbm import Dataset  # noqa: PLC0415 (an extra)
-
-        features, numbers, weights = rows
-        return Dataset(
-            features,
-            numbers,
-            weight=weights,
-            categorical_feature=list(self.categorical),
-            reference=reference,
-            params={"verbose": -1},
-        )

@@ -10,13 +10,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
+from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp._extras import require_extra
@@ -167,6 +168,17 @@ class MemberFits(ABC):
         """The state that files keep: all but the predictions of released rows."""
         state: Any = super().__getstate__()
         return {name: value for name, value in state.items() if not name.startswith("held_out_")}
+
+    def _mixed(self: Any, features: Any, how: Literal["predict", "predict_proba"]) -> Any:
+        """The mixture of the predictions of all models that have a weight."""
+        check_is_fitted(self)
+        rows = self.frame(features)
+        columns = (len(self.classes_),) if how == "predict_proba" else ()
+        some = np.zeros((len(self.members_), row_count(rows), *columns))
+        for place, (name, member) in enumerate(self.members_.items()):
+            if self.weights_[name] > 0.0:
+                some[place] = getattr(member, how)(rows)
+        return self.mixture_(some)
 
     def frame(self, features: Any) -> Any:
         """Features in the form that the models take.

@@ -183,7 +183,9 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
 
     def _candidates(self, release: Release, numbers: np.ndarray) -> Sequence[Any]:
         """The regressor of the user, or the default candidates."""
-        return usual_regressors(noise_ratio(release, numbers)) if self.estimator is None else [self.estimator]
+        if self.estimator is not None:
+            return [self.estimator]
+        return [usual_ridge(), usual_boosting(noise_ratio(release, numbers))]
 
     def _fit_squares(self, features: Any, release: Release, weights: np.ndarray) -> None:
         """Least squares on unbiased or decoded numbers; held-out error decides the estimator and the shrinkage."""
@@ -291,11 +293,6 @@ def usual_boosting(ratio: float) -> HistGradientBoostingRegressor:
         early_stopping=False,
         random_state=0,
     )
-
-
-def usual_regressors(ratio: float) -> list[Any]:
-    """Candidates for the default regressor."""
-    return [usual_ridge(), usual_boosting(ratio)]
 
 
 def noise_ratio(release: Release, numbers: Float[np.ndarray, "n"]) -> float:

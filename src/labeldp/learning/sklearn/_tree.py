@@ -31,8 +31,34 @@ _UNIFORM_PRIOR = 0.1
 _FEW_CLASSES = 16
 
 
+class LeafModel:
+    """Base of models that average the prunings of each of several trees, and weigh the trees by their evidence."""
+
+    def __init__(self, trees: Sequence[ClusterTree], *, power: float = 0.0) -> None:
+        self.trees = trees
+        self.power = power
+
+    def _leaves(self, numbers: Any, release: Release) -> Int[np.ndarray, "n t"]:
+        """The leaf of each released row in each tree."""
+        leaves = checked_leaves(self.trees, numbers)
+        check_released_rows(leaves, release)
+        check_same_rows(numbers, release)
+        return leaves
+
+    def _weigh(self, evidence: Sequence[float]) -> Self:
+        self.evidence_ = np.array(evidence)
+        self.weights_ = softmax(_checks.not_negative(self.power, "power") * self.evidence_)
+        return self
+
+    def _averaged(self, numbers: Any, of_leaves: str) -> np.ndarray:
+        """The mean, over the trees, of an attribute that has a value for each leaf of each tree."""
+        check_is_fitted(self)
+        parts = zip(self.weights_, getattr(self, of_leaves), checked_leaves(self.trees, numbers).T, strict=True)
+        return np.asarray(sum(weight * each[leaf] for weight, each, leaf in parts))
+
+
 @documented_in("labeldp.learning.sklearn")
-class TreeClassifier(ProbabilityClassifier):
+class TreeClassifier(LeafModel, ProbabilityClassifier):
     """Classifier by class distributions of clusters, whose size adapts locally to the released labels.
 
     Each node of a tree of clusters either has one class distribution for all its rows, or is split into its two parts,
@@ -77,10 +103,6 @@ class TreeClassifier(ProbabilityClassifier):
         ['no', 'yes']
     """
 
-    def __init__(self, trees: Sequence[ClusterTree], *, power: float = 0.0) -> None:
-        self.trees = trees
-        self.power = power
-
     def fit(self, X: Any, y: Release, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
         """Weight all prunings by their likelihood.
 
@@ -91,9 +113,7 @@ class TreeClassifier(ProbabilityClassifier):
             sample_weight: Weights of rows.
         """
         release = require_release(y)
-        leaves = checked_leaves(self.trees, X)
-        check_released_rows(leaves, release)
-        check_same_rows(X, release)
+        leaves = self._leaves(X, release)
         weights = row_weights(sample_weight, len(release))
         mixtures, prior = _mixtures(release.space.size)
         results = [
@@ -104,16 +124,11 @@ class TreeClassifier(ProbabilityClassifier):
         ]
         codes = self._set_classes(release.space)
         self.distributions_ = [distributions[:, codes] for distributions, _ in results]
-        self.evidence_ = np.array([evidence for _, evidence in results])
-        self.weights_ = softmax(_checks.not_negative(self.power, "power") * self.evidence_)
-        return self
+        return self._weigh([evidence for _, evidence in results])
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k), for leaves as in ``fit``."""
-        check_is_fitted(self)
-        leaves = checked_leaves(self.trees, X)
-        parts = zip(self.weights_, self.distributions_, leaves.T, strict=True)
-        return np.asarray(sum(weight * each[leaf] for weight, each, leaf in parts))
+        return self._averaged(X, "distributions_")
 
 
 def checked_leaves(trees: Sequence[Any], numbers: Any) -> Int[np.ndarray, "n t"]:

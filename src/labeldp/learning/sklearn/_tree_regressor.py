@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import logsumexp, softmax
-from sklearn.utils.validation import check_is_fitted
 
-from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.learning.cells import ClusterTree
@@ -22,9 +19,8 @@ from labeldp.learning.losses import (
     require_numeric_labels,
 )
 from labeldp.learning.sklearn._regressor import NumberRegressor
-from labeldp.learning.sklearn._soft_labels import check_released_rows
-from labeldp.learning.sklearn._tree import average_prunings, checked_leaves, sums_of_nodes
-from labeldp.release import Release, check_same_rows
+from labeldp.learning.sklearn._tree import LeafModel, average_prunings, sums_of_nodes
+from labeldp.release import Release
 
 #: Prior variances of a cluster's mean around the mean of all rows, as shares of the variance of labels.
 _BETWEEN = np.array([0.0, 0.02, 0.1, 0.3, 1.0])
@@ -33,7 +29,7 @@ _WITHIN = (1.0, 0.5, 0.2, 0.05)
 
 
 @documented_in("labeldp.learning.sklearn")
-class TreeRegressor(NumberRegressor):
+class TreeRegressor(LeafModel, NumberRegressor):
     """Regressor by mean labels of clusters, whose size adapts locally to the released labels.
 
     Each node of a tree of clusters either has one mean label for all its rows, or is split into its two parts, with
@@ -76,10 +72,6 @@ class TreeRegressor(NumberRegressor):
         [2.0, 8.0]
     """
 
-    def __init__(self, trees: Sequence[ClusterTree], *, power: float = 0.0) -> None:
-        self.trees = trees
-        self.power = power
-
     def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
         """Weight all prunings by their likelihood.
 
@@ -89,9 +81,7 @@ class TreeRegressor(NumberRegressor):
             y: A release of n rows with numeric labels; bins are decoded.
         """
         release = require_numeric_labels(y)
-        leaves = checked_leaves(self.trees, X)
-        check_released_rows(leaves, release)
-        check_same_rows(X, release)
+        leaves = self._leaves(X, release)
         numbers, noise = decoded_numbers(release), noise_variances(release)
         variance = label_variance(release, numbers)
         self.range_ = ends_of(release)
@@ -106,15 +96,12 @@ class TreeRegressor(NumberRegressor):
             for tree, leaf in zip(self.trees, leaves.T, strict=True)
         ]
         self.means_ = [means for means, _ in found]
-        self.evidence_ = np.array([evidence for _, evidence in found])
-        self.weights_ = softmax(_checks.not_negative(self.power, "power") * self.evidence_)
-        return self
+        return self._weigh([evidence for _, evidence in found])
 
     def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
         """The estimated mean label of each row, within the declared range, for leaves as in ``fit``."""
-        check_is_fitted(self)
-        parts = zip(self.weights_, self.means_, checked_leaves(self.trees, X).T, strict=True)
-        return np.asarray(np.clip(sum(weight * means[leaf] for weight, means, leaf in parts), *self.range_))
+        means = self._averaged(X, "means_")
+        return np.asarray(np.clip(means, *self.range_))
 
 
 def _leaf_means(

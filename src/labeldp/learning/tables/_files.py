@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from labeldp._shapes import Float
 from labeldp.errors import InputError, VerificationError
@@ -26,9 +25,9 @@ from labeldp.learning.features import (
     is_network,
     write_new_file,
 )
-from labeldp.learning.sklearn import AutoClassifier, Calibrator, NumberMixture
+from labeldp.learning.sklearn import AutoClassifier, Calibrator, NumberMixture, group_folds
 from labeldp.learning.tables._classifiers import OF_CLASSES, estimators_of
-from labeldp.learning.tables._folds import cross_validated, enough_rows, folds_of, unit_of, units_in
+from labeldp.learning.tables._folds import FOLDS, cross_validated, enough_rows, unit_of, units_in
 from labeldp.learning.tables._model_parts import check_parts, check_prediction, types_of
 from labeldp.learning.tables._regressors import number_estimator, number_mixture_from
 from labeldp.learning.tables._resampled import check_generator, corrected
@@ -184,9 +183,8 @@ class TableModel:
             raise InputError("expected a model of classes for probabilities, found one of numbers; use predict")
         columns, unit = pa.table(table), unit_of(enough_rows(release))
         if isinstance(self.estimator, AutoClassifier):
-            units, again = units_in(columns, unit), AutoClassifier(every_row=True)
-            groups = None if units is None else pc.rank(units, tiebreaker="dense").to_numpy()
-            again.fit(frame_of(columns, self.columns), release, groups)
+            again = AutoClassifier(every_row=True)
+            again.fit(frame_of(columns, self.columns), release, units_in(columns, unit))
             return columns_in_order(again.held_out_, again.classes_, self.space.points)
         estimators: list[Any] = estimators_of(self.columns, self.model, self.method)
         if self.corrected:
@@ -197,7 +195,7 @@ class TableModel:
                 )
             check_generator(generator, release)
             estimators = [corrected(each, self.method, generator, self.columns) for each in estimators]
-        parts = list(folds_of(len(release), units_in(columns, unit)))
+        parts = group_folds(len(release), FOLDS, units_in(columns, unit))
         frame = frame_of(columns, self.columns)
         calibrate = self.calibrator is not None
         return cross_validated(estimators, frame, release, parts, lambda *_: None, calibrate=calibrate).predicted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold, KFold
 
 from labeldp import _checks
 from labeldp._shapes import Float, Int
@@ -26,7 +24,6 @@ from labeldp.release import Release, unit_numbers
 from labeldp.release.folder import Certificate
 
 FOLDS = 5
-_TENTH = 10
 
 Progress = Callable[[str, int, int], None]
 
@@ -43,37 +40,26 @@ def unit_of(certificate: Certificate) -> str | None:
     return None if certificate.guarantee.unit == "row" else certificate.guarantee.unit
 
 
-def units_in(table: pa.Table, unit: str | None) -> pa.ChunkedArray | None:
+def units_in(table: pa.Table, unit: str | None) -> Int[np.ndarray, "n"] | None:
     """The number of each row's privacy unit, as releases tell units apart, or None if its column was not kept."""
     if unit is None or unit not in table.column_names:
         return None
-    return pa.chunked_array([unit_numbers(table[unit], table.num_rows)])
+    return unit_numbers(table[unit], table.num_rows)
 
 
-def chosen_rows(certificate: Certificate, units: pa.ChunkedArray | None, most: int) -> Int[np.ndarray, "m"]:
+def chosen_rows(certificate: Certificate, units: Int[np.ndarray, "n"] | None, most: int) -> Int[np.ndarray, "m"]:
     """Numbers of at most so many rows, in whole units: by chance, without a look at labels, and equal for one release.
 
     Raises:
         InputError: So many rows do not suffice for cross-validation.
     """
     most = _checks.whole(most, "rows", 2 * FOLDS)
-    groups = np.arange(certificate.rows) if units is None else pc.rank(units, tiebreaker="dense").to_numpy() - 1
+    groups = np.arange(certificate.rows) if units is None else units
     sizes = np.bincount(groups)
     order = np.random.default_rng(list(certificate.release.encode())).permutation(len(sizes))
     taken = np.zeros(len(sizes), dtype=np.bool_)
     taken[order[np.cumsum(sizes[order]) <= most]] = True
     return np.flatnonzero(taken[groups])
-
-
-def folds_of(rows: int, units: pa.ChunkedArray | None, folds: int = FOLDS) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Folds of rows to fit on and held-out rows; every row is held out once, and a unit is never on both sides."""
-    if units is None:
-        yield from KFold(folds, shuffle=True, random_state=0).split(np.zeros(rows))
-        return
-    groups = pc.rank(units, tiebreaker="dense").to_numpy()
-    if len(np.unique(groups)) < folds:
-        raise InputError(f"expected at least {folds} units to learn from, found {len(np.unique(groups))}")
-    yield from GroupKFold(folds, shuffle=True, random_state=0).split(np.zeros(rows), groups=groups)
 
 
 def fold_numbers(parts: Sequence[tuple[np.ndarray, np.ndarray]], rows: int) -> Int[np.ndarray, "n"]:
@@ -82,11 +68,6 @@ def fold_numbers(parts: Sequence[tuple[np.ndarray, np.ndarray]], rows: int) -> I
     for number, (_, held) in enumerate(parts):
         numbers[held] = number
     return numbers
-
-
-def one_part(rows: int, units: pa.ChunkedArray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to fit on and a held-out tenth, without a unit on both sides."""
-    return next(folds_of(rows, units, _TENTH))
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from labeldp import _checks
 from labeldp._html import facts_html
@@ -22,7 +21,7 @@ from labeldp.errors import InputError
 from labeldp.learning.features import Images, columns_of, frame_of, points_of, read_images
 from labeldp.learning.losses import decoded_numbers, is_decodable
 from labeldp.learning.metrics import Estimate, Scores
-from labeldp.learning.sklearn import AutoClassifier, AutoRegressor, HeldOutNumbers, noise_ratio
+from labeldp.learning.sklearn import AutoClassifier, AutoRegressor, HeldOutNumbers, group_folds, noise_ratio
 from labeldp.learning.tables._class_scores import FACTOR, ClassScores, class_scores, in_folds
 from labeldp.learning.tables._classifiers import (
     AUTO,
@@ -48,16 +47,15 @@ from labeldp.learning.tables._folds import (
     chosen_rows,
     cross_validated,
     enough_rows,
-    folds_of,
     unit_of,
     units_in,
 )
 from labeldp.learning.tables._regressors import (
     NUMBER_METHODS,
     OF_NUMBERS,
+    UNBIASED,
     NumberScores,
     check_number_model,
-    needs_shrinkage,
     number_estimator,
     number_scores,
     number_setting,
@@ -307,16 +305,12 @@ class _Rows:
     columns: Mapping[str, str]
     left_out: Mapping[str, str]
     frame: Any
-    units: pa.ChunkedArray | None
+    units: np.ndarray | None
     report: Progress
 
-    def parts(self) -> list[tuple[np.ndarray, np.ndarray]]:
+    def parts(self) -> Sequence[tuple[np.ndarray, np.ndarray]]:
         """Rows to fit on and held-out rows of each fold."""
-        return list(folds_of(len(self.release), self.units))
-
-    def groups(self) -> np.ndarray | None:
-        """The privacy unit of each row as a number from 1 on; None if each row is its own."""
-        return None if self.units is None else np.asarray(pc.rank(self.units, tiebreaker="dense"))
+        return group_folds(len(self.release), FOLDS, self.units)
 
     def model(self, estimator: Any, name: str, method: str, **facts: Any) -> TableModel:
         """The model to save."""
@@ -336,9 +330,9 @@ def _learn_auto(rows: _Rows, minutes: float | None) -> Learned:
     release, units = rows.release, rows.units
     numbers = isinstance(release.space, Interval)
     learner: Any = (AutoRegressor if numbers else AutoClassifier)(minutes=minutes, folds=FOLDS)
-    fitted = learner.fit(rows.frame, release, rows.groups(), report=rows.report)
+    fitted = learner.fit(rows.frame, release, rows.units, report=rows.report)
     held, every = fitted.held_out_rows_, len(fitted.held_out_rows_) == len(release)
-    folds, others = fitted.held_out_folds_ if every else None, None if units is None else units.take(held)
+    folds, others = fitted.held_out_folds_ if every else None, None if units is None else units[held]
     if numbers:
         scores: Any = _number_scores(release[held], fitted.held_out_, folds, others)
     else:
@@ -361,8 +355,8 @@ def _learn_numbers(rows: _Rows, name: str, method: str) -> Learned:
     estimator = number_estimator(rows.columns, name, method, noise_ratio(release, decoded_numbers(release)))
     found = cross_validated([estimator], rows.frame, release, parts, rows.report, numbers=True)
     fitted, predicted, mixture = estimator.fit(rows.frame, release), found.predicted, None
-    if needs_shrinkage(name):
-        held = HeldOutNumbers.of(release, predicted[None], np.arange(len(release)), parts, rows.groups())
+    if name in UNBIASED:
+        held = HeldOutNumbers.of(release, predicted[None], np.arange(len(release)), parts, rows.units)
         mixture, predicted = held.best(), held.cross_fitted(parts)
     return Learned(
         rows.model(fitted, name, method, calibrator=mixture),
@@ -374,7 +368,7 @@ def _learn_numbers(rows: _Rows, name: str, method: str) -> Learned:
 
 
 def _number_scores(
-    release: Release, predicted: np.ndarray, folds: np.ndarray | None, units: pa.ChunkedArray | None
+    release: Release, predicted: np.ndarray, folds: np.ndarray | None, units: np.ndarray | None
 ) -> NumberScores:
     """Scores of numbers, with errors for fits to folds if there are any."""
     found = number_scores(release, predicted, folds, units)

@@ -16,7 +16,7 @@ from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, columns_of, frame_of, without_calendar
 from labeldp.learning.images import PatchClassifier
-from labeldp.learning.sklearn import Calibrator, cross_fitted
+from labeldp.learning.sklearn import Calibrator, cross_fitted, group_folds
 from labeldp.learning.tables._class_scores import class_scores
 from labeldp.learning.tables._classifiers import calibration_setting
 from labeldp.learning.tables._evaluate import image_names
@@ -25,8 +25,6 @@ from labeldp.learning.tables._folds import (
     Progress,
     chosen_rows,
     enough_rows,
-    folds_of,
-    one_part,
     unit_of,
     units_in,
 )
@@ -47,6 +45,7 @@ from labeldp.release.folder import Certificate
 
 #: The model of images that is taken by default.
 PATCHES = f"{PREFIX}patches"
+_TENTH = 10
 _JUDGED_BY = "released labels of a tenth of the rows, which it was not fitted on"
 #: Default training settings of each network; those of the papers are from Ghazi et al. 2021, B.
 _TRAINING: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -171,16 +170,16 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
     if choice.rows is not None:
         some = chosen_rows(certificate, units, choice.rows)
         enough_rows(release[some])
-    fit, held = (some[part] for part in one_part(len(some), None if units is None else units.take(some)))
+    fit, held = (some[part] for part in group_folds(len(some), _TENTH, None if units is None else units[some])[0])
     with warnings.catch_warnings():  # the held-out tenth guards against noise
         warnings.simplefilter("ignore", UnguardedFitWarning)
-        of_fit = None if units is None else units.take(fit)
+        of_fit = None if units is None else units[fit]
         learner, trained, setting = _trained(network, choice, inputs[fit], release[fit], of_fit, progress)
-    judged, others = release[held], None if units is None else units.take(held)
+    judged, others = release[held], None if units is None else units[held]
     predicted, calibrator = ClassProbabilities.of(learner, inputs[held]).in_order(release.space.points), None
-    if trained.method != "plain" and (len(held) if others is None else len(others.unique())) >= FOLDS:
+    if trained.method != "plain" and (len(held) if others is None else len(np.unique(others))) >= FOLDS:
         calibrator = Calibrator.fit(judged, predicted)
-        predicted = cross_fitted(judged, predicted, folds_of(len(held), others))
+        predicted = cross_fitted(judged, predicted, group_folds(len(held), FOLDS, others))
     return Learned(
         replace(trained, certificate=certificate, calibrator=calibrator),
         class_scores(judged, predicted, units=others),
@@ -201,17 +200,17 @@ def _trained(
         return learner, trained_model(network, learner, certificate), f"{learner.n_iter_} epochs"
     if choice.training or choice.method not in (None, "likelihood"):
         raise InputError(f"expected no method and no options of training with {PATCHES}, found some; leave them out")
-    learner = PatchClassifier().fit(inputs, release, None if units is None else np.asarray(units))
+    learner = PatchClassifier().fit(inputs, release, units)
     landmarks, components = learner.kernel_.landmarks_.shape
-    filters = len(learner.features_.filters_)
-    network = replace(network, sizes={"components": components, "landmarks": landmarks, "filters": filters})
+    sizes = {"components": components, "landmarks": landmarks, "filters": len(learner.features_.filters_)}
+    network = replace(network, sizes={**sizes, "views": 1 + int(learner.features_.mirrored)})
     module = network.module()
     with_patches(module, learner, np.argsort(release.space.sorted_codes))
-    return learner, NetworkModel(network, module.eval(), "likelihood", certificate), _named(learner.weights_)
+    return learner, NetworkModel(network, module.eval(), "likelihood", certificate), _named(learner)
 
 
-def _named(weights: Mapping[int | str, float]) -> str:
-    """Heads by number of components, with their weights where there are several."""
-    used = {name: weight for name, weight in weights.items() if weight > 0.0}
-    listed = [f"{name} ({weight:.0%})" if len(used) > 1 else f"{name}" for name, weight in used.items()]
-    return f"patches, heads of components: {', '.join(listed)}"
+def _named(learner: PatchClassifier) -> str:
+    """The features, and heads by number of components with their weights."""
+    heads = [f"{name} ({weight:.2f})" for name, weight in learner.weights_.items() if weight > 0.0]
+    both = ", of images and their mirror images" if learner.features_.mirrored else ""
+    return f"patches{both}; heads of components, with their weights: {', '.join(heads)}"

@@ -50,7 +50,7 @@ NUMBER_METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 #: Models that need unbiased released numbers.
-_UNBIASED = ("neighbours", "convex")
+UNBIASED = ("neighbours", "convex")
 #: The linear model of numbers.
 OF_NUMBERS = "ridge"
 #: Passes of descent over the rows: on few rows, one pass stops half way.
@@ -158,11 +158,6 @@ def number_estimator(columns: Mapping[str, str], model: str, method: str, ratio:
     return pipelines[model]
 
 
-def needs_shrinkage(model: str) -> bool:
-    """True for a model that does not shrink its own predictions towards the mean label where noise explains them."""
-    return model in _UNBIASED
-
-
 def check_number_model(model: str, method: str | None, release: Release) -> str:
     """The method of a model of numeric labels.
 
@@ -172,7 +167,7 @@ def check_number_model(model: str, method: str | None, release: Release) -> str:
     known = NUMBER_METHODS[_checks.among(model, "a model of numeric labels", NUMBER_METHODS)]
     method = _checks.among(method or known[0], f"a method of {model}", known)
     require_decodable(release)
-    if model in _UNBIASED and not is_unbiased(release):
+    if model in UNBIASED and not is_unbiased(release):
         raise InputError(
             f"expected unbiased released numbers for {model}, found bins, candidates or clusters; use ridge or boosting"
         )

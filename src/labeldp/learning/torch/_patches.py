@@ -21,6 +21,7 @@ def patches(
     filters: int = 256,
     size: int = 6,
     cells: int = 4,
+    views: int = 1,
 ) -> nn.Sequential:
     """A linear layer on patches' features and their nearness to landmarks, all random until ``with_patches`` sets them.
 
@@ -32,17 +33,18 @@ def patches(
         filters: Number of filters.
         size: Height and width of a filter.
         cells: Rows and columns of the grid of cells.
+        views: 2 if responses are the mean of those to images and to their mirror images.
     """
-    features = _Responses(channels, components, filters, size, cells)
+    features = _Responses(channels, components, filters, size, cells, mirrored=views == 2)
     return nn.Sequential(features, _Nearness(components, landmarks), nn.Linear(components + landmarks, classes))
 
 
 class _Responses(nn.Module):
     """Features of images of fixed filters; nothing here is trained."""
 
-    def __init__(self, channels: int, components: int, filters: int, size: int, cells: int) -> None:
+    def __init__(self, channels: int, components: int, filters: int, size: int, cells: int, *, mirrored: bool) -> None:
         super().__init__()
-        self.cells = cells
+        self.cells, self.mirrored = cells, mirrored
         self.register_buffer("filters", torch.randn(filters, channels, size, size))
         self.register_buffer("offsets", torch.zeros(filters))
         self.register_buffer("contrast", torch.ones(1))
@@ -54,6 +56,12 @@ class _Responses(nn.Module):
         return torch.cat([self._features(part) for part in images.split(_IMAGES)])
 
     def _features(self, images: Tensor) -> Tensor:
+        found = self._roots(images)
+        if self.mirrored:
+            found = (found + self._roots(images.flip(-1))) / 2
+        return normalize((found - self.mean) @ self.components)
+
+    def _roots(self, images: Tensor) -> Tensor:
         padded = pad(images, (PADDING,) * 4)
         box = torch.full_like(self.filters[:1], 1.0 / self.filters[0].numel())
         mean = conv2d(padded, box)
@@ -64,7 +72,7 @@ class _Responses(nn.Module):
         both = torch.cat([relu(found - THRESHOLD), relu(-found - THRESHOLD)], dim=1)
         rows, columns = (torch.from_numpy(cell_weights(length, self.cells)).to(both) for length in both.shape[2:])
         means = torch.einsum("rh,nkhw,cw->nrck", rows, both, columns).flatten(1)
-        return normalize((means.sqrt() - self.mean) @ self.components)
+        return means.sqrt()
 
 
 class _Nearness(nn.Module):

@@ -107,18 +107,16 @@ class NoisyHistogram(CountQuery):
 
     @classmethod
     def standard_error(
-        cls, law: Mapping[str, Any], space: LabelSpace, rows: Int[np.ndarray, "cells"] | None
+        cls, law: Mapping[str, Any], _: LabelSpace, __: Int[np.ndarray, "cells"] | None
     ) -> Float[np.ndarray, ""]:
         """The standard deviation of the noise, the same on each count."""
-        del space, rows
         return np.asarray(cls.deviation(law))
 
     @classmethod
     def margin(
-        cls, law: Mapping[str, Any], space: LabelSpace, rows: Int[np.ndarray, "cells"] | None, confidence: float
+        cls, law: Mapping[str, Any], _: LabelSpace, __: Int[np.ndarray, "cells"] | None, confidence: float
     ) -> Float[np.ndarray, ""]:
         """The quantile of the noise, the same for each count."""
-        del space, rows
         return np.asarray(float(laplace_margin(int(law["rate"]), int(law["parts"]), confidence)))
 
     @classmethod

@@ -89,16 +89,13 @@ class LabelMoments(CalibratedQuery):
     def __post_init__(self, features: object) -> None:
         super().__post_init__()
         object.__setattr__(self, "delta", positive_delta(self.delta, _NOT_PURE))
-        object.__setattr__(self, "grid", self._gridded(features))
+        object.__setattr__(self, "grid", FeatureGrid.of(features, self.norm, self.parts))
         warn_of_large(self.delta, self.grid.shape[0], "the number of rows", stacklevel=4)
 
     @property
     def parts(self) -> int:
         """Number of parts of a label's weight, each of which moves a sum by a row of the grid."""
         return 1
-
-    def _gridded(self, features: object) -> FeatureGrid:
-        return FeatureGrid.of(features, self.norm)
 
     def _sums(self, codes: Int[np.ndarray, "n"]) -> Int[np.ndarray, "p k"]:
         """The true sums, in parts of steps."""
@@ -181,18 +178,16 @@ class LabelMoments(CalibratedQuery):
 
     @classmethod
     def standard_error(
-        cls, law: Mapping[str, Any], space: LabelSpace, rows: Int[np.ndarray, "cells"] | None
+        cls, law: Mapping[str, Any], _: LabelSpace, __: Int[np.ndarray, "cells"] | None
     ) -> Float[np.ndarray, ""]:
         """The standard deviation of the noise, the same on each sum, in the units of the features."""
-        del space, rows
         return np.asarray(rounded_normal_deviation(int(law["deviation"])) * cls.step(law))
 
     @classmethod
     def margin(
-        cls, law: Mapping[str, Any], space: LabelSpace, rows: Int[np.ndarray, "cells"] | None, confidence: float
+        cls, law: Mapping[str, Any], _: LabelSpace, __: Int[np.ndarray, "cells"] | None, confidence: float
     ) -> Float[np.ndarray, ""]:
         """The quantile of the noise, the same for each sum."""
-        del space, rows
         return np.asarray(normal_margin(int(law["deviation"]), confidence) * cls.step(law))
 
     @classmethod
@@ -255,9 +250,6 @@ class NumberMoments(LabelMoments):
     def parts(self) -> int:
         """The number of steps from end to end."""
         return self.space.size - 1
-
-    def _gridded(self, features: object) -> FeatureGrid:
-        return FeatureGrid.of(features, self.norm, self.parts)
 
     def _sums(self, codes: Int[np.ndarray, "n"]) -> Int[np.ndarray, "p 2"]:
         return self.grid.sums_between(codes, self.parts)

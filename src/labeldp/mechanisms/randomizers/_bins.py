@@ -61,16 +61,12 @@ class BinResponse(NumberRandomizer):
     name: ClassVar[str] = "bins"
     about: ClassVar[str] = "RR-on-Bins: randomized response over bins, of least squared error under a prior; biased"
     searched: ClassVar[bool] = False
+    declared: ClassVar[tuple[str, ...]] = (PRIOR_DECLARED,)
 
     def __post_init__(self) -> None:
         if isinstance(self.space, Interval):
             object.__setattr__(self, "prior", checked_distribution(self.prior, self.space.size))
         super().__post_init__()
-
-    @property
-    def declared(self) -> tuple[str, ...]:
-        """The declaration about the prior."""
-        return (PRIOR_DECLARED,)
 
     @kept
     def channel(self) -> BinChannel:

@@ -76,6 +76,7 @@ class ClusterResponse(ClassRandomizer):
 
     name: ClassVar[str] = "cluster"
     about: ClassVar[str] = "True class, or a draw from the class distribution of the row's cluster"
+    detail: ClassVar[str] = "one class, or one of its cluster"
 
     def __post_init__(self) -> None:
         if isinstance(self.space, LabelSpace):
@@ -118,11 +119,6 @@ class ClusterResponse(ClassRandomizer):
                 f"expected an epsilon of at least {channel.epsilon!r}, the cost of resampling, found less"
             )
         return channel
-
-    @property
-    def detail(self) -> str:
-        """A class."""
-        return "one class, or one of its cluster"
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,7 @@ class GroupResponse(ClassRandomizer):
 
     name: ClassVar[str] = "groups"
     about: ClassVar[str] = "Randomized response on groups of adjacent classes, the most informative for each row"
+    detail: ClassVar[str] = "a group of adjacent classes"
 
     def __post_init__(self) -> None:
         if (self.prior is None) == (self.groups is None):
@@ -95,11 +96,6 @@ class GroupResponse(ClassRandomizer):
         else:
             firsts = _first_classes(self.groups if self.groups is not None else (), self.space)
         return CoarseningChannel.at(k, self.epsilon, firsts)
-
-    @property
-    def detail(self) -> str:
-        """A group of classes."""
-        return "a group of adjacent classes"
 
     def for_rows(self, rows: int) -> Self:
         """The same partition for each of some rows, if one was given for all."""

@@ -38,13 +38,9 @@ class RandomizedResponse(ClassRandomizer):
 
     name: ClassVar[str] = "randomized-response"
     about: ClassVar[str] = "k-ary randomized response: the true class, or a uniform other class"
+    detail: ClassVar[str] = "one class"
 
     @kept
     def channel(self) -> ResponseChannel:
         """The channel from the true class to the released one."""
         return ResponseChannel.at(self.space.size, self.epsilon)
-
-    @property
-    def detail(self) -> str:
-        """A class."""
-        return "one class"

@@ -36,6 +36,7 @@ class BitChannel(ClassSetChannel, ExchangeableChannel):
     false: int
 
     kind: ClassVar[str] = "bits"
+    detail: ClassVar[str] = "a set of classes, of any size"
     independent_members: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -62,11 +63,6 @@ class BitChannel(ClassSetChannel, ExchangeableChannel):
     def odds(self) -> Fraction:
         """``true (W - false) / ((W - true) false)``."""
         return _bit_odds(self.true, self.false, 1 << self.bits)
-
-    @property
-    def detail(self) -> str:
-        """A set of any size."""
-        return "a set of classes, of any size"
 
     @property
     def words_per_row(self) -> int:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -25,6 +24,8 @@ class CandidateRows(ExchangeableChannel):
 
     candidates: UInt8[np.ndarray, "n b"]
 
+    of_rows: ClassVar[tuple[str, ...]] = ("sizes", "membership")
+
     @cached_property
     def sizes(self) -> Int[np.ndarray, "n"]:
         """The number of candidates of each row."""
@@ -34,14 +35,6 @@ class CandidateRows(ExchangeableChannel):
     def identifies(self) -> bool:
         """True if all classes are candidates: those outside have the same distribution."""
         return not (self.sizes < self.classes).any()
-
-    def with_rows(self, **arrays: Any) -> Self:
-        """The channel of rows with other candidates, which were checked where they were first those of a channel."""
-        part = copy.copy(self)
-        for of_rows in ("sizes", "membership"):
-            vars(part).pop(of_rows, None)
-        vars(part).update(arrays)
-        return part
 
     def check_candidates(self) -> None:
         """Refuse rows without candidates, and candidates that are no classes."""
@@ -82,6 +75,7 @@ class CandidateChannel(SingleClassChannel, CandidateRows):
     candidates: UInt8[np.ndarray, "n b"]
 
     kind: ClassVar[str] = "candidates"
+    detail: ClassVar[str] = "one of a row's candidates"
     words_per_row: ClassVar[int] = 1  # which decides everything
     whole_words: ClassVar[int] = 1
 
@@ -107,11 +101,6 @@ class CandidateChannel(SingleClassChannel, CandidateRows):
         """The largest ratio over all possible numbers of candidates, labels outside them included."""
         pairs = enumerate(zip(self.keep, self.other, strict=True))
         return max(_response_odds(keep, other, m, 1 << self.bits) for m, (keep, other) in pairs)
-
-    @property
-    def detail(self) -> str:
-        """One of the candidates."""
-        return "one of a row's candidates"
 
     def columns(self) -> Columns:
         """A label outside yields each candidate with the weight ceil(W / m), except the last, which gets the rest."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -110,6 +111,8 @@ class Channel(ABC):
     bits: int = dataclasses.field(default=64, kw_only=True)
 
     kind: ClassVar[str]
+    #: What is computed once from arrays by row, if the arrays of other rows need no check.
+    of_rows: ClassVar[tuple[str, ...]] = ()
 
     @property
     @abstractmethod
@@ -223,7 +226,15 @@ class Channel(ABC):
 
     def with_rows(self, **arrays: Any) -> Self:
         """The channel of other rows, by their arrays: all those of ``row_arrays``."""
-        return dataclasses.replace(self, **arrays) if arrays else self
+        if not arrays:
+            return self
+        if not self.of_rows:
+            return dataclasses.replace(self, **arrays)
+        part = copy.copy(self)
+        for name in self.of_rows:
+            vars(part).pop(name, None)
+        vars(part).update(arrays)
+        return part
 
 
 def row_arrays(channel: Channel) -> dict[str, np.ndarray]:

@@ -31,10 +31,7 @@ class ClassChannel(Channel):
 
     #: True if each class is in the released set independently of the others, so that sizes of sets can be audited too.
     independent_members: ClassVar[bool] = False
-
-    @property
-    def bins(self) -> None:
-        """None: classes are released."""
+    bins: ClassVar[None] = None  # classes are released
 
     @property
     @abstractmethod

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -43,6 +42,7 @@ class ClusterChannel(SingleClassChannel):
     whole_words: ClassVar[int] = 1
     even: ClassVar[bool] = False
     identifies: ClassVar[bool] = True
+    of_rows: ClassVar[tuple[str, ...]] = ("membership",)
 
     def __post_init__(self) -> None:
         if len(self.keep) != len(self.weights) or not self.keep:
@@ -201,13 +201,6 @@ class ClusterChannel(SingleClassChannel):
         cluster = int(self.clusters[row])
         matrix = np.tile(resample[cluster], (self.classes, 1)) + keep[cluster] * np.eye(self.classes)
         return TransitionTable(np.arange(self.classes, dtype=np.int32), matrix)
-
-    def with_rows(self, **arrays: Any) -> Self:
-        """The channel of other rows in the same clusters; checked clusters and cached values carry over."""
-        part = copy.copy(self)
-        vars(part).pop("membership", None)
-        vars(part).update(arrays)
-        return part
 
     @cached_property
     def _numbers(self) -> tuple[UInt64[np.ndarray, "clusters"], UInt64[np.ndarray, "clusters k"]]:

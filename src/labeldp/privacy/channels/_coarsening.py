@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -46,10 +45,12 @@ class CoarseningChannel(ClassSetChannel):
     firsts: UInt8[np.ndarray, "n b"]
 
     kind: ClassVar[str] = "coarsening"
+    detail: ClassVar[str] = "one of a row's groups of adjacent classes"
     words_per_row: ClassVar[int] = 1  # which decides everything
     whole_words: ClassVar[int] = 1
     even: ClassVar[bool] = False
     identifies: ClassVar[bool] = False
+    of_rows: ClassVar[tuple[str, ...]] = ("sizes", "membership")
 
     def __post_init__(self) -> None:
         word = 1 << self.bits
@@ -81,11 +82,6 @@ class CoarseningChannel(ClassSetChannel):
         """The largest ``keep / other`` over all possible numbers of groups."""
         pairs = list(zip(self.keep, self.other, strict=True))[2:]
         return max((Fraction(keep, other) for keep, other in pairs), default=Fraction(1))
-
-    @property
-    def detail(self) -> str:
-        """One of a row's groups of classes."""
-        return "one of a row's groups of adjacent classes"
 
     def columns(self) -> Columns:
         """A group from a class in it, and from a class in another group, at each number of groups."""
@@ -187,14 +183,6 @@ class CoarseningChannel(ClassSetChannel):
         keep, other = (float(chances[m]) for chances in self._chances)
         held = group == np.arange(m)[:, None]
         return TransitionTable(pack(held), np.where(held.T, keep, other))
-
-    def with_rows(self, **arrays: Any) -> Self:
-        """The channel of rows with other groups, which were checked where they were first those of a channel."""
-        part = copy.copy(self)
-        for of_rows in ("sizes", "membership"):
-            vars(part).pop(of_rows, None)
-        vars(part).update(arrays)
-        return part
 
     @staticmethod
     def _not_identified() -> InputError:

@@ -147,6 +147,7 @@ class GridChannel(SingleNumberChannel):
     weights: tuple[tuple[int, ...], ...]
 
     kind: ClassVar[str] = "grid"
+    bins: ClassVar[None] = None  # any number may be released for any label
 
     def __post_init__(self) -> None:
         knots, outcomes, word = len(self.weights), len(self.values), 1 << self.bits
@@ -156,10 +157,6 @@ class GridChannel(SingleNumberChannel):
             raise ValueError("expected for each knot weights of at least 1 that use every word once")
         if not _increasing(self.values):
             raise ValueError("expected outcomes whose numbers increase")
-
-    @property
-    def bins(self) -> None:
-        """None: any number may be released for any label."""
 
     @cached_property
     def odds(self) -> Fraction:

@@ -203,15 +203,12 @@ class GroupedNumberChannel(_Grouped, NumberChannel):
     channels: tuple[NumberChannel, ...]
 
     kind: ClassVar[str] = "grouped-numbers"
+    bins: ClassVar[None] = None  # groups have different outcomes
 
     @property
     def steps(self) -> tuple[Float[np.ndarray, "m"], ...]:
         """The numbers of the outcomes, for each group."""
         return tuple(channel.steps[0] for channel in self.channels)
-
-    @property
-    def bins(self) -> None:
-        """None: groups have different outcomes."""
 
     def likelihood(self, released: object) -> Float[np.ndarray, "n k"]:
         """For each row, from its group."""

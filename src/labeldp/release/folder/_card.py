@@ -45,49 +45,28 @@ _TRUST = {
     "central": "a trusted curator answered from all labels together",
     "peer": "peers exchanged their labels",
 }
-#: The context of Croissant 1.1, as its specification prints it, and the vocabulary of a guarantee.
-_CONTEXT: Mapping[str, Any] = {
+#: The terms of Croissant 1.1, in the order in which its specification prints their context.
+_TERMS = (
+    "@language @vocab citeAs column conformsTo containedIn cr data dataType dct equivalentProperty examples "
+    "extract field fileObject fileProperty fileSet format includes isArray arrayShape isLiveDataset jsonPath key "
+    "labeldp md5 parentField path rai recordSet references regex repeated replace samplingRate sc separator "
+    "source subField transform"
+)
+#: Terms that are not of the namespace ``cr`` under their own name; ``labeldp`` is the vocabulary of a guarantee.
+_OTHER_TERMS: Mapping[str, Any] = {
     "@language": "en",
     "@vocab": "https://schema.org/",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
     "conformsTo": "dct:conformsTo",
-    "containedIn": "cr:containedIn",
     "cr": "http://mlcommons.org/croissant/",
     "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
     "dct": "http://purl.org/dc/terms/",
-    "equivalentProperty": "cr:equivalentProperty",
     "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileObject": "cr:fileObject",
-    "fileProperty": "cr:fileProperty",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isArray": "cr:isArray",
-    "arrayShape": "cr:arrayShape",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
     "labeldp": VOCABULARY,
-    "md5": "cr:md5",
-    "parentField": "cr:parentField",
-    "path": "cr:path",
     "rai": "http://mlcommons.org/croissant/RAI/",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate",
     "sc": "https://schema.org/",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
 }
+_CONTEXT: Mapping[str, Any] = {term: _OTHER_TERMS.get(term, f"cr:{term}") for term in _TERMS.split()}
 
 
 def data_card(certificate: Certificate) -> str:

@@ -357,13 +357,10 @@ def _draw_to_plain(draw: Draw) -> dict[str, Any]:
 
 def _draw_from_plain(body: Mapping[str, Any]) -> Draw:
     rows = RowRanges(tuple((int(a), int(b)) for a, b in body["rows"]))
-    return Draw(str(body["mechanism"]), body["law"], rows, _guarantee_from_plain(body["guarantee"]))
+    promise = Guarantee(**{**body["guarantee"], "assumptions": tuple(body["guarantee"]["assumptions"])})
+    return Draw(str(body["mechanism"]), body["law"], rows, promise)
 
 
 def _guarantee_to_plain(guarantee: Guarantee) -> dict[str, Any]:
     plain = {**dataclasses.asdict(guarantee), "assumptions": list(guarantee.assumptions)}
     return {name: value for name, value in plain.items() if value is not None}
-
-
-def _guarantee_from_plain(body: Mapping[str, Any]) -> Guarantee:
-    return Guarantee(**{**body, "assumptions": tuple(body["assumptions"])})

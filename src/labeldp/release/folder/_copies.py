@@ -61,13 +61,11 @@ def _fetch(place: StorePath, copy: Path, only: str | None) -> None:
             f"expected a release of files in one folder, found {[name[:100] for name in strange[:_MOST_LISTED]]}"
         )
     for name in names:
-        file = place / name
+        file, failed = place / name, False
         try:
             _copy(file, copy / name)
         except (OSError, pa.ArrowException):
             failed = True
-        else:
-            failed = False
         if failed:
             raise InputError(f"expected to copy {file} to {copy.parent}, found that it broke off; try again")
 
@@ -162,14 +160,13 @@ def upload(staging: Path, target: StorePath) -> None:
 @contextmanager
 def _written(target: StorePath) -> Iterator[None]:
     """Replace an error of a store, which quotes requests, by one of ours."""
+    failed = False
     try:
         yield
-    except (OSError, pa.ArrowException) as problem:
-        if isinstance(problem, OutputError):
-            raise
+    except OutputError:
+        raise
+    except (OSError, pa.ArrowException):
         failed = True
-    else:
-        failed = False
     if failed:
         raise OutputError(
             f"expected to write to {target}, found that the store does not take it; check the address, the network and "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import PurePath
@@ -10,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from labeldp._checks import printable
 from labeldp.report._parts import epsilon_above
-from labeldp.report._text import account_lines, account_total, delta_above, exact_above, shown_deltas
+from labeldp.report._text import (
+    account_lines,
+    account_total,
+    charge_cells,
+    declared_lines,
+    delta_above,
+    pair_rows,
+    shown_deltas,
+)
 from labeldp.report.pages._blocks import Block, Grid, Part, Picture, Prose, Section
 from labeldp.report.pages._drawings import steps_figure
 
@@ -85,13 +92,7 @@ def _charges(entries: Sequence[Entry]) -> Iterator[Block]:
     rows = [
         (
             entry.time[:16].replace("T", " "),
-            entry.label,
-            entry.mechanism,
-            epsilon_above(entry.guarantee.epsilon),
-            delta_above(entry.guarantee.delta),
-            entry.guarantee.unit,
-            f"{sum(stop - start for start, stop in entry.rows.ranges):,}",
-            entry.state,
+            *charge_cells(entry),
             PurePath(entry.output).name if entry.output else "in memory",
         )
         for entry in entries
@@ -105,13 +106,7 @@ def _charges(entries: Sequence[Entry]) -> Iterator[Block]:
     states = dict.fromkeys(entry.state for entry in entries)
     if states:
         yield Prose(". ".join(f"{state}: {_STATES[state]}" for state in states) + ".", "aside")
-    assumed = dict.fromkeys(what for entry in entries for what in entry.guarantee.assumptions if entry.state != "void")
-    reasons = dict.fromkeys(entry.other_people for entry in entries if entry.other_people)
-    for text in (
-        *(f"Assumed, not checked: {what}." for what in assumed),
-        *(f"Declared: rows of other people than those charged before ({reason})." for reason in reasons),
-    ):
-        yield Prose(text, "aside")
+    yield from (Prose(text, "aside") for text in declared_lines(entries))
 
 
 def account_part(combined: Sequence[CombinedGuarantee], names: Sequence[str]) -> Part:
@@ -132,11 +127,7 @@ def account_part(combined: Sequence[CombinedGuarantee], names: Sequence[str]) ->
 
 def _account(each: CombinedGuarantee) -> Iterator[Block]:
     """The total of one label by sums, and by tight composition."""
-    whole = each.composition
-    rows = [(delta_above(whole.delta), exact_above(whole.epsilon), "always (sum of epsilons)")]
-    for delta, epsilon in shown_deltas(each):
-        shown = exact_above(epsilon) if math.isfinite(epsilon) else "none"
-        rows.append((repr(delta), shown, "if all were fixed beforehand"))
+    rows = list(pair_rows(each, [(repr(delta), epsilon) for delta, epsilon in shown_deltas(each)]))
     yield Prose(account_total(each))
     yield Grid.of("Pairs of delta and epsilon that hold", ("delta", "epsilon", "holds"), rows, (0, 1))
     yield from (Prose(line) for line in account_lines(each))
