@@ -6,7 +6,7 @@ from scipy.special import softmax
 from sklearn.base import clone
 
 from labeldp import Classes, Curator, Release
-from labeldp.learning.images import ImageRows, PatchClassifier, _patch_classifier
+from labeldp.learning.images import ImageRows, PatchClassifier, _patch_classifier, likeliest_features
 from labeldp.learning.losses import gain
 from labeldp.learning.sklearn import SoftmaxRegression, group_folds
 from labeldp.privacy import columns_in_order
@@ -134,7 +134,8 @@ def test_rows_of_one_unit_are_on_one_side():
     assert np.abs(together.coef_).sum() < 0.8 * np.abs(alone.coef_).sum()
 
 
-def test_features_and_clusters_do_not_depend_on_labels(monkeypatch):
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_features_and_clusters_do_not_depend_on_labels(mirrored, monkeypatch):
     """Two releases, of neighbouring labels and of others, leave the same bytes of features, clusters and trees."""
     images = np.random.default_rng(4).integers(0, 256, (60, 3, 9, 9), dtype=np.uint8)
     labels = np.array(["a", "b"] * 30)
@@ -149,8 +150,33 @@ def test_features_and_clusters_do_not_depend_on_labels(monkeypatch):
     monkeypatch.setattr(PatchClassifier, "fit_head", keep)
     for flipped in (0, 1, 17):
         others = np.where(np.arange(60) < flipped, "a", labels)
-        PatchClassifier((4,), filters=6).fit(images, Release.public(others, SPACE))
+        PatchClassifier((4,), filters=6, mirrored=mirrored).fit(images, Release.public(others, SPACE))
     assert kept[0] == kept[1] == kept[2]
+
+
+@pytest.mark.parametrize("side_tells", [False, True])
+def test_released_labels_decide_whether_mirror_images_are_alike(side_tells):
+    """A spot that is on the left or on the right, bright or faint: mirrored if its brightness is the class."""
+    random = np.random.default_rng(6)
+    right, bright = random.random(1_500) < 0.5, random.random(1_500) < 0.5
+    images = random.integers(0, 90, (1_500, 10, 12)).astype(np.uint8)
+    spots = np.where(right[:, None], 8, 2) + np.arange(2), 90 + 80 * bright
+    for row in (4, 5):
+        images[np.arange(1_500)[:, None], row, spots[0]] = spots[1][:, None]
+    labels = np.where(right if side_tells else bright, "a", "b")
+    model = PatchClassifier((16,), filters=8).fit(images, Curator(labels, SPACE).randomize(epsilon=3.0))
+    assert model.features_.mirrored is not side_tells
+    assert (model.predict(images) == labels).mean() > 0.9
+
+
+def test_features_are_compared_on_held_out_rows():
+    """A column for each row says nothing of others, and copies of a unit do not vouch for each other."""
+    labels = np.where(np.random.default_rng(7).random(100) < 0.5, "a", "b")
+    own, signal = np.eye(100), np.c_[labels == "a"] + np.random.default_rng(8).normal(0, 0.8, (100, 1))
+    release = Release.public(np.repeat(labels, 5), SPACE)
+    both = [np.repeat(each, 5, axis=0) for each in (own, signal)]
+    assert likeliest_features(both, release, np.repeat(np.arange(100), 5)) == 1
+    assert likeliest_features(both, release) == 0
 
 
 def test_fits_to_many_features_do_not_stop_where_they_begin():

@@ -101,6 +101,15 @@ def test_components_are_in_order_and_the_same_every_time():
     assert np.corrcoef((scaled @ scaled.T).ravel(), (found @ found.T).ravel())[0, 1] > 0.99  # clusters of other ties
 
 
+def test_an_image_and_its_mirror_image_have_the_same_features():
+    """Features are means over both: the same for either, and not where images are as they are."""
+    images = np.random.default_rng(1).integers(0, 256, (50, 3, 9, 11), dtype=np.uint8)
+    for mirrored in (False, True):
+        features = PatchFeatures(8, filters=6, mirrored=mirrored).fit(images)
+        found, other = (features.transform(each) for each in (images, images[..., ::-1]))
+        assert np.allclose(found, other, atol=1e-5) is mirrored
+
+
 def test_a_linear_head_learns_from_noisy_labels_what_pixels_do_not_show():
     """Stripes at random places have the same mean in every pixel: responses tell them apart, at epsilon 1."""
     (images, classes), (others, truth) = stripes(1_500), stripes(500, seed=1)
