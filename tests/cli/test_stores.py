@@ -65,19 +65,63 @@ def test_every_command_of_a_release(release, run, monkeypatch, tmp_path, secrets
     assert "labeldp-" not in (tmp_path / "r.html").read_text().replace("labeldp-ledger", "").replace("labeldp-r", "")
 
 
-def test_a_table_in_a_store_needs_a_ledger(release, run, monkeypatch, tmp_path, secrets):
-    """Said before anything is read twice, and --sign needs a folder on a disk."""
+def test_a_table_in_a_store_needs_a_ledger(release, monkeypatch, tmp_path, secrets):
+    """Said before anything is read twice."""
     stores.in_memory(monkeypatch)
     fill(secrets)
     done = release(TABLE, tmp_path / "out")
     assert done.code == 1
     assert "expected a ledger for s3://bucket/visits" in done.err
     assert "--ledger" in done.err
-    run("key", tmp_path / "office")
-    done = release(TABLE, SHARED, ledger=tmp_path / "l", sign=tmp_path / "office")
-    assert done.code == 1
-    assert "expected --sign with an output on a disk" in done.err
+
+
+@pytest.mark.parametrize("start", [stores.in_memory, stores.serving])
+def test_a_release_in_a_store_is_signed_and_gets_a_card(release, run, monkeypatch, tmp_path, secrets, start):
+    """Both lie beside its files, verify, and are left alone by a second card; another README is refused."""
+    server = start(monkeypatch)
+    try:
+        fill(secrets)
+        run("key", tmp_path / "office")
+        done = release(TABLE, SHARED, ledger=tmp_path / "l", unit="row", sign=tmp_path / "office")
+        assert done.code == 0, done.err
+        assert run("verify", SHARED, "--public-key", tmp_path / "office.pub").code == 0
+        for _ in range(2):
+            done = run("card", SHARED)
+            assert done.code == 0, done.err
+            assert done.out.splitlines()[0] == f"{SHARED}/README.md: follows from the certificate"
+        beside = ["README.md", "_certificate.json", "_signature.json", "croissant.json"]
+        assert stores.names(StorePath.of(SHARED)) == [*beside, "part-00000.parquet", "part-00001.parquet"]
+        assert run("verify", SHARED, "--public-key", tmp_path / "office.pub").code == 0
+        done = release(TABLE, f"{SHARED}2", ledger=tmp_path / "l", unit="row", budget=2)
+        stores.write(StorePath.of(f"{SHARED}2") / "README.md", b"mine")
+        assert run("card", f"{SHARED}2").code == 1
+        assert "croissant.json" not in stores.names(StorePath.of(f"{SHARED}2"))
+    finally:
+        if start is stores.serving:
+            server.stop()
+
+
+def test_stages_and_generators_take_addresses(release, run, monkeypatch, tmp_path, secrets):
+    """Tables and releases are read from a store and written to one; models and generators are files on a disk."""
+    stores.in_memory(monkeypatch)
+    fill(secrets)
+    declared = ["--label", "y", "--classes", ",".join(secrets)]
+    staged = [TABLE, *declared, "--epsilon", "3", "--keep", "all", "--unit", "row", "--output", SHARED]
+    staged += ["--ledger", tmp_path / "l"]
+    done = run("stages", *staged)
+    assert "expected --model-file, a file on a disk, with an output at s3://bucket/shared" in done.err
     assert not (tmp_path / "l").exists()
+    done = run("stages", *staged, "--model-file", tmp_path / "m.skops")
+    assert done.code == 0, done.err
+    assert run("verify", SHARED).code == 0
+    assert (tmp_path / "m.skops").exists()
+    options = ["--keep", "z", "--model", "cells", "--source", "a store", "--output"]
+    public = run("generator", TABLE, *declared, "--labels-are-public", *options, tmp_path / "public")
+    assert public.code == 0, public.err
+    release(TABLE, f"{SHARED}2", ledger=tmp_path / "l", unit="row", budget=9)
+    paid = run("generator", f"{SHARED}2", *options, tmp_path / "paid")
+    assert paid.code == 0, paid.err
+    assert (tmp_path / "paid").exists()
 
 
 REFUSED = [

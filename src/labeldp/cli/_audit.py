@@ -42,7 +42,8 @@ class AttackOptions:
 
     Args:
         against: Another release of the same rows, to check that its noise is independent.
-        model (MODEL): Attack the labels of DIR with this model from 'labeldp learn'. A model of DIR itself is fitted
+        model (MODEL): Attack the labels of DIR with this model from 'labeldp learn'; like --truth, --private-rows and
+            --profile it holds all rows in memory. A model of DIR itself is fitted
             anew on parts of it, so that no row is attacked by a model that knows its released label.
         generator (FILE): For such a model that was learned with --generator: the generator's file.
         truth (TABLE): A table of public true labels of the rows of DIR, to score attacks.

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from labeldp.cli._command import Place
 from labeldp.cli._terminal import show
 from labeldp.release import folder
 
 
-def card(directory: Path) -> None:
+def card(directory: Place) -> None:
     """Write a data card (README.md) and Croissant metadata (croissant.json) into the folder of a release.
 
     Both follow from the certificate, and 'labeldp verify' compares them with it.
 
     Args:
-        directory (DIR): A folder of released labels.
+        directory (DIR): A folder of released labels: a path, or an address such as s3://bucket/shared.
     """
-    certificate = folder.certified(directory)
-    for path in folder.write_card(directory, certificate):
-        show(f"{path}: follows from the certificate")
+    with folder.local_copy(directory) as copy:
+        for file in folder.write_card(copy, folder.certified(copy)):
+            show(f"{folder.add_file(directory, file)}: follows from the certificate")
     show(
         "Name the files from now on where a tool reads a folder: pandas.read_parquet of the folder takes README.md for "
         "a table (docs/guide/data-sets.md)."

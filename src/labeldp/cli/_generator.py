@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from labeldp import report
 from labeldp.audit import pipelines
+from labeldp.cli._command import Place
 from labeldp.cli._options import ColumnOptions, FileOptions, class_texts
 from labeldp.cli._terminal import names, result
 from labeldp.errors import InputError
@@ -42,7 +43,7 @@ class LabelOptions:
 
 
 def generator(
-    table: Path,
+    table: Place,
     *,
     output: Path,
     source: str,
@@ -61,7 +62,8 @@ def generator(
     covers it.
 
     Args:
-        table (TABLE): CSV, Parquet, a folder of either; or a release folder.
+        table (TABLE): CSV, Parquet, a folder of either; or a release folder; a path, or an address such as
+            s3://bucket/people.
         output: A new file for the generator, such as people.generator.
         source: A description of the data, which certificates print.
         labels: The labels of TABLE.

@@ -191,8 +191,6 @@ def release(
             address, a cluster starts on this machine. Default: this process alone.
         json_: Print JSON; 'labeldp schema' describes it.
     """
-    if sign is not None and not isinstance(output, Path):
-        raise InputError(f"expected --sign with an output on a disk, found {output}; sign a local folder, and copy it")
     signer = None if sign is None else folder.private_key(sign)
     check_one_of(DECLARED, space.classes, space.interval)
     given = file.of(source)
@@ -214,8 +212,8 @@ def release(
             progress=bar,
             executor=None if engine is None else workers,
         )
-    if signer is not None and isinstance(output, Path):
-        folder.sign(output, signer)
+    if signer is not None:
+        folder.sign(output, signer, released.certificate)
     result(json_, lambda: report.release_json(released), lambda: report.release_text(released))
     notes_on_terminal(released.notes)
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from labeldp import report
+from labeldp.cli._command import Place
 from labeldp.cli._options import (
     NETWORK,
     ColumnOptions,
@@ -87,11 +88,11 @@ class ModelOptions:
 
 
 def stages(
-    source: Path,
+    source: Place,
     *,
     label: LabelOptions,
     epsilon: float,
-    output: Path,
+    output: Place,
     columns: ColumnOptions,
     schedule: ScheduleOptions,
     model: ModelOptions,
@@ -106,10 +107,11 @@ def stages(
     model is fitted.
 
     Args:
-        source (INPUT): CSV or Parquet, a folder of either, or IDX labels.
+        source (INPUT): CSV or Parquet, a folder of either, or IDX labels; a path, or an address such as
+            s3://bucket/table, with --ledger.
         label: The label column and its classes.
         epsilon: Privacy cost of each label, over all stages.
-        output: A new folder for the release.
+        output: A new folder for the release: a path, or an address such as s3://bucket/shared, with --model-file.
         columns: The public columns.
         schedule: The stages.
         model: The model.

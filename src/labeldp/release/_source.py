@@ -331,8 +331,10 @@ class TableSource(Source):
             raise changed("found other values in the second pass")
 
     def _alone(self, part: TablePart) -> TableSource:
-        """The source of a part alone."""
-        return replace(self, rows=part.count, units=None, parts=(part,), engine=InProcess(), misfits=0)
+        """The source of a part alone, which names no files of other parts."""
+        return replace(
+            self, table=part.table, rows=part.count, units=None, parts=(part,), engine=InProcess(), misfits=0
+        )
 
     def labels_of_a_unit(self, places: Places) -> int:
         """Largest number of labels of one unit."""

@@ -1,12 +1,15 @@
 """Releases on clusters that start for them: Dask and Spark, whose workers die, copy tasks or go away."""
 
+import contextlib
 import importlib.util
 import os
 import shutil
 import socket
 import sys
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +20,7 @@ import labeldp.release._curator as curator_module
 import labeldp.release.jobs._job as table_module
 from labeldp import Classes, Ledger, release_table, verify
 from labeldp._random_words import RunKey
-from labeldp.errors import EngineError, LabelDPError, MissingExtraError
+from labeldp.errors import EngineError, InputError, LabelDPError, MissingExtraError
 from labeldp.release import ledger_path
 from labeldp.release.engines import Processes, open_engine
 from labeldp.release.engines._addresses import check_listening
@@ -268,12 +271,101 @@ def test_a_wrong_address_is_refused_at_once(address, capfd, caplog):
     assert (capfd.readouterr().err, caplog.records) == ("", [])
 
 
+def answering(server, words):
+    """Answer each connection with some bytes and keep it open, until the server is closed."""
+    with contextlib.suppress(OSError), contextlib.ExitStack() as kept:
+        while True:
+            kept.enter_context(server.accept()[0]).sendall(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [(b"", "found no answer within 1 seconds"), (b"SSH-2.0-OpenSSH_9.2\r\n", "found something else")],
+)
+def test_a_listener_that_is_no_dask_scheduler_is_refused_in_time(words, found, capfd, caplog):
+    """Within the limit of Dask's own setting, whether it is silent or speaks another protocol; nothing is logged."""
+    needs("dask")
+    import dask  # noqa: PLC0415 (an extra)
+
+    began = time.monotonic()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+    ):
+        thread = threading.Thread(target=answering, args=(server, words))
+        thread.start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(EngineError, match=found), open_engine(f"dask:{address}"):
+            pass
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert time.monotonic() - began < 5.0
+    assert (capfd.readouterr().err, caplog.records) == ("", [])
+
+
+@pytest.mark.slow
+def test_the_address_of_a_worker_is_none_of_a_scheduler(table):
+    """It speaks Dask's protocol and says what it is; the scheduler's own address works."""
+    needs("dask")
+    import distributed  # noqa: PLC0415 (an extra)
+
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
+    ) as cluster:
+        worker = cluster.scheduler_info["workers"]
+        with pytest.raises(EngineError, match="found a Worker"), open_engine(f"dask:{next(iter(worker))}"):
+            pass
+        with open_engine(f"dask:{cluster.scheduler_address}") as workers:
+            assert verify(release(table, executor=workers).output).holds
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_without_workers_is_refused_in_time():
+    """A release would wait for them for ever; the error says how to start some."""
+    needs("dask")
+    import dask  # noqa: PLC0415 (an extra)
+    import distributed  # noqa: PLC0415 (an extra)
+
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "2s"}),
+        distributed.LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as cluster,
+        pytest.raises(EngineError, match="found none within 2 seconds; start some with 'dask worker tcp://"),
+        open_engine(f"dask:{cluster.scheduler_address}"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_workers_are_refused(engine):
+    """Whichever engine is asked for them."""
+    with pytest.raises(InputError, match=f"expected at least one worker, such as {engine}:4, found '{engine}:0'"):
+        open_engine(f"{engine}:0")
+
+
 @pytest.mark.parametrize("addresses", [["127.0.0.1:OPEN"], ["tcp://127.0.0.1:1", "127.0.0.1:OPEN"]])
 def test_one_of_several_addresses_is_enough(addresses):
     """Spark's masters may stand in for each other."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         check_listening([address.replace("OPEN", port) for address in addresses], "a server", "host:1")
+
+
+def test_a_listener_that_is_no_spark_master_is_refused(monkeypatch):
+    """Spark stops a context by itself, after a minute, where another service listens; the context is left to nobody."""
+    needs("spark")
+    import pyspark  # noqa: PLC0415 (an extra)
+
+    stopped = []
+    scala = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: True))
+    context = SimpleNamespace(_jsc=scala, stop=lambda: stopped.append(1))
+    monkeypatch.setattr(pyspark, "SparkContext", lambda **_: context)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        pytest.raises(EngineError, match="expected a Spark master at 'spark://"),
+        open_engine(f"spark:spark://127.0.0.1:{server.getsockname()[1]}"),
+    ):
+        pass
+    assert stopped
 
 
 @pytest.mark.parametrize("engine", ["dask", "spark"])

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pickle
+import re
 import signal
 import stat
 import sys
@@ -509,6 +510,16 @@ def test_workers_give_the_same_verdict(table):
         certificate["table"]["files"][1]["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
         (folder / "_certificate.json").write_text(json.dumps(certificate))
         assert not verdicts().holds
+
+
+@pytest.mark.parametrize("mechanism", ["randomized-response", "noisy-histogram"])
+def test_a_task_names_its_own_file_alone(table, mechanism):
+    """Of a hundred thousand files, tasks that named them all would not fit into memory."""
+    forks = Forks()
+    release(table, unit="family", executor=forks, mechanism=mechanism, keep=["z"] if mechanism[0] == "r" else [])
+    named = [set(re.findall(rb"(?<![-\d])\d+a?\.parquet", pickle.dumps(call))) for call in forks.calls]
+    assert max(map(len, named)) == 1
+    assert len(set().union(*named)) == PARTS + 1
 
 
 def test_a_worker_without_the_release_says_nothing_about_it(table):

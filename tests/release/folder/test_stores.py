@@ -27,8 +27,10 @@ from labeldp import (
     Ledger,
     RandomizedResponse,
     Release,
+    make_key,
     release_batches,
     release_table,
+    sign,
     verify,
 )
 from labeldp.audit.attacks import some_rows
@@ -228,6 +230,23 @@ def test_an_upload_that_fails_stays_charged(ledger, tmp_path, monkeypatch, name,
     assert stores.names(SHARED) == []
     assert (states(ledger), left(tmp_path)) == (["drawn"], [])
     assert not verify_or_error(SHARED)
+
+
+@pytest.mark.usefixtures("store")
+def test_only_the_certificate_that_was_written_is_signed(ledger, tmp_path):
+    """One that somebody put in its place is refused; a signature that is there is not replaced."""
+    make_key(tmp_path / "key")
+    make_key(tmp_path / "other")
+    mine = released(ledger).certificate
+    released(ledger, output=StorePath.of(f"{stores.BUCKET}/two"), budget=2.0)
+    with pytest.raises(VerificationError, match="found another; do not use it"):
+        sign(f"{stores.BUCKET}/two", tmp_path / "key", mine)
+    assert "_signature.json" not in stores.names(StorePath.of(f"{stores.BUCKET}/two"))
+    assert sign(str(SHARED), tmp_path / "key", mine) == SHARED / "_signature.json"
+    assert verify(str(SHARED), public_key=tmp_path / "key.pub").holds
+    with pytest.raises(OutputError, match="expected a new file"):
+        sign(str(SHARED), tmp_path / "other")
+    assert verify(str(SHARED), public_key=tmp_path / "key.pub").holds
 
 
 @pytest.mark.usefixtures("store")

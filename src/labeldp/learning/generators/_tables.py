@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,8 @@ from labeldp.learning.generators._fit import FittedGenerator, fit_cells, fit_cop
 from labeldp.learning.losses import require_release
 from labeldp.privacy import Classes
 from labeldp.release import Release, is_answer, kept_columns, public_columns, public_table
-from labeldp.release.tables import TableFile, open_table, typed
+from labeldp.release.folder import local_copy
+from labeldp.release.tables import Place, TableFile, open_table, typed
 
 FITS: Mapping[str, Callable[..., FittedGenerator]] = {"copula": fit_copula, "cells": fit_cells}
 #: Most rows that a generator is tested on.
@@ -138,7 +138,7 @@ def fit_of(model: str) -> Callable[..., FittedGenerator]:
 
 
 def from_public_table(
-    source: Path | TableFile,
+    source: Place | TableFile,
     label: str,
     space: Classes,
     columns: tuple[Sequence[str] | None, Sequence[str] | None],
@@ -150,7 +150,7 @@ def from_public_table(
     """Fit a generator on a table whose labels were declared public, and a second one to test on held-out rows.
 
     Args:
-        source: A CSV or Parquet file, or a folder of either.
+        source: A CSV or Parquet file, or a folder of either; a path, or an address.
         label: The label column.
         space: The declared classes.
         columns: The columns to keep, and those to drop; one of the two is None.
@@ -191,7 +191,7 @@ def _halves(codes: np.ndarray, counts: np.ndarray, share: float) -> np.ndarray:
 
 
 def from_release(
-    directory: Path,
+    directory: Place,
     columns: tuple[Sequence[str] | None, Sequence[str] | None],
     model: str,
     text: str,
@@ -200,7 +200,7 @@ def from_release(
     """Fit a generator on the rows of a release, whose guarantee then covers it.
 
     Args:
-        directory: The folder of a release.
+        directory: The folder of a release: a path, or an address.
         columns: The columns to keep, and those to drop; both None for all.
         model: A name in ``FITS``.
         text: Description of the data.
@@ -211,9 +211,10 @@ def from_release(
         InputError: The folder holds an answer, or a column does not exist.
     """
     fit = fit_of(model)
-    if is_answer(directory):
-        raise InputError(f"expected released labels in {directory}, found an answer; release labels of these rows")
-    table: pa.Table = public_columns(directory)
-    if columns != (None, None):
-        table = table.select(kept_columns(table.schema, "", *columns))
-    return fit(table, Release.load(directory), text, **settings)
+    with local_copy(directory) as folder:  # labels and columns of one copy are of one release
+        if is_answer(folder):
+            raise InputError(f"expected released labels in {directory}, found an answer; release labels of these rows")
+        table: pa.Table = public_columns(folder)
+        if columns != (None, None):
+            table = table.select(kept_columns(table.schema, "", *columns))
+        return fit(table, Release.load(folder), text, **settings)

@@ -31,7 +31,7 @@ from labeldp.privacy import ClassProbabilities, LabelSpace
 from labeldp.privacy.channels import pair_share
 from labeldp.release import Curator, Release, TableRelease, release_with
 from labeldp.release.folder import Certificate
-from labeldp.release.tables import TableFile
+from labeldp.release.tables import Place, TableFile, place_of
 
 if TYPE_CHECKING:  # PyTorch is an extra of its own
     from labeldp.learning.torch import NetworkModel
@@ -101,7 +101,7 @@ class StagePlan:
             the table.
         clusters: Number of clusters of that prior; by default, or with ``"auto"``, a number that suits the rows and
             epsilon.
-        model_file: A file that does not exist yet; by default beside the folder of the release.
+        model_file: A file that does not exist yet; by default beside the folder of the release, if that is on a disk.
     """
 
     choice: ModelChoice = ModelChoice("softmax")  # noqa: RUF009 (frozen)
@@ -135,21 +135,24 @@ class StagePlan:
                 f"expected a number of clusters only with the prior {CLUSTERS!r}, found the prior {self.prior!r}"
             )
 
-    def file(self, output: Path) -> Path:
-        """The file of the model."""
+    def file(self, output: Place) -> Path:
+        """The file of the model, on a disk."""
         ending = ".safetensors" if self.choice.model.startswith(_NETWORK) else ".skops"
-        return check_model_path(self.model_file or output.with_name(f"{output.name}{ending}"), ending)
+        path = self.model_file or output.with_name(f"{output.name}{ending}")
+        if not isinstance(path, Path):
+            raise InputError(f"expected --model-file, a file on a disk, with an output at {output}, found none")
+        return check_model_path(path, ending)
 
 
 _TWO_STAGES = StagePlan()
 
 
 def learn_in_stages(
-    source: str | Path | TableFile,
+    source: str | Place | TableFile,
     label: str,
     space: LabelSpace,
     epsilon: float,
-    output: str | Path,
+    output: str | Place,
     plan: StagePlan = _TWO_STAGES,
     progress: Progress | None = None,
     **declared: Any,
@@ -157,11 +160,11 @@ def learn_in_stages(
     """Release the labels of a table in stages, each with a prior from those before; save release and model.
 
     Args:
-        source: A CSV or Parquet file, a folder of either, or an IDX file of labels.
+        source: A CSV or Parquet file, a folder of either, or an IDX file of labels; a path, or an address.
         label: The label column.
         space: The declared label space.
         epsilon: Total cost of each row's label.
-        output: The folder of the release, which does not exist yet.
+        output: The folder of the release, which does not exist yet: a path, or an address.
         plan: The stages, and what is learned; by default two stages of softmax regression.
         progress: Called with the name of the work, the number of steps done, and the number of all steps.
         declared: The public columns (``keep`` or ``drop``), the ``budget``, the ``ledger``, ``unit`` and
@@ -179,7 +182,7 @@ def learn_in_stages(
         BudgetError: The budget does not allow it; nothing was drawn.
         OutputError: The folder or the model's file exists, or its parent folder does not.
     """
-    file = plan.file(Path(output))
+    file = plan.file(place_of(output))
     plan.check()
     given = None if plan.prior in (UNIFORM, CLUSTERS) else _read_prior(Path(plan.prior), space)
     runs: list[tuple[_Student, MultiStage]] = []

@@ -23,7 +23,7 @@ def _alone(_: str) -> Iterator[Engine]:
 
 @contextmanager
 def _processes(count: str) -> Iterator[Engine]:
-    if count and (not count.isdecimal() or not int(count)):
+    if count and not count.isdecimal():
         raise InputError(f"expected a number of processes, such as processes:4, found {count!r}")
     engine = Processes(int(count) if count else None)
     try:
@@ -41,10 +41,12 @@ def open_engine(text: str | None) -> AbstractContextManager[Engine]:
     """An engine by its name, and where it is: ``processes:4``, ``dask:tcp://host:8786``; none is this process alone.
 
     Raises:
-        InputError: There is no such engine.
+        InputError: There is no such engine, or it is to have no workers.
     """
     name, _, where = (text or "").partition(":")
     if name not in _ENGINES or (text is not None and not name):
         hint = nearest(name, [each for each in _ENGINES if each]) or f"; choose {_CHOICES}"
         raise InputError(f"expected the name of an engine, found {text!r}{hint}")
+    if where.isdecimal() and not int(where):
+        raise InputError(f"expected at least one worker, such as {name}:4, found {text!r}")
     return _ENGINES[name](where)

@@ -104,12 +104,13 @@ def spark_engine(master: str) -> Iterator[Spark]:
         options = _OPTIONS | (_OF_THIS_MACHINE if alone else {})
         conf = pyspark.SparkConf().setMaster(where).setAll(list(options.items()))
         context = pyspark.SparkContext(conf=conf)
-    if context is None:
-        raise EngineError(
-            f"expected a Spark master at {where!r}, and Java, found no way to start; check the address, such "
-            f"as {_EXAMPLE}, and that 'java -version' answers"
-        )
     try:
+        if context is None or context._jsc.sc().isStopped():  # by Spark itself, after a minute with another service
+            raise EngineError(
+                f"expected a Spark master at {where!r}, and Java, found no way to start; check the address, such "
+                f"as {_EXAMPLE}, and that 'java -version' answers"
+            )
         yield Spark(context)
     finally:
-        context.stop()
+        if context is not None:
+            context.stop()

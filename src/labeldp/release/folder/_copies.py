@@ -13,7 +13,7 @@ import pyarrow as pa
 from labeldp._random_words import identifier
 from labeldp.errors import InputError, OutputError, VerificationError
 from labeldp.release.folder._staging import CERTIFICATE, sync
-from labeldp.release.tables import StorePath, place_of
+from labeldp.release.tables import Place, StorePath, place_of
 
 _PROBE = ".labeldp-probe-"
 _BLOCK = 1 << 22
@@ -102,6 +102,25 @@ def check_store(target: StorePath) -> None:
         with _written(target):
             probe.write(empty)
             probe.remove()
+
+
+def add_file(place: Place, file: Path) -> Place:
+    """Add a file of a copy to the release in a store that was copied; on a disk it is there.
+
+    Raises:
+        OutputError: The store has another file of the name, or did not take it.
+    """
+    if isinstance(place, Path):
+        return file
+    target = place / file.name
+    if target.exists():
+        with target.opened() as read:
+            if read.read(file.stat().st_size + 1) != file.read_bytes():
+                raise OutputError(f"expected a new file at {target}, found another; remove it first")
+        return target
+    with _written(place):
+        target.write(file)
+    return target
 
 
 def is_unused(target: StorePath) -> bool:

@@ -18,8 +18,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from labeldp.errors import InputError, OutputError, VerificationError
+from labeldp.release.folder._certificate import Certificate
+from labeldp.release.folder._copies import add_file, local_copy
 from labeldp.release.folder._limits import opened
 from labeldp.release.folder._staging import CERTIFICATE, SIGNATURE, part_of
+from labeldp.release.tables import Place, place_of
 
 #: The file of a signature in a release folder.
 
@@ -74,30 +77,39 @@ def private_key(path: str | Path) -> Ed25519PrivateKey:
     return key
 
 
-def sign(directory: str | Path, key: str | Path | Ed25519PrivateKey) -> Path:
+def sign(directory: str | Place, key: str | Path | Ed25519PrivateKey, certificate: Certificate | None = None) -> Place:
     """Sign a release folder: its certificate, and with it every file whose digest the certificate lists.
 
     Args:
-        directory: The folder of a release that is not signed yet.
+        directory: The folder of a release that is not signed yet: a path, or an address such as ``s3://bucket/shared``.
         key: A private key, or its file.
+        certificate: The certificate that is signed, as ``release_table`` returns it; by default the one that lies in
+            the folder, which in a store may not be the one that was written there.
 
     Returns:
         The file of the signature, in the folder.
 
     Raises:
         InputError: There is no such key, or no release.
-        OutputError: The folder is signed already.
+        OutputError: The folder is signed already, or a store does not take the signature.
+        VerificationError: Another certificate lies in the folder.
     """
-    folder = Path(directory)
+    place = place_of(directory)
     private = key if isinstance(key, Ed25519PrivateKey) else private_key(key)
-    try:
-        signature = private.sign(_signed(folder))
-    except OSError:
-        raise InputError(f"expected a release with a {CERTIFICATE} in {folder}, found none") from None
-    text = json.dumps({"schema": _SCHEMA, "signature": signature.hex()}, indent=2, sort_keys=True)
-    path = part_of(folder, SIGNATURE)
-    _write(path, (text + "\n").encode(), 0o644)
-    return path
+    with local_copy(place, only=CERTIFICATE) as folder:
+        try:
+            body = _signed(folder)
+        except OSError:
+            raise InputError(f"expected a release with a {CERTIFICATE} in {place}, found none") from None
+        if certificate is not None and body != _purpose(certificate.to_json().encode()):
+            raise VerificationError(
+                f"expected the certificate of this release in {place}, found another; do not use it"
+            )
+        signature = private.sign(body)
+        text = json.dumps({"schema": _SCHEMA, "signature": signature.hex()}, indent=2, sort_keys=True)
+        path = part_of(folder, SIGNATURE)
+        _write(path, (text + "\n").encode(), 0o644)
+        return add_file(place, path)
 
 
 def check_signature(folder: Path, public_key: str | Path) -> str:
@@ -131,9 +143,14 @@ def check_signature(folder: Path, public_key: str | Path) -> str:
 
 
 def _signed(folder: Path) -> bytes:
-    """The bytes that are signed: a purpose, so that no signature for another one fits, and the certificate."""
+    """The bytes that are signed, of the certificate in a folder."""
     with opened(part_of(folder, CERTIFICATE)) as file:
-        return _SCHEMA.encode() + b"\n" + file.read()
+        return _purpose(file.read())
+
+
+def _purpose(certificate: bytes) -> bytes:
+    """The bytes that are signed: a purpose, so that no signature for another one fits, and the certificate."""
+    return _SCHEMA.encode() + b"\n" + certificate
 
 
 def _read(path: Path) -> bytes:

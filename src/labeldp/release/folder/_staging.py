@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from labeldp._checks import nearest
 from labeldp._random_words import KeyFile
 from labeldp.errors import OutputError, VerificationError
-from labeldp.release.tables import StorePath
+from labeldp.release.tables import Place, StorePath
 
 #: Readers of Parquet folders pass over names that begin with an underscore.
 CERTIFICATE, SIGNATURE = "_certificate.json", "_signature.json"
@@ -53,7 +53,7 @@ def part_of(folder: Path, name: str) -> Path:
     return former
 
 
-def is_release(folder: Path) -> bool:
+def is_release(folder: Place) -> bool:
     """True if a folder has a certificate."""
     return any((folder / name).is_file() for name in (CERTIFICATE, _FORMER[CERTIFICATE]))
 
