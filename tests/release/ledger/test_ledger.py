@@ -215,6 +215,7 @@ def test_nothing_leaves_before_the_hashes_of_rows_are_on_disk(source, release, t
     def fail(*_):
         raise LedgerError("no space")
 
+    monkeypatch.setattr(ledger_module, "_LARGE", 0)
     monkeypatch.setattr(Ledger, "_append_hashes", fail)
     with pytest.raises(LedgerError, match="no space"):
         release(source, "o")

@@ -46,6 +46,8 @@ from labeldp.release.tables import StorePath, place_of
 _PATIENCE = 60.0
 _held = threading.local()  # the ledgers that this thread holds: to wait for oneself would be to wait in vain
 _STATES: dict[str, State] = {"drawn": "drawn", "released": "released", "void": "void"}
+#: Bytes of hashes that are written beside the draw; a copy of the ledger that is made meanwhile may be damaged.
+_LARGE = 1 << 23
 _SQLITE = b"SQLite format 3\0"
 
 
@@ -251,7 +253,11 @@ class Ledger:
         entry = dataclasses.replace(entry, budget=account.budget, same=same, shares=shares, spent=account.spent)
         entry = dataclasses.replace(entry, beside=self._beside(entry.output), lock=self._lock_inode())
         hashes = {} if data is None else KeyedData.of(data, self._number()).blobs()
-        rows = {name: hashes.pop(name) for name in ("rows",) if name in hashes and self.path}
+        rows = {
+            name: hashes.pop(name)
+            for name in ("rows",)
+            if self.path and name in hashes and hashes[name].nbytes > _LARGE
+        }
         self._append(entry.identifier, "charged", entry.body(), hashes)
         self._writing = beside.submit(self._append_hashes, entry.identifier, rows) if rows else None
         return Admitted(account, tuple(earlier))
