@@ -253,11 +253,8 @@ class Ledger:
         entry = dataclasses.replace(entry, budget=account.budget, same=same, shares=shares, spent=account.spent)
         entry = dataclasses.replace(entry, beside=self._beside(entry.output), lock=self._lock_inode())
         hashes = {} if data is None else KeyedData.of(data, self._number()).blobs()
-        rows = {
-            name: hashes.pop(name)
-            for name in ("rows",)
-            if self.path and name in hashes and hashes[name].nbytes > _LARGE
-        }
+        large = [name for name in ("rows",) if self.path and name in hashes and hashes[name].nbytes > _LARGE]
+        rows = {name: hashes.pop(name) for name in large}
         self._append(entry.identifier, "charged", entry.body(), hashes)
         self._writing = beside.submit(self._append_hashes, entry.identifier, rows) if rows else None
         return Admitted(account, tuple(earlier))
