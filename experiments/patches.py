@@ -37,10 +37,16 @@ TABLES: Mapping[str, Callable[[Path], Data]] = MappingProxyType({**GRAY, "cifar1
 
 @functools.cache
 def features_of(folder: str | None, name: str) -> tuple[Data, list[tuple[np.ndarray, np.ndarray]]]:
-    """A table of images, and features of those to fit on and those held out: as they are, and mirrored too."""
+    """A table of images, and features of those to fit on and those held out: the usual ones, and the others."""
     data = TABLES[name](Path() if name in BUNDLED else data_folder(Given(folder=folder)))
-    found = [PatchFeatures(mirrored=each).fit(data.images) for each in (False, True)]
+    found = [PatchFeatures(mirrored=each).fit(data.images) for each in mirrored(data)]
     return data, [(each.transform(data.images), each.transform(data.test_images)) for each in found]
+
+
+def mirrored(data: Data) -> tuple[bool, bool]:
+    """Whether features are those of mirror images too, as usual and otherwise: in colour they are."""
+    colour = data.images.shape[-1] == 3
+    return colour, not colour
 
 
 @functools.cache
@@ -70,7 +76,7 @@ def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     model = PatchClassifier().fit_head(rows_of(given.folder, cell["data"], place), release)
     predicted = model.predict_features(features[place][1])
     yield {
-        "mirrored": place,
+        "mirrored": int(mirrored(data)[place]),
         **{str(name): round(weight, 2) for name, weight in model.weights_.items()},
         "rows": len(data.labels),
         "accuracy": round(100 * float((predicted == data.test_labels).mean()), 3),
@@ -135,7 +141,7 @@ STUDY = Study(
 )
 CURATOR = Study(
     name="patches_central",
-    recipe="1",
+    recipe=lambda row: "2" if row["data"] == "cifar10" else "1",  # in colour, mirror images count too
     key=("data", "epsilon", "columns"),
     columns=("data", "epsilon", "columns", "draw", "rows", "accuracy", "seconds"),
     cells=central_cells,

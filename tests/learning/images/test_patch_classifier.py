@@ -171,12 +171,27 @@ def test_released_labels_decide_whether_mirror_images_are_alike(side_tells):
 
 def test_features_are_compared_on_held_out_rows():
     """A column for each row says nothing of others, and copies of a unit do not vouch for each other."""
-    labels = np.where(np.random.default_rng(7).random(100) < 0.5, "a", "b")
-    own, signal = np.eye(100), np.c_[labels == "a"] + np.random.default_rng(8).normal(0, 0.8, (100, 1))
-    release = Release.public(np.repeat(labels, 5), SPACE)
-    both = [np.repeat(each, 5, axis=0) for each in (own, signal)]
-    assert likeliest_features(both, release, np.repeat(np.arange(100), 5)) == 1
-    assert likeliest_features(both, release) == 0
+    labels = np.where(np.random.default_rng(7).random(300) < 0.5, "a", "b")
+    own, signal = np.eye(300), np.c_[labels == "a"] + np.random.default_rng(8).normal(0, 0.5, (300, 1))
+    release = Release.public(np.repeat(labels, 3), SPACE)
+    both = [np.repeat(each, 3, axis=0) for each in (own, signal)]
+    units = np.repeat(np.arange(300), 3)
+    assert likeliest_features(both, release, units) == 1
+    assert likeliest_features(both[::-1], release, units) == 0
+    assert likeliest_features(both[::-1], release) == 1
+
+
+def test_features_are_left_only_for_clearly_likelier_ones():
+    """Of two columns that are alike up to noise the first stays, and copies of rows are no further evidence."""
+    random = np.random.default_rng(9)
+    labels = random.random(200) < 0.5
+    first, second = (labels[:, None] + random.normal(0, 1.0, (200, 1)) for _ in range(2))
+    for one, other in ((first, second), (second, first)):
+        assert likeliest_features([one, other], Release.public(np.where(labels, "a", "b"), SPACE)) == 0
+    copies = [np.repeat(each, 40, axis=0) for each in (first, second)]
+    release = Release.public(np.where(np.repeat(labels, 40), "a", "b"), SPACE)
+    units = np.repeat(np.arange(200), 40)
+    assert [likeliest_features(each, release, units) for each in (copies, copies[::-1])] == [0, 0]
 
 
 def test_fits_to_many_features_do_not_stop_where_they_begin():

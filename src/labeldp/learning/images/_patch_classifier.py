@@ -18,8 +18,8 @@ from labeldp.learning.cells import ClusterTree
 from labeldp.learning.heads import SoftmaxFit, SoftmaxProblem
 from labeldp.learning.heads import softmax as probabilities_of
 from labeldp.learning.images._kernel_features import KernelFeatures
-from labeldp.learning.images._patch_features import PatchFeatures
-from labeldp.learning.losses import TargetLoss, require_release, row_loss
+from labeldp.learning.images._patch_features import PatchFeatures, pixels_of
+from labeldp.learning.losses import TargetLoss, gain, require_release, row_loss
 from labeldp.learning.sklearn import (
     POWER,
     ClusterLeaves,
@@ -39,6 +39,8 @@ from labeldp.release import Release
 _FOLDS = 5
 #: Standard deviation of the prior of weights around even ones: few effective rows leave them near these.
 _WEIGHT_DEVIATION = 0.5
+#: Standard errors by which released labels are likelier under other features than the usual ones before these are left.
+_CLEARLY = 2.0
 #: Weights of heads below this are taken for none.
 _LEAST = 0.02
 #: Tolerance of fits, relative to the length of rows: a finer one takes ten times as many iterations and is no better.
@@ -130,8 +132,8 @@ class PatchClassifier(ScoreClassifier):
     Args:
         components: Numbers of leading components, one for each head.
         filters: Number of filters.
-        mirrored: Whether features are those of an image and its mirror image; None: if released labels of held-out rows
-            are likelier so.
+        mirrored: Whether features are those of an image and its mirror image; None: in colour, as most photographs, and
+            not in gray, unless released labels of held-out rows are clearly likelier otherwise.
 
     Attributes:
         classes_: The declared classes.
@@ -180,7 +182,8 @@ class PatchClassifier(ScoreClassifier):
                 row is one.
         """
         check_released_rows(X, require_release(y))
-        ways = (False, True) if self.mirrored is None else (self.mirrored,)
+        colour = pixels_of(X).shape[1] > 1
+        ways = (colour, not colour) if self.mirrored is None else (self.mirrored,)
         found = [PatchFeatures(filters=self.filters, mirrored=each).fit(X) for each in ways]
         features = [each.transform(X) for each in found]
         place = likeliest_features(features, y, groups)
@@ -258,8 +261,10 @@ class PatchClassifier(ScoreClassifier):
 def likeliest_features(candidates: Sequence[Float[np.ndarray, "n _"]], y: Release, groups: Any = None) -> int:
     """The place of the features of n rows under which a linear model makes released labels of held-out rows likeliest.
 
+    It is the first unless they are likelier under others by more than two standard errors.
+
     Args:
-        candidates: Several features of the same rows, each of shape (n, d).
+        candidates: Several features of the same rows, each of shape (n, d), the usual ones first.
         y: A release of n rows.
         groups: The privacy unit of each row, shape (n,), which is then on one side of the split.
 
@@ -281,8 +286,16 @@ def likeliest_features(candidates: Sequence[Float[np.ndarray, "n _"]], y: Releas
     gains = []
     for features in candidates:
         path, setting = _path(features, y, fit, held, _TOLERANCE * _length(features))
-        gains.append(float(path.gains.sums[setting, 0]))
-    return int(np.argmax(gains))
+        gains.append(gain(y[held], path.predict(setting)))
+    units = held if groups is None else np.unique(np.asarray(groups)[held], return_inverse=True)[1]
+    scores = [_standard_errors(np.bincount(units, each - gains[0])) for each in gains]
+    best = int(np.argmax(scores))
+    return best if scores[best] > _CLEARLY else 0
+
+
+def _standard_errors(offsets: Float[np.ndarray, "u"]) -> float:
+    """The sum of offsets of units in standard errors of it."""
+    return float(offsets.sum() / max(np.linalg.norm(offsets), np.finfo(np.float64).tiny))
 
 
 def _path(
