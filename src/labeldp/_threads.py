@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: Most entries of a matrix that is computed at a time: 32 MB of floats.
 ENTRIES = 1 << 22
+#: Rows of a batch below which a thread costs more than it saves.
+FEW_ROWS = 1 << 14
 
 
 @functools.cache

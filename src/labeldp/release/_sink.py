@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -192,11 +191,11 @@ def write_part(task: _WriteTask, tick: Tick) -> WrittenPart:
             shares.append((table.num_rows, expects))
             yield table
 
-    with task.run.attempt(task.name) as folder, FileWriter(folder, task.name, task.schema) as writer:
+    with task.run.attempt(task.name) as path, FileWriter(path, task.schema) as writer:
         for piece in pieces() if task.even is None else _even(pieces(), task.even):
             writer.write(piece)
             tick(piece.num_rows)
-        file = writer.close()
+        file = replace(writer.close(), name=task.name)
     return WrittenPart(file, tuple(shares))
 
 
@@ -282,7 +281,7 @@ class FolderSink(Sink):
     def certified(self, certificate: Certificate, identifier: str) -> Certificate:
         """The certificate of the files."""
         columns = columns_of(self.run.staging / self.files[0].name)
-        return dataclasses.replace(certificate, release=identifier, columns=columns, files=tuple(self.files))
+        return replace(certificate, release=identifier, columns=columns, files=tuple(self.files))
 
 
 def _table(

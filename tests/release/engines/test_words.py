@@ -167,9 +167,9 @@ def test_a_run_leaves_nothing(tmp_path, shared):
     def work(fails):
         with run_in(staging, shared=shared) as run:
             assert (run.folder / "key").exists() == shared
-            with run.attempt(f"file-{fails}") as folder:
-                (folder / f"file-{fails}").write_text("rows")
-                assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+            with run.attempt(f"file-{fails}") as path:
+                path.write_text("rows")
+                assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
                 if fails:
                     raise RuntimeError("x")
 
@@ -236,10 +236,10 @@ def test_attempts_that_differ_are_noted_whoever_hears_of_them(tmp_path):
     staging.mkdir(mode=0o700)
     with run_in(staging, shared=False) as run:
         for text in ("one", "one"):
-            with run.attempt("part") as folder:
-                (folder / "part").write_text(text)
+            with run.attempt("part") as path:
+                path.write_text(text)
         assert not run.differed
-        with pytest.raises(AttemptError), run.attempt("part") as folder:
-            (folder / "part").write_text("other")
+        with pytest.raises(AttemptError), run.attempt("part") as path:
+            path.write_text("other")
         assert run.differed
         assert fate_of([target], name, None, ended=True) == "unknown"  # as after a driver that was killed

@@ -1,16 +1,16 @@
 """The private folder of a run: its key, attempts at files, and what workers share; nothing of it is ever published.
 
-Each attempt at a file of a release is written under a name of its own, flushed to disk, and linked to the final name.
-The first link stays. An attempt that comes later is dropped if it has the same bytes; else the release fails.
+Each attempt at a file of a release is written under a name of its own and linked to the final name; workers flush it to
+disk before. The first link stays. An attempt that comes later is dropped if it has the same bytes; else the release
+fails.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,11 +31,13 @@ class Run:
         folder: Its private folder.
         staging: The staging folder, which is published.
         words: The source of the words of its batches: a key in memory, or in the private folder.
+        shared: True if other processes draw.
     """
 
     folder: Path
     staging: Path
     words: WordSource
+    shared: bool
 
     @property
     def differed(self) -> bool:
@@ -44,17 +46,19 @@ class Run:
 
     @contextmanager
     def attempt(self, name: str) -> Iterator[Path]:
-        """Yield a folder for an attempt at a file, which is put in its place once it is written there."""
-        folder = self.folder / f"attempt-{identifier()}"
-        folder.mkdir(mode=0o700)
+        """Yield the path of an attempt at a file, which is put in its place once it is written there."""
+        path = self.folder / f"attempt-{identifier()}"
         try:
-            yield folder
-            put(folder / name, self.staging / name)
+            yield path
+            if self.shared:  # else it is flushed with all others before they are published
+                sync(path)
+            put(path, self.staging / name)
         except AttemptError:  # its worker may be heard after another error, or not at all
             (self.folder / DIFFERED).touch()
             raise
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                path.unlink()
 
 
 @contextmanager
@@ -68,19 +72,18 @@ def run_in(staging: Path, *, shared: bool) -> Iterator[Run]:
     folder, key, process = run_of(staging), RunKey(), os.getpid()
     folder.mkdir(mode=0o700)
     try:
-        yield Run(folder, staging, key.store(folder / KEY) if shared else key)
+        yield Run(folder, staging, key.store(folder / KEY) if shared else key, shared)
     finally:
         if os.getpid() == process:  # a forked child does not own it
             wipe(folder)
 
 
 def put(attempt: Path, final: Path) -> None:
-    """Flush a file to disk and give it its final name, unless another attempt was first.
+    """Give a file its final name, unless another attempt was first.
 
     Raises:
         AttemptError: Another attempt has other bytes: two draws of the same rows would be two releases.
     """
-    sync(attempt)
     try:
         os.link(attempt, final)
     except FileExistsError:

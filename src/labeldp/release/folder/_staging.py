@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -18,6 +19,8 @@ from labeldp.release.tables import Place, StorePath
 #: Readers of Parquet folders pass over names that begin with an underscore.
 CERTIFICATE, SIGNATURE = "_certificate.json", "_signature.json"
 _TRIES = 10
+#: Files to flush at a time.
+_FLUSHES = 16
 #: The file of a run's key, in its private folder.
 KEY = "key"
 #: The mark there of attempts that differ.
@@ -117,7 +120,7 @@ def wipe(run: Path) -> None:
     """Overwrite the key of a run, and remove its private folder; nothing happens if it is gone."""
     with suppress(OSError):
         KeyFile(run / KEY).wipe()
-    for _ in range(_TRIES):  # a worker that is still at work may make a folder in between, until its own is gone
+    for _ in range(_TRIES):  # a worker that is still at work may make a file in between, until the folder is gone
         shutil.rmtree(run, ignore_errors=True)
         if not run.exists():
             return
@@ -165,8 +168,9 @@ def staged(target: Path, identifier: str) -> Iterator[Path]:
 
 def publish(staging: Path, target: Path) -> None:
     """Flush a staging folder to disk, and move it to its target."""
-    for file in staging.iterdir():
-        sync(file)
+    with ThreadPoolExecutor(_FLUSHES) as threads:  # a file system writes together what is flushed at the same time
+        for _ in threads.map(sync, staging.iterdir()):
+            pass
     sync(staging)
     check_target(target)
     staging.rename(target)

@@ -12,6 +12,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from labeldp._threads import FEW_ROWS
 from labeldp.errors import InputError
 from labeldp.release.folder._certificate import FEATURES_REDRAWN, Certificate, File
 from labeldp.release.folder._copies import upload
@@ -24,13 +25,12 @@ class FileWriter:
     """Writer of one Parquet file of a release, in pieces; plain types, no metadata but the schema.
 
     Args:
-        folder: The staging folder.
-        name: The file's name.
+        path: The file.
         schema: The released columns.
     """
 
-    def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
-        self._path = folder / name
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path = path
         self._rows = 0
         texts = [field.name for field in schema if not pa.types.is_floating(field.type)]
         self._writer = pq.ParquetWriter(self._path, schema, use_dictionary=texts, compression="snappy")
@@ -38,9 +38,12 @@ class FileWriter:
         self._last: Future[None] | None = None
 
     def write(self, table: pa.Table) -> None:
-        """Append rows in a thread, after the rows before, so that at most two pieces are in memory."""
+        """Append rows after the rows before: many in a thread, so that at most two pieces are in memory."""
         self._wait()
-        self._last = self._thread.submit(self._writer.write_table, table, row_group_size=max(table.num_rows, 1))
+        if table.num_rows < FEW_ROWS:
+            self._append(table)
+        else:
+            self._last = self._thread.submit(self._append, table)
         self._rows += table.num_rows
 
     def close(self) -> File:
@@ -48,6 +51,9 @@ class FileWriter:
         self._wait()
         self._writer.close()
         return File(self._path.name, self._rows, file_digest(self._path))
+
+    def _append(self, table: pa.Table) -> None:
+        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
 
     def _wait(self) -> None:
         """Wait for the rows before, and raise their error if any."""
@@ -120,7 +126,7 @@ def write_release(target: Path, table: pa.Table, certificate: Certificate) -> Pa
     schema = plain_schema(table.schema)
     plain = pa.table([plain_column(column) for column in table.columns], schema=schema)
     with staged(target, certificate.release) as staging:
-        with FileWriter(staging, "data.parquet", schema) as writer:
+        with FileWriter(staging / "data.parquet", schema) as writer:
             writer.write(plain)
             file = writer.close()
         finish(

@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp._shapes import Int, UInt64
+from labeldp._threads import FEW_ROWS
 from labeldp.errors import TableError
 from labeldp.release.tables._fingerprint_kernels import (
     MISSING,
@@ -171,6 +172,9 @@ class FingerprintBuilder:
         with ThreadPoolExecutor(workers) as threads:
             waiting: deque[Future[_Part]] = deque()
             for batch in batches:
+                if batch.num_rows < FEW_ROWS and not waiting:
+                    self._take(self._part(batch), also)
+                    continue
                 waiting.append(threads.submit(self._part, batch))
                 if len(waiting) > workers:
                     self._take(waiting.popleft().result(), also)

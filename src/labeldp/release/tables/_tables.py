@@ -22,6 +22,7 @@ import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from labeldp._checks import nearest
+from labeldp._threads import FEW_ROWS
 from labeldp.errors import TableError
 from labeldp.release.tables._arrow_storage import plain_column
 from labeldp.release.tables._csv_types import ColumnType, read_as
@@ -71,6 +72,7 @@ _LISTED = 20
 _ROWS_PER_BATCH = 1 << 16
 
 T = TypeVar("T")
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 
 @dataclass(frozen=True)
@@ -285,14 +287,14 @@ def typed(table: Table, columns: Sequence[str]) -> Table:
     return dataclasses.replace(table, schema=pa.schema(fields), respelled=respelled)
 
 
-def prefetch(items: Iterator[T]) -> Iterator[T]:
-    """Iterate over items, preparing the next one in a thread while this one is used."""
-    done = object()
+def prefetch(batches: Iterator[Rows]) -> Iterator[Rows]:
+    """Iterate over batches, preparing the next one in a thread while this one is used, unless this one has few rows."""
     with ThreadPoolExecutor(1) as thread:
-        following = thread.submit(next, items, done)
-        while (item := following.result()) is not done:
-            following = thread.submit(next, items, done)
-            yield item  # type: ignore[misc]
+        batch = next(batches, None)
+        while batch is not None:
+            following = None if batch.num_rows < FEW_ROWS else thread.submit(next, batches, None)
+            yield batch
+            batch = next(batches, None) if following is None else following.result()
 
 
 @contextmanager
