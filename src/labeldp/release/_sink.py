@@ -27,6 +27,8 @@ from labeldp.release.tables import equal_batches, plain_column
 Utility = Expectation | NumberExpectation | None
 #: The name of the only file of a release.
 ALONE = "data.parquet"
+#: The fewest digits of the number in the name of one of several files.
+_DIGITS = 5
 
 
 @dataclass(frozen=True)
@@ -247,7 +249,8 @@ class FolderSink(Sink):
     def write(self, parts: Sequence[PartRows]) -> list[tuple[int, Utility]]:
         """Write a file for each part, and return the expected utility of its pieces."""
         even = self.source.rows_per_batch if self.single else None
-        names = [f"part-{number:05d}.parquet" for number in range(len(parts))] if len(parts) > 1 else [ALONE]
+        digits = max(_DIGITS, len(str(len(parts) - 1)))  # so that names are in the order of rows
+        names = [f"part-{number:0{digits}d}.parquet" for number in range(len(parts))] if len(parts) > 1 else [ALONE]
         if len(parts) > 1 and (shown := sorted(set(self.source.table.path_columns) - set(self.columns))):
             raise InputError(
                 f"expected the columns in the names of folders among the public ones, found {shown[0]!r} dropped: each "

@@ -33,6 +33,9 @@ Progress = Callable[[str, int, int], None]
 PARTS = " parts"
 
 _PROBE = ".labeldp-probe-"
+#: Tasks of a pass beyond which each has several parts, and the most parts of one: what fails is begun again as a whole,
+#: and the results of a task are in memory together.
+_TASKS, _MOST_PARTS = 1000, 16
 
 
 @dataclass
@@ -52,9 +55,11 @@ class Engine(ABC):
 
     Attributes:
         shared: True if workers are other processes, which read files that this one writes.
+        remote: True if workers may be on other machines, so that only they can flush what they write.
     """
 
     shared: bool
+    remote: bool
 
     @abstractmethod
     def run(self, work: Work[T, R], items: Sequence[T], tick: Tick) -> Iterator[R]:
@@ -93,7 +98,7 @@ class Engine(ABC):
 class InProcess(Engine):
     """Parts one after the other, in this process."""
 
-    shared = False
+    shared = remote = False
 
     def run(self, work: Work[T, R], items: Sequence[T], tick: Tick) -> Iterator[R]:
         """The results of ``work`` for each item."""
@@ -130,21 +135,23 @@ def reported(
         yield found
 
 
-def call_of(work: Work[T, R], item: T) -> tuple[Versions, bytes]:
-    """A call as a worker gets it."""
-    return Versions.here(), pickle.dumps((work, item))
+def calls_of(work: Work[T, R], items: Sequence[T]) -> Iterator[tuple[Versions, bytes]]:
+    """Calls as workers get them, each with one item; of many items, with several."""
+    size = min(-(-len(items) // _TASKS), _MOST_PARTS)
+    for low in range(0, len(items), size or 1):
+        yield Versions.here(), pickle.dumps((work, items[low : low + size]))
 
 
 def perform(versions: Versions, call: bytes) -> tuple[Any, str, str]:
-    """Work on a call, on a worker: its value, or the name and the text of an error.
+    """Work on a call, on a worker: its values, or the name and the text of an error.
 
     Nothing is raised here: an engine logs what a task raises, and runs it again.
     """
     if versions != Versions.here():
         return None, EngineError.__name__, f"expected workers with {versions}, found one with {Versions.here()}"
     try:
-        work, item = pickle.loads(call)  # noqa: S301 (from the driver, whose user is this one)
-        return work(item, _nothing), "", ""
+        work, items = pickle.loads(call)  # noqa: S301 (from the driver, whose user is this one)
+        return [work(item, _nothing) for item in items], "", ""
     except LabelDPError as problem:
         return None, type(problem).__name__, str(problem)
     except OSError as problem:
@@ -154,18 +161,19 @@ def perform(versions: Versions, call: bytes) -> tuple[Any, str, str]:
         return None, EngineError.__name__, f"expected a worker to finish its part, found {type(problem).__name__}"
 
 
-def value_of(outcome: tuple[Any, str, str], tick: Tick) -> Any:
-    """The value of an outcome, whose rows are reported.
+def values_of(outcome: tuple[Any, str, str], tick: Tick) -> Iterator[Any]:
+    """The values of an outcome, whose rows are reported.
 
     Raises:
         LabelDPError: The error of a worker.
     """
-    value, name, message = outcome
+    values, name, message = outcome
     if name:
         kind = getattr(errors, name, EngineError)
         raise kind(message)
-    tick(int(getattr(value, "rows", 0)))
-    return value
+    for value in values:
+        tick(int(getattr(value, "rows", 0)))
+        yield value
 
 
 def lost(problem: BaseException) -> EngineError:

@@ -15,12 +15,12 @@ from typing import Any
 from labeldp._extras import require_extra
 from labeldp.errors import EngineError, InputError
 from labeldp.release.engines._addresses import check_listening
-from labeldp.release.engines._engine import Engine, R, T, Tick, Work, call_of, lost, perform, value_of
+from labeldp.release.engines._engine import Engine, R, T, Tick, Work, calls_of, lost, perform, values_of
 
 #: Jobs at a time: while the last parts of one are worked on, the free workers begin the next.
 _JOBS = 2
-#: Parts of one Spark job for each worker: the progress of its parts is known at its end.
-_PARTS_OF_A_WORKER = 2
+#: Tasks of one Spark job for each worker: the progress of its parts is known at its end.
+_TASKS_OF_A_WORKER = 2
 _OPTIONS = {
     "spark.app.name": "labeldp",
     "spark.ui.enabled": "false",
@@ -44,24 +44,25 @@ class Spark(Engine):
         context: A ``SparkContext``.
     """
 
-    shared = True
+    shared = remote = True
 
     def __init__(self, context: Any) -> None:
         self._context = context
 
     def run(self, work: Work[T, R], items: Sequence[T], tick: Tick) -> Iterator[R]:
         """The results of ``work`` for each item, one job of parts after the other."""
-        size = _PARTS_OF_A_WORKER * max(1, self._context.defaultParallelism)
-        jobs = (items[low : low + size] for low in range(0, len(items), size))
+        size = _TASKS_OF_A_WORKER * max(1, self._context.defaultParallelism)
+        calls = calls_of(work, items)
         waiting: deque[Future[list[Any]]] = deque()
         with ThreadPoolExecutor(_JOBS) as threads:
             try:
                 while True:
-                    for job in islice(jobs, _JOBS - len(waiting)):
-                        waiting.append(threads.submit(self._collected, [call_of(work, item) for item in job]))
+                    while len(waiting) < _JOBS and (job := list(islice(calls, size))):
+                        waiting.append(threads.submit(self._collected, job))
                     if not waiting:
                         return
-                    yield from (value_of(outcome, tick) for outcome in waiting.popleft().result())
+                    for outcome in waiting.popleft().result():
+                        yield from values_of(outcome, tick)
             finally:
                 threads.shutdown(wait=True, cancel_futures=True)
 

@@ -13,9 +13,9 @@ from contextlib import suppress
 from typing import Any, Protocol, runtime_checkable
 
 from labeldp.errors import EngineError, LabelDPError
-from labeldp.release.engines._engine import Engine, R, T, Tick, Versions, Work, call_of, lost, perform, value_of
+from labeldp.release.engines._engine import Engine, R, T, Tick, Versions, Work, calls_of, lost, perform, values_of
 
-#: Parts that are submitted before the result of the first is read; so many results are in memory at most.
+#: Tasks that are submitted before the result of the first is read; so many results are in memory at most.
 _AHEAD = 32
 #: Times that a pool is made anew without a part that was finished in between.
 _MOST_BREAKS = 3
@@ -38,14 +38,14 @@ class Submitted(Engine):
         executor: The executor.
     """
 
-    shared = True
+    shared = remote = True
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
 
     def run(self, work: Work[T, R], items: Sequence[T], tick: Tick) -> Iterator[R]:
         """The results of ``work`` for each item, in order."""
-        calls = (call_of(work, item) for item in items)
+        calls = calls_of(work, items)
         waiting: deque[tuple[tuple[Versions, bytes], Any]] = deque()
         breaks = 0
         try:
@@ -70,7 +70,7 @@ class Submitted(Engine):
                     raise lost(problem) from None
                 waiting.popleft()
                 breaks = 0
-                yield value_of(outcome, tick)
+                yield from values_of(outcome, tick)
         finally:
             for _, future in waiting:
                 with suppress(Exception):  # of a cluster that is gone
@@ -109,6 +109,8 @@ class Processes(Submitted):
     Args:
         count: Number of processes; by default one for each processor.
     """
+
+    remote = False
 
     def __init__(self, count: int | None = None) -> None:
         self._count = count or os.cpu_count() or 1

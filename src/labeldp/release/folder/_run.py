@@ -31,13 +31,14 @@ class Run:
         folder: Its private folder.
         staging: The staging folder, which is published.
         words: The source of the words of its batches: a key in memory, or in the private folder.
-        shared: True if other processes draw.
+        remote: True if other machines may draw, which flush what they write; else all files are flushed together before
+            they are published.
     """
 
     folder: Path
     staging: Path
     words: WordSource
-    shared: bool
+    remote: bool
 
     @property
     def differed(self) -> bool:
@@ -50,7 +51,7 @@ class Run:
         path = self.folder / f"attempt-{identifier()}"
         try:
             yield path
-            if self.shared:  # else it is flushed with all others before they are published
+            if self.remote:
                 sync(path)
             put(path, self.staging / name)
         except AttemptError:  # its worker may be heard after another error, or not at all
@@ -62,17 +63,18 @@ class Run:
 
 
 @contextmanager
-def run_in(staging: Path, *, shared: bool) -> Iterator[Run]:
+def run_in(staging: Path, *, shared: bool, remote: bool = False) -> Iterator[Run]:
     """Yield a run beside its staging folder; at the end its key is wiped, and its folder removed.
 
     Args:
         staging: The staging folder.
         shared: True if other processes draw, which read the key from a file; else it stays in memory.
+        remote: True if they may be on other machines.
     """
     folder, key, process = run_of(staging), RunKey(), os.getpid()
     folder.mkdir(mode=0o700)
     try:
-        yield Run(folder, staging, key.store(folder / KEY) if shared else key, shared)
+        yield Run(folder, staging, key.store(folder / KEY) if shared else key, remote)
     finally:
         if os.getpid() == process:  # a forked child does not own it
             wipe(folder)

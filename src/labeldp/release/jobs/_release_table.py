@@ -173,7 +173,7 @@ def release_table(
 
     def write(folder: Path, charge: TableCharge) -> Certificate:
         columns = tuple(table_mechanism.types) or tuple(job.kept)
-        with run_in(folder, shared=engine.shared) as run:
+        with run_in(folder, shared=engine.shared, remote=engine.remote) as run:
             sink = FolderSink(table, run, schema, columns, law is not None, job.report)
             try:
                 return _drawn(table_mechanism, sink, charge)
