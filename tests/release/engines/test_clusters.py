@@ -1,10 +1,12 @@
 """Releases on clusters that start for them: Dask and Spark, whose workers die, copy tasks or go away."""
 
 import contextlib
+import gc
 import importlib.util
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -243,6 +245,98 @@ def test_a_cluster_that_dies_is_an_error(table):
             release(table, executor=Submitted(Doomed(client)))
     assert states(table) == ["void"]
     assert bare(table) == []
+
+
+class DaskServers:
+    """A Dask scheduler and workers as processes of their own, whose logs and spills are in a folder."""
+
+    SPILLS = {"DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "1e-6", "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "1e-6"}
+
+    def __init__(self, folder):
+        self._folder, self._begun = folder, []
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self._port}"
+        folder.mkdir()
+
+    def start(self):
+        """Begin a scheduler and a worker of it."""
+        self._begin("scheduler", "--host", "127.0.0.1", "--port", str(self._port), "--no-dashboard")
+        while True:
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", self._port), timeout=1.0).close()
+                break
+            time.sleep(0.05)
+        place = str(self._folder / f"spill-{len(self._begun)}")
+        self._begin("worker", self.address, "--nthreads", "1", "--no-dashboard", "--local-directory", place)
+
+    def _begin(self, what, *options):
+        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *options]
+        with (self._folder / f"{what}-{len(self._begun)}.log").open("wb") as log:
+            self._begun.append(subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **self.SPILLS}))
+
+    def kill_scheduler(self):
+        """SIGKILL the scheduler that began last."""
+        self._begun[-2].kill()
+        self._begun[-2].wait()
+
+    def stop(self):
+        """End all of them."""
+        for each in self._begun:
+            each.terminate()
+        for each in self._begun:
+            each.wait()
+
+    def written(self):
+        """What they logged and spilled."""
+        return [path.read_bytes() for path in self._folder.rglob("*") if path.is_file()]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("site")
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")  # of Dask's
+def test_a_scheduler_that_comes_back_has_lost_the_release(table, tmp_path):
+    """SIGKILL while parts are drawn, and another at its address: an error, void; the next run releases once."""
+    needs("dask")
+    import distributed  # noqa: PLC0415 (an extra)
+
+    expected = content(release(table, "one").output)
+    forget(table)
+    servers, calls = DaskServers(tmp_path / "servers"), []
+    servers.start()
+
+    class Restarting(DaskClient):
+        def submit(self, function, /, *arguments):
+            calls.append(arguments)
+            if len(calls) == 2 * PARTS + 3:
+                servers.kill_scheduler()
+                servers.start()
+            return super().submit(function, *arguments)
+
+    def interrupted():
+        with distributed.Client(servers.address, set_as_default=False) as client:
+            release(table, executor=Submitted(Restarting(client)))
+
+    try:
+        with pytest.raises(EngineError) as found:
+            interrupted()
+        assert "nothing was published, so the same command can be given again" in str(found.value)
+        assert (states(table), bare(table), (table.parent / "o").exists()) == (["void"], [], False)
+        forget(table)
+        with open_engine(f"dask:{servers.address}") as workers:
+            done = release(table, executor=workers)
+    finally:
+        servers.stop()
+    assert verify(done.output).holds
+    assert {n: d for n, d in content(done.output).items() if n.endswith("parquet")} == {
+        n: d for n, d in expected.items() if n.endswith("parquet")
+    }
+    assert (states(table), bare(table)) == (["released"], [])
+    secrets = (KEY, KEY.hex().encode(), repr(KEY).encode())
+    assert not [secret for secret in secrets for each in servers.written() if secret in each]
+    del found, workers  # which hold sockets that Dask left open
+    gc.collect()
 
 
 WRONG = {

@@ -11,6 +11,7 @@ import stat
 import sys
 import warnings
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,6 +25,8 @@ import labeldp.release._curator as curator_module
 import labeldp.release._drawing as drawing_module
 import labeldp.release._sink as sink_module
 import labeldp.release.engines._engine as engine_module
+import labeldp.release.folder._run as run_module
+import labeldp.release.folder._staging as staging_module
 import labeldp.release.jobs._job as table_module
 import labeldp.release.tables._parts as parts_module
 from labeldp import Answer, Classes, Interval, Ledger, release_table, verify
@@ -31,7 +34,8 @@ from labeldp._random_words import RunKey
 from labeldp.errors import AttemptError, BudgetError, EngineError, InputError, LabelDPError, LabelError, TableError
 from labeldp.release import ledger_path
 from labeldp.release.engines import InProcess, Processes, open_engine
-from labeldp.release.folder import staged
+from labeldp.release.folder import File, staged
+from labeldp.release.folder._limits import MOST_BYTES
 from labeldp.release.folder._staging import run_of, staging_of
 from labeldp.release.tables import Table, unit_keys
 
@@ -510,6 +514,75 @@ def test_workers_give_the_same_verdict(table):
         certificate["table"]["files"][1]["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
         (folder / "_certificate.json").write_text(json.dumps(certificate))
         assert not verdicts().holds
+
+
+# Many small files
+
+
+@pytest.mark.usefixtures("fixed")
+def test_small_parts_share_a_task(table, monkeypatch):
+    """Beyond a number of tasks each has several parts; the bytes are those of one process."""
+    expected = content(release(table).output)
+    forget(table)
+    monkeypatch.setattr(engine_module, "_TASKS", 2)
+    forks = Forks()
+    assert content(release(table, executor=forks).output) == expected
+    of_each_pass = [sum(name in call[1][1] for call in forks.calls) for name in (b"survey_part", b"write_part")]
+    assert of_each_pass == [2, 2]  # of three parts and two
+    assert left(table, "o") == []
+
+
+@pytest.mark.usefixtures("fixed")
+def test_threads_change_nothing(table, monkeypatch):
+    """Batches of few rows are read, hashed and written without threads; with them the bytes are the same."""
+    expected = content(release(table).output)
+    forget(table)
+    for module in ("tables._tables", "tables._fingerprints", "folder._write"):
+        monkeypatch.setattr(f"labeldp.release.{module}.FEW_ROWS", 0)
+    assert content(release(table).output) == expected
+
+
+@pytest.mark.parametrize("engine", [None, "processes:1", "forks"])
+def test_files_are_flushed_before_the_folder_has_its_name(table, monkeypatch, engine):
+    """Once by the driver, all of them, with their folder; before that by workers that may be on other machines."""
+    events, flush = [], staging_module.sync
+    monkeypatch.setattr(staging_module, "sync", lambda path: (events.append(path), flush(path)))
+    marks = table.parent / "flushed"
+
+    def prepare():
+        at(run_module, "sync", after=marks.touch)
+
+    with open_engine(None if engine == "forks" else engine) as workers:
+        done = release(table, executor=Forks(prepare) if engine == "forks" else workers)
+    staging = events[-2]
+    assert {path.name for path in events[:-2]} == {path.name for path in done.output.iterdir()}
+    assert {path.parent for path in events[:-2]} == {staging}
+    assert events[-1] == done.output.parent
+    assert marks.exists() == (engine == "forks")
+
+
+def test_names_of_files_are_in_the_order_of_rows(table, monkeypatch):
+    """Readers of folders sort names as texts, so all have the same length, however many there are."""
+    for path in table.iterdir():
+        path.unlink()
+    for number in range(12):
+        pq.write_table(pa.table(rows_of(0)).slice(number, 1), table / f"{number:02d}.parquet")
+    monkeypatch.setattr(sink_module, "_DIGITS", 1)
+    done = release(table)
+    assert pq.read_table(done.output)["z"].to_pylist() == list(range(12))
+    assert verify(done.output).holds
+
+
+def test_more_files_than_a_certificate_can_name_are_refused(table, monkeypatch):
+    """Before any is read: a certificate that nobody could verify would come of it. The bound leaves room for all else."""
+    files = tuple(File(f"part-{number:06d}.parquet", 1 << 22, "0" * 64) for number in range(1000))
+    certificate = release(table).certificate
+    entries = len(replace(certificate, files=files).to_json()) - len(replace(certificate, files=()).to_json())
+    assert table_module._MOST_FILES * entries / len(files) < 0.99 * MOST_BYTES
+    monkeypatch.setattr(table_module, "_MOST_FILES", PARTS)
+    with pytest.raises(TableError, match="expected a table of at most 4 files, .*, found 5; join"):
+        release(table, "again")
+    assert states(table) == ["released"]
 
 
 @pytest.mark.parametrize("mechanism", ["randomized-response", "noisy-histogram"])

@@ -63,6 +63,8 @@ from labeldp.release.tables import (
 #: Rows of a batch, and of a row group: the same wherever a part is worked on.
 _ROWS_PER_BATCH = 1 << 18
 _ENTRIES_PER_BATCH = 1 << 24
+#: Files of a table: a certificate names one for each, in at most 32 MiB.
+_MOST_FILES = 200_000
 
 
 @dataclass(frozen=True)
@@ -206,8 +208,14 @@ class TableJob:
             EngineError: Workers cannot read what is written beside the output.
             InputError: The columns are invalid, or the label space cannot be that of a file.
             OutputError: The output exists, or there is no folder to put it in.
+            TableError: The table is invalid, or has too many files.
         """
         table = open_table(source, label)
+        if len(table.files) > _MOST_FILES:
+            raise TableError(
+                f"expected a table of at most {_MOST_FILES} files, whose releases a certificate can name, found "
+                f"{len(table.files)}; join small files first"
+            )
         stamp, heads = table.stamp, column_heads(table)
         kept = kept_columns(table.schema, label, *columns)
         if table.kind == "csv" and "" in space.points:
