@@ -30,6 +30,7 @@ from labeldp.release.engines._dask import DaskClient
 from labeldp.release.engines._submitted import Submitted
 
 KEY, NAME, ROWS, PARTS = bytes(range(32)), "ab" * 16, 4000, 6
+SECRETS = (KEY, KEY.hex().encode(), repr(KEY).encode())
 SPACE = Classes(["a", "b", "c"])
 DEATHS = ("before the write", "after the write", "after the link", "with the result")
 HERE = Path(__file__).parent
@@ -219,7 +220,7 @@ def test_the_key_is_in_no_spill_and_no_log_of_dask(table, tmp_path, capfd):
         seen += [path.read_bytes() for path in (tmp_path / "spill").rglob("*") if path.is_file()]
         seen += [repr(client.get_worker_logs()).encode(), repr(cluster.get_logs()).encode()]
     seen += [*content(done.output).values(), "".join(capfd.readouterr()).encode()]
-    assert not [secret for secret in (KEY, KEY.hex().encode(), repr(KEY).encode()) for each in seen if secret in each]
+    assert not [secret for secret in SECRETS for each in seen if secret in each]
 
 
 @pytest.mark.slow
@@ -247,27 +248,36 @@ def test_a_cluster_that_dies_is_an_error(table):
     assert bare(table) == []
 
 
+def free_port():
+    """A port at which nothing listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def wait_for(port):
+    """Wait until a server listens."""
+    while True:
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
+            return
+        time.sleep(0.05)
+
+
 class DaskServers:
     """A Dask scheduler and workers as processes of their own, whose logs and spills are in a folder."""
 
     SPILLS = {"DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "1e-6", "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "1e-6"}
 
     def __init__(self, folder):
-        self._folder, self._begun = folder, []
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._folder, self._begun, self._port = folder, [], free_port()
         self.address = f"tcp://127.0.0.1:{self._port}"
         folder.mkdir()
 
     def start(self):
         """Begin a scheduler and a worker of it."""
         self._begin("scheduler", "--host", "127.0.0.1", "--port", str(self._port), "--no-dashboard")
-        while True:
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", self._port), timeout=1.0).close()
-                break
-            time.sleep(0.05)
+        wait_for(self._port)
         place = str(self._folder / f"spill-{len(self._begun)}")
         self._begin("worker", self.address, "--nthreads", "1", "--no-dashboard", "--local-directory", place)
 
@@ -333,8 +343,7 @@ def test_a_scheduler_that_comes_back_has_lost_the_release(table, tmp_path):
         n: d for n, d in expected.items() if n.endswith("parquet")
     }
     assert (states(table), bare(table)) == (["released"], [])
-    secrets = (KEY, KEY.hex().encode(), repr(KEY).encode())
-    assert not [secret for secret in secrets for each in servers.written() if secret in each]
+    assert not [secret for secret in SECRETS for each in servers.written() if secret in each]
     del found, workers  # which hold sockets that Dask left open
     gc.collect()
 
@@ -460,6 +469,58 @@ def test_a_listener_that_is_no_spark_master_is_refused(monkeypatch):
     ):
         pass
     assert stopped
+
+
+@contextlib.contextmanager
+def spark_server(what, log, *options):
+    """A Spark master or worker as a process of its own."""
+    import pyspark  # noqa: PLC0415 (an extra)
+
+    home = Path(pyspark.__file__).parent
+    command = ["java", "-cp", str(home / "jars" / "*"), f"org.apache.spark.deploy.{what.lower()}.{what}", *options]
+    scala = next((home / "jars").glob("scala-library-*")).name.removeprefix("scala-library-").rpartition(".")[0][:4]
+    known = {"SPARK_HOME": str(home), "SPARK_SCALA_VERSION": scala, "SPARK_LOCAL_IP": "127.0.0.1"}
+    surroundings = {**os.environ, **known}
+    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out, env=surroundings) as server:
+        try:
+            yield
+        finally:
+            server.terminate()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("site")
+def test_a_spark_master_without_workers_is_refused_in_time(table, monkeypatch, tmp_path):
+    """Spark itself would wait for ever; the error says how to start workers, and with one there is a release."""
+    needs("spark")
+    import pyspark  # noqa: PLC0415 (an extra)
+
+    import labeldp.release.engines._spark as spark_module  # noqa: PLC0415 (beside it)
+
+    port = free_port()
+    master, here = f"spark://127.0.0.1:{port}", ("--host", "127.0.0.1", "--webui-port", "0")
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    with spark_server("Master", tmp_path / "master.log", *here, "--port", str(port)):
+        wait_for(port)
+        began = time.monotonic()
+        with monkeypatch.context() as patch, pytest.raises(EngineError) as found:
+            patch.setitem(spark_module._OPTIONS, spark_module._LIMIT, "3s")
+            open_engine(f"spark:{master}").__enter__()
+        assert time.monotonic() - began < 60.0
+        assert pyspark.SparkContext._active_spark_context is None
+        work = ("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / "work"))
+        with spark_server("Worker", tmp_path / "worker.log", *here, *work, master):
+            monkeypatch.setitem(spark_module._OPTIONS, spark_module._LIMIT, "120s")
+            with open_engine(f"spark:{master}") as workers:
+                assert verify(release(table, executor=workers).output).holds
+    assert (
+        f"expected workers of the Spark master at {master!r}, found none that did a task within 3 seconds; start some "
+        f"with 'start-worker.sh {master}'"
+    ) in str(found.value)
+    paths = (*tmp_path.glob("*.log"), *(tmp_path / "work").rglob("*"))
+    written = [path.read_bytes() for path in paths if path.is_file()]
+    assert len(written) > 2
+    assert not [secret for secret in SECRETS for each in written if secret in each]
 
 
 @pytest.mark.parametrize("engine", ["dask", "spark"])

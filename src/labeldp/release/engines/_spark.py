@@ -29,8 +29,12 @@ _OPTIONS = {
 }
 _EXAMPLE = "spark:spark://host:7077"
 _STANDALONE = "spark://"
+#: Spark's setting of the time that executors have to come.
+_LIMIT = "spark.scheduler.maxRegisteredResourcesWaitingTime"
+_PATIENCE = "30s"
+_LOCAL = "local"
 #: Beginnings of masters that only Spark can try.
-_OTHERS = ("local", "yarn", "k8s://", "mesos://")
+_OTHERS = (_LOCAL, "yarn", "k8s://", "mesos://")
 _LOOPBACK = "127.0.0.1"
 _OF_THIS_MACHINE = {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
 #: The master of a local run: so many failures of one part are allowed.
@@ -51,7 +55,10 @@ class Spark(Engine):
 
     def run(self, work: Work[T, R], items: Sequence[T], tick: Tick) -> Iterator[R]:
         """The results of ``work`` for each item, one job of parts after the other."""
-        size = _TASKS_OF_A_WORKER * max(1, self._context.defaultParallelism)
+        try:
+            size = _TASKS_OF_A_WORKER * max(1, self._context.defaultParallelism)
+        except Exception as problem:  # noqa: BLE001 (of a context that Spark stopped)
+            raise lost(problem) from None
         calls = calls_of(work, items)
         waiting: deque[Future[list[Any]]] = deque()
         with ThreadPoolExecutor(_JOBS) as threads:
@@ -83,7 +90,7 @@ def spark_engine(master: str) -> Iterator[Spark]:
     """An engine on a Spark master; on processes of this machine by default, or with a number of them.
 
     Raises:
-        EngineError: There is no such master, or no Java.
+        EngineError: There is no such master, it has no workers, or there is no Java.
         InputError: It is no master.
         MissingExtraError: pyspark is not installed.
     """
@@ -111,7 +118,31 @@ def spark_engine(master: str) -> Iterator[Spark]:
                 f"expected a Spark master at {where!r}, and Java, found no way to start; check the address, such "
                 f"as {_EXAMPLE}, and that 'java -version' answers"
             )
+        if not where.startswith(_LOCAL):
+            _check_workers(context, where)
         yield Spark(context)
     finally:
         if context is not None:
             context.stop()
+
+
+def _check_workers(context: Any, master: str) -> None:
+    """Refuse a cluster without workers, on which a release would wait for ever.
+
+    Raises:
+        EngineError: None has done a task in time, though one waits, or the task failed.
+    """
+    seconds = context._jsc.sc().conf().getTimeAsSeconds(_LIMIT, _PATIENCE)
+    with ThreadPoolExecutor(1) as thread:
+        trial = thread.submit(context.parallelize([0], 1).count)  # some clusters start workers for tasks alone
+        try:
+            trial.result(seconds)
+        except TimeoutError:
+            context.cancelAllJobs()
+            raise EngineError(
+                f"expected workers of the Spark master at {master!r}, found none that did a task within {seconds} "
+                f"seconds; start some with 'start-worker.sh {master}', or stop what has all of their cores (Spark's "
+                f"setting {_LIMIT} is the time that they have)"
+            ) from None
+        except Exception as problem:  # noqa: BLE001 (Spark's own, which quotes its log)
+            raise lost(problem) from None
