@@ -264,10 +264,11 @@ def wait_for(port):
         time.sleep(0.05)
 
 
+SPILLS = {"DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "1e-6", "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "1e-6"}
+
+
 class DaskServers:
     """A Dask scheduler and workers as processes of their own, whose logs and spills are in a folder."""
-
-    SPILLS = {"DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "1e-6", "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "1e-6"}
 
     def __init__(self, folder):
         self._folder, self._begun, self._port = folder, [], free_port()
@@ -284,7 +285,7 @@ class DaskServers:
     def _begin(self, what, *options):
         command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *options]
         with (self._folder / f"{what}-{len(self._begun)}.log").open("wb") as log:
-            self._begun.append(subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **self.SPILLS}))
+            self._begun.append(subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **SPILLS}))
 
     def kill_scheduler(self):
         """SIGKILL the scheduler that began last."""
@@ -503,8 +504,8 @@ def test_a_spark_master_without_workers_is_refused_in_time(table, monkeypatch, t
     with spark_server("Master", tmp_path / "master.log", *here, "--port", str(port)):
         wait_for(port)
         began = time.monotonic()
-        with monkeypatch.context() as patch, pytest.raises(EngineError) as found:
-            patch.setitem(spark_module._OPTIONS, spark_module._LIMIT, "3s")
+        monkeypatch.setitem(spark_module._OPTIONS, spark_module._LIMIT, "3s")
+        with pytest.raises(EngineError) as found:
             open_engine(f"spark:{master}").__enter__()
         assert time.monotonic() - began < 60.0
         assert pyspark.SparkContext._active_spark_context is None

@@ -574,13 +574,13 @@ def test_names_of_files_are_in_the_order_of_rows(table, monkeypatch):
 
 
 def test_more_files_than_a_certificate_can_name_are_refused(table, monkeypatch):
-    """Before any is read: a certificate that nobody could verify would come of it. The bound leaves room for all else."""
+    """Before any is read: nobody could verify the certificate. The bound leaves room for all else in it."""
     files = tuple(File(f"part-{number:06d}.parquet", 1 << 22, "0" * 64) for number in range(1000))
     certificate = release(table).certificate
     entries = len(replace(certificate, files=files).to_json()) - len(replace(certificate, files=()).to_json())
     assert table_module._MOST_FILES * entries / len(files) < 0.99 * MOST_BYTES
     monkeypatch.setattr(table_module, "_MOST_FILES", PARTS)
-    with pytest.raises(TableError, match="expected a table of at most 4 files, .*, found 5; join"):
+    with pytest.raises(TableError, match=r"expected a table of at most 4 files, .*, found 5; join"):
         release(table, "again")
     assert states(table) == ["released"]
 
