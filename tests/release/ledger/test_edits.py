@@ -24,6 +24,7 @@ from labeldp import Classes, Interval, combined_guarantee, release_table, report
 from labeldp.errors import BudgetError, InputError, LedgerError
 from labeldp.release.jobs import _ledgers as ledgers_module
 from labeldp.release.ledger import Ledger, spent_by_data
+from labeldp.release.ledger import _ledger as ledger_module
 
 SPACE = Classes(["no", "yes"])
 ROWS = 400
@@ -366,17 +367,41 @@ def test_tables_that_were_the_same_in_one_ledger_are_so_in_all(tmp_path):
     assert done.spent == (3.0, 0.0)
 
 
-@pytest.mark.parametrize("damage", ["cut", "linked"])
+@pytest.mark.parametrize("damage", ["cut", "copied in part", "linked"])
 def test_a_ledger_beside_the_table_that_cannot_be_read_stops_the_release(tmp_path, damage):
     """It may know the rows."""
     first = release(write(TABLE, tmp_path / "first.csv"), tmp_path / "out")
     if damage == "cut":
         first.ledger.write_bytes(first.ledger.read_bytes()[:5000])
+    elif damage == "copied in part":
+        (tmp_path / "backup").write_bytes(first.ledger.read_bytes()[:8192])
+        first.ledger.unlink()
     else:
         os.link(first.ledger, tmp_path / "backup")
     with pytest.raises(LedgerError, match=r"first.csv.labeldp-ledger|backup"):
         release(write(TABLE, tmp_path / "second.csv"), tmp_path / "again")
     assert not (tmp_path / "again").exists()
+
+
+def test_a_copy_from_before_the_hashes_of_rows_counts_in_doubt(tmp_path, monkeypatch):
+    """Two rows of the first table are in the second; the copy of the ledger cannot tell, so it charges for any rows."""
+    first, copy = tmp_path / "first", tmp_path / "copy"
+    first.mkdir()
+    original = Ledger._append_hashes
+
+    def copied(self, *given):
+        shutil.copytree(first, copy)
+        original(self, *given)
+
+    monkeypatch.setattr(ledger_module, "_LARGE", 0)
+    monkeypatch.setattr(Ledger, "_append_hashes", copied)
+    release(write(TABLE, first / "first.csv"), first / "out")
+    monkeypatch.setattr(Ledger, "_append_hashes", original)
+    others = pa.concat_tables([people(2), TABLE.slice(7, 2)])
+    for folder, third in ((first, 1.0), (copy, 3.0)):
+        done = release(write(others, folder / "second.csv"), folder / "again", budget=3.0)
+        assert done.spent == (2.0, 0.0)
+        assert release(write(people(3), folder / "third.csv"), folder / "o3", budget=3.0).spent == (third, 0.0)
 
 
 def test_databases_of_others_are_left_alone(tmp_path):

@@ -40,6 +40,8 @@ class Entry:
         table: The path of the table.
         same: Earlier charges of what is taken to be the same data; None before data was compared row by row.
         shares: Earlier charges of some of the rows, which were told one by one.
+        hashes: Names of the hashes by which its rows are recognized, which may be written after the charge; none in
+            older ledgers.
         other_people: The reason for which the rows were declared to be other people's than any earlier ones.
         spent: The (epsilon, delta) of these rows after this charge.
         state: ``"charged"`` while the outcome is unknown, ``"drawn"`` from the moment when a client may have seen
@@ -66,6 +68,7 @@ class Entry:
     table: str = ""
     same: tuple[str, ...] | None = None
     shares: tuple[str, ...] = ()
+    hashes: tuple[str, ...] = ()
     other_people: str = ""
     spent: tuple[float, float] | None = None
     state: State = "charged"
@@ -119,6 +122,7 @@ class Entry:
             table=body.get("table", ""),
             same=None if same is None else tuple(same),
             shares=tuple(body.get("shares", ())),
+            hashes=tuple(body.get("hashes", ())),
             other_people=body.get("other_people", ""),
             spent=None if body.get("spent") is None else tuple(body["spent"]),
         )

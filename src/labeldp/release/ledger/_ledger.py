@@ -39,7 +39,7 @@ from labeldp.release.ledger._accounts import (
 )
 from labeldp.release.ledger._entry import Earlier, Entry, State
 from labeldp.release.ledger._same_data import WEAK, KeyedData, Match, PublicData, Recognizer
-from labeldp.release.ledger._schema import CHARGES, HASHES, VERSION
+from labeldp.release.ledger._schema import CHARGES, HASHES, ONLY_GROWS, VERSION
 from labeldp.release.tables import StorePath, place_of
 
 #: Seconds to wait for another thread or process that holds the ledger. It holds it while it draws and writes.
@@ -49,6 +49,8 @@ _STATES: dict[str, State] = {"drawn": "drawn", "released": "released", "void": "
 #: Bytes of hashes that are written beside the draw; a copy of the ledger that is made meanwhile may be damaged.
 _LARGE = 1 << 23
 _SQLITE = b"SQLite format 3\0"
+#: Bytes at the beginning of a ledger that contain its schema.
+_HEAD = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class Ledger:
         if not known:
             return {}
         recognizer = Recognizer(data, self._number(), self.marks(data))
-        return {entry: recognizer.match(entry, self._hashes(entry.identifier)) for entry in known}
+        return {entry: recognizer.match(entry, self._hashes(entry)) for entry in known}
 
     def entries(self) -> list[Entry]:
         """All charges, oldest first, in their latest state."""
@@ -251,8 +253,9 @@ class Ledger:
         same = tuple(each.entry.identifier for each in earlier if not each.certain) if data else None
         shares = tuple(each.entry.identifier for each in earlier if each.certain) if data else ()
         entry = dataclasses.replace(entry, budget=account.budget, same=same, shares=shares, spent=account.spent)
-        entry = dataclasses.replace(entry, beside=self._beside(entry.output), lock=self._lock_inode())
         hashes = {} if data is None else KeyedData.of(data, self._number()).blobs()
+        beside_it, lock = self._beside(entry.output), self._lock_inode()
+        entry = dataclasses.replace(entry, beside=beside_it, lock=lock, hashes=tuple(hashes))
         large = [name for name in ("rows",) if self.path and name in hashes and hashes[name].nbytes > _LARGE]
         rows = {name: hashes.pop(name) for name in large}
         self._append(entry.identifier, "charged", entry.body(), hashes)
@@ -331,14 +334,15 @@ class Ledger:
             rows = [(name, *each) for each in hashes.items()]
             database.executemany("INSERT INTO hashes VALUES (?, ?, ?)", rows)
 
-    def _hashes(self, name: str) -> KeyedData:
-        """The hashes of the rows of a charge; empty if it has none."""
+    def _hashes(self, entry: Entry) -> KeyedData | None:
+        """The hashes of the rows of a charge; None if some are missing, as in a copy from before they were written."""
+        found: dict[str, bytes] = {}
         with self._open() as database:
-            if "hashes" not in _tables(database):
-                return KeyedData()
-            rows = database.execute("SELECT name, body FROM hashes WHERE charge = ?", (name,)).fetchall()
+            if "hashes" in _tables(database):
+                rows = database.execute("SELECT name, body FROM hashes WHERE charge = ?", (entry.identifier,))
+                found = dict(rows.fetchall())
         try:
-            return KeyedData.read(dict(rows))
+            return KeyedData.read(found) if found.keys() >= set(entry.hashes) else None
         except (ValueError, TypeError):
             raise LedgerError(
                 f"expected hashes of rows in the ledger {self.path}, found damaged ones; restore a backup"
@@ -472,7 +476,10 @@ def is_ledger(path: Path) -> bool:
     with suppress(OSError, sqlite3.DatabaseError, UnicodeError), path.open("rb") as file:
         if file.read(len(_SQLITE)) == _SQLITE:
             with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as found:
-                return {"about", "events"} <= _tables(found)
+                try:
+                    return {"about", "events"} <= _tables(found)
+                except sqlite3.DatabaseError:  # a copy that was made while it was written
+                    return ONLY_GROWS in file.read(_HEAD)
     return False
 
 

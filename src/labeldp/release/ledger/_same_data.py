@@ -172,8 +172,13 @@ class Recognizer:
         self._rows = None if found is None or found.rows is None else keyed(found.rows, key)
         self._units = None if data.units is None else keyed(data.units, key)
 
-    def match(self, entry: Entry, known: KeyedData) -> Match | None:
-        """The rows that may be those of an earlier charge; None if all of them are others."""
+    def match(self, entry: Entry, known: KeyedData | None) -> Match | None:
+        """The rows that may be those of an earlier charge; None if all of them are others.
+
+        Without hashes that should be there they may be any rows.
+        """
+        if known is None:
+            return Match(ANY_ROWS, certain=False, labels_of_a_unit=None)
         anybody = self._data.anonymous or entry.of_any_data
         if self._rows is None or known.rows is None:
             same = anybody or self._is_marked_like(entry) or self._looks_alike(known, None, None)

@@ -1,6 +1,8 @@
 """The tables of a ledger, to which triggers allow additions alone."""
 
 VERSION = 1
+#: Text of every trigger, by which a damaged ledger is told from other databases.
+ONLY_GROWS = b"the ledger only grows"
 CHARGES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE events (
