@@ -572,6 +572,20 @@ def test_damaged_parquet_is_refused(release, tables, source):
     assert refused >= 10
 
 
+def test_parquet_with_fewer_values_than_rows_is_refused(tmp_path):
+    """Where a footer gives a column another number of values, Arrow ends early without an error."""
+    pq.write_table(pa.table({"x": range(80), "y": ["a", "b"] * 40}), tmp_path / "good.parquet")
+    good, rows, found = (tmp_path / "good.parquet").read_bytes(), bytes([160, 1]), []  # 80, as footers have it
+    for at in (place for place in range(len(good)) if good.startswith(rows, place)):
+        (tmp_path / "bad.parquet").write_bytes(good[:at] + bytes([161]) + good[at + 1 :])
+        try:
+            found.append(str(check_table(tmp_path / "bad.parquet", "y").rows))
+        except TableError as error:
+            found.append(str(error))
+    assert any("expected as many rows in bad.parquet as it says, found others" in each for each in found)
+    assert {each for each in found if each.isdigit()} <= {"80"}
+
+
 def test_folders_that_are_no_table_are_refused(release, write_table, columns, tables):
     """An empty folder, mixed kinds, other columns in one file, and no file at all raise."""
     for make in (

@@ -179,10 +179,16 @@ class Table:
             texts = [name for name in columns if coded and pa.types.is_string(self.schema.field(name).type)]
             with open_parquet(path, pre_buffer=isinstance(path, StorePath), read_dictionary=texts) as file:
                 for groups in self._reads(path, file.num_row_groups):
+                    missing = _rows_of_groups(file, groups)
                     for batch in file.iter_batches(batch_size=rows, columns=columns, row_groups=groups):
                         _check_texts(batch)
+                        missing -= batch.num_rows
                         values = batch.columns if coded else [plain_column(column) for column in batch.columns]
                         yield pa.record_batch(values, names=batch.schema.names)
+                    if missing:  # Arrow ends early where the number of values of a column is not that of rows
+                        raise TableError(
+                            f"expected as many rows in {path.name} as it says, found others; export it again"
+                        )
             return
         if self.kind == "idx":
             labels = read_idx(_on_disk(path), 1)
@@ -199,6 +205,13 @@ class Table:
             yield self.groups
             return
         yield from ([number] for number in (range(count) if self.groups is None else self.groups))
+
+
+def _rows_of_groups(file: pq.ParquetFile, groups: Sequence[int] | None) -> int:
+    """How many rows row groups have, or all of them, by the footer."""
+    if groups is None:
+        return int(file.metadata.num_rows)
+    return sum(file.metadata.row_group(number).num_rows for number in groups)
 
 
 def open_table(source: str | Place | TableFile, label: str) -> Table:
