@@ -150,7 +150,7 @@ def _from_sets(packed: UInt8[np.ndarray, "n b"], points: pa.Array) -> pa.Array:
     mask = unpack(packed, len(points))
     offsets = np.zeros(len(mask) + 1, dtype=np.int32)
     np.cumsum(np.count_nonzero(mask, axis=1), out=offsets[1:])
-    members = np.nonzero(mask)[1].astype(np.int32)
+    members = (np.flatnonzero(mask) % len(points)).astype(np.int32)  # faster than ``nonzero``
     kind = pa.list_(pa.field("element", points.type, nullable=False))
     return pa.ListArray.from_arrays(arrow(offsets), points.take(arrow(members)), type=kind)
 
