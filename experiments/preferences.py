@@ -15,6 +15,8 @@ import torch
 from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, pivot
 from movielens import Ratings
 from movielens import loaded as ratings_of
+from scipy.sparse import csr_array, diags_array
+from scipy.sparse.linalg import svds
 from torch import Tensor, nn
 
 from labeldp import Classes, Curator, Release
@@ -23,6 +25,7 @@ from labeldp.learning.torch import ChannelLoss
 SPACE = Classes(["second", "first"])
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 METHODS = ("plain", "likelihood", "unbiased")
+FACTORS = 12  # of who rated what
 WIDTH, EPOCHS, BATCH, RATE, HELD_OUT = 64, 12, 512, 0.003, 0.1
 
 
@@ -45,27 +48,51 @@ class Comparisons:
 def loaded(path: Path) -> tuple[Comparisons, Comparisons]:
     """Comparisons to learn from, and comparisons of ratings held out."""
     data = ratings_of(path)
+    sides = public_features(data)
     return (
-        comparisons(data, data.table.pairs, data.labels),
-        comparisons(data, data.test_pairs, data.test_labels),
+        comparisons(sides, data.rows, data.labels),
+        comparisons(sides, data.test_rows, data.test_labels),
     )
 
 
-def comparisons(data: Ratings, pairs: np.ndarray, ratings: np.ndarray) -> Comparisons:
+def public_features(data: Ratings) -> list[np.ndarray]:
+    """Features of people and of films without any rating: the columns given, who rated how much, and what."""
+    rows = np.concatenate([data.rows, data.test_rows])
+    about, first = rows[:, 2:], [np.unique(rows[:, side], return_index=True)[1] for side in (0, 1)]
+    of_person = (about[first[0]][rows[:, 0].astype(int)] == about).all(axis=0)
+    pairs = data.rows[:, :2].astype(int)
+    counts = [np.bincount(pairs[:, side], minlength=len(first[side])) for side in (0, 1)]
+    matrix = csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(first[0]), len(first[1])))
+    scaled = diags_array((counts[0] + 5) ** -0.5) @ matrix @ diags_array((counts[1] + 5) ** -0.5)
+    left, _, right = svds(scaled, min(FACTORS, min(matrix.shape) - 1), v0=np.ones(min(matrix.shape)))
+    found = []
+    for side, columns, factors in ((0, of_person, left), (1, ~of_person, right.T)):
+        often = standard(np.log1p(counts[side]))
+        found.append(standard(np.column_stack([about[first[side]][:, columns], often, often**2, factors])))
+    return found
+
+
+def standard(columns: np.ndarray) -> np.ndarray:
+    """Columns of mean 0 and deviation 1; what does not vary is 0."""
+    spread = columns.std(axis=0)
+    return (columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+
+
+def comparisons(sides: list[np.ndarray], rows: np.ndarray, ratings: np.ndarray) -> Comparisons:
     """Each person's ratings in pairs by public chance, each rating in one at most; equal ones are left out."""
-    order = np.random.default_rng(2).permutation(len(pairs))
-    order = order[np.argsort(pairs[order, 0], kind="stable")]
+    order = np.random.default_rng(2).permutation(len(rows))
+    order = order[np.argsort(rows[order, 0], kind="stable")]
     one, two = order[:-1:2], order[1::2]
-    kept = (pairs[one, 0] == pairs[two, 0]) & (ratings[one] != ratings[two])
+    kept = (rows[one, 0] == rows[two, 0]) & (ratings[one] != ratings[two])
     one, two = one[kept], two[kept]
     preferred = np.where(ratings[one] > ratings[two], *reversed(SPACE.values))
-    return Comparisons(features(data, pairs[one]), features(data, pairs[two]), preferred)
+    numbers = rows[:, :2].astype(int)
+    return Comparisons(features(sides, numbers[one]), features(sides, numbers[two]), preferred)
 
 
-def features(data: Ratings, pairs: np.ndarray) -> Tensor:
+def features(sides: list[np.ndarray], pairs: np.ndarray) -> Tensor:
     """Public features of person and film."""
-    users, items = data.table.users[pairs[:, 0]], data.table.items[pairs[:, 1]]
-    return torch.tensor(np.hstack([users, items]), dtype=torch.float32)
+    return torch.tensor(np.hstack([side[pairs[:, place]] for place, side in enumerate(sides)]), dtype=torch.float32)
 
 
 def trained(data: Comparisons, release: Release, method: str, seed: int) -> nn.Module:
