@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from _factorization import Table
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_diabetes
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -40,7 +39,7 @@ class Data:
         test_features: Features of the rows held out.
         test_labels: True labels of the rows held out, read to score a finished model.
         limited: Whether the upper end follows epsilon, as the theory asks for.
-        pairs: Of ratings: users and films of the rows to fit on with what is public of both, and those held out.
+        rated: Of ratings: who rated what, by numbers, with public columns; the rows to fit on, and those held out.
     """
 
     declared: Interval
@@ -49,7 +48,7 @@ class Data:
     test_features: np.ndarray
     test_labels: np.ndarray
     limited: bool = False
-    pairs: tuple[Table, np.ndarray] | None = None
+    rated: tuple[np.ndarray, np.ndarray] | None = None
 
     def space(self, epsilon: float) -> Interval:
         """The range that is declared at an epsilon."""
@@ -178,21 +177,21 @@ def all_ratings(folder: Path) -> Data:
 
 
 def _rated(folder: Path, rows: int | None, test_rows: int | None) -> Data:
-    from movielens import loaded  # noqa: PLC0415 (it needs torch)
+    from movielens import loaded, public_features  # noqa: PLC0415 (it needs torch)
 
     found = loaded(folder / "movielens-100k" / "u.data.gz")
-    table, test = replace(found.table, pairs=found.table.pairs[:rows]), found.test_pairs[:test_rows]
-    features, test_features = (_of_pairs(table, pairs) for pairs in (table.pairs, test))
+    sides, parts = public_features(found), (found.rows[:rows], found.test_rows[:test_rows])
+    features, test_features = (_of_pairs(sides, part[:, :2].astype(int)) for part in parts)
     labels, test_labels = found.labels[:rows].astype(float), found.test_labels[:test_rows].astype(float)
-    return Data(Interval(1, 5, 1), features, labels, test_features, test_labels, pairs=(table, test))
+    return Data(Interval(1, 5, 1), features, labels, test_features, test_labels, rated=parts)
 
 
-def _of_pairs(table: Table, pairs: np.ndarray) -> np.ndarray:
+def _of_pairs(sides: list[np.ndarray], pairs: np.ndarray) -> np.ndarray:
     """Features of a user and a film, and products of their factors of who rated what."""
-    user, film = table.users[pairs[:, 0]], table.items[pairs[:, 1]]
+    user, film = (side[pairs[:, place]] for place, side in enumerate(sides))
     often, factors = -14, slice(-12, -12 + _FACTORS)  # the last columns: how often, its square, and 12 factors
-    sides = [user[:, [0, 1, often]], user[:, factors], film[:, [0, often]], film[:, factors]]
-    return np.column_stack([*sides, user[:, factors] * film[:, factors]]).astype(np.float32)
+    columns = [user[:, [0, 1, often]], user[:, factors], film[:, [0, often]], film[:, factors]]
+    return np.column_stack([*columns, user[:, factors] * film[:, factors]]).astype(np.float32)
 
 
 TABLES: dict[str, Callable[[Path], Data]] = {

@@ -32,6 +32,7 @@ from labeldp import (
 )
 from labeldp.errors import InputError
 from labeldp.learning import metrics
+from labeldp.report._parts import is_clear
 
 PUBLIC = math.inf
 Z = float(ndtri(0.975))
@@ -379,15 +380,19 @@ def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     """Coverage and width of each statistic of a family in one setting, over replicates."""
     family = FAMILIES[cell["family"]]
     rng = np.random.default_rng([draw, *map(ord, str(sorted(cell.values.items())))])
-    found: dict[str, list[Found]] = {}
+    found, public = dict[str, list[Found]](), math.isinf(cell["epsilon"])
     for replicate in family.replicates(cell.values, given.replicates, rng):
         for name, each in replicate.items():
             found.setdefault(name, []).append(each)
     for name, intervals in found.items():
-        yield {"statistic": name, "replicates": given.replicates, **summary(intervals, family.ranges.get(name))}
+        yield {
+            "statistic": name,
+            "replicates": given.replicates,
+            **summary(intervals, family.ranges.get(name), public=public),
+        }
 
 
-def summary(found: list[Found], bounds: tuple[float, float] | None) -> Row:
+def summary(found: list[Found], bounds: tuple[float, float] | None, *, public: bool) -> Row:
     """Coverage among all intervals and among those that are printed, and the width of these beside the reference.
 
     The reference is the interval of one who knows the true standard error of the estimate: 3.92 times its standard
@@ -397,7 +402,7 @@ def summary(found: list[Found], bounds: tuple[float, float] | None) -> Row:
     value, low, high = (np.array([getattr(each.estimate, name) for each in found]) for name in ("value", "low", "high"))
     truth = np.array([each.truth for each in found])
     below, above = high < truth, low > truth
-    printed = np.array([is_printed(each.estimate, bounds) for each in found])
+    printed = np.array([is_printed(each.estimate, bounds, public=public) for each in found])
     row: Row = {"given": len(found), "printed": int(printed.sum())}
     row |= {"low": int(below.sum()), "high": int(above.sum())}
     row |= {"printed_low": int(below[printed].sum()), "printed_high": int(above[printed].sum())}
@@ -410,11 +415,16 @@ def summary(found: list[Found], bounds: tuple[float, float] | None) -> Row:
     return {name: f"{x:.5g}" if isinstance(x, float) else x for name, x in row.items()}
 
 
-def is_printed(estimate: metrics.Estimate, bounds: tuple[float, float] | None) -> bool:
-    """True if an interval with two ends is printed, and not that there are too few rows to tell."""
-    if bounds is None or not math.isfinite(bounds[1]):
-        return all(map(math.isfinite, (estimate.value, estimate.low, estimate.high)))
-    return estimate.tells(*bounds)
+def is_printed(estimate: metrics.Estimate, bounds: tuple[float, float] | None, *, public: bool) -> bool:
+    """True if an interval with two ends is printed, and not that there are too few rows to tell.
+
+    Of public labels every interval is; of released ones those that fill at most half of a range, and were not cut.
+    """
+    ends = estimate.low, estimate.high
+    known = all(map(math.isfinite, (estimate.value, *ends)))
+    if public or bounds is None or not math.isfinite(bounds[1]):
+        return known
+    return known and is_clear(*ends, estimate.error, bounds[1] - bounds[0])
 
 
 def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
@@ -480,7 +490,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 STUDY = Study(
     name="interval_coverage",
-    recipe="1",
+    recipe="2",
     key=KEY,
     part="statistic",
     columns=(

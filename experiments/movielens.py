@@ -16,6 +16,8 @@ import pandas as pd
 import torch
 from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, pivot
 from matplotlib.figure import Figure
+from scipy.sparse import csr_array, diags_array
+from scipy.sparse.linalg import svds
 from scipy.stats import norm
 
 from labeldp import Classes, Curator, RandomizedResponse, Release
@@ -92,6 +94,29 @@ def about_items(folder: Path, numbers: np.ndarray) -> np.ndarray:
     year = year.fillna(year.median()).to_numpy()
     year = (year - year.mean()) / year.std()
     return np.column_stack([year, year**2, frame.iloc[:, -19:]])
+
+
+def public_features(data: Ratings) -> list[np.ndarray]:
+    """Features of people and of films without any rating: the columns given, who rated how much, and what."""
+    rows = np.concatenate([data.rows, data.test_rows])
+    about, first = rows[:, 2:], [np.unique(rows[:, side], return_index=True)[1] for side in (0, 1)]
+    of_person = (about[first[0]][rows[:, 0].astype(int)] == about).all(axis=0)
+    pairs = data.rows[:, :2].astype(int)
+    counts = [np.bincount(pairs[:, side], minlength=len(first[side])) for side in (0, 1)]
+    matrix = csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(first[0]), len(first[1])))
+    scaled = diags_array((counts[0] + 5) ** -0.5) @ matrix @ diags_array((counts[1] + 5) ** -0.5)
+    left, _, right = svds(scaled, min(PAIR_FACTORS, min(matrix.shape) - 1), v0=np.ones(min(matrix.shape)))
+    found = []
+    for side, columns, factors in ((0, of_person, left), (1, ~of_person, right.T)):
+        often = standard(np.log1p(counts[side]))
+        found.append(standard(np.column_stack([about[first[side]][:, columns], often, often**2, factors])))
+    return found
+
+
+def standard(columns: np.ndarray) -> np.ndarray:
+    """Columns of mean 0 and deviation 1; what does not vary is 0."""
+    spread = columns.std(axis=0)
+    return (columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from _factorization import factorize
 from _real_data import TABLES, Data
 from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, pivot
 from matplotlib.figure import Figure
@@ -40,6 +39,7 @@ from labeldp import (
 from labeldp.bounds import effective_dimension
 from labeldp.learning.cells import TreeCells, mean_cells, tree_cells
 from labeldp.learning.metrics import squared_scorer
+from labeldp.learning.ratings import FactorizationClassifier
 from labeldp.learning.sklearn import CellRegressor, NeighborsRegressor, ReleasedLabelRegressor, mean_in_cells
 
 VARIANCE_EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 6.0)
@@ -53,8 +53,6 @@ WITHOUT_GRID = {
 SPREAD = 0.25  # of labels in a cell, as a share of the range; what ``mean_cells`` takes for granted, too
 RIDGE_PENALTIES = 10.0 ** np.arange(-1.0, 6.5, 0.5)
 PAIR_PENALTIES = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
-ROUNDS, UNUSED = 200, 60
-CUTS = np.array([1.5, 2.5, 3.5, 4.5]) - 3.5  # cut points if ratings were 3.5, give or take 1
 LOCAL: Mapping[str, Callable[[Interval, float], Randomizer]] = {
     "laplace": LaplaceResponse,
     "one-bit": OneBitResponse,
@@ -217,7 +215,7 @@ def neighbours_of_theory(data: Data, release: Release) -> np.ndarray:
 
 def users_and_films(data: Data, release: Release) -> np.ndarray:
     """A number for each user and film, and features of both, by ridge regression; its penalty by released numbers."""
-    table, test = data.pairs
+    pairs, test = (part[:, :2] for part in data.rated)
     both = ColumnTransformer(
         [("pair", OneHotEncoder(handle_unknown="ignore"), [0, 1]), ("about", StandardScaler(), slice(2, None))],
         sparse_threshold=1.0,
@@ -229,15 +227,14 @@ def users_and_films(data: Data, release: Release) -> np.ndarray:
         scoring=squared_scorer,
         cv=3,
     )
-    search.fit(np.column_stack([table.pairs, data.features]), release)
+    search.fit(np.column_stack([pairs, data.features]), release)
     return search.predict(np.column_stack([test, data.test_features]))
 
 
 def factorization(data: Data, release: Release) -> np.ndarray:
     """Factors of users and films from the likelihood of the released numbers, as in ``movielens.py``."""
-    table, test = data.pairs
-    found = factorize(table, release.likelihood(), test, guess=CUTS, rounds=ROUNDS, unused=UNUSED)
-    return found.probabilities @ np.array(release.space.points)
+    rows, test = data.rated
+    return FactorizationClassifier(public_rows=np.concatenate([rows, test])).fit(rows, release).predict_mean(test)
 
 
 LEARNERS: Mapping[str, Callable[[Data, Release], np.ndarray]] = {
@@ -426,8 +423,10 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def recipe(row: Row) -> str:
-    """2: neighbours judge their number by fewer rows, and the search for auto's variances ends a little elsewhere."""
-    changed = row["learner"] == "neighbours" if "learner" in row else row["randomizer"] == "auto"
+    """2: neighbours judge their number by fewer rows, the search for auto's variances ends a little elsewhere, and the
+    factorization is the library's.
+    """
+    changed = row["learner"] in {"neighbours", "factorization"} if "learner" in row else row["randomizer"] == "auto"
     return "2" if changed else "1"
 
 
