@@ -423,9 +423,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def recipe(row: Row) -> str:
-    """2: neighbours judge their number by fewer rows, the search for auto's variances ends a little elsewhere, and the
-    factorization is the library's.
-    """
+    """2: neighbours judge by fewer rows, auto's search ends a little elsewhere, the factorization is the library's."""
     changed = row["learner"] in {"neighbours", "factorization"} if "learner" in row else row["randomizer"] == "auto"
     return "2" if changed else "1"
 
