@@ -28,35 +28,62 @@ def tent(place, length, cell, cells):
     return max(0.0, 1.0 - abs(where - cell))
 
 
+def halved(image):
+    """An image of half the size, pixel by pixel."""
+    height, width = (edge // 2 for edge in image.shape[1:])
+    found = np.zeros((len(image), height, width))
+    for channel, row, column in np.ndindex(found.shape):
+        found[channel, row, column] = image[channel, 2 * row : 2 * row + 2, 2 * column : 2 * column + 2].mean()
+    return found
+
+
 def slowly(features, image, images):
-    """The features of one image, place by place and filter by filter."""
+    """The features of one image, scale by scale, place by place and filter by filter."""
+    found = []
+    for filters, offsets in zip(features.filters_, features.offsets_, strict=True):
+        found.append(slow_responses(features, filters, offsets, image, images))
+        image = halved(image)
+    projected = (np.concatenate(found) - features.mean_) @ features.components_
+    return projected / np.linalg.norm(projected)
+
+
+def slow_responses(features, filters, offsets, image, images):
+    """The roots of mean responses in each cell."""
     padded = np.pad(image.astype(float), [(0, 0), (2, 2), (2, 2)])
     size, cells = features.size, features.cells
     height, width = (edge - size + 1 for edge in padded.shape[1:])
-    found = np.zeros((cells, cells, 2, len(features.filters_)))
+    found = np.zeros((cells, cells, 2, len(filters)))
     total = np.zeros((cells, cells))
     for top, left, row, column in itertools.product(range(height), range(width), range(cells), range(cells)):
         weight = tent(top, height, row, cells) * tent(left, width, column, cells)
         patch = padded[:, top : top + size, left : left + size].reshape(-1)
         patch = (patch - patch.mean()) / np.sqrt(patch.var() + (np.ptp(images) / 25.5) ** 2)
-        response = features.filters_ @ patch - features.offsets_
+        response = filters @ patch - offsets
         total[row, column] += weight
         found[row, column, 0] += weight * np.maximum(response - 0.25, 0)
         found[row, column, 1] += weight * np.maximum(-response - 0.25, 0)
-    projected = (np.sqrt(found / total[:, :, None, None]).reshape(-1) - features.mean_) @ features.components_
-    return projected / np.linalg.norm(projected)
+    return np.sqrt(found / total[:, :, None, None]).reshape(-1)
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_features_are_what_their_definition_says(channels, monkeypatch):
-    """They agree with sums place by place, also where images are taken one at a time."""
+@pytest.mark.parametrize(("channels", "scales"), [(1, 1), (3, 2)])
+def test_features_are_what_their_definition_says(channels, scales, monkeypatch):
+    """They agree with sums place by place, also where images are taken one at a time; in colour at two scales."""
     images = np.stack([stripes(30, seed)[0] for seed in range(channels)], axis=1)
     features = PatchFeatures(6, filters=5, size=4, cells=3).fit(images[:, 0] if channels == 1 else images)
+    assert features.filters_.shape == (scales, 5, channels * 16)
     expected = np.stack([slowly(features, image, images) for image in images[:4]])
     np.testing.assert_allclose(features.transform(images[:4]), expected, rtol=1e-3, atol=1e-3)
     monkeypatch.setattr(patches, "_PRODUCTS_PER_BLOCK", 1)
     monkeypatch.setattr(patches, "_IMAGES_PER_BLOCK", 3)
     np.testing.assert_allclose(features.transform(images[:4]), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_scales_too_small_for_a_patch_are_left_out():
+    """Each scale is half of the one before, down to the size of a patch."""
+    images = stripes(30, shape=(17, 13))[0]
+    assert len(PatchFeatures(6, filters=5, size=4, cells=3, scales=9).fit(images).filters_) == 2
+    with pytest.raises(InputError, match="expected scales"):
+        PatchFeatures(scales=0).fit(images)
 
 
 def test_colours_may_come_last():
@@ -91,7 +118,7 @@ def test_components_are_in_order_and_the_same_every_time():
     images, _ = stripes(200)
     features = PatchFeatures(20, filters=16)
     found = features.fit_transform(images)
-    assert features.filters_.shape == (16, 36)
+    assert features.filters_.shape == (1, 16, 36)
     np.testing.assert_allclose((found**2).sum(axis=1), 1.0, rtol=1e-5)
     lengths = (found**2).mean(axis=0)
     assert lengths[:3].min() > 3 * lengths[-3:].max()

@@ -30,16 +30,16 @@ def stripes(rows, seed=0, shape=(14, 12)):
     return noisy[:, None], np.where(across, "across", "upright")
 
 
-@pytest.mark.parametrize(("channels", "mirrored"), [(1, False), (3, True)])
-def test_the_network_says_what_the_classifier_says(channels, mirrored):
-    """Features and head agree, in declared order, for images whose cells are not of one size."""
+@pytest.mark.parametrize(("channels", "mirrored", "scales"), [(1, False, 1), (3, True, 2)])
+def test_the_network_says_what_the_classifier_says(channels, mirrored, scales):
+    """Features and head agree, in declared order, where cells are not of one size, and in colour at two scales."""
     images, labels = stripes(60)
     images = np.repeat(images, channels, axis=1)
     images[:, 1:] //= 2
     model = PatchClassifier((3,), filters=4, mirrored=mirrored).fit(images, Release.public(labels, SPACE))
     encoder = PixelEncoder(channels, 14, 12, (0.0,) * channels, (1 / 255,) * channels)
     components = model.features_.components_.shape[1]
-    sizes = {"components": components, "landmarks": 60, "filters": 4, "views": 1 + mirrored}
+    sizes = {"components": components, "landmarks": 60, "filters": 4, "views": 1 + mirrored, "scales": scales}
     module = Network("patches", 2, encoder, sizes).module()
     with_patches(module, model, np.argsort(SPACE.sorted_codes))
     with torch.no_grad():

@@ -21,6 +21,8 @@ _ENTRIES = 1 << 29
 #: Pairs of landmarks that the usual distance is taken from.
 _PAIRS = 1_000
 _ROWS_PER_BLOCK = 2_048
+#: Inverse widths for rows of few features, and of more.
+_GAMMA, _FEW, _GAMMA_OF_MANY = 1.5, 256, 0.75
 #: Nearness to landmarks has the squares of the kernel's own variances, so this is half whitening for the kernel.
 _WHITENING = 0.375
 
@@ -35,7 +37,8 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
     Args:
         components: Number of features; fewer where all rows together would have over two gigabytes.
         landmarks: Number of rows that serve as landmarks, drawn by public chance.
-        gamma: Inverse width: nearness falls to 1/e at a squared distance of ``m / gamma``.
+        gamma: Inverse width: nearness falls to 1/e at a squared distance of ``m / gamma``. None: 1.5 for rows of up to
+            256 features, and 0.75 for longer ones.
 
     Attributes:
         landmarks_: The landmarks, shape (landmarks, d).
@@ -61,7 +64,7 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         InputError: The features are no finite numbers of shape (n, d), or have another d than in ``fit``.
     """
 
-    def __init__(self, components: int = 2048, *, landmarks: int = 4096, gamma: float = 1.5) -> None:
+    def __init__(self, components: int = 2048, *, landmarks: int = 4096, gamma: float | None = None) -> None:
         self.components = components
         self.landmarks = landmarks
         self.gamma = gamma
@@ -72,10 +75,11 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         count = _checks.whole(self.components, "components", 1)
         order = chance.permutation(len(rows))
         self.landmarks_ = rows[np.sort(order[: _checks.whole(self.landmarks, "landmarks", 1)])]
-        gamma = _checks.positive(self.gamma, "gamma")
+        usual = _GAMMA if rows.shape[1] <= _FEW else _GAMMA_OF_MANY
+        gamma = usual if self.gamma is None else _checks.positive(self.gamma, "gamma")
         first, second = (rows[chance.integers(0, len(rows), _PAIRS)] for _ in range(2))
-        usual = float(np.median(((first - second) ** 2).sum(axis=1)))
-        self.gamma_ = gamma / max(usual, float(np.finfo(np.float32).tiny))
+        distance = float(np.median(((first - second) ** 2).sum(axis=1)))
+        self.gamma_ = gamma / max(distance, float(np.finfo(np.float32).tiny))
         with threadpool_limits(1):  # so that sums are added in one order
             some = self._nearness(rows[np.sort(chance.permutation(len(rows))[:ROWS])])
             most = max(1, min(count, _ENTRIES // len(rows)))

@@ -103,6 +103,11 @@ class ImageRows:
         return cls(rows, leaves, clusters.trees_, kernel)
 
     @property
+    def own(self) -> int:
+        """Number of features beside those of the kernel."""
+        return self.features.shape[1] if self.kernel is None else int(self.kernel.landmarks_.shape[1])
+
+    @property
     def length(self) -> float:
         """Root of the mean squared length of rows."""
         return _length(self.features)
@@ -130,8 +135,8 @@ class PatchClassifier(ScoreClassifier):
     that say little. The coefficients are the weighted sum of those of heads that are fitted to all rows.
 
     Args:
-        components: Numbers of leading components, one for each head.
-        filters: Number of filters.
+        components: Numbers of leading components, one for each head; those above the number of features mean all.
+        filters: Number of filters of each scale.
         mirrored: Whether features are those of an image and its mirror image; None: in colour, as most photographs, and
             not in gray, unless released labels of held-out rows are clearly likelier otherwise.
 
@@ -167,7 +172,7 @@ class PatchClassifier(ScoreClassifier):
         InputError: See ``PatchFeatures``.
     """
 
-    components: Sequence[int] = (64, 256)
+    components: Sequence[int] = (64, 256, 512)
     _: KW_ONLY
     filters: int = 256
     mirrored: bool | None = None
@@ -201,7 +206,7 @@ class PatchClassifier(ScoreClassifier):
         release = require_release(y)
         self.kernel_: Any = rows.kernel
         check_released_rows(rows.features, release)
-        counts = sorted({min(each, rows.features.shape[1]) for each in self._counts()})
+        counts = sorted({min(each, rows.own) for each in self._counts()})
         fit, held = group_folds(len(release), _FOLDS, groups)[0]
         linear, settings = [], []
         for count in counts:

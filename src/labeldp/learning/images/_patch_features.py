@@ -29,6 +29,8 @@ _FLAT = 15.0 / 255.0
 #: Responses below it are taken for none.
 THRESHOLD = 0.25
 PADDING = 2
+#: Features and scales of images in gray, and in colour, which says more of an image.
+_IN_GRAY, _IN_COLOUR = (256, 1), (512, 2)
 #: Components are whitened by half.
 _WHITENING = 0.25
 #: Images whose responses are projected together, and products of filters and patches of a thread.
@@ -45,21 +47,25 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
     Patches of all images are scaled to one contrast and whitened, and clustered by direction; each cluster is a filter.
     The response of a filter at each place, above a threshold and likewise its opposite, is averaged over the cells of a
     grid, which overlap: a place counts for the cells around it in proportion to its nearness. The roots of these
-    averages are projected to their leading components, and rows are scaled to length one. A linear model of them is the
-    simplest head: ``make_pipeline(PatchFeatures(), SoftmaxRegression())``.
+    averages, at all scales, are projected to their leading components, and rows are scaled to length one. A linear
+    model of them is the simplest head: ``make_pipeline(PatchFeatures(), SoftmaxRegression())``.
 
     Args:
-        components: Number of features; fewer say less of an image, and noisy labels choose among them better.
-        filters: Number of filters.
+        components: Number of features; fewer say less of an image, and noisy labels choose among them better. None:
+            256, and 512 in colour.
+        filters: Number of filters of each scale.
         size: Height and width of a patch in pixels.
         cells: Rows and columns of the grid of cells.
         mirrored: Whether responses are the mean of those to an image and to its mirror image, left to right, where both
             are of one class as in most photographs.
+        scales: Number of scales: the first is that of the images, and each other one half of the one before. Scales at
+            which images are smaller than a patch or a grid are left out. None: 1, and 2 in colour.
 
     Attributes:
-        filters_: Filters of pixels, shape (filters, channels * size * size).
+        filters_: Filters of pixels of each scale, shape (scales, filters, channels * size * size).
+        offsets_: Responses of filters to the mean patch, shape (scales, filters).
         contrast_: What is added to the variance of a patch.
-        components_: Components of responses, shape (cells * cells * 2 * filters, components).
+        components_: Components of responses, shape (scales * cells * cells * 2 * filters, components).
 
     Guarantee:
         Post-processing of public images: no label is seen.
@@ -82,30 +88,47 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
     """
 
     def __init__(
-        self, components: int = 256, *, filters: int = 256, size: int = 6, cells: int = 4, mirrored: bool = False
+        self,
+        components: int | None = None,
+        *,
+        filters: int = 256,
+        size: int = 6,
+        cells: int = 4,
+        mirrored: bool = False,
+        scales: int | None = None,
     ) -> None:
         self.components = components
         self.filters = filters
         self.size = size
         self.cells = cells
         self.mirrored = mirrored
+        self.scales = scales
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002, N803 (scikit-learn's names)
         """Find filters and components from images of one of the shapes."""
-        for name in ("components", "filters", "size", "cells"):
+        for name in ("filters", "size", "cells"):
             _checks.whole(getattr(self, name), name, 1)
         images, chance = pixels_of(X), np.random.default_rng(0)  # of public images
-        if min(images.shape[2:]) < max(self.size, self.cells):
-            raise InputError(
-                f"expected images of at least {max(self.size, self.cells)} rows and columns, found {images.shape[2:]}"
-            )
+        usual = _IN_GRAY if images.shape[1] == 1 else _IN_COLOUR
+        components = usual[0] if self.components is None else _checks.whole(self.components, "components", 1)
+        scales = usual[1] if self.scales is None else _checks.whole(self.scales, "scales", 1)
+        least = max(self.size, self.cells)
+        if min(images.shape[2:]) < least:
+            raise InputError(f"expected images of at least {least} rows and columns, found {images.shape[2:]}")
         self.shape_, span = images.shape[1:], float(images.max()) - float(images.min())
         self.contrast_ = (_CONTRAST * span) ** 2
         with threadpool_limits(1):  # so that sums are added in one order
-            self._find_filters(_some_patches(images, self.size, chance), _FLAT * span)
-            most = min(ROWS, max(1, _RESPONSES // (2 * self.cells**2 * len(self.filters_))))
+            found, scaled = list[tuple[np.ndarray, np.ndarray]](), images
+            while len(found) < scales and min(scaled.shape[2:]) >= least:
+                found.append(self._found_filters(_some_patches(scaled, self.size, chance), _FLAT * span))
+                scaled = _halved(scaled)
+            count = min(len(filters) for filters, _ in found)
+            self.filters_, self.offsets_ = (
+                np.stack([each[:count] for each in part]) for part in zip(*found, strict=True)
+            )
+            most = min(ROWS, max(1, _RESPONSES // (2 * self.cells**2 * self.offsets_.size)))
             some = self._responses(images[np.sort(chance.permutation(len(images))[:most])])
-            self.mean_, self.components_ = leading_components(some, self.components, _WHITENING)
+            self.mean_, self.components_ = leading_components(some, components, _WHITENING)
         return self
 
     def transform(self, X: Any) -> Float[np.ndarray, "n d"]:  # noqa: N803
@@ -121,8 +144,10 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny)
         return found
 
-    def _find_filters(self, patches: Float[np.ndarray, "p d"], flat: float) -> None:
-        """Whiten patches, and cluster the directions of those that are not flat."""
+    def _found_filters(
+        self, patches: Float[np.ndarray, "p d"], flat: float
+    ) -> tuple[Float[np.ndarray, "f d"], Float[np.ndarray, "f"]]:
+        """Whiten patches, and cluster the directions of those that are not flat: filters and offsets."""
         kept = patches.std(axis=1) > flat
         if not kept.any():
             raise InputError("expected images with parts that are not flat, found none")
@@ -134,25 +159,29 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         points = ((scaled[kept] - mean) @ whitening).astype(np.float32)
         points /= np.maximum(np.linalg.norm(points, axis=1, keepdims=True), np.finfo(np.float32).tiny)
         filters = _directions(points, self.filters) @ whitening
-        self.offsets_ = (filters @ mean).astype(np.float32)
         # A patch less its mean has the same product with a filter less its own.
-        self.filters_ = (filters - filters.mean(axis=1, keepdims=True)).astype(np.float32)
+        return (filters - filters.mean(axis=1, keepdims=True)).astype(np.float32), (filters @ mean).astype(np.float32)
 
     def _responses(self, images: Pixels) -> Float[np.ndarray, "n r"]:
         """The roots of mean responses in the cells of images, and of mirror images."""
-        found = self._responses_as_they_are(images)
-        if self.mirrored:
-            found += self._responses_as_they_are(images[..., ::-1])
-            found *= np.float32(0.5)
-        return found
+        found = []
+        for filters, offsets in zip(self.filters_, self.offsets_, strict=True):
+            found.append(self._responses_of(filters, offsets, images))
+            if self.mirrored:
+                found[-1] += self._responses_of(filters, offsets, images[..., ::-1])
+                found[-1] *= np.float32(0.5)
+            images = _halved(images)
+        return found[0] if len(found) == 1 else np.hstack(found)
 
-    def _responses_as_they_are(self, images: Pixels) -> Float[np.ndarray, "n r"]:
+    def _responses_of(
+        self, filters: Float[np.ndarray, "f d"], offsets: Float[np.ndarray, "f"], images: Pixels
+    ) -> Float[np.ndarray, "n r"]:
         from labeldp.learning.images._kernels import add_cell_means  # noqa: PLC0415 (the compiler loads at the first use)
 
         height, width = (edge + 2 * PADDING - self.size + 1 for edge in images.shape[2:])
         weights = cell_weights(height, self.cells), cell_weights(width, self.cells)
-        across = np.ascontiguousarray(self.filters_.T)
-        means = np.zeros((len(images), self.cells, self.cells, 2, len(self.filters_)), np.float32)
+        across = np.ascontiguousarray(filters.T)
+        means = np.zeros((len(images), self.cells, self.cells, 2, len(filters)), np.float32)
 
         def add(rows: slice) -> None:  # images do not touch each other, so threads change no bit
             padded = np.pad(images[rows], [(0, 0), (0, 0), *[(PADDING, PADDING)] * 2])
@@ -163,13 +192,13 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
             add_cell_means(
                 (patches @ across).reshape(*places, -1),
                 (1.0 / np.sqrt(variance + np.float32(self.contrast_))).reshape(places),
-                self.offsets_ + np.float32(THRESHOLD),
-                self.offsets_ - np.float32(THRESHOLD),
+                offsets + np.float32(THRESHOLD),
+                offsets - np.float32(THRESHOLD),
                 *weights,
                 means[rows],
             )
 
-        over_chunks(add, len(images), max(1, _PRODUCTS_PER_BLOCK // (height * width * len(self.filters_))))
+        over_chunks(add, len(images), max(1, _PRODUCTS_PER_BLOCK // (height * width * len(filters))))
         return np.sqrt(means, out=means).reshape(len(images), -1)
 
 
@@ -193,6 +222,13 @@ def pixels_of(images: Any) -> Pixels:
     if pixels.ndim == 3:
         return pixels[:, None]
     return np.moveaxis(pixels, 3, 1) if pixels.shape[3] == 3 and pixels.shape[1] != 3 else pixels
+
+
+def _halved(images: Pixels) -> Shaped[np.ndarray, "n c _ _"]:
+    """Images of half the height and width: means of two by two pixels, without an odd last row and column."""
+    height, width = (edge // 2 for edge in images.shape[2:])
+    fours = images[:, :, : 2 * height, : 2 * width].reshape(*images.shape[:2], height, 2, width, 2)
+    return np.asarray(fours.mean(axis=(3, 5), dtype=np.float32))
 
 
 def cell_weights(length: int, cells: int) -> Float[np.ndarray, "cells length"]:

@@ -202,7 +202,8 @@ def _trained(
         raise InputError(f"expected no method and no options of training with {PATCHES}, found some; leave them out")
     learner = PatchClassifier().fit(inputs, release, units)
     landmarks, components = learner.kernel_.landmarks_.shape
-    sizes = {"components": components, "landmarks": landmarks, "filters": len(learner.features_.filters_)}
+    scales, filters = learner.features_.offsets_.shape
+    sizes = {"components": components, "landmarks": landmarks, "filters": filters, "scales": scales}
     network = replace(network, sizes={**sizes, "views": 1 + int(learner.features_.mirrored)})
     module = network.module()
     with_patches(module, learner, np.argsort(release.space.sorted_codes))

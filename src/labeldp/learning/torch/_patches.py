@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv2d, normalize, pad, relu
+from torch.nn.functional import avg_pool2d, conv2d, normalize, pad, relu
 
 from labeldp.learning.images import PADDING, THRESHOLD, PatchClassifier, cell_weights
 
@@ -22,6 +22,7 @@ def patches(
     size: int = 6,
     cells: int = 4,
     views: int = 1,
+    scales: int = 1,
 ) -> nn.Sequential:
     """A linear layer on patches' features and their nearness to landmarks, all random until ``with_patches`` sets them.
 
@@ -30,26 +31,29 @@ def patches(
         channels: Channels of an image, whose pixels are from 0 to 255.
         components: Number of features of patches.
         landmarks: Number of landmarks.
-        filters: Number of filters.
+        filters: Number of filters of each scale.
         size: Height and width of a filter.
         cells: Rows and columns of the grid of cells.
         views: 2 if responses are the mean of those to images and to their mirror images.
+        scales: Number of scales, each half of the one before.
     """
-    features = _Responses(channels, components, filters, size, cells, mirrored=views == 2)
+    features = _Responses((scales * filters, channels, size, size), components, cells, scales, mirrored=views == 2)
     return nn.Sequential(features, _Nearness(components, landmarks), nn.Linear(components + landmarks, classes))
 
 
 class _Responses(nn.Module):
     """Features of images of fixed filters; nothing here is trained."""
 
-    def __init__(self, channels: int, components: int, filters: int, size: int, cells: int, *, mirrored: bool) -> None:
+    def __init__(
+        self, filters: tuple[int, int, int, int], components: int, cells: int, scales: int, *, mirrored: bool
+    ) -> None:
         super().__init__()
-        self.cells, self.mirrored = cells, mirrored
-        self.register_buffer("filters", torch.randn(filters, channels, size, size))
-        self.register_buffer("offsets", torch.zeros(filters))
+        self.cells, self.scales, self.mirrored = cells, scales, mirrored
+        self.register_buffer("filters", torch.randn(filters))
+        self.register_buffer("offsets", torch.zeros(filters[0]))
         self.register_buffer("contrast", torch.ones(1))
-        self.register_buffer("mean", torch.zeros(cells * cells * 2 * filters))
-        self.register_buffer("components", torch.randn(cells * cells * 2 * filters, components))
+        self.register_buffer("mean", torch.zeros(cells * cells * 2 * filters[0]))
+        self.register_buffer("components", torch.randn(cells * cells * 2 * filters[0], components))
 
     def forward(self, images: Tensor) -> Tensor:
         """Features of images of shape (n, channels, height, width)."""
@@ -62,17 +66,23 @@ class _Responses(nn.Module):
         return normalize((found - self.mean) @ self.components)
 
     def _roots(self, images: Tensor) -> Tensor:
+        found = []
+        for filters, offsets in zip(self.filters.chunk(self.scales), self.offsets.chunk(self.scales), strict=True):
+            found.append(self._means(filters, offsets, images))
+            images = avg_pool2d(images, 2)
+        return torch.cat(found, dim=1).sqrt()
+
+    def _means(self, filters: Tensor, offsets: Tensor, images: Tensor) -> Tensor:
         padded = pad(images, (PADDING,) * 4)
-        box = torch.full_like(self.filters[:1], 1.0 / self.filters[0].numel())
+        box = torch.full_like(filters[:1], 1.0 / filters[0].numel())
         mean = conv2d(padded, box)
         variance = (conv2d(padded**2, box) - mean**2).clamp(min=0.0)
-        sums = self.filters.sum(dim=(1, 2, 3))[:, None, None]
-        found = (conv2d(padded, self.filters) - mean * sums) / (variance + self.contrast).sqrt()
-        found = found - self.offsets[:, None, None]
+        sums = filters.sum(dim=(1, 2, 3))[:, None, None]
+        found = (conv2d(padded, filters) - mean * sums) / (variance + self.contrast).sqrt()
+        found = found - offsets[:, None, None]
         both = torch.cat([relu(found - THRESHOLD), relu(-found - THRESHOLD)], dim=1)
         rows, columns = (torch.from_numpy(cell_weights(length, self.cells)).to(both) for length in both.shape[2:])
-        means = torch.einsum("rh,nkhw,cw->nrck", rows, both, columns).flatten(1)
-        return means.sqrt()
+        return torch.einsum("rh,nkhw,cw->nrck", rows, both, columns).flatten(1)
 
 
 class _Nearness(nn.Module):
