@@ -127,7 +127,8 @@ def damage(place):
 
 
 STAGES = (
-    f"stages SOURCE --label y --classes {CLASSES} --missing {B} --epsilon 1 --output PLACE/out --model-file PLACE/t.skops"
+    f"stages SOURCE --label y --classes {CLASSES} --missing {B} --epsilon 1 --output PLACE/out "
+    "--model-file PLACE/t.skops"
 )
 RELEASE = f"release SOURCE --label y --classes {CLASSES} --missing {B} --epsilon 1 --output PLACE/out"
 COMMANDS = {

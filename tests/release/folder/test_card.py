@@ -150,7 +150,7 @@ def test_hostile_names_are_text_in_a_card(tmp_path_factory, names, classes):
     """No letter that Markdown reads stands alone, no line is theirs, and the folder verifies and stays JSON."""
     place = tmp_path_factory.mktemp("hostile")
     space = Classes(classes)
-    release = Curator([classes[0]] * 3, space, name="y").randomize(RandomizedResponse(space, 1.0))
+    release = Curator([classes[0]] * 3, space, name="a longer name").randomize(RandomizedResponse(space, 1.0))
     folder = release.save(place / "shared", pd.DataFrame({name: [1, 2, 3] for name in names}), keep="all")
     certificate = read_certificate(folder)
     write_card(folder, certificate)
