@@ -52,6 +52,10 @@ def needs(engine):
         pytest.skip("dask.distributed is not installed")
 
 
+#: A free port for what Dask serves: another cluster may have the usual one.
+QUIET = {"scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"}}
+
+
 @pytest.fixture
 def table(tmp_path, monkeypatch):
     """A folder of files, one key and one name for all releases, and small batches."""
@@ -212,7 +216,7 @@ def test_the_key_is_in_no_spill_and_no_log_of_dask(table, tmp_path, capfd):
     with (
         dask.config.set({**spills, "logging.distributed": "debug"}),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=tmp_path / "spill"
+            n_workers=2, threads_per_worker=1, dashboard_address=None, **QUIET, local_directory=tmp_path / "spill"
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
@@ -230,7 +234,9 @@ def test_a_cluster_that_dies_is_an_error(table):
     import distributed  # noqa: PLC0415 (an extra)
 
     with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=60) as cluster,
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None, **QUIET, silence_logs=60
+        ) as cluster,
         distributed.Client(cluster, set_as_default=False, timeout=2) as client,
     ):
         calls = []
@@ -420,7 +426,7 @@ def test_the_address_of_a_worker_is_none_of_a_scheduler(table):
     import distributed  # noqa: PLC0415 (an extra)
 
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        n_workers=1, threads_per_worker=1, dashboard_address=None, **QUIET, silence_logs=50
     ) as cluster:
         worker = cluster.scheduler_info["workers"]
         with pytest.raises(EngineError, match="found a Worker"), open_engine(f"dask:{next(iter(worker))}"):
@@ -438,7 +444,7 @@ def test_a_dask_cluster_without_workers_is_refused_in_time():
 
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "2s"}),
-        distributed.LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as cluster,
+        distributed.LocalCluster(n_workers=0, dashboard_address=None, **QUIET, silence_logs=50) as cluster,
         pytest.raises(EngineError, match="found none within 2 seconds; start some with 'dask worker tcp://"),
         open_engine(f"dask:{cluster.scheduler_address}"),
     ):

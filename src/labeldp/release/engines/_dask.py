@@ -56,7 +56,13 @@ def dask_engine(address: str) -> Iterator[Submitted]:
     count = int(address) if address else None
     with (
         distributed.LocalCluster(
-            n_workers=count, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=count,
+            threads_per_worker=1,
+            dashboard_address=None,
+            scheduler_kwargs={
+                "dashboard_address": "127.0.0.1:0"
+            },  # a free port: another cluster may have the usual one
+            silence_logs=50,
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
