@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -554,3 +555,13 @@ def test_our_processes_are_replaced(table, doomed):
     assert verify(done.output).holds
     assert states(table) == ["released"]
     assert bare(table) == []
+
+
+@pytest.mark.slow
+def test_local_clusters_stand_side_by_side():
+    """A second one finds its ports, and warns of nothing."""
+    needs("dask")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        with open_engine("dask:1"), open_engine("dask:1"):
+            pass
