@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 import itertools
 import os
+import signal
 import sys
 import tomllib
 import types
@@ -33,6 +34,8 @@ _TESTS = [0]  # how many began
 _MADE = set()  # code of functions in functions that were made before
 _BEGAN = pytest.StashKey[float]()
 _execute = beartype(conf=BeartypeConf(is_pep484_tower=True))
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell: commands would ignore it too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def checked_modules():

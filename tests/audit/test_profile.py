@@ -190,7 +190,7 @@ MECHANISMS = {
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_the_curve_holds_the_truth(mechanism):
-    """Of 15 samples with known chances at most 6 have a true J that is not between the curves at every tau.
+    """Of 60 samples with known chances at most 10 have a true J that is not between the curves at every tau.
 
     At a confidence of 0.99 a false alarm has 1e-10. On the other side bounds are close, and estimates alone miss.
     """
@@ -201,7 +201,7 @@ def test_the_curve_holds_the_truth(mechanism):
     taus = np.concatenate([truth - 1e-9, truth + 1e-9])
     exact = (truth[:, None] >= taus).mean(axis=0)
     missed, estimate_missed, widths = 0, 0, []
-    for _ in range(15):
+    for _ in range(60):
         features, labels = in_cells(random, 4000, chances)
         make = MECHANISMS[mechanism]
         release = Curator(labels, SPACE).randomize(make(4000)) if make else Release.public(labels, SPACE)
@@ -217,8 +217,8 @@ def test_the_curve_holds_the_truth(mechanism):
         missed += bool(((lower > exact) | (exact > upper)).any())
         estimate_missed += bool((abs(estimate - exact) > 1e-9).any())
         widths.append((upper - lower).mean())
-    assert missed <= 6
-    assert estimate_missed > 6
+    assert missed <= 10
+    assert estimate_missed > 10
     assert np.mean(widths) < 0.8
 
 
