@@ -200,7 +200,7 @@ def test_the_curve_holds_the_truth(mechanism):
     truth = InstanceLoss(flip, share).average(chances)
     taus = np.concatenate([truth - 1e-9, truth + 1e-9])
     exact = (truth[:, None] >= taus).mean(axis=0)
-    missed, estimate_missed, widths = 0, 0, []
+    missed, shares_missed, estimate_missed, widths = 0, 0, 0, []
     for _ in range(60):
         features, labels = in_cells(random, 4000, chances)
         make = MECHANISMS[mechanism]
@@ -209,7 +209,7 @@ def test_the_curve_holds_the_truth(mechanism):
         profile = loss_profile(
             features, release, flips=[flip], rows=200, p_plus=given, neighbourhood=Neighbourhood(300)
         )
-        assert profile.p_plus.lower <= share <= profile.p_plus.upper
+        shares_missed += not profile.p_plus.lower <= share <= profile.p_plus.upper
         (curve,) = profile.curves
         lower, estimate, upper = shares_at(taus, curve.rows, curve.band, curve.least)
         assert (lower <= estimate).all()
@@ -217,7 +217,7 @@ def test_the_curve_holds_the_truth(mechanism):
         missed += bool(((lower > exact) | (exact > upper)).any())
         estimate_missed += bool((abs(estimate - exact) > 1e-9).any())
         widths.append((upper - lower).mean())
-    assert missed <= 10
+    assert max(missed, shares_missed) <= 10
     assert estimate_missed > 10
     assert np.mean(widths) < 0.8
 

@@ -68,7 +68,7 @@ def audit_mechanism(
             data sets.
         claim: The claimed epsilon, in nats.
         delta: The claimed failure probability.
-        draws: Maximum number of outputs for each input. 100 000 refute a claim of 1 for a true epsilon of 1.2, a
+        draws: Maximum number of outputs for each input. 100 000 refute a claim of 1 for a true epsilon of 1.2, two
             million for 1.05.
         confidence: One minus the probability of failing a sound mechanism, or of too small an upper bound.
         progress: Called with ("audit", done, total) from time to time.
