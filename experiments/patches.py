@@ -132,16 +132,29 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
 
 STUDY = Study(
     name="patches",
-    recipe=lambda row: "6" if row["data"] == "cifar10" else "5",  # patches.md says what has changed
+    recipe=lambda row: "7" if row["data"] == "cifar10" else "5",  # patches.md says what has changed
     key=("data", "epsilon"),
-    columns=("data", "epsilon", "draw", "mirrored", "64", "256", "512", "clusters", "rows", "accuracy", "seconds"),
+    columns=(
+        "data",
+        "epsilon",
+        "draw",
+        "mirrored",
+        "64",
+        "256",
+        "512",
+        "768",
+        "clusters",
+        "rows",
+        "accuracy",
+        "seconds",
+    ),
     cells=cells,
     run=run,
     spots=(Spot(Cell({"data": "digits", "epsilon": 4.0}), "accuracy", draws=2, least=3.0),),
 )
 CURATOR = Study(
     name="patches_central",
-    recipe=lambda row: "3" if row["data"] == "cifar10" else "1",  # in colour: mirror images, and then two scales
+    recipe=lambda row: "4" if row["data"] == "cifar10" else "1",  # in colour: mirror images, two scales, more filters
     key=("data", "epsilon", "columns"),
     columns=("data", "epsilon", "columns", "draw", "rows", "accuracy", "seconds"),
     cells=central_cells,

@@ -136,7 +136,7 @@ class PatchClassifier(ScoreClassifier):
 
     Args:
         components: Numbers of leading components, one for each head; those above the number of features mean all.
-        filters: Number of filters of each scale.
+        filters: Number of filters of each scale. None: 256, and 512 in colour.
         mirrored: Whether features are those of an image and its mirror image; None: in colour, as most photographs, and
             not in gray, unless released labels of held-out rows are clearly likelier otherwise.
 
@@ -172,9 +172,9 @@ class PatchClassifier(ScoreClassifier):
         InputError: See ``PatchFeatures``.
     """
 
-    components: Sequence[int] = (64, 256, 512)
+    components: Sequence[int] = (64, 256, 768)
     _: KW_ONLY
-    filters: int = 256
+    filters: int | None = None
     mirrored: bool | None = None
 
     def fit(self, X: Any, y: Release, groups: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)

@@ -20,7 +20,7 @@ from labeldp.learning.images._components import ROWS, leading_components
 #: Patches that filters are found from, and rounds of clustering.
 _PATCHES, _ROUNDS = 60_000, 10
 #: Responses of the images that components are found from, at most.
-_RESPONSES = 100_000_000
+_RESPONSES = 200_000_000
 #: Added to the standard deviation of a patch, as a share of the range of pixels, and to the variance of a direction of
 #: scaled patches.
 _CONTRAST, _DIRECTION = 10.0 / 255.0, 0.05
@@ -29,8 +29,8 @@ _FLAT = 15.0 / 255.0
 #: Responses below it are taken for none.
 THRESHOLD = 0.25
 PADDING = 2
-#: Features and scales of images in gray, and in colour, which says more of an image.
-_IN_GRAY, _IN_COLOUR = (256, 1), (512, 2)
+#: Features, filters and scales of images in gray, and in colour, which says more of an image.
+_IN_GRAY, _IN_COLOUR = (256, 256, 1), (768, 512, 2)
 #: Components are whitened by half.
 _WHITENING = 0.25
 #: Images whose responses are projected together, and products of filters and patches of a thread.
@@ -52,8 +52,8 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
 
     Args:
         components: Number of features; fewer say less of an image, and noisy labels choose among them better. None:
-            256, and 512 in colour.
-        filters: Number of filters of each scale.
+            256, and 768 in colour.
+        filters: Number of filters of each scale. None: 256, and 512 in colour.
         size: Height and width of a patch in pixels.
         cells: Rows and columns of the grid of cells.
         mirrored: Whether responses are the mean of those to an image and to its mirror image, left to right, where both
@@ -91,7 +91,7 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         self,
         components: int | None = None,
         *,
-        filters: int = 256,
+        filters: int | None = None,
         size: int = 6,
         cells: int = 4,
         mirrored: bool = False,
@@ -106,12 +106,14 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002, N803 (scikit-learn's names)
         """Find filters and components from images of one of the shapes."""
-        for name in ("filters", "size", "cells"):
+        for name in ("size", "cells"):
             _checks.whole(getattr(self, name), name, 1)
         images, chance = pixels_of(X), np.random.default_rng(0)  # of public images
         usual = _IN_GRAY if images.shape[1] == 1 else _IN_COLOUR
-        components = usual[0] if self.components is None else _checks.whole(self.components, "components", 1)
-        scales = usual[1] if self.scales is None else _checks.whole(self.scales, "scales", 1)
+        components, filters, scales = (
+            usual[place] if (given := getattr(self, name)) is None else _checks.whole(given, name, 1)
+            for place, name in enumerate(("components", "filters", "scales"))
+        )
         least = max(self.size, self.cells)
         if min(images.shape[2:]) < least:
             raise InputError(f"expected images of at least {least} rows and columns, found {images.shape[2:]}")
@@ -120,7 +122,7 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         with threadpool_limits(1):  # so that sums are added in one order
             found, scaled = list[tuple[np.ndarray, np.ndarray]](), images
             while len(found) < scales and min(scaled.shape[2:]) >= least:
-                found.append(self._found_filters(_some_patches(scaled, self.size, chance), _FLAT * span))
+                found.append(self._found_filters(_some_patches(scaled, self.size, chance), _FLAT * span, filters))
                 scaled = _halved(scaled)
             count = min(len(filters) for filters, _ in found)
             self.filters_, self.offsets_ = (
@@ -145,7 +147,7 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         return found
 
     def _found_filters(
-        self, patches: Float[np.ndarray, "p d"], flat: float
+        self, patches: Float[np.ndarray, "p d"], flat: float, count: int
     ) -> tuple[Float[np.ndarray, "f d"], Float[np.ndarray, "f"]]:
         """Whiten patches, and cluster the directions of those that are not flat: filters and offsets."""
         kept = patches.std(axis=1) > flat
@@ -158,7 +160,7 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         whitening = (directions / np.sqrt(np.maximum(variances, 0.0) + _DIRECTION)) @ directions.T
         points = ((scaled[kept] - mean) @ whitening).astype(np.float32)
         points /= np.maximum(np.linalg.norm(points, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-        filters = _directions(points, self.filters) @ whitening
+        filters = _directions(points, count) @ whitening
         # A patch less its mean has the same product with a filter less its own.
         return (filters - filters.mean(axis=1, keepdims=True)).astype(np.float32), (filters @ mean).astype(np.float32)
 
