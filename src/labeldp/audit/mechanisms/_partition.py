@@ -245,7 +245,8 @@ def _number_partition(
     shares = np.unique(np.concatenate([shares, 1 - shares]))
     finite = [part[np.isfinite(part)].astype(np.float64) for part in (*parts, pooled)]
     ranges = [np.quantile(part, shares) for part in finite if len(part)]
-    edges = np.unique(np.concatenate([*ranges, atoms, np.nextafter(atoms, np.inf)]))
+    middles = atoms[:-1] / 2 + atoms[1:] / 2  # a wide gap may hide outputs that the pilot has not seen
+    edges = np.unique(np.concatenate([*ranges, atoms, np.nextafter(atoms, np.inf), middles[np.isfinite(middles)]]))
 
     def codes(outputs: Any) -> Int[np.ndarray, "n"]:
         drawn = read(outputs)
