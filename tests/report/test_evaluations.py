@@ -136,6 +136,20 @@ def test_scores_have_a_page_with_calibration_and_classes(tmp_path):
             assert re.fullmatch(r"[\d,]+ \([\d,]+ to [\d,]+\)", cell)
 
 
+def test_a_page_says_where_estimates_are_rough(tmp_path):
+    """Of an accuracy known to within 18 points, that it is; of one known to within a point, nothing."""
+    stated, _, release = judged(6000, 2.0)
+    scores = class_scores(release, stated)
+    rough = dataclasses.replace(scores, accuracy=metrics.Estimate(0.9, 0.09, 0.72, 1.0))
+    texts = [
+        [each.text for each in part_of(tmp_path, of).sections[0].blocks if isinstance(each, blocks.Prose)]
+        for of in (scores, rough)
+    ]
+    assert texts[0] == []
+    (said,) = texts[1]
+    assert said.startswith("These rows tell the accuracy to within 18 points")
+
+
 def test_a_score_of_noise_is_not_shown(tmp_path):
     """Of 40 rows at epsilon 0.1 no share, no count and no bin; the page says that these labels cannot show them."""
     stated, _, release = judged(40, 0.1)

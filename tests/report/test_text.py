@@ -195,9 +195,20 @@ def test_no_share_is_shown_that_cannot_be(value, error, low, high, told):
     if isinstance(told, tuple):
         assert {tuple(found[name]) for name in names} == {told}
         assert "Too few rows" not in text
+        assert ("read the intervals, not the estimates" in text) == (error > 0)
     else:
         assert not {*names} & {*found}
         assert f"Too few rows for their noise to tell: {', '.join(names)}.{told}\n" in text
+        assert "read the intervals" not in text
+
+
+@pytest.mark.parametrize(("error", "points"), [(0.05, None), (0.052, "10"), (0.09, "18")])
+def test_estimates_off_by_ten_points_are_said_to_be(error, points):
+    """Of an accuracy whose interval is that wide, the table says by how much it may be off, and where it is cut."""
+    _, text = shares(Estimate(0.98, error, max(0.0, 0.98 - 1.96 * error), 1.0))
+    said = f"to within {points} points (95 %): read the intervals, not the estimates, which are cut at 0 % and 100 %."
+    assert (said in " ".join(text.split())) == (points is not None)
+    assert ("read the intervals" in text) == (points is not None)
 
 
 def test_where_the_accuracy_is_not_told_no_other_share_is():

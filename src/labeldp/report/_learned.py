@@ -18,6 +18,7 @@ from labeldp.report._parts import (
     listed,
     name_value_table,
     next_commands,
+    on_wide_intervals,
     paragraphs,
     resampled_share,
     sentence,
@@ -229,7 +230,12 @@ def _score_tables(
         add_row(table, "never predicted", f"{', '.join(never[:_SHOWN_CLASSES])}{more}", "")
     of = "" if public else " of released labels"
     add_row(table, f"log likelihood{of}, gain over uniform guessing (nats)", *_estimate(scores.log_likelihood))
-    return [table, *([sentence(_cannot_tell(scores.rows, unclear))] if unclear else []), sentence(_NATS)]
+    rough = "accuracy" in shares and "accuracy" not in unclear
+    remarks = [
+        _cannot_tell(scores.rows, unclear) if unclear else "",
+        on_wide_intervals(shares["accuracy"][0].error) if rough else "",
+    ]
+    return [table, *map(sentence, filter(None, [*remarks, _NATS]))]
 
 
 def _shares(scores: ClassScores, points: Sequence[object], *, public: bool) -> dict[str, tuple[Estimate, float]]:

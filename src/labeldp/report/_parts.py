@@ -29,6 +29,8 @@ CERTAINTIES = (0.95, 0.99)
 _SHOWN_COLUMNS = 12
 #: The normal quantile of a two-sided interval of 95 %.
 _QUANTILE = 1.96
+#: Percentage points by which an estimate may be off before a reader is warned.
+_ROUGH = 10.0
 
 
 def sentence(text: str, style: str = "") -> Text:
@@ -112,6 +114,17 @@ def is_clear(low: float, high: float, error: float = 0.0, range_: float = 1.0) -
     """
     cut = (low == high and error > 0.0) or 2.0 * _QUANTILE * error >= range_ > 0.0
     return high - low <= range_ / 2.0 and not cut
+
+
+def on_wide_intervals(error: float) -> str:
+    """A warning that estimates of shares are rough, if noise of this standard error moves them by over ten points."""
+    points = 100.0 * _QUANTILE * error
+    if not _ROUGH < points < math.inf:
+        return ""
+    return (
+        f"These rows tell the accuracy to within {points:.0f} points (95 %): read the intervals, not the estimates, "
+        "which are cut at 0 % and 100 %."
+    )
 
 
 def epsilon_above(value: float) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 import labeldp.release.tables._fingerprints as fingerprints_module
 import labeldp.release.tables._parts as parts_module
+import labeldp.release.tables._tables as tables_module
 from labeldp import Classes
 from labeldp.errors import TableError
 from labeldp.release.engines import InProcess
@@ -39,6 +40,20 @@ def same(one, two):
     if isinstance(one, tuple):
         return len(one) == len(two) and all(map(same, one, two))
     return all(map(same, vars(one).values(), vars(two).values())) if hasattr(one, "__dict__") else one == two
+
+
+def test_each_footer_is_read_once(tmp_path, monkeypatch):
+    """To open a table and part it takes one look at each file, which a store or 100 000 files make long."""
+    opened = []
+    within = tables_module.open_parquet
+    monkeypatch.setattr(tables_module, "open_parquet", lambda path, **more: opened.append(path) or within(path, **more))
+    monkeypatch.setattr(parts_module, "_ROWS_PER_PART", 100)
+    for name, size in (("a", 900), ("b", 100), ("c", 30)):
+        pq.write_table(columns(), tmp_path / f"{name}.parquet", row_group_size=size)
+    parts = parts_of(open_table(tmp_path, "y"))
+    assert [path.name for path in opened] == ["a.parquet", "b.parquet", "c.parquet"]
+    assert [part.rows for part in parts] == [900, *[100] * 9, *[120] * 7, 60]
+    assert all(not part.table.row_groups for part in parts), "workers need no footers of others"
 
 
 CUTS = {

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from labeldp.release.tables._tables import Table, open_parquet
+from labeldp.release.tables._tables import Table
 
 #: The fewest rows of a part of a Parquet file, but for the last.
 _ROWS_PER_PART = 1 << 22
@@ -42,13 +42,11 @@ def parts_of(table: Table) -> tuple[TablePart, ...]:
 
 
 def _parts(table: Table) -> Iterator[TablePart]:
-    for file in table.files:
-        alone = dataclasses.replace(table, files=(file,))
+    for file, sizes in zip(table.files, table.row_groups, strict=True):
+        alone = dataclasses.replace(table, files=(file,), row_groups=())
         if table.kind != "parquet":
             yield TablePart(alone)
             continue
-        with open_parquet(file) as opened:
-            sizes = [opened.metadata.row_group(i).num_rows for i in range(opened.metadata.num_row_groups)]
         first, rows = 0, 0
         for number, size in enumerate(sizes, 1):
             rows += size

@@ -123,6 +123,7 @@ class Table:
         file: How CSV files are written; their separator is known.
         respelled: Columns of a CSV that stay text, since numbers, dates or flags would be written otherwise.
         groups: The row groups of its only file, if it is a part of another table.
+        row_groups: The number of rows in each row group of each Parquet file, as its footer said when it was opened.
     """
 
     path: Place
@@ -133,6 +134,7 @@ class Table:
     file: TableFile
     respelled: tuple[str, ...] = ()
     groups: tuple[int, ...] | None = None
+    row_groups: tuple[tuple[int, ...], ...] = ()
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Columns in batches of at most so many rows, in order."""
@@ -235,7 +237,7 @@ def open_table(source: str | Place | TableFile, label: str) -> Table:
     if any(label in path_texts(path, file) for file in files):
         raise TableError(f"expected {label!r} inside the files, found it in their paths, which disclose labels")
     types = path_types(path, files)
-    schemas = [_schema(path, file, kind, given, types) for file in files]
+    schemas, row_groups = zip(*(_schema(path, file, kind, given, types) for file in files), strict=True)
     for file, schema in zip(files, schemas, strict=True):
         if _but(schema, label) != _but(schemas[0], label):
             raise TableError(f"expected the same columns in every file of {path}, found others in {file.name}")
@@ -249,7 +251,7 @@ def open_table(source: str | Place | TableFile, label: str) -> Table:
         if kind == "csv" and not _is_header(names):
             raise TableError(_no_header(path, names))
         raise TableError(no_such_column(label, names))
-    return Table(path, kind, tuple(files), schemas[0], label, given)
+    return Table(path, kind, tuple(files), schemas[0], label, given, row_groups=row_groups)
 
 
 def _no_header(path: Place, names: Sequence[str]) -> str:
@@ -387,9 +389,11 @@ def _kind(file: Place) -> Literal["csv", "parquet", "idx"]:
     raise TableError(f"expected a table in CSV, TSV or Parquet, or labels in IDX, found {file.name}, {how}")
 
 
-def _schema(root: Place, file: Place, kind: str, given: TableFile, types: Mapping[str, pa.DataType]) -> pa.Schema:
-    """The columns of a file, and those in its path."""
-    (stored,) = _quiet(file, _stored_schema(file, kind, given))
+def _schema(
+    root: Place, file: Place, kind: str, given: TableFile, types: Mapping[str, pa.DataType]
+) -> tuple[pa.Schema, tuple[int, ...]]:
+    """The columns of a file, and those in its path; the rows in each of its row groups, if it has any."""
+    ((stored, row_groups),) = _quiet(file, _stored_schema(file, kind, given))
     for name in path_texts(root, file):
         if name in stored.names:
             raise TableError(
@@ -397,18 +401,19 @@ def _schema(root: Place, file: Place, kind: str, given: TableFile, types: Mappin
                 "the files without it"
             )
         stored = stored.append(pa.field(name, types[name]))
-    return stored
+    return stored, row_groups
 
 
-def _stored_schema(file: Place, kind: str, given: TableFile) -> Iterator[pa.Schema]:
+def _stored_schema(file: Place, kind: str, given: TableFile) -> Iterator[tuple[pa.Schema, tuple[int, ...]]]:
     if kind == "parquet":
         with open_parquet(file) as opened:
-            yield opened.schema_arrow.remove_metadata()
+            sizes = (opened.metadata.row_group(number).num_rows for number in range(opened.num_row_groups))
+            yield opened.schema_arrow.remove_metadata(), tuple(sizes)
     elif kind == "idx":
-        yield pa.schema([pa.field(_IDX_LABEL, pa.int64())])
+        yield pa.schema([pa.field(_IDX_LABEL, pa.int64())]), ()
     else:
         with _open_csv(file, given) as opened:
-            yield pa.schema([pa.field(name, pa.string()) for name in opened.schema.names])
+            yield pa.schema([pa.field(name, pa.string()) for name in opened.schema.names]), ()
 
 
 def _separators(path: Place, given: TableFile, label: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from labeldp._checks import printable
-from labeldp.report._parts import is_clear, three_digits
+from labeldp.report._parts import is_clear, on_wide_intervals, three_digits
 from labeldp.report.pages._blocks import Block, Grid, Part, Picture, Prose, Section, Terms
 from labeldp.report.pages._drawings import calibration_figure, ranges_figure
 
@@ -123,6 +123,9 @@ def _scores(scores: Mapping[str, Any], judged_by: str) -> Iterator[Block]:
     yield Grid.of(title, ("", "estimate", "95 % interval"), rows, (1, 2))
     if unclear:
         yield Prose(f"Too few rows for their noise to tell: {', '.join(unclear.values())}.", "heed")
+    accuracy = scores.get("accuracy", {})
+    if "value" in accuracy and not every and (rough := on_wide_intervals(accuracy.get("error") or 0.0)):
+        yield Prose(rough, "heed")
 
 
 def _is_told(score: Mapping[str, Any]) -> bool:
