@@ -11,6 +11,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
+import labeldp.release.tables._tables as tables_module
 from labeldp import (
     Answer,
     Classes,
@@ -111,6 +113,15 @@ def test_a_table_in_a_store_is_released_to_it(ledger, tmp_path):
     assert (states(ledger), left(tmp_path)) == (["released"], [])
     assert Ledger(ledger).entries()[0].output == str(SHARED)
     assert check_table(str(TABLE), "ill").rows == 2 * ROWS
+
+
+def test_footers_of_a_store_are_asked_for_at_a_time(monkeypatch):
+    """Each waits for the other, as far away stores would make a reader wait for one after another."""
+    stores.in_memory(monkeypatch)
+    fill()
+    both, within = threading.Barrier(2, timeout=30), tables_module.open_parquet
+    monkeypatch.setattr(tables_module, "open_parquet", lambda path, **more: both.wait() < 0 or within(path, **more))
+    assert [path.name for path in open_table(str(TABLE), "ill").files] == ["part-0.parquet"] * 2
 
 
 @pytest.mark.usefixtures("store")

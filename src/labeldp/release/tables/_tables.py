@@ -70,6 +70,8 @@ _CSV_BLOCK = 1 << 24
 #: Columns to list in an error message.
 _LISTED = 20
 _ROWS_PER_BATCH = 1 << 16
+#: Footers of a store that are asked for at a time.
+_REQUESTS = 16
 
 T = TypeVar("T")
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
@@ -237,7 +239,10 @@ def open_table(source: str | Place | TableFile, label: str) -> Table:
     if any(label in path_texts(path, file) for file in files):
         raise TableError(f"expected {label!r} inside the files, found it in their paths, which disclose labels")
     types = path_types(path, files)
-    schemas, row_groups = zip(*(_schema(path, file, kind, given, types) for file in files), strict=True)
+    with ThreadPoolExecutor(_REQUESTS) as threads:
+        each = threads.map if isinstance(path, StorePath) else map  # a store takes long to answer
+        looks = each(lambda file: _schema(path, file, kind, given, types), files)
+        schemas, row_groups = zip(*looks, strict=True)
     for file, schema in zip(files, schemas, strict=True):
         if _but(schema, label) != _but(schemas[0], label):
             raise TableError(f"expected the same columns in every file of {path}, found others in {file.name}")
