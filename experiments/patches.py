@@ -17,7 +17,14 @@ from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main,
 from esfandiari import cifar10
 
 from labeldp import Classes, Curator, LabelMoments, Release, SubsetResponse
-from labeldp.learning.images import ImageRows, KernelFeatures, PatchClassifier, PatchFeatures, likeliest_features
+from labeldp.learning.images import (
+    ImageRows,
+    KernelFeatures,
+    PatchClassifier,
+    PatchFeatures,
+    likeliest_features,
+    moved_copies,
+)
 from labeldp.learning.sklearn import MomentClassifier
 
 SPACE = Classes(range(10))
@@ -36,11 +43,11 @@ TABLES: Mapping[str, Callable[[Path], Data]] = MappingProxyType({**GRAY, "cifar1
 
 
 @functools.cache
-def features_of(folder: str | None, name: str) -> tuple[Data, list[tuple[np.ndarray, np.ndarray]]]:
+def features_of(folder: str | None, name: str) -> tuple[Data, list[PatchFeatures], list[tuple[np.ndarray, np.ndarray]]]:
     """A table of images, and features of those to fit on and those held out: the usual ones, and the others."""
     data = TABLES[name](Path() if name in BUNDLED else data_folder(Given(folder=folder)))
     found = [PatchFeatures(mirrored=each).fit(data.images) for each in mirrored(data)]
-    return data, [(each.transform(data.images), each.transform(data.test_images)) for each in found]
+    return data, found, [(each.transform(data.images), each.transform(data.test_images)) for each in found]
 
 
 def mirrored(data: Data) -> tuple[bool, bool]:
@@ -52,7 +59,9 @@ def mirrored(data: Data) -> tuple[bool, bool]:
 @functools.cache
 def rows_of(folder: str | None, name: str, place: int) -> ImageRows:
     """Rows of some of the features of the images to fit on."""
-    return ImageRows.of(features_of(folder, name)[1][place][0], kernel=KernelFeatures())
+    data, found, features = features_of(folder, name)
+    copies = [found[place].transform(each) for each in moved_copies(data.images)]
+    return ImageRows.of(features[place][0], kernel=KernelFeatures(), copies=copies)
 
 
 def cells(given: Given) -> Iterator[Cell]:
@@ -66,7 +75,7 @@ def cells(given: Given) -> Iterator[Cell]:
 def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     """One release by subsets, and the accuracy of the classifier on the images held out."""
     del draw  # releases differ by their own chance
-    data, features = features_of(given.folder, cell["data"])
+    data, _, features = features_of(given.folder, cell["data"])
     release = (
         Release.public(data.labels, SPACE)
         if math.isinf(cell["epsilon"])
@@ -95,7 +104,7 @@ def central_cells(given: Given) -> Iterator[Cell]:
 def run_central(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     """One answer of a curator with the moments of leading components, and the accuracy of its linear head."""
     del draw
-    data, features = features_of(given.folder, cell["data"])
+    data, _, features = features_of(given.folder, cell["data"])
     fit, held = (complete(part[:, : cell["columns"]]) for part in features[0])
     curator = Curator(data.labels, SPACE, budget=(cell["epsilon"], DELTA))
     model = MomentClassifier().fit(fit, curator.answer(LabelMoments(SPACE, cell["epsilon"], DELTA, fit)))
@@ -132,7 +141,7 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
 
 STUDY = Study(
     name="patches",
-    recipe=lambda row: "7" if row["data"] == "cifar10" else "5",  # patches.md says what has changed
+    recipe="8",  # patches.md says what has changed
     key=("data", "epsilon"),
     columns=(
         "data",

@@ -1,4 +1,5 @@
 from ._kernel_features import KernelFeatures as KernelFeatures
+from ._moved import moved_copies as moved_copies
 from ._patch_classifier import PatchClassifier as PatchClassifier
 from ._patch_classifier import ImageRows as ImageRows
 from ._patch_classifier import likeliest_features as likeliest_features

@@ -18,6 +18,7 @@ from labeldp.learning.cells import ClusterTree
 from labeldp.learning.heads import SoftmaxFit, SoftmaxProblem
 from labeldp.learning.heads import softmax as probabilities_of
 from labeldp.learning.images._kernel_features import KernelFeatures
+from labeldp.learning.images._moved import moved_copies
 from labeldp.learning.images._patch_features import PatchFeatures, pixels_of
 from labeldp.learning.losses import TargetLoss, gain, require_release, row_loss
 from labeldp.learning.sklearn import (
@@ -43,8 +44,9 @@ _WEIGHT_DEVIATION = 0.5
 _CLEARLY = 2.0
 #: Weights of heads below this are taken for none.
 _LEAST = 0.02
-#: Tolerance of fits, relative to the length of rows: a finer one takes ten times as many iterations and is no better.
-_TOLERANCE = 2.5e-4
+#: Tolerance of fits, relative to the length of rows, and the share of the sampling error that it is at most: trailing
+#: components have gradients far below the mean, and say what leading ones do not.
+_TOLERANCE, _SAMPLING_SHARE = 7.5e-5, 0.3
 #: Leading components that clusters are found in.
 _CLUSTERED = 50
 #: Penalty of the head that learns from clusters, relative to the squared length of rows. It matters little, as its
@@ -63,7 +65,8 @@ class ImageRows:
     """All that is learned from images alone: features of rows, and their clusters.
 
     Attributes:
-        features: Features of rows, the leading ones first, and then those of the kernel, shape (n, d).
+        features: Features of rows, the leading ones first, and then those of the kernel, shape (n, d); below them those
+            of each set of copies.
         leaves: The leaf of each row in each tree of clusters, shape (n, trees).
         trees: The trees.
         kernel: The kernel of the features as they were given; None if there are no others.
@@ -82,25 +85,39 @@ class ImageRows:
         ['no', 'yes']
     """
 
-    features: Float[np.ndarray, "n d"]
+    features: Float[np.ndarray, "r d"]
     leaves: Int[np.ndarray, "n t"]
     trees: Sequence[ClusterTree]
     kernel: KernelFeatures | None = None
 
     @classmethod
-    def of(cls, features: Float[np.ndarray, "n d"], *, kernel: KernelFeatures | None = None) -> ImageRows:
+    def of(
+        cls,
+        features: Float[np.ndarray, "n d"],
+        *,
+        kernel: KernelFeatures | None = None,
+        copies: Sequence[Float[np.ndarray, "n d"]] = (),
+    ) -> ImageRows:
         """Features of rows, from ``PatchFeatures`` or any public encoder, with clusters of them.
 
         Args:
             features: Features of rows, shape (n, d).
             kernel: How linear models of the features are made curved, such as ``KernelFeatures()``; None: they stay
                 linear, which suffices where an encoder was made for it.
+            copies: Features of the same rows changed in ways that leave their class as it is, such as images that are
+                moved a little, each of shape (n, d). Heads learn from these too.
         """
-        curved = features if kernel is None else kernel.fit(features).transform(features)
+        every = features if not copies else np.vstack([features, *copies])
+        curved = every if kernel is None else kernel.fit(features).transform(every)
         clusters = ClusterLeaves()
-        leaves = clusters.fit_transform(curved[:, :_CLUSTERED])
-        rows = features if kernel is None else np.hstack([features, curved])
+        leaves = clusters.fit_transform(curved[: len(features), :_CLUSTERED])
+        rows = every if kernel is None else np.hstack([every, curved])
         return cls(rows, leaves, clusters.trees_, kernel)
+
+    def with_copies(self, some: Int[np.ndarray, "m"]) -> Int[np.ndarray, "_"]:
+        """The places of the features of some rows and of their copies."""
+        starts = np.arange(0, len(self.features), len(self.leaves))
+        return np.asarray((starts[:, None] + some).ravel())
 
     @property
     def own(self) -> int:
@@ -116,10 +133,11 @@ class ImageRows:
     def tolerance(self) -> float:
         """Largest entry of the gradient at convergence, for labels without noise.
 
-        It is no larger than the sampling error of the gradient, ``1 / sqrt(n d)`` in the root mean square for n
-        rows of length one with d features: else fits to many features would stop where they begin.
+        It is at most three tenths of the sampling error of the gradient, ``1 / sqrt(n d)`` in the root mean square for
+        n rows of length one with d features: else fits to many features would stop where they begin.
         """
-        return self.length * min(_TOLERANCE, 1.0 / math.sqrt(self.features.size))
+        sampling = 1.0 / math.sqrt(len(self.leaves) * self.features.shape[1])
+        return self.length * min(_TOLERANCE, _SAMPLING_SHARE * sampling)
 
 
 @documented_in("labeldp.learning.images")
@@ -139,6 +157,8 @@ class PatchClassifier(ScoreClassifier):
         filters: Number of filters of each scale. None: 256, and 512 in colour.
         mirrored: Whether features are those of an image and its mirror image; None: in colour, as most photographs, and
             not in gray, unless released labels of held-out rows are clearly likelier otherwise.
+        copies: Number of copies of each image, turned, stretched and shifted by a little, that heads learn from too:
+            few images say little of how images of a class differ. None: 2, or as many as make 60 000 images.
 
     Attributes:
         classes_: The declared classes.
@@ -176,6 +196,7 @@ class PatchClassifier(ScoreClassifier):
     _: KW_ONLY
     filters: int | None = None
     mirrored: bool | None = None
+    copies: int | None = None
 
     def fit(self, X: Any, y: Release, groups: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
         """Learn features from images, and fit the head.
@@ -193,7 +214,8 @@ class PatchClassifier(ScoreClassifier):
         features = [each.transform(X) for each in found]
         place = likeliest_features(features, y, groups)
         self.features_ = found[place]
-        return self.fit_head(ImageRows.of(features[place], kernel=KernelFeatures()), y, groups)
+        copies = [self.features_.transform(each) for each in moved_copies(X, self.copies)]
+        return self.fit_head(ImageRows.of(features[place], kernel=KernelFeatures(), copies=copies), y, groups)
 
     def fit_head(self, rows: ImageRows, y: Release, groups: Any = None) -> Self:
         """Fit the head alone to n rows, whose features then serve several releases.
@@ -205,12 +227,12 @@ class PatchClassifier(ScoreClassifier):
         """
         release = require_release(y)
         self.kernel_: Any = rows.kernel
-        check_released_rows(rows.features, release)
+        check_released_rows(rows.leaves, release)
         counts = sorted({min(each, rows.own) for each in self._counts()})
         fit, held = group_folds(len(release), _FOLDS, groups)[0]
         linear, settings = [], []
         for count in counts:
-            path, setting = _path(rows.features[:, :count], release, fit, held, rows.tolerance)
+            path, setting = _path(rows.features[:, :count], release, rows.with_copies(fit), held, rows.tolerance)
             settings.append(setting)
             linear.append(np.log(np.maximum(path.predict(setting), np.finfo(np.float64).tiny)))
         curved = _of_clusters(rows, release, fit, _PULLS)
@@ -241,9 +263,10 @@ class PatchClassifier(ScoreClassifier):
         order = self._set_classes(release.space)
         self.coef_ = np.zeros((len(order), rows.features.shape[1]))
         self.intercept_ = np.zeros(len(order))
+        repeated = release[rows.with_copies(np.arange(len(release))) % len(release)]
         for weight, (count, setting) in zip(weights, settings.items(), strict=False):
             if weight > 0.0:
-                head = SoftmaxRegression(tol=rows.tolerance).fit_setting(setting, rows.features[:, :count], release)
+                head = SoftmaxRegression(tol=rows.tolerance).fit_setting(setting, rows.features[:, :count], repeated)
                 self.coef_[:, :count] += weight * head.coef_
                 self.intercept_ += weight * head.intercept_
         if weights[-1] > 0.0:
@@ -310,9 +333,9 @@ def _path(
     held: Int[np.ndarray, "h"],
     tolerance: float,
 ) -> tuple[Path, int]:
-    """Linear heads under each penalty, and the likeliest one on held-out rows."""
+    """Linear heads under each penalty, and the likeliest one on held-out rows; copies of rows are below the rows."""
     part = Held(features[held], release[held], np.zeros(len(held), np.int64), 1)
-    path = SoftmaxRegression(tol=tolerance).path(features[fit], release[fit], part)
+    path = SoftmaxRegression(tol=tolerance).path(features[fit], release[fit % len(release)], part)
     return path, replace(path.gains, fallback=None).best()
 
 
@@ -347,15 +370,17 @@ def _of_clusters(
     """
     tree = TreeClassifier(rows.trees, power=POWER).fit(rows.leaves[fit], release[fit])
     targets = columns_in_order(tree.predict_proba(rows.leaves), tree.classes_, release.space.points)
+    targets = np.tile(targets, (len(rows.features) // len(targets), 1))
     every, tolerance = np.ones(len(targets)), rows.tolerance
     problem = SoftmaxProblem(rows.features, TargetLoss(targets), every, release.space.size, _PENALTY * rows.length**2)
     centre = head = problem.fit(tolerance=tolerance)
     share = float(np.mean(pair_share(release.class_channel.membership)))
-    features, loss = rows.features[fit], row_loss(release[fit], "likelihood")
+    places = rows.with_copies(fit)
+    features, loss = rows.features[places], row_loss(release[places % len(release)], "likelihood")
     for pull in pulls:
         if math.isfinite(pull):
             l2 = pull * rows.length**2 / (_LOGIT_VARIANCE * len(fit))
             penalty = 1.0 / (_INTERCEPT_VARIANCE * len(fit))
-            refined = SoftmaxProblem(features, loss, every[fit], release.space.size, l2, True, penalty, centre)
+            refined = SoftmaxProblem(features, loss, every[places], release.space.size, l2, True, penalty, centre)
             head = refined.fit(head, tolerance * math.sqrt(share))
         yield head
