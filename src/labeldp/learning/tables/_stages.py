@@ -279,7 +279,7 @@ def _of_all_pairs(student: _Student) -> _Student:
     encoder, learner = (step for _, step in student.learner.steps)
     rows = encoder.fit_transform(student.features)
 
-    def model(fitted: FactorizationClassifier, certificate: Certificate) -> TableModel:
+    def model(fitted: FactorizationClassifier, certificate: Certificate) -> TableModel | NetworkModel:
         fitted.set_params(public_rows=None)  # the users and items are in the model; its file needs no rows
         return student.model(Pipeline([("columns", encoder), ("model", fitted)]), certificate)
 
