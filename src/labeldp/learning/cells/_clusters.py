@@ -44,7 +44,8 @@ _ROWS_PER_BLOCK = 2_000
 _EIGENVECTORS, _MOST_EIGENVECTORS = 30, 100
 _LEAVES = 1000
 
-#: Assumptions of ``suggested_count`` and ``suggested_eigenvectors``: the lead of a cluster's first class, and the probability of a wrong name.
+#: Assumptions of ``suggested_count`` and ``suggested_eigenvectors``: the lead of a first class, and the probability
+#: that another is taken for it.
 _LEAD, _FAILURE_PROBABILITY = 0.5, 0.05
 #: Steps of noise in a unit of features, for its standard deviation.
 _STEPS = 1 << 20
@@ -337,7 +338,9 @@ def suggested_eigenvectors(rows: int, classes: int, epsilon: float, delta: float
     classes = _checks.whole(classes, "classes", 2, 1 << 31)
     deviation = least_deviation(2 * _STEPS**2, _checks.epsilon(epsilon), _checks.delta(delta), 1 << 62)
     if deviation is None:
-        raise EpsilonError(f"expected an epsilon and a delta above 0 that Gaussian noise can meet, found delta {delta!r}")
+        raise EpsilonError(
+            f"expected an epsilon and a delta above 0 that Gaussian noise can meet, found delta {delta!r}"
+        )
     quantile = float(ndtri(1.0 - _FAILURE_PROBABILITY / (classes - 1)))
     most = int(_LEAD * rows * _STEPS / (math.sqrt(2.0) * deviation * quantile))
     return min(rows - 1, max(classes, min(most, _MOST_EIGENVECTORS)))
