@@ -332,6 +332,29 @@ def test_patches_of_digits(tmp_path):
 
 
 @pytest.mark.slow
+def test_central_images_of_digits(tmp_path):
+    """At epsilon 1 each way of asking a curator names most digits, and names of clusters have no delta."""
+    run("central_images.py", tmp_path, "--data", "digits", "--epsilons", "1", "--cache", str(tmp_path / "cache"))
+    rows = {(row["way"], row["epsilon"]): row for row in rows_of(tmp_path / "central_images.csv")}
+    assert set(rows) == {(way, epsilon) for way in ("names", "graph", "both") for epsilon in ("1.0", "600.0")}
+    assert all(0.9 < float(row["certified_epsilon"]) <= float(row["epsilon"]) for row in rows.values())
+    assert {key[0] for key, row in rows.items() if float(row["delta"]) == 0} == {"names"}
+    assert all(float(row["accuracy"]) > 85 for row in rows.values())
+    assert "no noise" in (tmp_path / "central_images.md").read_text()
+
+
+@pytest.mark.slow
+def test_label_dp_pro_on_digits(tmp_path):
+    """Both descents learn from few digits, with the noise that a replaced label needs, and moments know more."""
+    words = ("--data", "digits", "--epsilons", "4", "--cache", str(tmp_path / "cache"))
+    run("label_dp_pro.py", tmp_path, *words)
+    rows = {(row["features"], row["method"]): row for row in rows_of(tmp_path / "label_dp_pro.csv")}
+    assert len(rows) == 6
+    assert {float(row["noise"]) > 0.5 for key, row in rows.items() if key[1] != "moments"} == {True}
+    assert all(float(row["accuracy"]) > (90 if key[1] == "moments" else 20) for key, row in rows.items())
+
+
+@pytest.mark.slow
 def test_sensitivity_on_digits(tmp_path):
     """Each setting of a grid gets one row, with what released labels say of it beside what test labels do."""
     run("sensitivity.py", tmp_path, "--data", "digits", "--grids", "mixup")

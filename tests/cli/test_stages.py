@@ -12,6 +12,7 @@ import pytest
 
 from labeldp import Classes, Release
 from labeldp.errors import InputError
+from labeldp.learning.ratings import FactorizationClassifier
 from labeldp.learning.tables import ModelChoice, StagePlan, learn_in_stages, open_model
 
 CLASSES = ("zq-secret-7", "zq-secret-8", "zq-secret-9")
@@ -232,6 +233,45 @@ def test_ratings_are_learned_from_two_columns(stages, run, folder):
     assert float(re.search(r"accuracy +│ +([\d.]+)%", judged.out)[1]) > 75
 
 
+def test_a_factorization_of_ratings_is_learned_in_stages(stages, folder, monkeypatch):
+    """By groups of ratings: each stage knows the users and items of all rows, and the file holds none of the rows.
+
+    At epsilon 4 the mean rating of kind users is higher than that of others by more than a class.
+    """
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"user": random.integers(0, 40, 400), "item": random.choice(list("abcdef"), 400)})
+    frame["year"] = frame["item"].map(ord)
+    frame["y"] = 1 + 3 * (frame["user"] % 2) + (frame["item"] < "d")
+    frame.to_csv(folder / "t.csv", index=False)
+    monkeypatch.setitem(FactorizationClassifier.__init__.__kwdefaults__, "rounds", 40)
+    monkeypatch.setitem(FactorizationClassifier.__init__.__kwdefaults__, "unused", 20)
+    known, fit = [], FactorizationClassifier.fit
+
+    def recorded(model, rows, release):
+        fit(model, rows, release)
+        known.append((len(rows), len(model.users_.names), len(model.items_.names)))
+        return model
+
+    monkeypatch.setattr(FactorizationClassifier, "fit", recorded)
+    options = {"classes": "1,2,3,4,5", "features": "user,item,year", "response": "groups", "epsilon": 4, "unit": "row"}
+    done = stages(model="factorization", **options)
+    assert done.code == 0, done.err
+    assert known[-2:] == [(240, 40, 6), (400, 40, 6)]
+    assert [draw.mechanism for draw in Release.load(folder / "out").certificate.draws] == ["groups"] * 2
+    kept = open_model(folder / "out.skops")
+    assert kept.estimator[-1].public_rows is None
+    new = pd.DataFrame({"user": [0, 1, 99, None], "item": ["a", "a", "a", "z"], "year": [97] * 4})
+    means = kept.predict_proba(new) @ kept.classes_.astype(float)
+    assert means[1] > means[0] + 1
+
+
+def test_a_factorization_asks_for_users_and_items(stages):
+    """Without their columns it is refused before anything is charged, and how to name them is said."""
+    done = stages(model="factorization")
+    assert done.code == 1
+    assert "name them (--features user,item,...)" in done.err
+
+
 BAD = {
     "no classes that are declared": {"classes": "zq-1,zq-2"},
     "a model that may refuse a stage": {"model": "convex"},
@@ -261,6 +301,10 @@ BAD = {
     "clusters that are no number": {"prior": "clusters", "clusters": "many"},
     "more clusters than rows": {"prior": "clusters", "clusters": 301},
     "clusters of ratings": {"model": "torch:ratings", "prior": "clusters", "features": "a,b"},
+    "clusters for a factorization": {"model": "factorization", "prior": "clusters", "features": "a,b"},
+    "a factorization of no users and items": {"model": "factorization"},
+    "a factorization of users alone": {"model": "factorization", "features": "a"},
+    "a factorization of classes that are no numbers": {"model": "factorization", "features": "a,b"},
     "an output that exists": {"output": "t.csv"},
     "no folder for the output": {"output": "none/out"},
     "a model that exists": {"model_file": "t.csv"},

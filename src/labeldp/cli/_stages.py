@@ -63,9 +63,10 @@ class ModelOptions:
     """Options for the model.
 
     Args:
-        model: softmax, boosting, or a network of 'labeldp learn'.
+        model: softmax, boosting, factorization (ratings), or a network of 'labeldp learn'.
         model_file: File for the model; default: OUTPUT.skops or OUTPUT.safetensors.
-        features: Kept columns to predict from, a,b,c; default: all useful ones.
+        features: Kept columns to predict from, a,b,c; default: all useful ones. For factorization: user,item and
+            columns about either.
         images: The images of the rows.
         training: Settings of networks.
     """

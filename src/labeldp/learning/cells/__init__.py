@@ -12,5 +12,6 @@ __all__ = [
     "held_out_cells",
     "mean_cells",
     "suggested_count",
+    "suggested_eigenvectors",
     "tree_cells",
 ]

@@ -13,6 +13,7 @@ from ._clusters import cluster as cluster
 from ._clusters import cluster_tree as cluster_tree
 from ._clusters import embed as embed
 from ._clusters import suggested_count as suggested_count
+from ._clusters import suggested_eigenvectors as suggested_eigenvectors
 from ._distributions import CLASS_READINGS as CLASS_READINGS
 from ._distributions import require_answer as require_answer
 from ._distributions import cell_distributions as cell_distributions

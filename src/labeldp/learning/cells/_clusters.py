@@ -18,6 +18,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, diags
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.special import ndtri
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
@@ -29,9 +30,10 @@ from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
-from labeldp.errors import InputError
+from labeldp.errors import EpsilonError, InputError
 from labeldp.learning.cells._tree import ClusterTree, ward
 from labeldp.learning.features import finite_points, freeze_arrays
+from labeldp.privacy.accounting import least_deviation
 
 ClusterMethod = Literal["auto", "kmeans", "minibatch", "graph"]
 
@@ -39,11 +41,14 @@ ClusterMethod = Literal["auto", "kmeans", "minibatch", "graph"]
 _FEW_ROWS = 20_000
 _ROWS_PER_BLOCK = 2_000
 
-_EIGENVECTORS = 30
+_EIGENVECTORS, _MOST_EIGENVECTORS = 30, 100
 _LEAVES = 1000
 
-#: Assumptions of ``suggested_count``: the lead of a cluster's first class, and the probability of a wrong name.
+#: Assumptions of ``suggested_count`` and ``suggested_eigenvectors``: the lead of a first class, and the probability
+#: that another is taken for it.
 _LEAD, _FAILURE_PROBABILITY = 0.5, 0.05
+#: Steps of noise in a unit of features, for its standard deviation.
+_STEPS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,6 +306,44 @@ def suggested_count(rows: int, classes: int, epsilon: float) -> int:
     classes = _checks.whole(classes, "classes", 2, 1 << 31)
     least = 2.0 * math.log((classes - 1) / _FAILURE_PROBABILITY) / (_LEAD * _checks.epsilon(epsilon))
     return min(rows, max(classes, min(int(rows / least), math.isqrt(rows))))
+
+
+def suggested_eigenvectors(rows: int, classes: int, epsilon: float, delta: float) -> int:
+    """Suggested number of eigenvectors of ``embed`` for ``LabelMoments``, from public numbers alone.
+
+    Each direction that the features have adds to the noise of a head. If features have length one and as much in each
+    of m directions, the scores of two classes differ by noise of standard deviation ``sqrt(2) sigma m / rows``, with
+    sigma that of the moments. A row whose first class leads each other by a half, of one-hot labels, then gets a
+    wrong class with probability at most one in twenty for the suggested m. It is at least the number of classes, and
+    at most 100: time grows with its square.
+
+    Args:
+        rows: Number of rows.
+        classes: Number of declared classes, at least 2.
+        epsilon: Epsilon of the request for the moments.
+        delta: Its delta.
+
+    Guarantee:
+        Computed from public numbers before any label is seen, as ``suggested_count``.
+
+    Example:
+        >>> from labeldp.learning.cells import suggested_eigenvectors
+        >>> [suggested_eigenvectors(60_000, 10, epsilon, 1e-6) for epsilon in (0.01, 0.05, 0.1)]
+        [19, 85, 100]
+
+    Raises:
+        EpsilonError: No Gaussian noise meets epsilon and delta.
+    """
+    rows = _checks.whole(rows, "rows", 2, 1 << 53)
+    classes = _checks.whole(classes, "classes", 2, 1 << 31)
+    deviation = least_deviation(2 * _STEPS**2, _checks.epsilon(epsilon), _checks.delta(delta), 1 << 62)
+    if deviation is None:
+        raise EpsilonError(
+            f"expected an epsilon and a delta above 0 that Gaussian noise can meet, found delta {delta!r}"
+        )
+    quantile = float(ndtri(1.0 - _FAILURE_PROBABILITY / (classes - 1)))
+    most = int(_LEAD * rows * _STEPS / (math.sqrt(2.0) * deviation * quantile))
+    return min(rows - 1, max(classes, min(most, _MOST_EIGENVECTORS)))
 
 
 @documented_in("labeldp.learning.cells")

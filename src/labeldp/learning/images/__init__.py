@@ -7,4 +7,12 @@ from labeldp._extras import require_extra
 require_extra("sklearn", "sklearn", "threadpoolctl")
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
-__all__ = ["ImageRows", "KernelFeatures", "PatchClassifier", "PatchFeatures", "likeliest_features", "moved_copies"]
+__all__ = [
+    "GraphFeatures",
+    "ImageRows",
+    "KernelFeatures",
+    "PatchClassifier",
+    "PatchFeatures",
+    "likeliest_features",
+    "moved_copies",
+]

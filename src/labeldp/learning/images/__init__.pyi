@@ -1,3 +1,4 @@
+from ._graph_features import GraphFeatures as GraphFeatures
 from ._kernel_features import KernelFeatures as KernelFeatures
 from ._moved import moved_copies as moved_copies
 from ._patch_classifier import PatchClassifier as PatchClassifier

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from sklearn.pipeline import Pipeline
 
 from labeldp import _checks
 from labeldp.errors import InputError, TableError
 from labeldp.learning.cells import cluster, suggested_count
 from labeldp.learning.features import check_model_path, columns_of, frame_of, scaling_transformer
+from labeldp.learning.ratings import FactorizationClassifier
 from labeldp.learning.stages import RESPONSES, ClusterPrior, FixedPrior, MultiStage, Prior, Stage, UniformPrior
-from labeldp.learning.tables._classifiers import METHODS, estimators_of
+from labeldp.learning.tables._classifiers import METHODS, RATINGS, estimators_of
 from labeldp.learning.tables._files import TableModel
 from labeldp.learning.tables._learn import ModelChoice
 from labeldp.mechanisms.randomizers import best_response
@@ -42,7 +44,7 @@ UNIFORM, CLUSTERS, AUTO = "uniform", "clusters", "auto"
 
 #: Models of columns whose fit never fails: an error after a stage would disclose something about released labels that
 #: are not charged for in the end. Descent fails with too few rows for the noise.
-_MODELS = ("softmax", "boosting")
+_MODELS = ("softmax", "boosting", RATINGS)
 _NETWORK = "torch:"
 #: Training settings that write nothing to disk and do not let the length of training depend on labels.
 _SETTINGS = (
@@ -90,9 +92,10 @@ class StagePlan:
     """The stages of a release, and what is learned after each.
 
     Attributes:
-        choice: The model, ``"softmax"``, ``"boosting"`` or a network such as ``"torch:convolutional"``, and its columns
-            or images. Settings of a network by which training would write to disk, or depend visibly on labels, before
-            the release is complete are refused.
+        choice: The model, ``"softmax"``, ``"boosting"``, ``"factorization"`` (ratings, whose first two columns are
+            users and items) or a network such as ``"torch:convolutional"``, and its columns or images. Settings of a
+            network by which training would write to disk, or depend visibly on labels, before the release is complete
+            are refused.
         stages: Number of stages; see ``MultiStage``.
         response: ``"subset"``: labels are sets of classes among a row's candidates, the most informative; ``"prior"``:
             single classes, as in the paper; ``"groups"``: groups of adjacent classes, for ordered ones.
@@ -128,7 +131,12 @@ class StagePlan:
             raise InputError(
                 f"expected images only for a network ({_NETWORK}...), found them with {name}; leave them out"
             )
-        if self.prior == CLUSTERS and name == f"{_NETWORK}ratings":
+        if name == RATINGS and self.choice.features is None:
+            raise InputError(
+                f"expected the columns of users and items as the first features with the model {RATINGS}, found none; "
+                "name them (--features user,item,...)"
+            )
+        if self.prior == CLUSTERS and name in (RATINGS, f"{_NETWORK}ratings"):
             raise InputError(f"expected another prior for ratings, whose rows cannot be clustered, found {CLUSTERS!r}")
         if self.clusters is not None and self.prior != CLUSTERS:
             raise InputError(
@@ -262,7 +270,20 @@ def _student(choice: ModelChoice, table: pa.Table, classes: int, progress: Progr
         return TableModel(fitted, MappingProxyType(columns), choice.model, method, certificate)
 
     learner, points = estimators_of(columns, choice.model, method)[0], scaling_transformer(columns, dense=True)
-    return _Student(frame, learner, left_out, lambda: np.asarray(points.fit_transform(frame)), model)
+    student = _Student(frame, learner, left_out, lambda: np.asarray(points.fit_transform(frame)), model)
+    return _of_all_pairs(student) if choice.model == RATINGS else student
+
+
+def _of_all_pairs(student: _Student) -> _Student:
+    """A factorization whose every stage knows the users and items of all rows, and who occurs with whom in them."""
+    encoder, learner = (step for _, step in student.learner.steps)
+    rows = encoder.fit_transform(student.features)
+
+    def model(fitted: FactorizationClassifier, certificate: Certificate) -> TableModel | NetworkModel:
+        fitted.set_params(public_rows=None)  # the users and items are in the model; its file needs no rows
+        return student.model(Pipeline([("columns", encoder), ("model", fitted)]), certificate)
+
+    return dataclasses.replace(student, features=rows, learner=learner.set_params(public_rows=rows), model=model)
 
 
 def _first_prior(plan: StagePlan, student: _Student, curator: Curator, epsilon: float) -> Prior:
