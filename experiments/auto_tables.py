@@ -237,7 +237,7 @@ def hindsight(noisy: pd.DataFrame, among: tuple[str, ...]) -> pd.DataFrame:
     """
     found = {}
     for epsilon, rows in noisy.groupby("epsilon"):
-        drawn = rows.pivot_table(index="data", columns=["learner", "draw"], values="accuracy")
+        drawn = rows.pivot_table(index="data", columns=["learner", "draw"], values="accuracy").dropna()
         members, auto = np.stack([drawn[name].to_numpy() for name in among]), drawn["auto"].to_numpy()
         places, total = np.arange(auto.shape[0]), auto.shape[1]
         line = {}
@@ -245,9 +245,11 @@ def hindsight(noisy: pd.DataFrame, among: tuple[str, ...]) -> pd.DataFrame:
             blocks = [slice(start, start + count) for start in range(0, total - count + 1, count)]
             lost = [(members[..., block].mean(axis=2).max(axis=0) - auto[:, block].mean(axis=1)) for block in blocks]
             line[f"{count} draws" if count > 1 else "1 draw"] = float(np.mean(lost))
-        others = [members[..., np.arange(total) != draw].mean(axis=2).argmax(axis=0) for draw in range(total)]
-        lost = [members[best, places, draw] - auto[:, draw] for draw, best in enumerate(others)]
-        found[epsilon] = {**line, "by other draws": float(np.mean(lost))}
+        if total > 1:
+            others = [members[..., np.arange(total) != draw].mean(axis=2).argmax(axis=0) for draw in range(total)]
+            lost = [members[best, places, draw] - auto[:, draw] for draw, best in enumerate(others)]
+            line["by other draws"] = float(np.mean(lost))
+        found[epsilon] = line
     return pd.DataFrame.from_dict(found, orient="index").rename_axis("epsilon")
 
 
