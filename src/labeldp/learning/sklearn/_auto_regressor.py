@@ -27,8 +27,8 @@ class AutoRegressor(MemberFits, NumberRegressor):
     The models are a linear one (ridge in a ``ReleasedLabelRegressor``), boosted trees (``BoostingRegressor``), and mean
     labels of public clusters, of features and in the graph of their neighbours (``TreeRegressor``). Each is fitted
     through the channel on all folds but one and predicts that one; the released numbers of these rows decide how much
-    it weighs beside the others and beside the mean label. Where they do not clearly show that features help, the mean
-    label is predicted.
+    it weighs beside the others and beside the mean label. The less they show that features help, the nearer
+    predictions are to the mean label.
 
     A model that fails, or does not give finite numbers, is left out and named in ``left_out_``.
 

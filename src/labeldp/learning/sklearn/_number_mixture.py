@@ -101,17 +101,17 @@ class HeldOutNumbers:
         return cls(numbers[rows], weights[rows], bounded, centres[rows], units[rows], mixture)
 
     def best(self) -> NumberMixture:
-        """The mixture of least squared error against released numbers, in doubt the mean label.
+        """The mixture of least squared error against released numbers, in doubt near the mean label.
 
         Released numbers have labels as their means, so the squared error against them targets the one against labels.
         Two steps decide. First weights of at least 0 with a normal prior around equal ones: they minimise
         ``sum_i p_i (z_i - c_i - sum_j a_j d_ij)^2 / (2 s^2) + sum_j (a_j - 1/m)^2 / (2 v)`` for the numbers z with
         precisions p, means c of other folds, predictions ``c + d``, variance ``s^2`` of weighted residuals, and prior
-        variance v: few effective rows move weights little. Then a factor of shrinkage towards the mean label, 0 if the
-        combination is not clearly better than it (``shrinkage``).
+        variance v: few effective rows move weights little. Then the expected factor towards the mean label, under even
+        odds that features say nothing (``shrinkage``).
 
         References:
-            Wolpert 1992 and Breiman 1996 (stacking with weights of at least 0); Breiman 1995 (the factor).
+            Wolpert 1992 and Breiman 1996 (stacking with weights of at least 0).
         """
         models = len(self.predictions)
         scale = np.sqrt(self.precisions)
