@@ -8,7 +8,6 @@ import numpy as np
 from scipy.ndimage import affine_transform
 
 from labeldp import _checks
-from labeldp._documented import documented_in
 from labeldp._shapes import Shaped
 from labeldp.learning.images._patch_features import pixels_of
 
@@ -19,7 +18,6 @@ _WITH_COPIES, _COPIES = 60_000, 2
 _TURN, _SHEAR, _STRETCH, _SHIFT = 10.0, 0.1, 0.08, 0.036
 
 
-@documented_in("labeldp.learning.images")
 def moved_copies(images: Any, copies: int | None = None) -> list[Shaped[np.ndarray, "n c h w"]]:
     """Sets of copies of images, each turned, sheared, stretched and shifted by a little in a way of its own.
 
