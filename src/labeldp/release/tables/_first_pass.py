@@ -16,7 +16,8 @@ from labeldp.errors import LabelError, TableError
 from labeldp.mechanisms.randomizers import checked_prior
 from labeldp.privacy import LabelSpace, undeclared_label
 from labeldp.release.engines import Engine, Progress, Tick, reported
-from labeldp.release.tables._fingerprints import FEWEST_VALUES, as_texts
+from labeldp.release.tables._cell_hashes import as_texts
+from labeldp.release.tables._fingerprints import FEWEST_VALUES
 from labeldp.release.tables._parts import TablePart
 from labeldp.release.tables._tables import Table, prefetch
 from labeldp.release.tables._units import Units, unit_keys
