@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from labeldp._arrow import arrow, as_array
 from labeldp._shapes import UInt64
 from labeldp.errors import TableError
 from labeldp.release.tables._fingerprint_kernels import MISSING, hash_floats, hash_texts, hash_whole, mix_all
 
-_MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "nat")
+_MISSING = r"^(|na|n/a|#n/a|nan|null|none|nat)$"
 _WHOLE = r"^[+-]?[0-9]{1,18}$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$"
 _CLOCK = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
@@ -62,14 +63,13 @@ def hashes_of(column: pa.Array, texts: Texts) -> CellHashes:
     column = column.storage if isinstance(column, pa.ExtensionArray) else column
     kind = column.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        values = np.ascontiguousarray(numbers, dtype=np.float64)
+        values = as_array(column.cast(pa.float64(), safe=False))
         bits = values.view(np.uint64)
         return CellHashes(lambda rows, fine, coarse: hash_floats(values[rows], bits[rows], fine, coarse), coarse=True)
     if pa.types.is_dictionary(kind):
         return _with_missing(column, _of_dictionary(column, texts))
     if pa.types.is_integer(kind):
-        whole = np.asarray(_filled(column).to_numpy(zero_copy_only=False))
+        whole = as_array(column)
         return _with_missing(column, CellHashes(lambda rows, fine, _: whole_hashes(whole[rows], fine)))
     exact = _exact_hashes(column, kind)
     return _with_missing(column, CellHashes(lambda rows, fine, _: np.copyto(fine, exact[rows])))
@@ -79,7 +79,7 @@ def _with_missing(column: pa.Array, hashes: CellHashes) -> CellHashes:
     """The hashes of a column whose missing values are alike."""
     if not column.null_count:
         return hashes
-    missing = np.asarray(column.is_null())
+    missing = as_array(column.is_null())
 
     def fill(rows: slice, fine: np.ndarray, coarse: np.ndarray) -> None:
         hashes.fill(rows, fine, coarse)
@@ -87,11 +87,6 @@ def _with_missing(column: pa.Array, hashes: CellHashes) -> CellHashes:
             out[missing[rows]] = MISSING
 
     return CellHashes(fill, hashes.coarse)
-
-
-def _filled(column: pa.Array) -> pa.Array:
-    """Whole numbers, with zeros for missing ones; Arrow copies a column that has none, too."""
-    return column.fill_null(0) if column.null_count else column
 
 
 def _exact_hashes(column: pa.Array, kind: pa.DataType) -> UInt64[np.ndarray, "n"]:
@@ -107,7 +102,7 @@ def _exact_hashes(column: pa.Array, kind: pa.DataType) -> UInt64[np.ndarray, "n"
 
 def _of_dictionary(column: pa.DictionaryArray, texts: Texts) -> CellHashes:
     """Hashes of values that are stored as places in a list of different ones; of missing ones anything."""
-    values, places = column.dictionary, np.asarray(_filled(column.indices).to_numpy(zero_copy_only=False))
+    values, places = column.dictionary, as_array(column.indices)
     if not len(values):
         return CellHashes(lambda _, fine, __: fine.fill(MISSING))
     if places.size and not 0 <= places.min() <= places.max() < len(values):
@@ -131,29 +126,35 @@ def _text_hashes(texts: pa.Array) -> UInt64[np.ndarray, "n"]:
     """Hashes of texts: those that are numbers or times have the hashes of these."""
     texts = pc.utf8_lower(pc.utf8_trim_whitespace(texts))
     hashes = _plain_hashes(texts)
-    missing = np.asarray(pc.is_in(texts, value_set=pa.array(_MISSING, texts.type)))
+    missing = as_array(pc.match_substring_regex(texts, _MISSING))
     hashes[missing] = MISSING
-    whole = np.asarray(pc.match_substring_regex(texts, _WHOLE))
+    whole = as_array(pc.match_substring_regex(texts, _WHOLE))
     if whole.any():
-        hashes[whole] = whole_hashes(pc.replace_substring_regex(texts.filter(whole), r"^\+", "").cast(pa.int64()))
-    number = np.asarray(pc.match_substring_regex(texts, _NUMBER)) & ~whole
+        unsigned = pc.replace_substring_regex(_those(texts, whole), r"^\+", "")
+        hashes[whole] = whole_hashes(as_array(unsigned.cast(pa.int64())))
+    number = as_array(pc.match_substring_regex(texts, _NUMBER)) & ~whole
     if number.any():
-        unsigned = pc.replace_substring_regex(texts.filter(number), r"^\+", "")
+        unsigned = pc.replace_substring_regex(_those(texts, number), r"^\+", "")
         hashes[number] = cell_hashes(unsigned.cast(pa.float64()))[0]
-    time = np.asarray(pc.match_substring_regex(texts, _TIME))
+    time = as_array(pc.match_substring_regex(texts, _TIME))
     if time.any():
-        hashes[time] = _time_hashes(texts.filter(time), hashes[time])
+        hashes[time] = _time_hashes(_those(texts, time), hashes[time])
     return hashes
+
+
+def _those(texts: pa.Array, some: np.ndarray) -> pa.Array:
+    """Some of the texts; Arrow's filter would load pandas for a mask of NumPy."""
+    return texts.take(arrow(np.flatnonzero(some)))
 
 
 def _time_hashes(texts: pa.Array, plain: np.ndarray) -> UInt64[np.ndarray, "n"]:
     """Hashes of dates and times; of texts that only look like them those of texts."""
     texts = pc.replace_substring_regex(texts, _MICROSECONDS, r"\1")
     texts = pc.replace_substring_regex(texts, f"^({_CLOCK})$", r"1970-01-01 \1")
-    zoned, hashes = np.asarray(pc.match_substring_regex(texts, f":.*{_ZONE}")), plain.copy()
+    zoned, hashes = as_array(pc.match_substring_regex(texts, f":.*{_ZONE}")), plain.copy()
     for some, kind in ((zoned, pa.timestamp("us", "UTC")), (~zoned, pa.timestamp("us"))):
         with suppress(pa.ArrowInvalid):
-            hashes[some] = whole_hashes(_microseconds(pc.ascii_upper(texts.filter(some)).cast(kind)))
+            hashes[some] = whole_hashes(_microseconds(pc.ascii_upper(_those(texts, some)).cast(kind)))
     return hashes
 
 
@@ -162,13 +163,13 @@ def _microseconds(column: pa.Array) -> np.ndarray:
     whole = column.cast(pa.timestamp("us"), safe=False) if pa.types.is_date(column.type) else column
     if whole.type.tz is not None or whole.type.unit != "us":
         whole = whole.cast(pa.timestamp("us", whole.type.tz), safe=False)
-    return np.asarray(whole.view(pa.int64()).fill_null(0))
+    return as_array(whole.view(pa.int64()))
 
 
 def _list_hashes(column: pa.Array) -> UInt64[np.ndarray, "n"]:
     """Hashes of lists: of their values and their order."""
     lists = column.cast(pa.large_list(column.type.value_type))
-    offsets = np.asarray(lists.offsets)
+    offsets = as_array(lists.offsets)
     values, offsets = cell_hashes(lists.values[offsets[0] : offsets[-1]])[0], offsets - offsets[0]  # of these rows
     places = np.arange(values.size, dtype=np.uint64) - np.repeat(offsets[:-1], np.diff(offsets)).astype(np.uint64)
     hashes = np.concatenate([_NOTHING, np.cumsum(keyed(values + places, 0))])
@@ -194,9 +195,8 @@ def _plain_hashes(texts: pa.Array) -> UInt64[np.ndarray, "n"]:
     return out
 
 
-def whole_hashes(values: object, out: np.ndarray | None = None) -> UInt64[np.ndarray, "n"]:
+def whole_hashes(whole: np.ndarray, out: np.ndarray | None = None) -> UInt64[np.ndarray, "n"]:
     """Hashes of whole numbers, in an array for them."""
-    whole = np.asarray(values)
     out = np.empty(whole.size, np.uint64) if out is None else out
     hash_whole(whole.astype(np.uint64 if whole.dtype == np.uint64 else np.int64, copy=False), out)
     return out

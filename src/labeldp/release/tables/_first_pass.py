@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from labeldp._arrow import as_array
 from labeldp._shapes import Int
 from labeldp.errors import LabelError, TableError
 from labeldp.mechanisms.randomizers import checked_prior
@@ -305,7 +306,7 @@ def _column_notes(label: str, space: LabelSpace, kept: list[str], parts: Sequenc
             values = column.dictionary_encode().indices
         except pa.ArrowNotImplementedError:  # lists and the like
             continue
-        groups = np.asarray(values.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64) + 1
+        groups = np.where(as_array(values.is_null()), 0, as_array(values).astype(np.int64) + 1)
         different = _different(groups)
         if 1 < different <= _FEW_VALUES * codes.size and _different(groups * space.size + codes) == different:
             yield f"the kept column {name!r} equals or determines the label: drop it, or it discloses labels"
