@@ -103,11 +103,19 @@ class _FileHash:
 
 @functools.lru_cache(maxsize=8)
 def dictionary_columns(schema: pa.Schema) -> list[str]:
-    """The columns to write as dictionaries, all but floats, by their paths in Parquet, which are longer for lists."""
+    """The columns to write as dictionaries, by their paths in Parquet, which are longer for lists: no floats.
+
+    Neither texts in lists, which Arrow cannot read as dictionaries of several row groups, as verification does.
+    """
     footer = io.BytesIO()
     pq.write_metadata(schema, footer)
     leaves = pq.read_metadata(footer).schema
-    return [leaf.path for leaf in leaves if leaf.physical_type not in ("FLOAT", "DOUBLE")]
+    return [
+        leaf.path
+        for leaf in leaves
+        if leaf.physical_type not in ("FLOAT", "DOUBLE")
+        and not (leaf.physical_type == "BYTE_ARRAY" and leaf.max_repetition_level)
+    ]
 
 
 def declared_public(table: object, keep: Sequence[str] | str | None) -> pa.Table:
