@@ -1,6 +1,7 @@
 """The public interface: what is documented, what is importable, what is loaded when, and examples that run."""
 
 import ast
+import datetime
 import doctest
 import importlib
 import inspect
@@ -10,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import labeldp
@@ -205,6 +208,22 @@ print(sum(name.split(".")[0] == "labeldp" for name in sys.modules), len(sys.modu
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     ours, every = map(int, done.stdout.splitlines()[-1].split())
     assert 20 < ours <= 60 < every <= 450
+
+
+@pytest.mark.parametrize("classes", [["no", "yes"], [0, 1]])
+def test_a_release_of_a_table_loads_no_pandas(tmp_path, classes):
+    """A third of the time of a small release would go to pandas, which has no part in one."""
+    columns = {
+        "text": ["a", None, "7"] * 10,
+        "whole": [1, 2, None] * 10,
+        "real": [0.5, None, 2.5] * 10,
+        "day": [datetime.date(2026, 1, day + 1) for day in range(30)],
+        "list": [[1], [], [2]] * 10,
+        "label": classes * 15,
+    }
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    call = f"release_table({str(tmp_path / 't.parquet')!r}, 'label', Classes({classes}), 1.0, {str(tmp_path / 'out')!r}"
+    assert "pandas" not in loaded_by(f"from labeldp import Classes, release_table; {call}, drop=[])")
 
 
 def test_a_plan_compiles_nothing():

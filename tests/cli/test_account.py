@@ -1,5 +1,6 @@
 """``labeldp account``: what releases promise together, printed and drawn."""
 
+import json
 import re
 
 import pytest
@@ -104,6 +105,8 @@ def test_none_is_explained(run, tmp_path):
     assert "none: no epsilon holds, since the failure probability of these requests exceeds that delta." in " ".join(
         ran.out.split()
     )
+    (found,) = json.loads(run("account", tmp_path / "one", "--json").out, parse_constant=pytest.fail)
+    assert found["fixed_beforehand"][0] == {"delta": 1e-9, "epsilon": None}, "JSON has no infinity"
     (charge, _) = cells(run("ledger", tmp_path / "ledger").out)
     assert charge[4] == "0.0001"
 

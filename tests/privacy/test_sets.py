@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labeldp.privacy.channels import pack, unpack
+from labeldp.privacy.channels import members, pack, unpack
 from labeldp.privacy.channels._bitsets import sizes
 
 
@@ -21,9 +21,13 @@ def test_packing_comes_back_and_is_in_class_order(classes):
     assert again.dtype == np.bool_
     assert (again == mask).all()
     assert (sizes(packed) == mask.sum(axis=1)).all()
+    offsets, places = members(packed)
+    assert offsets.tolist() == [0, *np.cumsum(mask.sum(axis=1))]
+    assert (places == np.nonzero(mask)[1]).all()
 
 
 def test_no_rows_have_no_sets():
     """Nothing packs to nothing."""
     assert pack(np.zeros((0, 9), dtype=np.bool_)).shape == (0, 2)
+    assert [each.tolist() for each in members(np.zeros((0, 2), dtype=np.uint8))] == [[0], []]
     assert unpack(np.zeros((0, 2), dtype=np.uint8), 9).shape == (0, 9)

@@ -37,7 +37,7 @@ from labeldp import (
     verify,
 )
 from labeldp.errors import InputError, LabelDPError, NotTrueLabelsError, OutputError, RowsError, VerificationError
-from labeldp.privacy.channels import row_arrays
+from labeldp.privacy.channels import ResponseChannel, row_arrays
 from labeldp.release import UnitWarning
 
 
@@ -541,6 +541,21 @@ def test_a_kept_label_is_found_beside_groups(tmp_path):
     """All columns are refused if one is the true label, and kept if none is, though groups have no unbiased vectors."""
     space, values = Classes(range(4)), [row % 4 for row in range(4000)]
     made = Curator(values, space).randomize(GroupResponse(space, 4.0, groups=[[0, 1], [2, 3]]))
+    with pytest.raises(InputError, match="seen"):
+        made.save(tmp_path / "one", {"seen": values}, keep="all")
+    made.save(tmp_path / "two", {"seen": [(value + 2) % 4 for value in values]}, keep="all")
+
+
+def test_a_kept_label_is_found_without_unbiased_vectors(tmp_path, monkeypatch):
+    """A channel of another distribution may have none; the label is found by how often it is released."""
+
+    def unbiased(*_):
+        raise InputError("expected a channel with unbiased vectors, found one without")
+
+    monkeypatch.setattr(ResponseChannel, "identifies", False)
+    monkeypatch.setattr(ResponseChannel, "unbiased", unbiased)
+    space, values = Classes(range(4)), [row % 4 for row in range(4000)]
+    made = Curator(values, space).randomize(RandomizedResponse(space, 2.0))
     with pytest.raises(InputError, match="seen"):
         made.save(tmp_path / "one", {"seen": values}, keep="all")
     made.save(tmp_path / "two", {"seen": [(value + 2) % 4 for value in values]}, keep="all")

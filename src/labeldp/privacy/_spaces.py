@@ -149,6 +149,8 @@ class Classes(LabelSpace):
         import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
         import pyarrow.compute as pc  # noqa: PLC0415
 
+        from labeldp._arrow import as_array, class_array  # noqa: PLC0415
+
         array = _as_arrow(labels)
         expected = self.arrow_type()
         if pa.types.is_null(array.type):
@@ -160,7 +162,7 @@ class Classes(LabelSpace):
             )
         invalid = _unrepresentable(array, expected)
         representable = array if invalid is None else pc.if_else(invalid, None, array)
-        codes = pc.index_in(representable.cast(expected), value_set=pa.array(self.values, expected))
+        codes = pc.index_in(representable.cast(expected), value_set=class_array(self.values, expected))
         valid, missing = codes.is_valid(), array.is_null()
         if self.missing != REFUSE:
             codes = pc.if_else(missing, pa.scalar(self.values.index(self.missing), pa.int32()), codes)
@@ -173,7 +175,7 @@ class Classes(LabelSpace):
         if codes.null_count:
             place = pc.index(pc.or_(valid, missing), False).as_py()
             raise undeclared_label(array[place].as_py(), self.values, first_row + place)
-        return np.asarray(codes.to_numpy(zero_copy_only=False), dtype=np.int32)
+        return np.asarray(as_array(codes), dtype=np.int32)
 
     def describe(self) -> dict[str, Any]:
         """The classes and the policy for missing labels."""

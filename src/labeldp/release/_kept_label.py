@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, LabelDPError
 from labeldp.privacy import Classes, LabelSpace
-from labeldp.privacy.channels import CandidateRows, Channel, ClassChannel, CoarseningChannel
+from labeldp.privacy.channels import CandidateRows, Channel, ClassChannel
 from labeldp.release.tables import repeats_in
 
 #: Most entries of unbiased vectors that are computed.
@@ -60,17 +61,26 @@ def may_be_label(column: pa.ChunkedArray, space: LabelSpace, channel: Channel, r
     if not (isinstance(space, Classes) and isinstance(channel, ClassChannel) and len(released)):
         return False
     places = np.arange(0, len(released), 1 + len(released) * space.size // _MOST_ENTRIES)
-    some, rows = channel.take(places), np.arange(len(places))
     try:
         codes = space.encode(column.take(places))
-        if isinstance(some, CoarseningChannel):  # unbiased for the group: 1 in the mean if it is the true one
-            keep, other = (chances[some.sizes > 1] for chances in some.holding(codes))
-            own = (some.holds(released[places], codes)[some.sizes > 1] - other) / (keep - other)
-        else:
-            own = some.unbiased(released[places])[rows, codes]
     except LabelDPError:
         return False
-    if isinstance(some, CandidateRows):
-        own = own[some.support()[rows, codes]]
+    own = _agreement(channel.take(places), released[places], codes)
     several = len(np.unique(codes)) > 1
     return several and (not len(own) or float(own.mean() + 3.0 * own.std() / np.sqrt(len(own))) >= 1.0)
+
+
+def _agreement(channel: ClassChannel, released: np.ndarray, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "m"]:
+    """Of rows whose released label depends on whether a class is the true one, a number whose mean is then 1.
+
+    Without unbiased vectors for all classes, as for groups of classes, it is how often labels are or contain the class,
+    relative to how often they would if it were the true one, and if it were not.
+    """
+    if isinstance(channel, CandidateRows):
+        inside = channel.support()[np.arange(len(codes)), codes]
+        return np.asarray(channel.unbiased(released)[np.arange(len(codes)), codes][inside])
+    if channel.identifies:
+        return np.asarray(channel.unbiased(released)[np.arange(len(codes)), codes])
+    keep, other = (np.broadcast_to(chance, len(codes)) for chance in channel.holding(codes))
+    told = keep > other
+    return np.asarray((channel.holds(released, codes)[told] - other[told]) / (keep - other)[told])

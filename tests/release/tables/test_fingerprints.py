@@ -105,6 +105,13 @@ def test_storage_changes_no_hash(name, storage):
             assert int(cell_hashes(STORED[storage](column))[0][0]) == fine(values)
 
 
+@pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.large_list(pa.int64()), pa.list_(pa.int64(), 2)])
+def test_lists_between_other_rows_keep_their_hashes(kind):
+    """A slice of lists, as a batch may be, has the hashes of these lists."""
+    lists = pa.array([[number, number + 1] for number in range(9)], kind)
+    assert np.array_equal(cell_hashes(lists.slice(3, 4))[0], cell_hashes(lists)[0][3:7])
+
+
 @pytest.mark.parametrize(
     "kind",
     [pa.int8(), pa.uint16(), pa.int32(), pa.uint64(), pa.float32(), pa.float64(), pa.string(), pa.large_string()],
@@ -120,6 +127,17 @@ def test_units_of_time_have_one_hash(unit):
     """Seconds to nanoseconds, and a time zone."""
     assert np.array_equal(*(cell_hashes(pa.array([NOON], pa.timestamp(u)))[0] for u in (unit, "us")))
     assert np.array_equal(cell_hashes(pa.array([NOON], pa.timestamp(unit, "UTC")))[0], cell_hashes(pa.array([NOON]))[0])
+
+
+@pytest.mark.parametrize("places", [[], [0], [511], [512], [3, 700, 1299], range(1300)])
+def test_floats_are_whole_numbers_one_by_one(places):
+    """In any place beside others, to all digits and to two; so are missing ones and infinite ones."""
+    for value in (7.0, math.nan, math.inf, 2.0**53, 1 + 1e-6, -0.0):
+        numbers = np.random.default_rng(0).uniform(0.1, 0.9, 1300)
+        numbers[list(places)] = value
+        for each, alone in zip(cell_hashes(pa.array(numbers)), cell_hashes(pa.array([value, 0.5])), strict=True):
+            assert (each[list(places)] == alone[0]).all()
+            assert not (np.delete(each, list(places)) == alone[0]).any()
 
 
 def test_rounded_floats_have_one_coarse_hash():
@@ -167,6 +185,32 @@ def test_batches_and_order_change_nothing(rows):
         whole = np.unique(one.rows)[: module.SKETCH]
         assert tuple(whole) in hashes
         assert np.array_equal(one.rows[one.views[0].places], one.views[0].hashes)
+
+
+@pytest.mark.parametrize("rows", [12, 13, 5000])
+def test_blocks_change_nothing(rows, monkeypatch):
+    """Hashes of a batch are the same if they are computed, and taken by views, for few rows at a time."""
+    columns = made(rows).append_column("d", pa.array(np.round(np.random.default_rng(1).normal(size=rows), 1)))
+    whole = fingerprints(columns, rows)
+    for name, value in (("_CELLS", 1), ("_FEWEST_AT_A_TIME", 13), ("_COLLECTED", 20), ("_FIRST_ROWS", 4096)):
+        monkeypatch.setattr(module, name, value)
+    blocks = fingerprints(columns, rows)
+    assert np.array_equal(blocks.rows, whole.rows)
+    assert blocks.columns == whole.columns
+    for one, other in zip(blocks.views, whole.views, strict=True):
+        assert np.array_equal(one.hashes, other.hashes)
+        assert np.array_equal(one.places, other.places)
+        assert (one.distinct, one.alike) == (other.distinct, other.alike)
+
+
+def test_hashes_that_are_kept_are_those_of_the_values():
+    """Of the columns that were named and no others, in arrays of their own that keep no other hashes in memory."""
+    table, kept = made(20_000), {"a": [], "c": []}
+    builder = FingerprintBuilder(table.column_names, kept=kept)
+    builder.add(table.to_batches(9000), lambda cells: [kept[name].append(hashes) for name, hashes in cells.items()])
+    for name, parts in kept.items():
+        assert np.array_equal(np.concatenate(parts), cell_hashes(table[name].combine_chunks())[0])
+        assert all(part.base is None for part in parts)
 
 
 def test_the_number_of_different_rows_is_estimated():

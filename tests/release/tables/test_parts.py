@@ -117,6 +117,16 @@ def test_what_is_found_does_not_depend_on_the_parts(tmp_path, cuts):
     assert sum(part.rows for part in survey_of_parts.parts) == ROWS
 
 
+def test_lists_beside_texts_of_several_row_groups_are_looked_at(tmp_path):
+    """Arrow cuts lists where the texts of a row group end; their rows are known as those of one row group."""
+    lists = pa.array([[number, number + 1] for number in range(ROWS)])
+    for name, size in (("one", ROWS), ("several", 200)):
+        pq.write_table(columns().append_column("list", lists), tmp_path / f"{name}.parquet", row_group_size=size)
+    one, several = (open_table(tmp_path / f"{name}.parquet", "y") for name in ("one", "several"))
+    looks = [look_at(table, parts_of(table), None, lambda *_: None, InProcess()) for table in (one, several)]
+    assert same(*(look.fingerprints.rows for look in looks))
+
+
 @pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
 @pytest.mark.parametrize("grouped", [True, False])
 def test_grouped_labels_are_seen_across_parts(tmp_path, cuts, grouped):

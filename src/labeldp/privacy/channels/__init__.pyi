@@ -1,4 +1,5 @@
 from ._bits import BitChannel as BitChannel
+from ._bitsets import members as members
 from ._bitsets import pack as pack
 from ._bitsets import unpack as unpack
 from ._calibration import accept as accept

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from labeldp._shapes import Bool, UInt8
+from labeldp._shapes import Bool, Int, UInt8
 
 
 def pack(mask: Bool[np.ndarray, "n k"]) -> UInt8[np.ndarray, "n b"]:
@@ -26,6 +26,17 @@ def beyond(packed: UInt8[np.ndarray, "n b"], classes: int) -> bool:
 def sizes(packed: UInt8[np.ndarray, "n b"]) -> np.ndarray:
     """Number of classes in each packed set."""
     return np.asarray(np.bitwise_count(packed).sum(axis=1, dtype=np.int64))
+
+
+def members(packed: UInt8[np.ndarray, "n b"]) -> tuple[Int[np.ndarray, "n1"], Int[np.ndarray, "m"]]:
+    """The members of all sets, in declared order, one set after the other; those of set i begin at the i-th offset."""
+    offsets = np.zeros(len(packed) + 1, dtype=np.int32)
+    places = np.empty(int(np.bitwise_count(packed).sum()) + 1, dtype=np.int32)
+    if len(places) > 1:
+        from labeldp.privacy.channels._kernels import bits_of  # noqa: PLC0415 (the compiler loads where sets are written)
+
+        bits_of(np.ascontiguousarray(packed), offsets[1:], places)
+    return offsets, places[:-1]
 
 
 def set_mask(released: np.ndarray, classes: int) -> Bool[np.ndarray, "n k"]:

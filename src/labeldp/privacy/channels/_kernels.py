@@ -417,3 +417,20 @@ def best_groups(below, density, gain, most, ordered, out):
                 cuts[:] = tried
         for j in range(k):
             out[i, j >> 3] |= np.uint8(cuts[j]) << np.uint8(j & 7)
+
+
+@compiled()
+def bits_of(packed, ends, places):
+    """The places of the bits of each row of bytes, lowest first, one row after the other, and where each row ends.
+
+    There is room for one place more: each is written, and stays if its bit is set, so that nothing depends on a branch.
+    """
+    count = 0
+    for i in range(packed.shape[0]):
+        for j in range(packed.shape[1]):
+            byte = packed[i, j]
+            if byte:
+                for bit in range(8):
+                    places[count] = 8 * j + bit
+                    count += (byte >> bit) & 1
+        ends[i] = count

@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from labeldp._arrow import arrow
 from labeldp.errors import VerificationError
 from labeldp.mechanisms.queries import QUERIES, StoredForm
 from labeldp.privacy import LabelSpace
-from labeldp.release.folder._columns import arrow, points_of
+from labeldp.release.folder._columns import points_of
 
 #: The column with the cluster in which peers exchanged a row's label.
 CLUSTERS = "clusters"

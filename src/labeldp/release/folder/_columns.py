@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._shapes import Float, Int, Shaped, UInt8
+from labeldp._arrow import arrow, class_array
+from labeldp._shapes import Float, Int, UInt8
 from labeldp.errors import InputError, VerificationError
 from labeldp.privacy import Interval, LabelSpace
-from labeldp.privacy.channels import Channel, NumberChannel, channel_of, pack, row_arrays, unpack
+from labeldp.privacy.channels import Channel, NumberChannel, channel_of, members, pack, row_arrays
 
 #: The field of the released labels; the other fields are the row arrays of the channel.
 CODES = "codes"
@@ -71,20 +72,7 @@ def from_column(column: pa.Array, space: LabelSpace) -> np.ndarray:
 
 def points_of(space: LabelSpace) -> pa.Array:
     """The label values of a space as an Arrow array."""
-    if not isinstance(space.points[0], str):
-        return arrow(np.asarray(space.points)).cast(space.arrow_type())
-    texts = [text.encode() for text in space.points]
-    ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
-    return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(b"".join(texts)))
-
-
-def arrow(values: Shaped[np.ndarray, "n"]) -> pa.Array:
-    """Numbers as an Arrow array.
-
-    Here as where columns are read by ``from_dlpack``, pyarrow's own conversions would load pandas, a fifth of a second.
-    """
-    numbers = np.ascontiguousarray(values, np.uint8 if values.dtype == np.bool_ else None)
-    return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), numbers.size, [None, pa.py_buffer(numbers)])
+    return class_array(space.points, space.arrow_type())
 
 
 def outcome_numbers(space: LabelSpace, channel: NumberChannel) -> tuple[np.ndarray, ...]:
@@ -147,12 +135,9 @@ _FROM_CODES: Mapping[str, Callable[[np.ndarray, LabelSpace, Channel], pa.Array]]
 
 
 def _from_sets(packed: UInt8[np.ndarray, "n b"], points: pa.Array) -> pa.Array:
-    mask = unpack(packed, len(points))
-    offsets = np.zeros(len(mask) + 1, dtype=np.int32)
-    np.cumsum(np.count_nonzero(mask, axis=1), out=offsets[1:])
-    members = (np.flatnonzero(mask) % len(points)).astype(np.int32)  # faster than ``nonzero``
+    offsets, places = members(packed)
     kind = pa.list_(pa.field("element", points.type, nullable=False))
-    return pa.ListArray.from_arrays(arrow(offsets), points.take(arrow(members)), type=kind)
+    return pa.ListArray.from_arrays(arrow(offsets), points.take(arrow(places)), type=kind)
 
 
 def _to_sets(column: pa.ListArray, points: pa.Array) -> UInt8[np.ndarray, "n b"]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
+import io
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
@@ -20,6 +22,9 @@ from labeldp.release.folder._limits import opened
 from labeldp.release.folder._staging import CERTIFICATE, publish, staged
 from labeldp.release.tables import Place, no_such_column, plain_column, plain_schema
 
+#: Bytes of a file to hash at a time.
+_BYTES = 1 << 20
+
 
 class FileWriter:
     """Writer of one Parquet file of a release, in pieces; plain types, no metadata but the schema.
@@ -32,10 +37,10 @@ class FileWriter:
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path = path
         self._rows = 0
-        texts = [field.name for field in schema if not pa.types.is_floating(field.type)]
-        self._writer = pq.ParquetWriter(self._path, schema, use_dictionary=texts, compression="snappy")
+        self._writer = pq.ParquetWriter(path, schema, use_dictionary=dictionary_columns(schema), compression="snappy")
         self._thread = ThreadPoolExecutor(1)
         self._last: Future[None] | None = None
+        self._hashing, self._hash = ThreadPoolExecutor(1), _FileHash(path)
 
     def write(self, table: pa.Table) -> None:
         """Append rows after the rows before: many in a thread, so that at most two pieces are in memory."""
@@ -50,10 +55,14 @@ class FileWriter:
         """Finish the file, and return its description."""
         self._wait()
         self._writer.close()
-        return File(self._path.name, self._rows, file_digest(self._path))
+        self._hashing.shutdown(wait=True)
+        return File(self._path.name, self._rows, self._hash.of_all())
 
     def _append(self, table: pa.Table) -> None:
+        """Append rows, and hash what was written while the next ones are encoded: a file only grows."""
         self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        if table.num_rows >= FEW_ROWS:
+            self._hashing.submit(self._hash.go_on)
 
     def _wait(self) -> None:
         """Wait for the rows before, and raise their error if any."""
@@ -66,7 +75,47 @@ class FileWriter:
 
     def __exit__(self, *_: object) -> None:
         self._thread.shutdown(wait=True)
+        self._hashing.shutdown(wait=True)
+        self._hash.close()
         self._writer.close()
+
+
+class _FileHash:
+    """SHA-256 of a file that grows, taken of what is in it so far."""
+
+    def __init__(self, path: Path) -> None:
+        self._file, self._hash = path.open("rb", buffering=0), hashlib.sha256()
+
+    def go_on(self) -> None:
+        """Hash what was appended."""
+        while part := self._file.read(_BYTES):
+            self._hash.update(part)
+
+    def of_all(self) -> str:
+        """The hash of the whole file, once nothing is appended any more."""
+        self.go_on()
+        return self._hash.hexdigest()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+@functools.lru_cache(maxsize=8)
+def dictionary_columns(schema: pa.Schema) -> list[str]:
+    """The columns to write as dictionaries, by their paths in Parquet, which are longer for lists: no floats.
+
+    Neither texts in lists, which Arrow cannot read as dictionaries of several row groups, as verification does.
+    """
+    footer = io.BytesIO()
+    pq.write_metadata(schema, footer)
+    leaves = pq.read_metadata(footer).schema
+    return [
+        leaf.path
+        for leaf in leaves
+        if leaf.physical_type not in ("FLOAT", "DOUBLE")
+        and not (leaf.physical_type == "BYTE_ARRAY" and leaf.max_repetition_level)
+    ]
 
 
 def declared_public(table: object, keep: Sequence[str] | str | None) -> pa.Table:

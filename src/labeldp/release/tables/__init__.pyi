@@ -12,8 +12,8 @@ from ._first_pass import PassDigest as PassDigest
 from ._fingerprints import SKETCH as SKETCH
 from ._fingerprints import FingerprintBuilder as FingerprintBuilder
 from ._fingerprints import Fingerprints as Fingerprints
-from ._fingerprints import cell_hashes as cell_hashes
-from ._fingerprints import keyed as keyed
+from ._cell_hashes import cell_hashes as cell_hashes
+from ._cell_hashes import keyed as keyed
 from ._idx import read_idx as read_idx
 from ._store import disk_path as disk_path
 from ._store import Place as Place

@@ -19,7 +19,7 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 MISSING = np.uint64(0x510E527FADE682D1)
 _MOST = 9007199254740992.0  # whole numbers up to here are floats
 _NEAR = 1e-6
-_BLOCK = 2048
+_BLOCK = 512
 
 
 @compiled()
@@ -50,8 +50,30 @@ def hash_floats(values, bits, fine, coarse):
     """Hashes of floats to 17 and to 6 binary digits; a float near a whole number has that number's hash.
 
     ``bits`` are the floats as integers: adding half of the last digit that is kept rounds, with a carry into the
-    exponent.
+    exponent. In blocks without whole or missing numbers no loop branches, so that a processor does several at a time.
     """
+    for low in range(0, values.size, _BLOCK):
+        some = slice(low, min(low + _BLOCK, values.size))
+        special = 0
+        for value in values[some]:
+            special += 0 if abs(value - np.rint(value)) > _NEAR else 1
+        _rounded(bits[some], np.uint64(35), _FINE, fine[some])
+        _rounded(bits[some], np.uint64(46), _COARSE, coarse[some])
+        if special:
+            _whole_or_missing(values[some], fine[some], coarse[some])
+
+
+@compiled()
+def _rounded(bits, digits, key, out):
+    """Hashes of floats whose last digits are rounded off."""
+    half = np.uint64(1) << (digits - np.uint64(1))
+    for i in range(bits.size):
+        out[i] = mixed(((bits[i] + half) >> digits) ^ key)
+
+
+@compiled()
+def _whole_or_missing(values, fine, coarse):
+    """Replace the hashes of floats near whole numbers by those of these, and of missing ones."""
     for i in range(values.size):
         value = values[i]
         near = np.rint(value)
@@ -59,9 +81,6 @@ def hash_floats(values, bits, fine, coarse):
             fine[i] = coarse[i] = MISSING
         elif abs(near) < _MOST and abs(value - near) <= _NEAR:
             fine[i] = coarse[i] = mixed(np.uint64(np.int64(near)) ^ _WHOLE)
-        else:
-            fine[i] = mixed(((bits[i] + np.uint64(1 << 34)) >> np.uint64(35)) ^ _FINE)
-            coarse[i] = mixed(((bits[i] + np.uint64(1 << 45)) >> np.uint64(46)) ^ _COARSE)
 
 
 @compiled()
@@ -96,40 +115,46 @@ def _take_off(some, part):
 
 @compiled()
 def _below(some, limit, first, places, values):
-    """Collect hashes below a limit, and their places from the first on; return their number."""
+    """Collect hashes below a limit, and their places from the first on; return their number.
+
+    Few blocks have any, once the limit is small; to count comes first because a processor compares several at a time.
+    """
     count = 0
     for i in range(some.size):
-        if some[i] < limit:
-            places[count] = first + i
-            values[count] = some[i]
-            count += 1
+        count += 1 if some[i] < limit else 0
+    if count:
+        count = 0
+        for i in range(some.size):
+            if some[i] < limit:
+                places[count] = first + i
+                values[count] = some[i]
+                count += 1
     return count
 
 
 @compiled()
-def sketch(cells, starts, members, limits, first, total, sums, places, values, counts):
-    """Add up the hashes of rows, and collect the small ones of each view of them; return the row to go on with.
+def sketch(cells, starts, members, limits, low, total, sums, places, values, counts):
+    """Add up the hashes of as many rows as there are cells of a column, and collect the small ones of each view.
 
-    Hashes are added modulo 2**64, so that the order of columns does not matter. Rows are taken in blocks that stay in a
-    processor's cache, until the places for hashes of a view may not be enough for another block.
+    Hashes are added modulo 2**64, so that the order of columns does not matter. Rows are taken in blocks that stay in
+    a processor's nearest cache.
 
     Args:
         cells: The hashes of each column.
         starts: The first member of each view, and their number.
         members: The columns that a view leaves out, and the complements of those that it has in addition.
         limits: The hashes of each view must be smaller.
-        first: The row to begin with.
-        total: The hashes of rows.
-        sums: The sum of the hashes of each of the first columns, which make up a row.
+        low: The row of the first cells.
+        total: The hashes of all rows, of which these are filled in.
+        sums: The sum of the hashes of each of the first columns, which make up a row, to which those here are added.
         places: The rows of the hashes that were collected, of each view.
         values: These hashes.
-        counts: Their number.
+        counts: Their number, to which those here are added.
     """
-    part = np.empty(_BLOCK, np.uint64)
-    counts[:] = 0
-    while first < total.size and counts.max() <= places.shape[1] - _BLOCK:
-        stop = min(first + _BLOCK, total.size)
-        rows = total[first:stop]
+    part, size = np.empty(_BLOCK, np.uint64), min(cells.shape[1], total.size - low)
+    for first in range(0, size, _BLOCK):
+        stop = min(first + _BLOCK, size)
+        rows = total[low + first : low + stop]
         rows[:] = 0
         for j in range(sums.size):
             sums[j] += _added(rows, cells[j, first:stop])
@@ -142,6 +167,4 @@ def sketch(cells, starts, members, limits, first, total, sums, places, values, c
                 else:
                     _added(some, cells[~member, first:stop])
             count = counts[view]
-            counts[view] += _below(some, limits[view], first, places[view, count:], values[view, count:])
-        first = stop
-    return first
+            counts[view] += _below(some, limits[view], low + first, places[view, count:], values[view, count:])

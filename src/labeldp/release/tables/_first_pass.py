@@ -11,12 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from labeldp._arrow import as_array
 from labeldp._shapes import Int
 from labeldp.errors import LabelError, TableError
 from labeldp.mechanisms.randomizers import checked_prior
 from labeldp.privacy import LabelSpace, undeclared_label
 from labeldp.release.engines import Engine, Progress, Tick, reported
-from labeldp.release.tables._fingerprints import FEWEST_VALUES, as_texts
+from labeldp.release.tables._cell_hashes import as_texts
+from labeldp.release.tables._fingerprints import FEWEST_VALUES
 from labeldp.release.tables._parts import TablePart
 from labeldp.release.tables._tables import Table, prefetch
 from labeldp.release.tables._units import Units, unit_keys
@@ -304,7 +306,7 @@ def _column_notes(label: str, space: LabelSpace, kept: list[str], parts: Sequenc
             values = column.dictionary_encode().indices
         except pa.ArrowNotImplementedError:  # lists and the like
             continue
-        groups = np.asarray(values.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64) + 1
+        groups = np.where(as_array(values.is_null()), 0, as_array(values).astype(np.int64) + 1)
         different = _different(groups)
         if 1 < different <= _FEW_VALUES * codes.size and _different(groups * space.size + codes) == different:
             yield f"the kept column {name!r} equals or determines the label: drop it, or it discloses labels"

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from labeldp._shapes import UInt64
 from labeldp.release.engines import Engine, Progress, Tick, reported
-from labeldp.release.tables._fingerprints import MOST_ROWS, FingerprintBuilder, Fingerprints, cell_hashes
+from labeldp.release.tables._cell_hashes import cell_hashes
+from labeldp.release.tables._fingerprints import MOST_ROWS, FingerprintBuilder, Fingerprints
 from labeldp.release.tables._parts import TablePart
 from labeldp.release.tables._repeats import Repeat, RepeatFinder
 from labeldp.release.tables._tables import Table, prefetch
@@ -90,7 +91,7 @@ def look_at(table: Table, parts: Sequence[TablePart], unit: str | None, report: 
         for number, part in enumerate(parts)
         if columns or (part.rows is None and len(parts) > 1)
     }
-    total = _empty(table, columns, every_row)
+    total = _empty(table, columns, unit, every_row)
     looks = reported(engine, look_at_part, list(tasks.values()), report, "look", sum(rows))
     for number, look in zip(tasks, looks if tasks else (), strict=True):
         total.merge(look)
@@ -107,7 +108,7 @@ def look_at(table: Table, parts: Sequence[TablePart], unit: str | None, report: 
 
 def look_at_part(task: _Task, tick: Tick) -> PartLook:
     """Fingerprints and repeats of one part."""
-    look = _empty(task.table, task.columns, task.every_row)
+    look = _empty(task.table, task.columns, task.unit, task.every_row)
 
     def also(cells: Mapping[str, np.ndarray]) -> None:
         if task.repeats:
@@ -132,9 +133,11 @@ def repeats_in(table: pa.Table) -> tuple[Repeat, ...]:
     return finder.result()
 
 
-def _empty(table: Table, columns: Sequence[str], every_row: bool) -> PartLook:
+def _empty(table: Table, columns: Sequence[str], unit: str | None, every_row: bool) -> PartLook:
     """The findings in no rows."""
-    return PartLook(FingerprintBuilder(columns, every_row=every_row), RepeatFinder(table.schema))
+    finder = RepeatFinder(table.schema)
+    kept = {*finder.names, *([] if unit is None else [unit])}.intersection(columns)
+    return PartLook(FingerprintBuilder(columns, every_row=every_row, kept=sorted(kept)), finder)
 
 
 def _counted(batches: Iterator[pa.RecordBatch], tick: Tick) -> Iterator[pa.RecordBatch]:
