@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 from labeldp import Classes, Curator, Release
 from labeldp.errors import InputError
-from labeldp.learning.images import ImageRows, PatchClassifier, _moved, moved_copies
+from labeldp.learning.images import ImageRows, PatchClassifier, _moved, _patch_classifier, moved_copies
 from labeldp.learning.losses import gain
 
 SPACE = Classes(["b", "a"])
@@ -69,6 +69,18 @@ def test_copies_that_equal_their_rows_change_nothing_much():
     )
     scores = alone._feature_scores(features), repeated._feature_scores(features)
     assert np.corrcoef(scores[0][:, 0], scores[1][:, 0])[0, 1] > 0.98
+
+
+def test_copies_learn_from_the_clusters_of_their_own_rows():
+    """The head of clusters is that of the rows alone where copies equal them, before it learns from labels."""
+    features = np.random.default_rng(6).normal(size=(600, 6))
+    release = Release.public(np.where(features[:, 0] > 0, "a", "b"), SPACE)
+    alone, repeated = (
+        next(_patch_classifier._of_clusters(rows, release, np.arange(600), (np.inf,))).coefficients
+        for rows in (ImageRows.of(features, copies=copies) for copies in ([], [features, features]))
+    )
+    assert np.abs(alone).max() > 0.5
+    np.testing.assert_allclose(repeated, alone, atol=0.1)
 
 
 def test_heads_learn_from_copies_what_does_not_matter():
