@@ -1,5 +1,7 @@
 """Copies of images that are moved a little, and what heads learn from copies."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -110,3 +112,12 @@ def test_places_of_rows_and_of_their_copies():
     """The features of the copies of row i stand n, 2 n ... places below its own."""
     rows = ImageRows.of(np.random.default_rng(5).normal(size=(40, 2)), copies=[np.zeros((40, 2))] * 2)
     assert rows.with_copies(np.array([3, 0])).tolist() == [3, 0, 43, 40, 83, 80]
+
+
+def test_copies_of_other_rows_are_refused():
+    """Two halves are no copy: each would have the labels of other rows."""
+    features = np.random.default_rng(6).normal(size=(40, 2))
+    for copies, found in (([features[:20], features[20:]], "(20, 2)"), ([features[:, :1]], "(40, 1)")):
+        message = f"expected copies of the shape of the features, (40, 2), found {found}"
+        with pytest.raises(InputError, match=re.escape(message)):
+            ImageRows.of(features, copies=copies)

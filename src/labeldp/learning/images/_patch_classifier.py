@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
+from labeldp.errors import InputError
 from labeldp.learning.cells import ClusterTree
 from labeldp.learning.heads import SoftmaxFit, SoftmaxProblem
 from labeldp.learning.heads import softmax as probabilities_of
@@ -96,7 +97,7 @@ class ImageRows:
         features: Float[np.ndarray, "n d"],
         *,
         kernel: KernelFeatures | None = None,
-        copies: Sequence[Float[np.ndarray, "n d"]] = (),
+        copies: Sequence[Float[np.ndarray, "_ _"]] = (),
     ) -> ImageRows:
         """Features of rows, from ``PatchFeatures`` or any public encoder, with clusters of them.
 
@@ -106,7 +107,16 @@ class ImageRows:
                 linear, which suffices where an encoder was made for it.
             copies: Features of the same rows changed in ways that leave their class as it is, such as images that are
                 moved a little, each of shape (n, d). Heads learn from these too.
+
+        Raises:
+            InputError: Copies have another shape than the features.
         """
+        other = next((np.shape(each) for each in copies if np.shape(each) != np.shape(features)), None)
+        if other is not None:
+            raise InputError(
+                f"expected copies of the shape of the features, {np.shape(features)}, found {other}; "
+                "give one copy of each row, in the order of rows"
+            )
         every = features if not copies else np.vstack([features, *copies])
         curved = every if kernel is None else kernel.fit(features).transform(every)
         clusters = ClusterLeaves()
