@@ -56,12 +56,13 @@ def test_heads_weigh_as_held_out_labels_are_likely():
             gain(release[held], softmax(np.tensordot(weights, [*scores, each.scores(features[held])], 1), axis=1)).sum()
             for each in curved
         ]
-        return max(found) - 2.0 * ((weights - 1 / 3) ** 2).sum()
+        return max(found) - 2.0 * ((weights - [0.0, 0.0, 1.0]) ** 2).sum()
 
     chosen = np.array(list(model.weights_.values()))
-    assert (chosen > 0.1).all()
     around = [np.maximum(chosen + step * axis, 0.0) for step in (-0.05, 0.05) for axis in np.eye(3)]
-    assert likeliest(chosen) > max(map(likeliest, around))
+    others = [each for each in around if (each != chosen).any()]
+    assert len(others) > 3
+    assert likeliest(chosen) > max(map(likeliest, others))
 
 
 def test_coefficients_are_the_sum_of_heads():
@@ -78,13 +79,14 @@ def test_coefficients_are_the_sum_of_heads():
 
 
 def test_labels_that_say_much_choose_and_labels_that_say_little_do_not():
-    """One head decides where it is clearly likelier, and all count where labels are noise."""
+    """One head decides where it is clearly likelier, and that of clusters counts where labels are noise."""
     features, labels = labelled(2_000)
     chosen = fitted((1, 8), features[:, ::-1], Release.public(labels, SPACE))
     assert chosen.weights_[8] > 2 * chosen.weights_[1]  # the last of eight columns says the class
     assert (chosen.predict_features(features[:, ::-1]) == labels).mean() > 0.95
     mixed = fitted((1, 8), features, Curator(labels, SPACE).randomize(epsilon=0.01))
-    assert min(mixed.weights_.values()) > 0.2
+    assert mixed.weights_["clusters"] > 0.7
+    assert max(mixed.weights_[1], mixed.weights_[8]) < 0.4
 
 
 @pytest.mark.usefixtures("to_the_end")

@@ -39,7 +39,8 @@ from labeldp.release import Release
 
 #: Folds, of which one is held out to weigh heads.
 _FOLDS = 5
-#: Standard deviation of the prior of weights around even ones: few effective rows leave them near these.
+#: Standard deviation of the prior of weights around that of the head of clusters alone, which suffers least from noise:
+#: few effective rows leave them near it.
 _WEIGHT_DEVIATION = 0.5
 #: Standard errors by which released labels are likelier under other features than the usual ones before these are left.
 _CLEARLY = 2.0
@@ -158,8 +159,8 @@ class PatchClassifier(ScoreClassifier):
     images the class distributions of public clusters of them (``TreeClassifier``), which labels of little information
     suffice for, and goes on from there to learn from the released labels, pulled back as much as is likeliest on
     held-out rows. Heads that are fitted to four fifths of the rows predict the rest, and their weights are those under
-    which the sum of their scores makes the released labels there likeliest, with a prior around even ones for labels
-    that say little. The coefficients are the weighted sum of those of heads that are fitted to all rows.
+    which the sum of their scores makes the released labels there likeliest, with a prior around the head of clusters
+    alone, which suffers least from noise, for labels that say little. The coefficients are the weighted sum of those of heads that are fitted to all rows.
 
     Args:
         components: Numbers of leading components, one for each head; those above the number of features mean all.
@@ -349,19 +350,21 @@ def _path(
 
 
 def _pool(scores: Sequence[Float[np.ndarray, "h k"]], release: Release) -> tuple[float, Float[np.ndarray, "heads"]]:
-    """The weights, at least 0, under which a sum of scores is likeliest, and its loss with the prior in nats."""
-    every, ones, even = np.stack(scores), np.ones(len(release)), 1.0 / len(scores)
+    """The weights, at least 0, under which a sum of scores is likeliest, and its loss with the prior in nats.
+
+    The prior is around the last scores alone.
+    """
+    every, ones, alone = np.stack(scores), np.ones(len(release)), np.eye(len(scores))[-1]
     loss = row_loss(release, "likelihood")
 
     def objective(weights: np.ndarray) -> tuple[float, np.ndarray]:
         logits = np.tensordot(weights, every, axes=1)
         value = loss(logits, ones)  # which puts the gradient in place of logits
-        offsets = (weights - even) / _WEIGHT_DEVIATION
+        offsets = (weights - alone) / _WEIGHT_DEVIATION
         slopes = np.einsum("hnk,nk->h", every, logits) + offsets / _WEIGHT_DEVIATION
         return value + 0.5 * float(offsets @ offsets), slopes
 
-    start, bounds = np.full(len(every), even), [(0.0, None)] * len(every)
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    found = minimize(objective, alone, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * len(every))
     return float(found.fun), np.asarray(found.x)
 
 
