@@ -332,6 +332,17 @@ def test_patches_of_digits(tmp_path):
 
 
 @pytest.mark.slow
+def test_an_ensemble_of_digits(tmp_path):
+    """Patches, a network that learns from them and their sum name most digits at epsilon 4."""
+    run("ensemble.py", tmp_path, "--data", "digits", "--epsilons", "4", "--draws", "1")
+    rows = {row["targets"]: row for row in rows_of(tmp_path / "ensemble.csv")}
+    assert set(rows) == {"posterior", "likelihood"}
+    assert all(float(rows["posterior"][way]) > 90 for way in ("patches", "network", "ensemble"))
+    assert float(rows["likelihood"]["network"]) > 50
+    assert {path.name for path in tmp_path.iterdir()} == {"ensemble.csv", "ensemble.md"}
+
+
+@pytest.mark.slow
 def test_central_images_of_digits(tmp_path):
     """At epsilon 1 each way of asking a curator names most digits, and names of clusters have no delta."""
     run("central_images.py", tmp_path, "--data", "digits", "--epsilons", "1", "--cache", str(tmp_path / "cache"))

@@ -284,8 +284,8 @@ def test_every_learner_is_here():
         left += kind.__subclasses__()
         found.add(kind)
     own = {kind for kind in found if kind.__module__.startswith("labeldp.")} - set(BASES)
-    of_numbers = {ratings.FactorizationClassifier}  # it takes no names of classes, and has a test of its own
-    assert own == {kind for kind, _, _ in LEARNERS.values()} | of_numbers
+    elsewhere = {ratings.FactorizationClassifier, networks.ImageEnsemble}  # of numbers, and slow; in tests of their own
+    assert own == {kind for kind, _, _ in LEARNERS.values()} | elsewhere
 
 
 @pytest.mark.parametrize("order", ORDERS, ids="".join)

@@ -37,6 +37,7 @@ _TITLES = {
     "look": "reading the public columns",
     "columns": "relating the public columns",
     "cells": "grouping rows by their columns",
+    "features": "finding features of images",
     "learn": "fitting models",
     "epoch": "training",
 }

@@ -164,6 +164,14 @@ def test_features_and_clusters_do_not_depend_on_labels(mirrored, monkeypatch):
     assert kept[0] == kept[1] == kept[2]
 
 
+def test_it_says_how_far_it_is():
+    """Features of both ways to see images, and each head, then all on all rows, to their end."""
+    images, said = np.random.default_rng(4).integers(0, 256, (60, 9, 9), dtype=np.uint8), []
+    model = PatchClassifier((1, 4), filters=4, report=lambda *each: said.append(each))
+    model.fit(images, Release.public(["a", "b"] * 30, SPACE))
+    assert said == [(name, done, of) for name, of in (("features", 3), ("learn", 4)) for done in range(of + 1)]
+
+
 @pytest.mark.parametrize("side_tells", [False, True])
 def test_released_labels_decide_whether_mirror_images_are_alike(side_tells):
     """A spot that is on the left or on the right, bright or faint: mirrored if its brightness is the class."""

@@ -41,7 +41,7 @@ def test_the_network_says_what_the_classifier_says(channels, mirrored, scales):
     components = model.features_.components_.shape[1]
     sizes = {"components": components, "landmarks": 60, "filters": 4, "views": 1 + mirrored, "scales": scales}
     module = Network("patches", 2, encoder, sizes).module()
-    with_patches(module, model, np.argsort(SPACE.sorted_codes))
+    with_patches(module[-1], model, np.argsort(SPACE.sorted_codes))
     with torch.no_grad():
         found = torch.softmax(module(torch.from_numpy(images) / 255.0), dim=1).numpy()
     np.testing.assert_allclose(found[:, SPACE.sorted_codes], model.predict_proba(images), atol=1e-3)
@@ -100,5 +100,5 @@ def test_it_is_not_trained_in_stages(folder):
     """Stages and loops want a network that is trained in epochs."""
     choice = ModelChoice("torch:patches", images=folder[1])
     network, _, _ = network_of(choice, 2, pa.table({"row": np.arange(600)}))
-    with pytest.raises(InputError, match="expected a network that is trained in epochs, found torch:patches"):
+    with pytest.raises(InputError, match="expected a network that is trained in epochs alone, found torch:patches"):
         learner_of(network, choice)

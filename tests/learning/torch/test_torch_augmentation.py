@@ -79,3 +79,37 @@ def test_settings_that_fit_no_image_are_refused():
         augmentation(cutout=9)(gray(2))
     with pytest.raises(InputError, match="crop between 0"):
         augmentation(crop=-1)
+
+
+def test_a_turned_image_keeps_its_middle_and_goes_on_at_its_edges():
+    """Half black and half white: both stay away from the border between them, and beyond an edge is what is at it."""
+    torch.manual_seed(0)
+    halves = torch.zeros(40, 1, 21, 21)
+    halves[:, :, 11:] = 1.0
+    found = augmentation(0, flip=False, cutout=0, turn=10.0)(halves)
+    assert (found[:, :, 16:] > 0.999).all()  # by 10 degrees an edge of 21 points moves by less than two
+    assert (found[:, :, :5] < 0.001).all()
+    turned = {round(float(each[0, 11, 0] - each[0, 11, 20]), 3) for each in found}
+    assert len(turned) > 10
+    assert min(turned) < 0 < max(turned)
+
+
+def test_a_stretched_image_is_larger_or_smaller_by_no_more_than_the_share():
+    """A square of 20 points in 60: its area is between those of 0.8 and 1.2 times its side, and on both sides of it."""
+    torch.manual_seed(0)
+    square = torch.zeros(40, 1, 60, 60)
+    square[:, :, 20:40, 20:40] = 1.0
+    sides = augmentation(0, flip=False, cutout=0, stretch=0.2)(square).sum(dim=(1, 2, 3)).sqrt()
+    assert 15.9 < sides.min() < 18
+    assert 22 < sides.max() < 24.1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [({"turn": -1.0}, "expected turn to be a finite number of at least 0"), ({"stretch": 1.0}, "expected stretch")],
+    ids=str,
+)
+def test_turns_and_stretches_are_checked(wrong, message):
+    """A negative turn, and an image that shrinks to nothing."""
+    with pytest.raises(InputError, match=message):
+        augmentation(2, **wrong)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
@@ -125,6 +125,10 @@ class ImageRows:
         rows = every if kernel is None else np.hstack([every, curved])
         return cls(rows, leaves, clusters.trees_, kernel)
 
+    def take(self, some: Int[np.ndarray, "m"]) -> ImageRows:
+        """Some of the rows, with their copies."""
+        return replace(self, features=self.features[self.with_copies(some)], leaves=self.leaves[some])
+
     def with_copies(self, some: Int[np.ndarray, "m"]) -> Int[np.ndarray, "_"]:
         """The places of the features of some rows and of their copies."""
         starts = np.arange(0, len(self.features), len(self.leaves))
@@ -160,7 +164,8 @@ class PatchClassifier(ScoreClassifier):
     suffice for, and goes on from there to learn from the released labels, pulled back as much as is likeliest on
     held-out rows. Heads that are fitted to four fifths of the rows predict the rest, and their weights are those under
     which the sum of their scores makes the released labels there likeliest, with a prior around the head of clusters
-    alone, which suffers least from noise, for labels that say little. The coefficients are the weighted sum of those of heads that are fitted to all rows.
+    alone, which suffers least from noise, for labels that say little. The coefficients are the weighted sum of those of
+    heads that are fitted to all rows.
 
     Args:
         components: Numbers of leading components, one for each head; those above the number of features mean all.
@@ -169,6 +174,7 @@ class PatchClassifier(ScoreClassifier):
             not in gray, unless released labels of held-out rows are clearly likelier otherwise.
         copies: Number of copies of each image, turned, stretched and shifted by a little, that heads learn from too:
             few images say little of how images of a class differ. None: 2, or as many as make 60 000 images.
+        report: Function called with ``("features", done, of)`` and ``("learn", done, of)``.
 
     Attributes:
         classes_: The declared classes.
@@ -207,6 +213,7 @@ class PatchClassifier(ScoreClassifier):
     filters: int | None = None
     mirrored: bool | None = None
     copies: int | None = None
+    report: Callable[[str, int, int], None] | None = None
 
     def fit(self, X: Any, y: Release, groups: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
         """Learn features from images, and fit the head.
@@ -217,15 +224,31 @@ class PatchClassifier(ScoreClassifier):
             groups: The privacy unit of each row, shape (n,), which is then on one side of the split; by default each
                 row is one.
         """
+        return self.fit_head(self.image_rows(X, y, groups), y, groups)
+
+    def image_rows(self, X: Any, y: Release, groups: Any = None) -> ImageRows:  # noqa: N803
+        """Learn features from images alone, and take those of all: the rows that ``fit_head`` takes.
+
+        Args:
+            X: As in ``fit``.
+            y: A release of n rows, which decides on mirror images where ``mirrored`` is None.
+            groups: As in ``fit``.
+        """
         check_released_rows(X, require_release(y))
         colour = pixels_of(X).shape[1] > 1
         ways = (colour, not colour) if self.mirrored is None else (self.mirrored,)
-        found = [PatchFeatures(filters=self.filters, mirrored=each).fit(X) for each in ways]
-        features = [each.transform(X) for each in found]
+        steps, found, features = len(ways) + 1, list[PatchFeatures](), list[np.ndarray]()
+        for done, each in enumerate(ways):
+            self._say("features", done, steps)
+            found.append(PatchFeatures(filters=self.filters, mirrored=each).fit(X))
+            features.append(found[-1].transform(X))
+        self._say("features", len(ways), steps)
         place = likeliest_features(features, y, groups)
         self.features_ = found[place]
         copies = [self.features_.transform(each) for each in moved_copies(X, self.copies)]
-        return self.fit_head(ImageRows.of(features[place], kernel=KernelFeatures(), copies=copies), y, groups)
+        rows = ImageRows.of(features[place], kernel=KernelFeatures(), copies=copies)
+        self._say("features", steps, steps)
+        return rows
 
     def fit_head(self, rows: ImageRows, y: Release, groups: Any = None) -> Self:
         """Fit the head alone to n rows, whose features then serve several releases.
@@ -240,17 +263,21 @@ class PatchClassifier(ScoreClassifier):
         check_released_rows(rows.leaves, release)
         counts = sorted({min(each, rows.own) for each in self._counts()})
         fit, held = group_folds(len(release), _FOLDS, groups)[0]
-        linear, settings = [], []
-        for count in counts:
+        linear, settings, steps = [], [], len(counts) + 2  # each head on four fifths of the rows, then all on all
+        for done, count in enumerate(counts):
+            self._say("learn", done, steps)
             path, setting = _path(rows.features[:, :count], release, rows.with_copies(fit), held, rows.tolerance)
             settings.append(setting)
             linear.append(np.log(np.maximum(path.predict(setting), np.finfo(np.float64).tiny)))
+        self._say("learn", len(counts), steps)
         curved = _of_clusters(rows, release, fit, _PULLS)
-        pooled = [_pool([*linear, each.scores(rows.features[held])], release[held]) for each in curved]
+        pooled = [likeliest_sum([*linear, each.scores(rows.features[held])], release[held]) for each in curved]
         best = int(np.argmin([value for value, _ in pooled]))
         weights = np.where(pooled[best][1] < _LEAST, 0.0, pooled[best][1])
+        self._say("learn", len(counts) + 1, steps)
         self._add(rows, release, dict(zip(counts, settings, strict=True)), _PULLS[best], weights)
         self.weights_ = dict(zip((*counts, "clusters"), weights.tolist(), strict=True))
+        self._say("learn", steps, steps)
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803 (scikit-learn's name)
@@ -291,6 +318,10 @@ class PatchClassifier(ScoreClassifier):
     def _feature_scores(self, features: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
         rows = features if self.kernel_ is None else np.hstack([features, self.kernel_.transform(features)])
         return np.asarray(rows @ self.coef_.T + self.intercept_)
+
+    def _say(self, name: str, done: int, of: int) -> None:
+        if self.report is not None:
+            self.report(name, done, of)
 
     def _counts(self) -> list[int]:
         return [_checks.whole(each, "components", 1) for each in self.components]
@@ -349,10 +380,15 @@ def _path(
     return path, replace(path.gains, fallback=None).best()
 
 
-def _pool(scores: Sequence[Float[np.ndarray, "h k"]], release: Release) -> tuple[float, Float[np.ndarray, "heads"]]:
+def likeliest_sum(
+    scores: Sequence[Float[np.ndarray, "h k"]], release: Release
+) -> tuple[float, Float[np.ndarray, "heads"]]:
     """The weights, at least 0, under which a sum of scores is likeliest, and its loss with the prior in nats.
 
-    The prior is around the last scores alone.
+    Args:
+        scores: Scores of each of several models for rows that they were not fitted on, in declared order. The prior of
+            weights is around the last model alone.
+        release: Released labels of these rows.
     """
     every, ones, alone = np.stack(scores), np.ones(len(release)), np.eye(len(scores))[-1]
     loss = row_loss(release, "likelihood")

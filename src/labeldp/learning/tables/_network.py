@@ -33,10 +33,12 @@ from labeldp.learning.torch import (
     ENCODERS,
     NETWORK_METHODS,
     PREFIX,
+    ImageEnsemble,
     Network,
     NetworkModel,
     TorchClassifier,
     UnguardedFitWarning,
+    with_ensemble,
     with_patches,
 )
 from labeldp.privacy import ClassProbabilities
@@ -45,12 +47,14 @@ from labeldp.release.folder import Certificate
 
 #: The model of images that is taken by default.
 PATCHES = f"{PREFIX}patches"
+_ENSEMBLE = f"{PREFIX}ensemble"
 _TENTH = 10
 _JUDGED_BY = "released labels of a tenth of the rows, which it was not fitted on"
 #: Default training settings of each network; those of the papers are from Ghazi et al. 2021, B.
 _TRAINING: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "convolutional": {"epochs": 12, "learning_rate": 0.01, "optimizer": "adamw", "channels_last": True},
+        "residual": {"epochs": 20, "weight_decay": 0.02, "optimizer": "adamw", "channels_last": True},
         "inception": {"epochs": 40, "optimizer": "sgd", "learning_rate": 0.02, "channels_last": True},
         "resnet18": {
             "epochs": 200,
@@ -102,7 +106,7 @@ def network_of(
             raise InputError("expected no features besides images, found some; leave them out")
         pixels = images.of_rows(table.num_rows, image_names(table, choice.image_column))
         encoder: Any = PixelEncoder.of(pixels)
-        if model == PATCHES:  # their contrast is theirs to scale
+        if model in (PATCHES, _ENSEMBLE):  # their contrast is theirs to scale
             encoder = replace(encoder, mean=(0.0,) * len(encoder.mean), deviation=(1 / 255,) * len(encoder.mean))
         return Network(model.removeprefix(PREFIX), classes, encoder, {}), pixels, {}
     if kind is PairEncoder and features is None:
@@ -122,8 +126,11 @@ def learner_of(network: Network, choice: ModelChoice, report: Progress | None = 
     Raises:
         InputError: There is no such method, or the network is not trained in epochs.
     """
-    if network.name == PATCHES.removeprefix(PREFIX):
-        raise InputError(f"expected a network that is trained in epochs, found {PATCHES}; use it with 'labeldp learn'")
+    if network.name not in _TRAINING:
+        raise InputError(
+            f"expected a network that is trained in epochs alone, found {PREFIX}{network.name}; use it with "
+            "'labeldp learn'"
+        )
     method: Any = _checks.among(choice.method or NETWORK_METHODS[0], "a method of networks", NETWORK_METHODS)
     return TorchClassifier(
         lambda: network.module(),  # noqa: PLW0108 (a function is not copied with a learner, a method is, with its object)
@@ -195,23 +202,43 @@ def _trained(
 ) -> tuple[Any, NetworkModel, str]:
     """A learner that is fitted on a release, its network, and what was chosen."""
     certificate = enough_rows(release)
-    if choice.model != PATCHES:
+    if choice.model not in (PATCHES, _ENSEMBLE):
         learner = learner_of(network, choice, progress).fit(inputs, release)
         return learner, trained_model(network, learner, certificate), f"{learner.n_iter_} epochs"
-    if choice.training or choice.method not in (None, "likelihood"):
-        raise InputError(f"expected no method and no options of training with {PATCHES}, found some; leave them out")
-    learner = PatchClassifier().fit(inputs, release, units)
-    landmarks, components = learner.kernel_.landmarks_.shape
-    scales, filters = learner.features_.offsets_.shape
-    sizes = {"components": components, "landmarks": landmarks, "filters": filters, "scales": scales}
-    network = replace(network, sizes={**sizes, "views": 1 + int(learner.features_.mirrored)})
-    module = network.module()
-    with_patches(module, learner, np.argsort(release.space.sorted_codes))
-    return learner, NetworkModel(network, module.eval(), "likelihood", certificate), _named(learner)
+    alone = choice.model == PATCHES
+    if (choice.training and alone) or choice.method not in (None, "likelihood"):
+        options = "no method and no options of training" if alone else "no method"
+        raise InputError(f"expected {options} with {choice.model}, found some; leave them out")
+    patches = PatchClassifier(report=progress)
+    model: Any = patches if alone else ImageEnsemble(patches, training=choice.training, report=progress)
+    model.fit(inputs, release, units)
+    fitted = model if alone else model.patches_
+    network = replace(network, sizes=_sizes(fitted))
+    module: Any = network.module()
+    fill: Any = with_patches if alone else with_ensemble
+    fill(module[-1], model, np.argsort(release.space.sorted_codes))
+    setting = _named(fitted) if alone else f"{_named(fitted)}; {_beside(model)}"
+    return model, NetworkModel(network, module.eval(), "likelihood", certificate), setting
+
+
+def _sizes(model: PatchClassifier) -> dict[str, int]:
+    """The sizes of the network that says what a classifier of patches says."""
+    landmarks, components = model.kernel_.landmarks_.shape
+    scales, filters = model.features_.offsets_.shape
+    views = 1 + int(model.features_.mirrored)
+    return {"components": components, "landmarks": landmarks, "filters": filters, "scales": scales, "views": views}
 
 
 def _named(learner: PatchClassifier) -> str:
     """The features, and heads by number of components with their weights."""
-    heads = [f"{name} ({weight:.2f})" for name, weight in learner.weights_.items() if weight > 0.0]
     both = ", of images and their mirror images" if learner.features_.mirrored else ""
-    return f"patches{both}; heads of components, with their weights: {', '.join(heads)}"
+    return f"patches{both}; heads of components, with their weights: {_weights(learner.weights_)}"
+
+
+def _beside(learner: ImageEnsemble) -> str:
+    """The parts of an ensemble with their weights."""
+    return f"a network of {learner.network_.n_iter_} epochs beside them; weights: {_weights(learner.weights_)}"
+
+
+def _weights(found: Mapping[Any, float]) -> str:
+    return ", ".join(f"{name} ({weight:.2f})" for name, weight in found.items() if weight > 0.0)

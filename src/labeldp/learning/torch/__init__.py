@@ -9,10 +9,12 @@ __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
     "ChannelLoss",
+    "ImageEnsemble",
     "TorchClassifier",
     "augmentation",
     "convolutional",
     "mlp",
     "ratings",
+    "residual",
     "resnet18",
 ]

@@ -5,13 +5,17 @@ from ._files import ENCODERS as ENCODERS
 from ._files import Network as Network
 from ._files import NetworkModel as NetworkModel
 from ._files import PREFIX as PREFIX
+from ._image_ensemble import ImageEnsemble as ImageEnsemble
+from ._image_ensemble import with_ensemble as with_ensemble
 from ._losses import ChannelLoss as ChannelLoss
 from ._values import NETWORK_METHODS as NETWORK_METHODS
 from ._values import NetworkMethod as NetworkMethod
+from ._networks import ensemble as ensemble
 from ._networks import convolutional as convolutional
 from ._networks import inception as inception
 from ._networks import mlp as mlp
 from ._networks import ratings as ratings
+from ._networks import residual as residual
 from ._networks import resnet18 as resnet18
 from ._patches import patches as patches
 from ._patches import with_patches as with_patches

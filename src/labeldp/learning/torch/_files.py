@@ -53,7 +53,9 @@ _MOST_SIZE = 1 << 31
 #: Encoder of the inputs of each network.
 ENCODERS: Mapping[str, type[Encoder]] = {
     "patches": PixelEncoder,
+    "ensemble": PixelEncoder,
     "convolutional": PixelEncoder,
+    "residual": PixelEncoder,
     "inception": PixelEncoder,
     "resnet18": PixelEncoder,
     "ratings": PairEncoder,

@@ -19,6 +19,7 @@ from labeldp.learning.torch._patches import patches
 _RESIDUAL_WIDTHS = (64, 128, 256, 512)
 _SPREAD = 0.05
 _DROPPED = 0.2
+_WHITE = 255
 
 
 def convolutional(classes: int, channels: int = 1) -> nn.Sequential:
@@ -35,6 +36,27 @@ def convolutional(classes: int, channels: int = 1) -> nn.Sequential:
         nn.AdaptiveMaxPool2d(1),
         nn.Flatten(),
         nn.Linear(128, classes),
+    )
+
+
+def residual(classes: int, channels: int = 1, width: int = 32) -> nn.Sequential:
+    """A residual network for small images, some twenty times the work of ``convolutional``.
+
+    Args:
+        classes: Number of classes.
+        channels: Channels of an image, on any scale.
+        width: Channels of the first layers; later ones have two and four times as many.
+    """
+    return nn.Sequential(
+        nn.BatchNorm2d(channels, affine=False),
+        *_convolution(channels, width, 5, stride=2),
+        _Residual(width, width, 1),
+        *_convolution(width, 2 * width, stride=2),
+        _Residual(2 * width, 2 * width, 1),
+        *_convolution(2 * width, 4 * width),
+        _MeanAndMost(),
+        nn.Dropout(_DROPPED),
+        nn.Linear(8 * width, classes),
     )
 
 
@@ -122,9 +144,33 @@ def mlp(features: int, classes: int, width: int = 128) -> nn.Sequential:
     )
 
 
+def ensemble(
+    classes: int,
+    channels: int = 1,
+    components: int = 256,
+    landmarks: int = 4096,
+    filters: int = 256,
+    views: int = 1,
+    scales: int = 1,
+) -> nn.Module:
+    """The sum of ``patches`` and ``residual``, which ``ImageEnsemble`` learns.
+
+    Args:
+        classes: Number of classes.
+        channels: Channels of an image, whose pixels are from 0 to 255.
+        components: As for ``patches``, and so are all others.
+        landmarks: Number of landmarks.
+        filters: Number of filters of each scale.
+        views: 2 if responses are those to mirror images too.
+        scales: Number of scales.
+    """
+    sizes = {"components": components, "landmarks": landmarks, "filters": filters, "views": views, "scales": scales}
+    return Ensemble(patches(classes, channels, **sizes), residual(classes, channels))
+
+
 #: Every network by its name.
 NETWORKS: Mapping[str, Callable[..., nn.Module]] = MappingProxyType(
-    {each.__name__: each for each in (patches, convolutional, inception, resnet18, ratings, mlp)}
+    {each.__name__: each for each in (patches, ensemble, convolutional, residual, inception, resnet18, ratings, mlp)}
 )
 
 
@@ -155,6 +201,19 @@ class _Branches(nn.Module):
         return torch.cat([self.points(images), self.squares(images)], dim=1)
 
 
+class Ensemble(nn.Module):
+    """The sum of the scores of a classifier of patches and of a network."""
+
+    def __init__(self, patches: nn.Sequential, network: nn.Sequential) -> None:
+        super().__init__()
+        self.patches, self.network = patches, network
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Both scores of images, whose pixels are from 0 to 255; the network was trained on those from 0 to 1."""
+        total: Tensor = self.patches(images) + self.network(images / _WHITE)
+        return total
+
+
 class _Residual(nn.Module):
     """Two 3 x 3 convolutions, each after normalization and a rectifier, added to the input.
 
@@ -175,6 +234,14 @@ class _Residual(nn.Module):
         passed = images if self.projection is None else self.projection(active)
         total: Tensor = passed + self.second(relu(self.between(self.first(active))))
         return total
+
+
+class _MeanAndMost(nn.Module):
+    """The mean and the largest value of each channel over the places of an image."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Both, shape (n, 2 channels)."""
+        return torch.cat([images.mean(dim=(2, 3)), images.amax(dim=(2, 3))], dim=1)
 
 
 class _Ratings(nn.Module):

@@ -100,16 +100,17 @@ class _Nearness(nn.Module):
         return torch.cat([features, near], dim=1)
 
 
-def with_patches(network: nn.Sequential, model: PatchClassifier, order: np.ndarray) -> None:
+def with_patches(network: nn.Sequential, model: PatchClassifier, order: np.ndarray, weight: float = 1.0) -> None:
     """Give a network of ``patches`` the features and the head of a fitted classifier of images.
 
     Args:
-        network: The network of an architecture (``Network.module``), of the same sizes.
+        network: A network of ``patches`` of the same sizes.
         model: The classifier.
         order: The place of each declared class in ``classes_``.
+        weight: Factor of the classifier's scores.
     """
-    features, kernel, (responses, nearness, linear) = model.features_, model.kernel_, network[-1]
-    straight, curved = np.split(model.coef_[order], [kernel.landmarks_.shape[1]], axis=1)
+    features, kernel, (responses, nearness, linear) = model.features_, model.kernel_, network
+    straight, curved = np.split(weight * model.coef_[order], [kernel.landmarks_.shape[1]], axis=1)
     curved = curved @ kernel.components_.T.astype(np.float64)
     with torch.no_grad():
         for buffer, values in (
@@ -121,6 +122,6 @@ def with_patches(network: nn.Sequential, model: PatchClassifier, order: np.ndarr
             (nearness.landmarks, kernel.landmarks_),
             (nearness.gamma, np.array([kernel.gamma_])),
             (linear.weight, np.hstack([straight, curved])),
-            (linear.bias, model.intercept_[order] - curved @ kernel.mean_),
+            (linear.bias, weight * model.intercept_[order] - curved @ kernel.mean_),
         ):
             buffer.copy_(torch.from_numpy(np.ascontiguousarray(values)).reshape(buffer.shape))

@@ -1,0 +1,175 @@
+"""The sum of the classifier of patches and of a network that learns from its predictions."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from labeldp import Classes, Curator, Release  # noqa: E402 (torch is an extra)
+from labeldp.errors import InputError  # noqa: E402
+from labeldp.learning.features import Images, PixelEncoder  # noqa: E402
+from labeldp.learning.images import PatchClassifier  # noqa: E402
+from labeldp.learning.sklearn import group_folds  # noqa: E402
+from labeldp.learning.tables import ModelChoice, learn_network, open_model  # noqa: E402
+from labeldp.learning.torch import ImageEnsemble, Network, TorchClassifier, with_ensemble  # noqa: E402
+
+torch.set_num_threads(1)
+SPACE = Classes(["upright", "across"])  # not in the order of the alphabet
+FEW = {"components": (3,), "filters": 4, "mirrored": False, "copies": 0}
+
+
+def stripes(rows, seed=0, shape=(14, 12)):
+    """Noisy stripes at random places, and which way they go."""
+    random = np.random.default_rng(seed)
+    across, shift = random.random(rows) < 0.5, random.integers(0, 6, rows)
+    waves = [128 + 100 * np.sin((np.arange(length) + shift[:, None]) * np.pi / 3) for length in shape]
+    images = np.where(across[:, None, None], waves[0][:, :, None], waves[1][:, None, :])
+    noisy = np.clip(images + random.normal(0, 20, images.shape), 0, 255).astype(np.uint8)
+    return noisy[:, None], np.where(across, "across", "upright")
+
+
+class Untrained(TorchClassifier):
+    """A network that is not trained: it keeps what it was given, and predicts what ``known`` says of images."""
+
+    given, known = None, None
+
+    def fit(self, X, y, prior=None):  # noqa: N803
+        """Keep the images, the release and the prior."""
+        type(self).given, self.n_iter_ = (X, y, prior.in_order(y.space.points)), 0
+        return self
+
+    def predict_proba(self, X):  # noqa: N803
+        """What is known, in the order of sorted classes; else nothing."""
+        return np.full((len(X), 2), 0.5) if self.known is None else type(self).known(X)
+
+
+@pytest.fixture
+def untrained(monkeypatch):
+    """Networks are not trained; returns their class."""
+    monkeypatch.setattr("labeldp.learning.torch._image_ensemble.TorchClassifier", Untrained)
+    monkeypatch.setattr(Untrained, "known", None)
+    return Untrained
+
+
+def prior_for(labels, images, untrained, groups=None):
+    """What the network is told of the rows that it is fitted on, in declared order."""
+    ImageEnsemble(PatchClassifier(**FEW)).fit(images, Release.public(labels, SPACE), groups)
+    return untrained.given[2]
+
+
+def test_what_a_network_is_told_of_a_row_is_from_the_labels_of_others(untrained):
+    """Another label of a row, or of its unit, changes what is told of other folds, and nothing that is told of it."""
+    images, labels = stripes(200)
+    units = np.arange(200) // 2
+    for groups, together in ((None, 1), (units, 2)):
+        fit, _ = group_folds(200, 5, groups)[0]
+        folds = group_folds(len(fit), 5, None if groups is None else groups[fit])
+        first, flipped = prior_for(labels, images, untrained, groups), labels.copy()
+        one = fit[folds[0][1][0]]
+        own = np.arange(200) // together == one // together
+        flipped[own] = np.where(labels[own] == "across", "upright", "across")
+        second, own_fold = prior_for(flipped, images, untrained, groups), folds[0][1]
+        assert np.isin(np.flatnonzero(own), fit[own_fold]).all()
+        np.testing.assert_array_equal(first[own_fold], second[own_fold])
+        assert (np.delete(first, own_fold, axis=0) != np.delete(second, own_fold, axis=0)).any()
+
+
+def test_rows_that_weigh_both_have_no_part_in_either(untrained):
+    """Other labels of all held-out rows change nothing that the network is told, and it sees none of their images."""
+    images, labels = stripes(200)
+    fit, held = group_folds(200, 5, None)[0]
+    flipped = labels.copy()
+    flipped[held] = np.where(labels[held] == "across", "upright", "across")
+    np.testing.assert_array_equal(prior_for(labels, images, untrained), prior_for(flipped, images, untrained))
+    np.testing.assert_array_equal(untrained.given[0], images[fit])
+    np.testing.assert_array_equal(untrained.given[1].codes, Release.public(flipped, SPACE)[fit].codes)
+
+
+def test_the_prior_is_what_patches_say(untrained):
+    """Clear stripes: most of the prior is on the true class."""
+    images, labels = stripes(200)
+    fit, _ = group_folds(200, 5, None)[0]
+    prior = prior_for(labels, images, untrained)
+    assert ((prior.argmax(axis=1) == 1) == (labels[fit] == "across")).mean() > 0.95
+
+
+@pytest.mark.parametrize("knows", [False, True])
+def test_released_labels_weigh_the_network(untrained, monkeypatch, knows):
+    """Labels follow the brightness of a pixel: the network counts where it knows it, and the sum is then right."""
+    images, _ = stripes(1_000)
+    random = np.random.default_rng(1)
+    bright = random.random(1_000) < 0.5
+    images[:, 0, 0, 0] = np.where(bright, 255, 0)
+    labels = np.where(bright, "across", "upright")
+    told = (lambda x: np.c_[x[:, 0, 0, 0] > 0, x[:, 0, 0, 0] == 0] * 0.9 + 0.05) if knows else None
+    monkeypatch.setattr(untrained, "known", None if told is None else staticmethod(told))
+    release = Curator(labels, SPACE).randomize(epsilon=2.0)
+    model = ImageEnsemble(PatchClassifier(**FEW)).fit(images, release)
+    assert (model.weights_["network"] > 0.5) == knows
+    if knows:
+        assert (model.predict(images) == labels).mean() > 0.95
+
+
+def test_the_module_says_what_the_ensemble_says():
+    """The sum of both, with their weights, in declared order."""
+    images, labels = stripes(80)
+    model = ImageEnsemble(PatchClassifier(**FEW), training={"epochs": 2}).fit(images, Release.public(labels, SPACE))
+    model.weights_ = {"network": 0.7, "patches": 0.4}
+    components = model.patches_.features_.components_.shape[1]
+    encoder = PixelEncoder(1, 14, 12, (0.0,), (1 / 255,))
+    module = Network("ensemble", 2, encoder, {"components": components, "landmarks": 80, "filters": 4}).module()
+    with_ensemble(module[-1], model, np.argsort(SPACE.sorted_codes))
+    with torch.no_grad():
+        found = torch.softmax(module.eval()(torch.from_numpy(images) / 255.0), dim=1).numpy()
+    np.testing.assert_allclose(found[:, SPACE.sorted_codes], model.predict_proba(images), atol=1e-3)
+
+
+def test_it_says_how_far_it_is():
+    """Fits of patches and epochs are counted, each to its end."""
+    images, labels = stripes(80)
+    said = []
+    model = ImageEnsemble(PatchClassifier(**FEW), training={"epochs": 2}, report=lambda *each: said.append(each)).fit(
+        images, Release.public(labels, SPACE)
+    )
+    parts = ("features", 2), ("learn", 6), ("epoch", 2)
+    assert said == [(name, done, of) for name, of in parts for done in range(of + 1)]
+    assert model.network_.n_iter_ == 2
+
+
+@pytest.mark.parametrize(("rows", "epochs"), [(100, 40), (10_000, 30), (60_000, 10)])
+def test_few_images_have_more_epochs(rows, epochs):
+    """From ten to forty, as many as make 300 000 images."""
+    model = ImageEnsemble()._network(np.zeros((rows, 1, 28, 28), np.uint8), mirrored=True)
+    assert model.epochs == epochs
+    assert model.augment.flip
+    assert not ImageEnsemble()._network(np.zeros((rows, 1, 8, 8), np.uint8), mirrored=False).augment.crop
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A release of the directions of stripes, and their images."""
+    images, labels = stripes(300)
+    target = tmp_path_factory.mktemp("stripes") / "shared"
+    Curator(labels, SPACE, name="way").randomize(epsilon=2.0).save(target, pa.table({"row": range(300)}), keep=["row"])
+    return target, Images(images)
+
+
+def test_it_is_learned_and_kept(folder, tmp_path):
+    """It predicts the same from its file, which names it."""
+    target, images = folder
+    learned = learn_network(target, ModelChoice("torch:ensemble", images=images, training={"epochs": 2}))
+    assert "; a network of 2 epochs beside them; weights: " in learned.setting
+    others, truth = stripes(100, seed=1)
+    model = open_model(learned.model.save(tmp_path / "m.safetensors"))
+    assert model.model == "torch:ensemble"
+    predicted = model.predict(None, others)
+    assert (predicted == truth).mean() > 0.9
+    np.testing.assert_array_equal(predicted, learned.model.predict(None, others))
+
+
+def test_another_method_is_refused(folder):
+    """It has one: posteriors of what patches say."""
+    target, images = folder
+    with pytest.raises(InputError, match="expected no method with torch:ensemble, found some"):
+        learn_network(target, ModelChoice("torch:ensemble", images=images, method="plain"))
