@@ -38,7 +38,7 @@ def learn(
         model: Classes: auto (default: a mean of a linear model, boosting and clusters, weighed on released labels),
             softmax, boosting, convex, factorization (ratings), torch:mlp, torch:ratings; with images torch:patches
             (default: frequent patches, and nearness to other images by them), torch:ensemble (patches and a network
-            beside them: ten times as long, and better where form says more than texture), torch:convolutional,
+            beside them: several times as long, more accurate on some images), torch:convolutional,
             torch:residual, torch:inception, torch:resnet18. Numeric labels: auto (default: ridge, boosting, clusters
             and the mean label, weighed on released labels), ridge, boosting, neighbours, convex.
         method: Correction for label noise. softmax: likelihood (forward correction), unbiased (backward), plain (none)

@@ -40,7 +40,7 @@ def convolutional(classes: int, channels: int = 1) -> nn.Sequential:
 
 
 def residual(classes: int, channels: int = 1, width: int = 32) -> nn.Sequential:
-    """A residual network for small images, some twenty times the work of ``convolutional``.
+    """A residual network for small images, with five times the multiplications of ``convolutional``.
 
     Args:
         classes: Number of classes.
