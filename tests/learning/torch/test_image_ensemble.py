@@ -19,16 +19,6 @@ SPACE = Classes(["upright", "across"])  # not in the order of the alphabet
 FEW = {"components": (3,), "filters": 4, "mirrored": False, "copies": 0}
 
 
-def stripes(rows, seed=0, shape=(14, 12)):
-    """Noisy stripes at random places, and which way they go."""
-    random = np.random.default_rng(seed)
-    across, shift = random.random(rows) < 0.5, random.integers(0, 6, rows)
-    waves = [128 + 100 * np.sin((np.arange(length) + shift[:, None]) * np.pi / 3) for length in shape]
-    images = np.where(across[:, None, None], waves[0][:, :, None], waves[1][:, None, :])
-    noisy = np.clip(images + random.normal(0, 20, images.shape), 0, 255).astype(np.uint8)
-    return noisy[:, None], np.where(across, "across", "upright")
-
-
 class Untrained(TorchClassifier):
     """A network that is not trained: it keeps what it was given, and predicts what ``known`` says of images."""
 
@@ -58,7 +48,7 @@ def prior_for(labels, images, untrained, groups=None):
     return untrained.given[2]
 
 
-def test_what_a_network_is_told_of_a_row_is_from_the_labels_of_others(untrained):
+def test_what_a_network_is_told_of_a_row_is_from_the_labels_of_others(stripes, untrained):
     """Another label of a row, or of its unit, changes what is told of other folds, and nothing that is told of it."""
     images, labels = stripes(200)
     units = np.arange(200) // 2
@@ -75,7 +65,7 @@ def test_what_a_network_is_told_of_a_row_is_from_the_labels_of_others(untrained)
         assert (np.delete(first, own_fold, axis=0) != np.delete(second, own_fold, axis=0)).any()
 
 
-def test_rows_that_weigh_both_have_no_part_in_either(untrained):
+def test_rows_that_weigh_both_have_no_part_in_either(stripes, untrained):
     """Other labels of all held-out rows change nothing that the network is told, and it sees none of their images."""
     images, labels = stripes(200)
     fit, held = group_folds(200, 5, None)[0]
@@ -86,7 +76,7 @@ def test_rows_that_weigh_both_have_no_part_in_either(untrained):
     np.testing.assert_array_equal(untrained.given[1].codes, Release.public(flipped, SPACE)[fit].codes)
 
 
-def test_the_prior_is_what_patches_say(untrained):
+def test_the_prior_is_what_patches_say(stripes, untrained):
     """Clear stripes: most of the prior is on the true class."""
     images, labels = stripes(200)
     fit, _ = group_folds(200, 5, None)[0]
@@ -95,7 +85,7 @@ def test_the_prior_is_what_patches_say(untrained):
 
 
 @pytest.mark.parametrize("knows", [False, True])
-def test_released_labels_weigh_the_network(untrained, monkeypatch, knows):
+def test_released_labels_weigh_the_network(stripes, untrained, monkeypatch, knows):
     """Labels follow the brightness of a pixel: the network counts where it knows it, and the sum is then right."""
     images, _ = stripes(1_000)
     random = np.random.default_rng(1)
@@ -111,7 +101,7 @@ def test_released_labels_weigh_the_network(untrained, monkeypatch, knows):
         assert (model.predict(images) == labels).mean() > 0.95
 
 
-def test_the_module_says_what_the_ensemble_says():
+def test_the_module_says_what_the_ensemble_says(stripes):
     """The sum of both, with their weights, in declared order."""
     images, labels = stripes(80)
     model = ImageEnsemble(PatchClassifier(**FEW), training={"epochs": 2}).fit(images, Release.public(labels, SPACE))
@@ -125,7 +115,7 @@ def test_the_module_says_what_the_ensemble_says():
     np.testing.assert_allclose(found[:, SPACE.sorted_codes], model.predict_proba(images), atol=1e-3)
 
 
-def test_it_says_how_far_it_is():
+def test_it_says_how_far_it_is(stripes):
     """Fits of patches and epochs are counted, each to its end."""
     images, labels = stripes(80)
     said = []
@@ -147,7 +137,7 @@ def test_few_images_have_more_epochs(rows, epochs):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(stripes, tmp_path_factory):
     """A release of the directions of stripes, and their images."""
     images, labels = stripes(300)
     target = tmp_path_factory.mktemp("stripes") / "shared"
@@ -155,7 +145,7 @@ def folder(tmp_path_factory):
     return target, Images(images)
 
 
-def test_it_is_learned_and_kept(folder, tmp_path):
+def test_it_is_learned_and_kept(stripes, folder, tmp_path):
     """It predicts the same from its file, which names it."""
     target, images = folder
     learned = learn_network(target, ModelChoice("torch:ensemble", images=images, training={"epochs": 2}))

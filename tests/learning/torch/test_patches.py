@@ -20,18 +20,8 @@ torch.set_num_threads(1)
 SPACE = Classes(["upright", "across"])  # not in the order of the alphabet
 
 
-def stripes(rows, seed=0, shape=(14, 12)):
-    """Noisy stripes at random places, and which way they go."""
-    random = np.random.default_rng(seed)
-    across, shift = random.random(rows) < 0.5, random.integers(0, 6, rows)
-    waves = [128 + 100 * np.sin((np.arange(length) + shift[:, None]) * np.pi / 3) for length in shape]
-    images = np.where(across[:, None, None], waves[0][:, :, None], waves[1][:, None, :])
-    noisy = np.clip(images + random.normal(0, 20, images.shape), 0, 255).astype(np.uint8)
-    return noisy[:, None], np.where(across, "across", "upright")
-
-
 @pytest.mark.parametrize(("channels", "mirrored", "scales"), [(1, False, 1), (3, True, 2)])
-def test_the_network_says_what_the_classifier_says(channels, mirrored, scales):
+def test_the_network_says_what_the_classifier_says(stripes, channels, mirrored, scales):
     """Features and head agree, in declared order, where cells are not of one size, and in colour at two scales."""
     images, labels = stripes(60)
     images = np.repeat(images, channels, axis=1)
@@ -48,7 +38,7 @@ def test_the_network_says_what_the_classifier_says(channels, mirrored, scales):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(stripes, tmp_path_factory):
     """A release of the directions of stripes, and their images."""
     images, labels = stripes(600)
     target = tmp_path_factory.mktemp("stripes") / "shared"
@@ -57,7 +47,7 @@ def folder(tmp_path_factory):
     return target, Images(images)
 
 
-def test_a_model_of_images_is_learned_kept_and_judged(folder, tmp_path):
+def test_a_model_of_images_is_learned_kept_and_judged(stripes, folder, tmp_path):
     """It is scored on released labels of a held-out tenth, and predicts the same from its file."""
     target, images = folder
     learned = learn_network(target, ModelChoice("torch:patches", images=images))
