@@ -105,7 +105,7 @@ def test_copies_of_held_out_rows_do_not_vouch_for_them():
     rows = ImageRows.of(features[:300], copies=[features[:300]] * 3)
     model = PatchClassifier((100,)).fit_head(rows, Release.public(names[:300], SPACE))
     scores = model._feature_scores(features[300:])[:, np.argsort(SPACE.sorted_codes)]
-    assert gain(Release.public(names[300:], SPACE), softmax(scores, axis=1)).mean() > -0.1
+    assert gain(Release.public(names[300:], SPACE), softmax(scores, axis=1)).mean() > -0.01
 
 
 def test_places_of_rows_and_of_their_copies():
