@@ -54,7 +54,7 @@ def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     model = ImageEnsemble(Known()).fit(data.images, release)
     yield {
         "rows": len(data.labels),
-        "epochs": model.network_.n_iter_,
+        "epochs": model.n_iter_,
         "weight": round(model.weights_["network"], 2),
         "patches": right(model.patches_),
         "network": right(model.network_),
@@ -88,7 +88,7 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
 
 STUDY = Study(
     name="ensemble",
-    recipe="1",
+    recipe="2",
     key=("data", "epsilon", "targets"),
     columns=(
         "data",

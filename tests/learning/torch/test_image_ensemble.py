@@ -22,15 +22,17 @@ FEW = {"components": (3,), "filters": 4, "mirrored": False, "copies": 0}
 class Untrained(TorchClassifier):
     """A network that is not trained: it keeps what it was given, and predicts what ``known`` says of images."""
 
-    given, known = None, None
+    given, judged, known = [], [], None
 
     def fit(self, X, y, prior=None):  # noqa: N803
         """Keep the images, the release and the prior."""
-        type(self).given, self.n_iter_ = (X, y, prior.in_order(y.space.points)), 0
+        self.given.append((X, y, prior.in_order(y.space.points)))
+        self.module_, self.n_iter_ = None, 0
         return self
 
     def predict_proba(self, X):  # noqa: N803
         """What is known, in the order of sorted classes; else nothing."""
+        self.judged.append(len(self.given))
         return np.full((len(X), 2), 0.5) if self.known is None else type(self).known(X)
 
 
@@ -39,13 +41,15 @@ def untrained(monkeypatch):
     """Networks are not trained; returns their class."""
     monkeypatch.setattr("labeldp.learning.torch._image_ensemble.TorchClassifier", Untrained)
     monkeypatch.setattr(Untrained, "known", None)
+    monkeypatch.setattr(Untrained, "given", [])
+    monkeypatch.setattr(Untrained, "judged", [])
     return Untrained
 
 
 def prior_for(labels, images, untrained, groups=None):
-    """What the network is told of the rows that it is fitted on, in declared order."""
+    """What the network is told of all rows in its last fit, in declared order."""
     ImageEnsemble(PatchClassifier(**FEW)).fit(images, Release.public(labels, SPACE), groups)
-    return untrained.given[2]
+    return untrained.given[-1][2]
 
 
 def test_what_a_network_is_told_of_a_row_is_from_the_labels_of_others(stripes, untrained):
@@ -59,29 +63,64 @@ def test_what_a_network_is_told_of_a_row_is_from_the_labels_of_others(stripes, u
         one = fit[folds[0][1][0]]
         own = np.arange(200) // together == one // together
         flipped[own] = np.where(labels[own] == "across", "upright", "across")
-        second, own_fold = prior_for(flipped, images, untrained, groups), folds[0][1]
-        assert np.isin(np.flatnonzero(own), fit[own_fold]).all()
+        second, own_fold = prior_for(flipped, images, untrained, groups), fit[folds[0][1]]
+        assert np.isin(np.flatnonzero(own), own_fold).all()
         np.testing.assert_array_equal(first[own_fold], second[own_fold])
         assert (np.delete(first, own_fold, axis=0) != np.delete(second, own_fold, axis=0)).any()
 
 
 def test_rows_that_weigh_both_have_no_part_in_either(stripes, untrained):
-    """Other labels of all held-out rows change nothing that the network is told, and it sees none of their images."""
+    """Other labels of all held-out rows change nothing that the network is told, and it sees none of them before."""
     images, labels = stripes(200)
     fit, held = group_folds(200, 5, None)[0]
     flipped = labels.copy()
     flipped[held] = np.where(labels[held] == "across", "upright", "across")
     np.testing.assert_array_equal(prior_for(labels, images, untrained), prior_for(flipped, images, untrained))
-    np.testing.assert_array_equal(untrained.given[0], images[fit])
-    np.testing.assert_array_equal(untrained.given[1].codes, Release.public(flipped, SPACE)[fit].codes)
+    first, last = untrained.given[-2:]
+    for given, places in ((first, fit), (last, np.arange(200))):
+        np.testing.assert_array_equal(given[0], images[places])
+        np.testing.assert_array_equal(given[1].codes, Release.public(flipped, SPACE)[places].codes)
+    np.testing.assert_array_equal(first[2], last[2][fit])
+    assert untrained.judged == [1, 3]  # each time after the first of two fits
 
 
 def test_the_prior_is_what_patches_say(stripes, untrained):
     """Clear stripes: most of the prior is on the true class."""
     images, labels = stripes(200)
-    fit, _ = group_folds(200, 5, None)[0]
     prior = prior_for(labels, images, untrained)
-    assert ((prior.argmax(axis=1) == 1) == (labels[fit] == "across")).mean() > 0.95
+    assert ((prior.argmax(axis=1) == 1) == (labels == "across")).mean() > 0.95
+
+
+def test_the_network_goes_on_with_all_rows(stripes, monkeypatch):
+    """Its second fit begins with the weights of the first, has and half as many epochs."""
+    images, labels = stripes(80)
+    began, ended = [], []
+    fit = TorchClassifier.fit
+
+    def kept(self, *given, **more):
+        began.append((self.epochs, self.module))
+        ended.append(fit(self, *given, **more).module_)
+        return self
+
+    monkeypatch.setattr(TorchClassifier, "fit", kept)
+    model = ImageEnsemble(PatchClassifier(**FEW), training={"epochs": 3}).fit(images, Release.public(labels, SPACE))
+    assert [epochs for epochs, _ in began] == [3, 2]
+    assert began[1][1] is ended[0]
+    assert model.network_.module_ is ended[1]
+    assert model.n_iter_ == 5
+
+
+def test_an_interrupted_training_is_resumed(stripes, tmp_path):
+    """Both of its fits have a checkpoint, and what was trained is not trained again."""
+    images, labels = stripes(80)
+    release = Release.public(labels, SPACE)
+    training = {"epochs": 1, "checkpoint": tmp_path}
+    first = ImageEnsemble(PatchClassifier(**FEW), training=training).fit(images, release)
+    times = [path.stat().st_mtime_ns for path in sorted(tmp_path.rglob("*.pt"))]
+    second = ImageEnsemble(PatchClassifier(**FEW), training=training).fit(images, release)
+    assert len(times) == 2
+    assert times == [path.stat().st_mtime_ns for path in sorted(tmp_path.rglob("*.pt"))]
+    np.testing.assert_array_equal(first.predict_proba(images), second.predict_proba(images))
 
 
 @pytest.mark.parametrize("knows", [False, True])
@@ -122,9 +161,11 @@ def test_it_says_how_far_it_is(stripes):
     model = ImageEnsemble(PatchClassifier(**FEW), training={"epochs": 2}, report=lambda *each: said.append(each)).fit(
         images, Release.public(labels, SPACE)
     )
-    parts = ("features", 2), ("learn", 6), ("epoch", 2)
-    assert said == [(name, done, of) for name, of in parts for done in range(of + 1)]
-    assert model.network_.n_iter_ == 2
+    parts = ("features", 2), ("learn", 6), ("epoch", 3)
+    wanted = [(name, done, of) for name, of in parts for done in range(of + 1)]
+    assert [each for i, each in enumerate(said) if each not in said[:i]] == wanted
+    assert said == sorted(said, key=wanted.index)
+    assert model.n_iter_ == 3
 
 
 @pytest.mark.parametrize(("rows", "epochs"), [(100, 40), (10_000, 30), (60_000, 10)])
@@ -149,7 +190,7 @@ def test_it_is_learned_and_kept(stripes, folder, tmp_path):
     """It predicts the same from its file, which names it."""
     target, images = folder
     learned = learn_network(target, ModelChoice("torch:ensemble", images=images, training={"epochs": 2}))
-    assert "; a network of 2 epochs beside them; weights: " in learned.setting
+    assert "; a network of 3 epochs beside them; weights: " in learned.setting
     others, truth = stripes(100, seed=1)
     model = open_model(learned.model.save(tmp_path / "m.safetensors"))
     assert model.model == "torch:ensemble"

@@ -237,7 +237,7 @@ def _named(learner: PatchClassifier) -> str:
 
 def _beside(learner: ImageEnsemble) -> str:
     """The parts of an ensemble with their weights."""
-    return f"a network of {learner.network_.n_iter_} epochs beside them; weights: {_weights(learner.weights_)}"
+    return f"a network of {learner.n_iter_} epochs beside them; weights: {_weights(learner.weights_)}"
 
 
 def _weights(found: Mapping[Any, float]) -> str:
