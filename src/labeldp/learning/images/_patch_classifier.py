@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
@@ -39,6 +41,8 @@ from labeldp.release import Release
 
 #: Folds, of which one is held out to weigh heads.
 _FOLDS = 5
+#: Effective rows that suffice to weigh heads: where one fold has fewer, others are held out in turn.
+_ENOUGH = 400
 #: Standard deviation of the prior of weights around that of the head of clusters alone, which suffers least from noise:
 #: few effective rows leave them near it.
 _WEIGHT_DEVIATION = 0.5
@@ -162,10 +166,10 @@ class PatchClassifier(ScoreClassifier):
     Some heads are ``SoftmaxRegression`` of leading components. Another one, of ``KernelFeatures`` too, learns from all
     images the class distributions of public clusters of them (``TreeClassifier``), which labels of little information
     suffice for, and goes on from there to learn from the released labels, pulled back as much as is likeliest on
-    held-out rows. Heads that are fitted to four fifths of the rows predict the rest, and their weights are those under
-    which the sum of their scores makes the released labels there likeliest, with a prior around the head of clusters
-    alone, which suffers least from noise, for labels that say little. The coefficients are the weighted sum of those of
-    heads that are fitted to all rows.
+    held-out rows. Heads that are fitted to four fifths of the rows predict the rest, each fifth in turn where labels say
+    little, and their weights are those under which the sum of their scores makes the released labels there likeliest,
+    with a prior around the head of clusters alone, which suffers least from noise. The coefficients are the weighted
+    sum of those of heads that are fitted to all rows.
 
     Args:
         components: Numbers of leading components, one for each head; those above the number of features mean all.
@@ -262,16 +266,22 @@ class PatchClassifier(ScoreClassifier):
         self.kernel_: Any = rows.kernel
         check_released_rows(rows.leaves, release)
         counts = sorted({min(each, rows.own) for each in self._counts()})
-        fit, held = group_folds(len(release), _FOLDS, groups)[0]
+        folds = group_folds(len(release), _FOLDS, groups)[: _held_out(release)]
+        judged = release[np.concatenate([held for _, held in folds])]
         linear, settings, steps = [], [], len(counts) + 2  # each head on four fifths of the rows, then all on all
         for done, count in enumerate(counts):
             self._say("learn", done, steps)
-            path, setting = _path(rows.features[:, :count], release, rows.with_copies(fit), held, rows.tolerance)
-            settings.append(setting)
-            linear.append(np.log(np.maximum(path.predict(setting), np.finfo(np.float64).tiny)))
+            some = rows.features[:, :count]
+            paths = [_path(some, release, rows.with_copies(fit), held, rows.tolerance) for fit, held in folds]
+            settings.append(_likeliest(paths))
+            predicted = np.concatenate([path.predict(settings[-1]) for path in paths])
+            linear.append(np.log(np.maximum(predicted, np.finfo(np.float64).tiny)))
         self._say("learn", len(counts), steps)
-        curved = _of_clusters(rows, release, fit, _PULLS)
-        pooled = [likeliest_sum([*linear, each.scores(rows.features[held])], release[held]) for each in curved]
+        curved = [
+            [each.scores(rows.features[held]) for each in _of_clusters(rows, release, fit, _PULLS)]
+            for fit, held in folds
+        ]
+        pooled = [likeliest_sum([*linear, np.concatenate(each)], judged) for each in zip(*curved, strict=True)]
         best = int(np.argmin([value for value, _ in pooled]))
         weights = np.where(pooled[best][1] < _LEAST, 0.0, pooled[best][1])
         self._say("learn", len(counts) + 1, steps)
@@ -354,8 +364,8 @@ def likeliest_features(candidates: Sequence[Float[np.ndarray, "n _"]], y: Releas
     fit, held = group_folds(len(y), _FOLDS, groups)[0]
     gains = []
     for features in candidates:
-        path, setting = _path(features, y, fit, held, _TOLERANCE * _length(features))
-        gains.append(gain(y[held], path.predict(setting)))
+        path = _path(features, y, fit, held, _TOLERANCE * _length(features))
+        gains.append(gain(y[held], path.predict(_likeliest([path]))))
     units = held if groups is None else np.unique(np.asarray(groups)[held], return_inverse=True)[1]
     scores = [_standard_errors(np.bincount(units, each - gains[0])) for each in gains]
     best = int(np.argmax(scores))
@@ -373,11 +383,22 @@ def _path(
     fit: Int[np.ndarray, "m"],
     held: Int[np.ndarray, "h"],
     tolerance: float,
-) -> tuple[Path, int]:
-    """Linear heads under each penalty, and the likeliest one on held-out rows; copies of rows are below the rows."""
+) -> Path:
+    """Linear heads under each penalty, judged on held-out rows; copies of rows are below the rows."""
     part = Held(features[held], release[held], np.zeros(len(held), np.int64), 1)
-    path = SoftmaxRegression(tol=tolerance).path(features[fit], release[fit % len(release)], part)
-    return path, replace(path.gains, fallback=None).best()
+    return SoftmaxRegression(tol=tolerance).path(features[fit], release[fit % len(release)], part)
+
+
+def _likeliest(paths: Sequence[Path]) -> int:
+    """The penalty under which released labels of all held-out rows are likeliest."""
+    gains = functools.reduce(operator.add, (path.gains for path in paths))
+    return replace(gains, fallback=None).best()
+
+
+def _held_out(release: Release) -> int:
+    """Number of folds to hold out in turn: as many as have enough effective rows."""
+    share = float(np.mean(pair_share(release.class_channel.membership)))
+    return math.ceil(min(_FOLDS, _ENOUGH / max(share * len(release) / _FOLDS, 1.0)))
 
 
 def likeliest_sum(
