@@ -77,6 +77,16 @@ def test_charges_for_no_rows_cost_something(made, name, tmp_path):
     assert refused(verdict(made[name], tmp_path, draws=for_none, parent="a" * 64))
 
 
+@pytest.mark.parametrize("rows", [(300, 301), (0, 1)])
+def test_an_answer_is_about_the_rows_of_its_cells(made, rows, tmp_path):
+    """A charge for other rows than those that were counted would not add up with that of the labels."""
+    counts, labels = made["clusters"].certificate.draws
+    elsewhere = dataclasses.replace(counts, rows=RowRanges.between(*rows))
+    found = verdict(made["clusters"], tmp_path, draws=(elsewhere, labels))
+    assert refused(found)
+    assert "the 300 rows of the law's cells" in found.checks[-1].found
+
+
 def test_a_part_keeps_what_it_cost(made, tmp_path):
     """Slices of a release hold, and hold no less than it."""
     part = made["labels"][:50]

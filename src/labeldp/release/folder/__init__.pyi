@@ -9,6 +9,7 @@ from ._certificate import FEATURES_REDRAWN as FEATURES_REDRAWN
 from ._certificate import File as File
 from ._certificate import IN_STAGES as IN_STAGES
 from ._concatenated import concatenated as concatenated
+from ._check_laws import check_charges as check_charges
 from ._columns import CODES as CODES
 from ._columns import column_name as column_name
 from ._columns import column_types as column_types

@@ -45,17 +45,12 @@ def check_laws(_: Path, certificate: Certificate) -> str:
     *before, last = certificate.draws
     if certificate.of_answer and (before or certificate.parent is not None or not certificate.rows):
         raise VerificationError("expected a complete answer about some rows, with one charge, found another")
-    if certificate.rows and not all(draw.rows.ranges for draw in certificate.draws):
-        raise VerificationError("expected every charge to be for some rows, found one for none")
-    if not set(certificate.guarantee.assumptions) <= set(certificate.assumptions):
-        raise VerificationError("expected the assumptions of the guarantee among the declared ones, found some missing")
     answers, labels = certificate.answers, certificate.labels
     if certificate.draws != (*answers, *labels):
         raise VerificationError("expected the charges of answers before those of labels, found another order")
-    for draw in answers:
-        _check_answer_law(draw, last.guarantee.unit, certificate)
+    check_charges(certificate)
     for draw in labels:
-        _check_label_law(draw, certificate)
+        _check_utility(draw, certificate)
     if len(labels) > 1:
         _check_stages(labels, certificate)
     _check_features(certificate)
@@ -64,6 +59,22 @@ def check_laws(_: Path, certificate: Certificate) -> str:
     if certificate.parent is None and len(labels) <= 1 and not last.rows.may_be(certificate.rows):
         raise VerificationError(f"expected a charge for {certificate.rows} rows, found other rows")
     return f"epsilon {shown_above(certificate.guarantee.epsilon, 7)}, rounded up"
+
+
+def check_charges(certificate: Certificate) -> None:
+    """Recompute the guarantee of each charge from the integers of its law, also where several releases were put together.
+
+    Raises:
+        VerificationError: One differs, or is for no rows, or rests on assumptions that were not declared.
+    """
+    if certificate.rows and not all(draw.rows.ranges for draw in certificate.draws):
+        raise VerificationError("expected every charge to be for some rows, found one for none")
+    if not set(certificate.guarantee.assumptions) <= set(certificate.assumptions):
+        raise VerificationError("expected the assumptions of the guarantee among the declared ones, found some missing")
+    for draw in certificate.answers:
+        _check_answer_law(draw, certificate.draws[-1].guarantee.unit, certificate)
+    for draw in certificate.labels:
+        _check_label_law(draw, certificate)
 
 
 def _check_features(certificate: Certificate) -> None:
@@ -143,10 +154,12 @@ def _check_answer_law(draw: Draw, unit: str, certificate: Certificate) -> None:
         raise VerificationError(f"expected the mechanism {draw.law['kind']!r}, found another name")
     if unit != "row" and "labels_of_a_unit" not in draw.law:
         raise VerificationError(f"expected a law for the unit {found.unit!r}, found one for single rows")
+    if isinstance(listed := draw.law.get("rows"), list) and not draw.rows.may_be(counted := sum(map(int, listed))):
+        raise VerificationError(f"expected a charge for the {counted} rows of the law's cells, found other rows")
 
 
 def _check_label_law(draw: Draw, certificate: Certificate) -> None:
-    """Recompute the guarantee and the expected utility of released labels from their channel."""
+    """Recompute the guarantee of released labels from their channel."""
     if draw.law.get("classes") != str(certificate.space.size):
         raise VerificationError(f"expected a law of {certificate.space.size} classes, found another number")
     channel = channel_of(draw.law)
@@ -154,12 +167,17 @@ def _check_label_law(draw: Draw, certificate: Certificate) -> None:
         raise VerificationError(f"expected epsilon {channel.epsilon!r}, found {draw.guarantee.epsilon!r}")
     if law_of(channel) != dict(draw.law):
         raise VerificationError("expected the integers of a law in canonical form, found another form")
-    if isinstance(channel, NumberChannel) != isinstance(certificate.expects, NumberExpectation):
-        raise VerificationError("expected the utility of a law of this kind, found that of another kind")
     if isinstance(channel, NumberChannel) and not isinstance(certificate.space, Interval):
         raise VerificationError("expected a law of numbers for labels on an interval, found other labels")
     if (draw.guarantee.unit != "row") != isinstance(channel, GroupedChannel | GroupedNumberChannel):
         raise VerificationError(f"expected a law for the unit {draw.guarantee.unit!r}, found another")
+
+
+def _check_utility(draw: Draw, certificate: Certificate) -> None:
+    """Recompute the expected utility of released labels from their channel."""
+    channel = channel_of(draw.law)
+    if isinstance(channel, NumberChannel) != isinstance(certificate.expects, NumberExpectation):
+        raise VerificationError("expected the utility of a law of this kind, found that of another kind")
     if certificate.expects is None:
         raise VerificationError("expected the utility of the released labels, found none")
     shares = dataclasses.asdict(certificate.expects)
