@@ -249,6 +249,19 @@ def test_kept_draws_fit_in_memory(monkeypatch):
     assert all((one.users == two.users).all() for one, two in zip(every[2::3], some, strict=True))
 
 
+def test_draws_without_a_number_are_refused():
+    """A forged file may hold users and items without biases, which compiled loops read."""
+    rows, labels = made(200)
+    model = FactorizationClassifier(**QUICK).fit(rows, released(labels))
+    draw = model.draws_[0]
+    draw.check(model.users_, model.items_, 5)
+    less = dataclasses.replace(
+        draw, users=draw.users[:, :0], items=draw.items[:, :0], coefficients=tuple(e[:, :0] for e in draw.coefficients)
+    )
+    with pytest.raises(ValueError, match="expected parameters of these users, items and classes"):
+        less.check(model.users_, model.items_, 5)
+
+
 def test_rounds_are_reported():
     """Each round is reported once, with the number of all rounds."""
     rows, labels = made(200)

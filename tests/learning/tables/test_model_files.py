@@ -142,6 +142,16 @@ def test_a_forged_calibration_is_refused(body, calibrated, tmp_path):
         open_model(tmp_path / "forged.skops")
 
 
+def test_a_certificate_whose_law_costs_more_is_refused(calibrated, tmp_path):
+    """A smaller epsilon of a charge, with all that follows from it: the law beside it says otherwise."""
+    model = calibrated[1].model
+    (draw,) = model.certificate.draws
+    cheap = dataclasses.replace(draw, guarantee=dataclasses.replace(draw.guarantee, epsilon=0.01))
+    forged = dataclasses.replace(model, certificate=dataclasses.replace(model.certificate, draws=(cheap,)))
+    with pytest.raises(InputError, match=r"found expected epsilon .*, found 0\.01"):
+        open_model(forged.save(tmp_path / "forged.skops"))
+
+
 def test_held_out_predictions_are_calibrated_on_other_folds(calibrated, monkeypatch):
     """They are what scores are computed from: no row is calibrated by its own label."""
     folder, learned = calibrated

@@ -137,7 +137,7 @@ def test_released_labels_weigh_the_network(stripes, untrained, monkeypatch, know
     model = ImageEnsemble(PatchClassifier(**FEW)).fit(images, release)
     assert (model.weights_["network"] > 0.5) == knows
     if knows:
-        assert (model.predict(images) == labels).mean() > 0.95
+        assert (model.predict(images) == labels).mean() > 0.9
 
 
 def test_the_module_says_what_the_ensemble_says(stripes):
@@ -152,6 +152,14 @@ def test_the_module_says_what_the_ensemble_says(stripes):
     with torch.no_grad():
         found = torch.softmax(module.eval()(torch.from_numpy(images) / 255.0), dim=1).numpy()
     np.testing.assert_allclose(found[:, SPACE.sorted_codes], model.predict_proba(images), atol=1e-3)
+
+
+def test_a_fifth_judges_and_no_other_rows(stripes):
+    """Rows that the network would hold out itself are refused: they are not those of units, or of both of its fits."""
+    images, labels = stripes(80)
+    model = ImageEnsemble(PatchClassifier(**FEW), training={"held_out": 0.2, "patience": 1})
+    with pytest.raises(InputError, match="expected training without held_out and patience, as a fifth of the rows"):
+        model.fit(images, Release.public(labels, SPACE))
 
 
 def test_it_says_how_far_it_is(stripes):

@@ -14,7 +14,7 @@ from labeldp.learning.features import Images, PixelEncoder  # noqa: E402
 from labeldp.learning.images import PatchClassifier  # noqa: E402
 from labeldp.learning.tables import ModelChoice, evaluate, learn_network, open_model  # noqa: E402
 from labeldp.learning.tables._network import learner_of, network_of  # noqa: E402
-from labeldp.learning.torch import Network, with_patches  # noqa: E402
+from labeldp.learning.torch import Network, patches, with_patches  # noqa: E402
 
 torch.set_num_threads(1)
 SPACE = Classes(["upright", "across"])  # not in the order of the alphabet
@@ -35,6 +35,12 @@ def test_the_network_says_what_the_classifier_says(stripes, channels, mirrored, 
     with torch.no_grad():
         found = torch.softmax(module(torch.from_numpy(images) / 255.0), dim=1).numpy()
     np.testing.assert_allclose(found[:, SPACE.sorted_codes], model.predict_proba(images), atol=1e-3)
+
+
+def test_an_image_is_seen_one_way_or_in_a_mirror_too():
+    """Other views are refused."""
+    with pytest.raises(InputError, match="expected views of 1, or of 2 with mirror images, found 7"):
+        patches(2, views=7)
 
 
 @pytest.fixture(scope="module")

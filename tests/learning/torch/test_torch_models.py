@@ -1,5 +1,6 @@
 """Networks in files: what is kept comes back, and a file that holds anything else runs nothing and is refused."""
 
+import dataclasses
 import json
 import struct
 import sys
@@ -174,6 +175,24 @@ def test_a_file_that_was_never_written_here_is_refused(case, small, tmp_path):
     with pytest.raises(InputError, match=r"^expected a model"):
         NetworkModel.load(path)
     assert isinstance(NetworkModel.load(tmp_path / "good"), NetworkModel)
+
+
+def test_a_certificate_whose_law_costs_more_is_refused(small, tmp_path):
+    """A smaller epsilon of a charge, with all that follows from it: the law beside it says otherwise."""
+    (draw,) = small.certificate.draws
+    cheap = dataclasses.replace(draw, guarantee=dataclasses.replace(draw.guarantee, epsilon=0.01))
+    forged = dataclasses.replace(small.certificate, draws=(cheap,))
+    path = written_as(small, tmp_path, {"certificate": json.loads(forged.to_json())})
+    with pytest.raises(InputError, match=r"found expected epsilon .*, found 0\.01"):
+        NetworkModel.load(path)
+
+
+def test_predictions_that_are_no_numbers_are_refused(small, tmp_path):
+    """Weights that are finite and too large name no class."""
+    model = NetworkModel.load(written_as(small, tmp_path, {}, {"0.weight": torch.full_like(small.module[0].weight, 3e38)}))
+    for predict in (model.predict, model.predict_proba):
+        with pytest.raises(InputError, match="expected finite predictions, found others at position 0"):
+            predict(columns())
 
 
 def test_an_enormous_network_takes_no_memory_before_it_is_refused(small, tmp_path):

@@ -165,10 +165,8 @@ class Draw:
         """
         d = self.users.shape[-1]
         shapes = [(len(users.names), d), (len(items.names), d), *((e.features.shape[1], d) for e in (users, items))]
-        if [each.shape for each in (self.users, self.items, *self.coefficients, self.cuts)] != [
-            *shapes,
-            (classes - 1,),
-        ]:
+        found = [each.shape for each in (self.users, self.items, *self.coefficients, self.cuts)]
+        if d < 1 or found != [*shapes, (classes - 1,)]:
             raise ValueError("expected parameters of these users, items and classes")
 
     def single(self) -> Draw:

@@ -34,7 +34,7 @@ from labeldp.learning.tables._resampled import check_generator, corrected
 from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import Interval, LabelSpace, columns_in_order, predicted_columns
 from labeldp.release import Release
-from labeldp.release.folder import Certificate
+from labeldp.release.folder import Certificate, check_charges
 
 if TYPE_CHECKING:  # PyTorch is an extra of its own
     from labeldp.learning.torch import NetworkModel
@@ -240,6 +240,7 @@ class TableModel:
             _check_version(about["made_with"]["scikit-learn"])
             columns = {column["name"]: column["kind"] for column in about["columns"]}
             certificate = Certificate.from_json(json.dumps(about["certificate"]))
+            check_charges(certificate)
             parts = (about["model"], about["method"], certificate, about.get("corrected", False) is True)
             model = cls(held["estimator"], MappingProxyType(columns), *parts)
             model = replace(model, calibrator=model._calibrator_from(about.get("calibrator")))

@@ -37,7 +37,7 @@ from labeldp.learning.torch._networks import NETWORKS
 from labeldp.learning.torch._rows import predicted_rows
 from labeldp.learning.torch._values import NETWORK_METHODS
 from labeldp.privacy import LabelSpace
-from labeldp.release.folder import Certificate
+from labeldp.release.folder import Certificate, check_charges
 
 _FORMAT = FileFormat(
     "labeldp/network/1",
@@ -170,7 +170,8 @@ class NetworkModel:
             images: The image of each row, of shape (n, channels, height, width), for a model of images.
 
         Raises:
-            InputError: A column is missing or not of its kind, or images are missing or of another size.
+            InputError: A column is missing or not of its kind, or images are missing or of another size, or
+                predictions are not finite.
         """
         frame = frame_of(pa.table(table), self.columns) if self.columns else pd.DataFrame()
         features = self.network.encoder.features(frame, images)
@@ -214,6 +215,7 @@ class NetworkModel:
         with _FORMAT.reading(path) as file, safe_open(file, framework="pt") as opened:
             about = _FORMAT.read_description((opened.metadata() or {})[_HEADER])
             certificate = Certificate.from_json(json.dumps(about["certificate"]))
+            check_charges(certificate)
             network = Network.from_plain(about["network"])
             if network.classes != certificate.space.size or about["method"] not in NETWORK_METHODS:
                 raise ValueError("the parts of the file contradict each other")

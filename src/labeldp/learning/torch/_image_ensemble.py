@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
+from labeldp.errors import InputError
 from labeldp.learning.heads import softmax
 from labeldp.learning.images import ImageRows, PatchClassifier, likeliest_sum, pixels_of
 from labeldp.learning.losses import require_release
@@ -36,17 +37,17 @@ class ImageEnsemble(ScoreClassifier):
     """Classifier of images: the sum of ``PatchClassifier`` and of a network that learns from its predictions.
 
     Few or noisy labels teach a network little. Here its targets are posteriors: for each image what ``PatchClassifier``
-    predicts by the labels of other images, as a prior, and the released label of the image. A fifth of the rows is kept
-    from both; there the weights of the two are those under which the sum of their scores makes released labels
-    likeliest, with a prior around patches alone. In the end ``PatchClassifier`` is fitted to all rows, and the network
-    goes on with all rows for half as many epochs.
+    predicts by the labels of other images, as a prior, and the released label of the image. Only whether mirror images
+    count is decided by all labels. A fifth of the rows is kept from both; there the weights of the two are those under
+    which the sum of their scores makes released labels likeliest, with a prior around patches alone. In the end
+    ``PatchClassifier`` is fitted to all rows, and the network goes on with all rows for half as many epochs.
 
     It takes several times as long as ``PatchClassifier``, and is more accurate (``experiments/ensemble.md``).
 
     Args:
         patches: The classifier of patches; None for one with its defaults.
         training: Arguments of ``TorchClassifier`` that replace the defaults of the network, such as
-            ``{"epochs": 20}``. By default as many epochs as make 300 000 images, from 10 to 40, with images that are
+            ``{"epochs": 20}``, but not ``held_out`` and ``patience``: it is judged as said. By default as many epochs as make 300 000 images, from 10 to 40, with images that are
             moved, turned and partly covered, and mirrored if the classifier of patches mirrors them.
         report: Function called with ``("features", done, of)``, ``("learn", done, of)`` and ``("epoch", done, of)``.
 
@@ -77,7 +78,7 @@ class ImageEnsemble(ScoreClassifier):
         ['across', 'upright']
 
     Raises:
-        InputError: See ``PatchClassifier`` and ``TorchClassifier``.
+        InputError: See ``PatchClassifier`` and ``TorchClassifier``; or ``training`` holds rows out.
     """
 
     patches: PatchClassifier | None = None
@@ -96,6 +97,11 @@ class ImageEnsemble(ScoreClassifier):
         """
         release = require_release(y)
         check_released_rows(X, release)
+        if found := sorted({"held_out", "patience"} & set(self.training or {})):
+            raise InputError(
+                f"expected training without {' and '.join(found)}, as a fifth of the rows judges the network, found it; "
+                "leave it out"
+            )
         pixels, units = pixels_of(X), None if groups is None else np.asarray(groups)
         head = clone(PatchClassifier() if self.patches is None else self.patches).set_params(report=self.report)
         fit, held = group_folds(len(release), _FOLDS, units)[0]

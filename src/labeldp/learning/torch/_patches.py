@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, conv2d, normalize, pad, relu
 
+from labeldp.errors import InputError
 from labeldp.learning.images import PADDING, THRESHOLD, PatchClassifier, cell_weights
 
 #: Images whose responses are kept at a time: those of one are many times as large as it.
@@ -36,7 +37,12 @@ def patches(
         cells: Rows and columns of the grid of cells.
         views: 2 if responses are the mean of those to images and to their mirror images.
         scales: Number of scales, each half of the one before.
+
+    Raises:
+        InputError: There are neither one nor two views.
     """
+    if views not in (1, 2):
+        raise InputError(f"expected views of 1, or of 2 with mirror images, found {views!r:.100}")
     features = _Responses((scales * filters, channels, size, size), components, cells, scales, mirrored=views == 2)
     return nn.Sequential(features, _Nearness(components, landmarks), nn.Linear(components + landmarks, classes))
 

@@ -180,12 +180,21 @@ def probabilities(model: nn.Module, features: Any) -> Float[np.ndarray, "m k"]:
 def predicted_rows(
     model: nn.Module, features: Any, classes: int, device: torch.device, *, channels_last: bool = False
 ) -> Float[np.ndarray, "n k"]:
-    """The probabilities of classes for all rows of features, batch by batch."""
+    """The probabilities of classes for all rows of features, batch by batch.
+
+    Raises:
+        InputError: Some are not finite.
+    """
     predicted = np.empty((row_count(features), classes))
     dtype = weight_dtype(model)
     for rows in blocks(len(predicted), entries=PREDICTED):
         batch = tensor_rows(features, np.arange(rows.start, rows.stop), dtype)
         predicted[rows] = probabilities(model, to_device(batch, device, channels_last=channels_last))
+    if not (known := np.isfinite(predicted).all(axis=1)).all():
+        raise InputError(
+            f"expected finite predictions, found others at position {int(np.argmin(known))}; are its features, and the "
+            "weights of the network, finite and not too large?"
+        )
     return predicted
 
 
