@@ -189,7 +189,8 @@ def test_a_certificate_whose_law_costs_more_is_refused(small, tmp_path):
 
 def test_predictions_that_are_no_numbers_are_refused(small, tmp_path):
     """Weights that are finite and too large name no class."""
-    model = NetworkModel.load(written_as(small, tmp_path, {}, {"0.weight": torch.full_like(small.module[0].weight, 3e38)}))
+    large = torch.full_like(small.module[0].weight, 3e38)
+    model = NetworkModel.load(written_as(small, tmp_path, weights={"0.weight": large}))
     for predict in (model.predict, model.predict_proba):
         with pytest.raises(InputError, match="expected finite predictions, found others at position 0"):
             predict(columns())

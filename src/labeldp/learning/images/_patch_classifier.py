@@ -166,10 +166,10 @@ class PatchClassifier(ScoreClassifier):
     Some heads are ``SoftmaxRegression`` of leading components. Another one, of ``KernelFeatures`` too, learns from all
     images the class distributions of public clusters of them (``TreeClassifier``), which labels of little information
     suffice for, and goes on from there to learn from the released labels, pulled back as much as is likeliest on
-    held-out rows. Heads that are fitted to four fifths of the rows predict the rest, each fifth in turn where labels say
-    little, and their weights are those under which the sum of their scores makes the released labels there likeliest,
-    with a prior around the head of clusters alone, which suffers least from noise. The coefficients are the weighted
-    sum of those of heads that are fitted to all rows.
+    held-out rows. Heads that are fitted to four fifths of the rows predict the rest, each fifth in turn where labels
+    say little, and their weights are those under which the sum of their scores makes the released labels there
+    likeliest, with a prior around the head of clusters alone, which suffers least from noise. The coefficients are the
+    weighted sum of those of heads that are fitted to all rows.
 
     Args:
         components: Numbers of leading components, one for each head; those above the number of features mean all.

@@ -47,8 +47,9 @@ class ImageEnsemble(ScoreClassifier):
     Args:
         patches: The classifier of patches; None for one with its defaults.
         training: Arguments of ``TorchClassifier`` that replace the defaults of the network, such as
-            ``{"epochs": 20}``, but not ``held_out`` and ``patience``: it is judged as said. By default as many epochs as make 300 000 images, from 10 to 40, with images that are
-            moved, turned and partly covered, and mirrored if the classifier of patches mirrors them.
+            ``{"epochs": 20}``, but not ``held_out`` and ``patience``: it is judged as said. By default as many epochs
+            as make 300 000 images, from 10 to 40, with images that are moved, turned and partly covered, and mirrored
+            if the classifier of patches mirrors them.
         report: Function called with ``("features", done, of)``, ``("learn", done, of)`` and ``("epoch", done, of)``.
 
     Attributes:
@@ -99,8 +100,8 @@ class ImageEnsemble(ScoreClassifier):
         check_released_rows(X, release)
         if found := sorted({"held_out", "patience"} & set(self.training or {})):
             raise InputError(
-                f"expected training without {' and '.join(found)}, as a fifth of the rows judges the network, found it; "
-                "leave it out"
+                f"expected training without {' and '.join(found)}, as a fifth of the rows judges the network, found "
+                "it; leave it out"
             )
         pixels, units = pixels_of(X), None if groups is None else np.asarray(groups)
         head = clone(PatchClassifier() if self.patches is None else self.patches).set_params(report=self.report)
@@ -114,7 +115,8 @@ class ImageEnsemble(ScoreClassifier):
         _, weights = likeliest_sum([each[:, np.argsort(order)] for each in both], release[held])
         self.weights_ = dict(zip(("network", "patches"), weights.tolist(), strict=True))
         self.patches_ = head.fit_head(rows, release, units)
-        self.network_ = _further(network).set_params(report=self._epochs(network.epochs, network.n_iter_))
+        self.network_ = _further(network)
+        self.network_.report = self._epochs(network.epochs, network.n_iter_)
         self._learn(self.network_, pixels, release, scores, np.arange(len(release)))
         self.n_iter_ = network.n_iter_ + self.network_.n_iter_
         return self
@@ -158,12 +160,13 @@ class ImageEnsemble(ScoreClassifier):
             "channels_last": True,
         }
         network = TorchClassifier(lambda classes: residual(classes, channels), **{**usual, **(self.training or {})})
-        return network.set_params(report=self._epochs(network.epochs, 0))
+        network.report = self._epochs(network.epochs, 0)
+        return network
 
     def _epochs(self, epochs: int, before: int) -> Progress | None:
         """Progress of the network over both of its fits, of which the first has so many epochs."""
-        of = epochs + _half(epochs)
-        return self.report and (lambda name, done, _: self.report(name, before + done, of))
+        report, of = self.report, epochs + _half(epochs)
+        return None if report is None else lambda name, done, _: report(name, before + done, of)
 
     def _learn(
         self,
@@ -184,8 +187,10 @@ class ImageEnsemble(ScoreClassifier):
 
 def _further(network: TorchClassifier) -> TorchClassifier:
     """A fitted network that goes on for half as many epochs when it is fitted again."""
+    further: TorchClassifier = clone(network)
     folder = None if network.checkpoint is None else Path(network.checkpoint) / "all"
-    return clone(network).set_params(module=network.module_, epochs=_half(network.epochs), checkpoint=folder)
+    further.set_params(module=network.module_, epochs=_half(network.epochs), checkpoint=folder)
+    return further
 
 
 def _half(epochs: int) -> int:

@@ -62,7 +62,7 @@ def check_laws(_: Path, certificate: Certificate) -> str:
 
 
 def check_charges(certificate: Certificate) -> None:
-    """Recompute the guarantee of each charge from the integers of its law, also where several releases were put together.
+    """Recompute the guarantee of each charge from the integers of its law, also of several releases together.
 
     Raises:
         VerificationError: One differs, or is for no rows, or rests on assumptions that were not declared.
