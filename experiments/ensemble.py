@@ -88,7 +88,7 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
 
 STUDY = Study(
     name="ensemble",
-    recipe="2",
+    recipe=lambda row: "1" if row["targets"] == "likelihood" else "2",
     key=("data", "epsilon", "targets"),
     columns=(
         "data",
