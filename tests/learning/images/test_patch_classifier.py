@@ -131,7 +131,7 @@ def test_the_head_of_clusters_goes_on_where_labels_say_more():
     labels = np.where(features @ weights > 0, "a", "b")
     rows, release = ImageRows.of(features), Curator(labels, SPACE).randomize(epsilon=4.0)
     model = PatchClassifier((1,)).fit_head(rows, release)
-    assert model.weights_["clusters"] > 5 * model.weights_[1]
+    assert model.weights_["clusters"] > 2 * model.weights_[1]
     assert (model.predict_features(features) == labels).mean() > 0.99
 
 
