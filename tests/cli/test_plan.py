@@ -574,6 +574,16 @@ def test_units_are_planned_as_they_are_released(run, visits, tmp_path, label, la
     assert "repeats" not in run(*given, "--unit", "row").out
 
 
+def test_a_person_with_a_gap_repeats_in_a_plan(run, visits):
+    """One row without a person makes a column of floats, which a plan names as a release does."""
+    frame = pacsv.read_csv(visits)
+    people = pa.array([None, *frame["patient_id"].to_pylist()[1:]], pa.float64())
+    pq.write_table(frame.set_column(0, "patient_id", people), visits.with_suffix(".parquet"))
+    for drop in ("z", "z,patient_id"):
+        given = ("plan", visits.with_suffix(".parquet"), "--label", "y", "--classes", 2, "--drop", drop)
+        assert "note: 'patient_id' repeats, in up to 3 rows" in run(*given).out
+
+
 def test_identifiers_are_no_features(run, visits):
     """The dimension is that of other numeric columns; a measurement with such a name is one of them."""
     given = ("plan", visits, "--label", "y", "--classes", 2, "--drop", "z", "--detail")

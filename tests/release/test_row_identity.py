@@ -20,14 +20,23 @@ from torch import nn
 
 from labeldp import (
     Classes,
+    ClassProbabilities,
+    ClusterResponse,
     Curator,
     DoubleResponse,
     Form,
     Generator,
+    GroupResponse,
     Interval,
+    LabelMoments,
+    NoisyHistogram,
+    NumberMoments,
+    PeerExchange,
+    PriorResponse,
     RandomizedResponse,
     Release,
     Source,
+    cluster_response,
     concatenate,
     public_split,
     verify,
@@ -48,8 +57,9 @@ from labeldp.learning.sklearn import (
     SoftmaxRegression,
     TreeClassifier,
 )
-from labeldp.learning.stages import ConsensusRetraining, ModelPrior, MultiStage
+from labeldp.learning.stages import ClusterPrior, ConsensusRetraining, FixedPrior, ModelPrior, MultiStage
 from labeldp.learning.torch import TorchClassifier
+from labeldp.mechanisms.queries import ExchangedLabels
 from labeldp.release._row_identity import identity_of
 
 ROWS = 60
@@ -311,6 +321,71 @@ def resampled():
     return ResampledClassifier(SoftmaxRegression(l2=1.0), method="first")
 
 
+def prior_of(features):
+    """A prior of rows, with their index."""
+    return pd.DataFrame({"no": features["age"], "yes": 1 - features["age"]})
+
+
+def cells_of(features):
+    """The number of each row's cell, with their index."""
+    return (features["age"] > 0.5).astype(int)
+
+
+def named_model():
+    """A classifier that was fitted on a frame."""
+    return SoftmaxRegression(l2=1.0).fit(table()[["age"]], released(table()))
+
+
+#: Mechanisms with public parameters for each row, as functions of features.
+MECHANISMS = {
+    "moments": lambda x: LabelMoments(SPACE, 1.0, 1e-6, x),
+    "moments of an Arrow table": lambda x: LabelMoments(SPACE, 1.0, 1e-6, pa.Table.from_pandas(x, preserve_index=True)),
+    "number moments": lambda x: NumberMoments(NUMBERS, 1.0, 1e-6, x),
+    "cells": lambda x: NoisyHistogram(SPACE, 1.0, cells_of(x)),
+    "peers": lambda x: ExchangedLabels(SPACE, PeerExchange(flip=0.1), cells_of(x), delta=1e-6),
+    "prior response": lambda x: PriorResponse(SPACE, 1.0, prior_of(x)),
+    "response at another epsilon": lambda x: PriorResponse(SPACE, 1.0, prior_of(x)).at(0.5),
+    "group response": lambda x: GroupResponse(SPACE, 1.0, prior_of(x)),
+    "class probabilities": lambda x: PriorResponse(SPACE, 1.0, ClassProbabilities(prior_of(x), SPACE.points)),
+    "predictions": lambda x: PriorResponse(SPACE, 1.0, ClassProbabilities.of(named_model(), x)),
+    "cluster response": lambda x: ClusterResponse(SPACE, 1.0, [[0.5, 0.5]] * 2, cells_of(x)),
+}
+
+
+def requested(mechanism, frame, rows=None):
+    """The curator after a request, and the error of a refusal."""
+    curator = Curator(frame["dose" if mechanism.space == NUMBERS else "sick"], mechanism.space, budget=(9.0, 1e-3))
+    try:
+        curator.randomize(mechanism, rows) if hasattr(mechanism, "channel") else curator.answer(mechanism, rows)
+    except RowsError as error:
+        return curator, str(error)
+    return curator, ""
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_parameters_of_rows_in_another_order_cost_nothing(name):
+    """What a mechanism was given for each row is compared by its index, before anything is charged or drawn."""
+    frame = table(INDEXES["part"] if "Arrow" in name else INDEXES["texts"])
+    features = frame[["age"]]
+    curator, error = requested(MECHANISMS[name](features.iloc[SHUFFLE]), frame)
+    assert ORDER in error
+    assert (curator.spent, curator.charges) == ((0.0, 0.0), ())
+    for given in (features, features.reset_index(drop=True)):
+        curator, error = requested(MECHANISMS[name](given), frame)
+        assert not error
+        assert curator.spent[0] > 0
+
+
+def test_parameters_of_some_rows_have_their_index():
+    """A prior for some rows is compared with the index of those."""
+    frame = table(INDEXES["texts"])
+    some = np.arange(10, 40)
+    prior = prior_of(frame.iloc[some])
+    assert not requested(PriorResponse(SPACE, 1.0, prior), frame, some)[1]
+    assert ORDER in requested(PriorResponse(SPACE, 1.0, prior), frame, some[::-1])[1]
+    assert OTHERS in requested(PriorResponse(SPACE, 1.0, prior), frame, some + 1)[1]
+
+
 AGES = table()[["age"]].to_numpy()
 LEARNERS = (
     SoftmaxRegression(l2=1.0),
@@ -340,6 +415,11 @@ DOORS = {
     "fit_copula": lambda x, f: fit_copula(x, Release.public(f["sick"], SPACE), "made up"),
     "stages": lambda x, f: MultiStage(SoftmaxRegression(l2=1.0)).fit(x, Curator(f["sick"], SPACE)),
     "prior": lambda x, f: ModelPrior(fitted()[0]).ask(Curator(f["sick"], SPACE), x),
+    "fixed prior": lambda x, f: FixedPrior(prior_of(x)).ask(Curator(f["sick"], SPACE)),
+    "cluster prior": lambda x, f: ClusterPrior(cells_of(x)).ask(Curator(f["sick"], SPACE), epsilon=1.0),
+    "clusters": lambda x, f: cluster_response(Curator(f["sick"], SPACE), cells_of(x), epsilon=1.0),
+    "moments": lambda x, f: Curator(f["sick"], SPACE).answer(LabelMoments(SPACE, 1.0, 1e-6, x)),
+    "prior response": lambda x, f: Curator(f["sick"], SPACE).randomize(PriorResponse(SPACE, 1.0, prior_of(x))),
     "interactive": lambda x, f: fit_interactively(
         ConvexClassifier(region=Ball(1.0)), x, Curator(f["sick"], SPACE), epsilon=2.0
     ),

@@ -65,11 +65,13 @@ def public_shape(
     finder, units = tables.RepeatFinder(readable.schema), tables.Units()
     rows, known, sums = 0, np.zeros(len(features)), np.zeros(len(features))
     stated = sum(part.rows or 0 for part in tables.parts_of(table))
-    for batch in readable.batches([*features, *people] or others[:1], _ROWS_PER_BATCH):
+    looked_at = list(dict.fromkeys([*people, *(name for name in finder.names if name in named)]))
+    for batch in readable.batches(list(dict.fromkeys([*features, *looked_at])) or others[:1], _ROWS_PER_BATCH):
         rows, values = rows + batch.num_rows, _numbers(batch, features)
         known += np.isfinite(values).sum(axis=0)
         sums += np.where(np.isfinite(values), values, 0.0).sum(axis=0)
-        finder.add({name: tables.cell_hashes(batch[name])[0] for name in people})
+        finder.watch(batch)
+        finder.add({name: tables.cell_hashes(batch[name])[0] for name in looked_at})
         if unit is not None:
             units.add(tables.unit_keys(batch[unit]))
         report("look", rows, stated)

@@ -7,11 +7,12 @@ label space, which files and output distributions depend on. Every change from o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
+from labeldp._row_names import row_names
 from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.privacy._spaces import LabelSpace
@@ -29,6 +30,9 @@ class ClassProbabilities:
         values: The probabilities, shape (n, m).
         classes: The class of each of the m columns: ``model.classes_``, or ``space.points`` for the declared order.
 
+    Attributes:
+        row_names: The index of the values if they are a frame, or of the features that they were predicted from.
+
     Example:
         >>> from labeldp import ClassProbabilities, Classes, PriorResponse
         >>> space = Classes(["no", "maybe", "yes"])
@@ -42,8 +46,10 @@ class ClassProbabilities:
 
     values: Float[np.ndarray, "n m"]
     classes: Iterable[Any]
+    row_names: Any = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "row_names", row_names(self.values))
         values, classes = np.array(self.values), tuple(np.asarray(self.classes).tolist())
         if values.ndim != 2 or values.shape[1] != len(classes):
             raise InputError(
@@ -70,7 +76,9 @@ class ClassProbabilities:
             raise InputError(
                 f"expected a fitted classifier with predict_proba and classes_, found {type(model).__name__}"
             )
-        return cls(np.asarray(model.predict_proba(features)), model.classes_)
+        found = cls(np.asarray(model.predict_proba(features)), model.classes_)
+        object.__setattr__(found, "row_names", row_names(features))
+        return found
 
     def in_order(self, classes: Iterable[Any]) -> Float[np.ndarray, "n k"]:
         """The columns of given classes in their order, with zeros for those without a column.

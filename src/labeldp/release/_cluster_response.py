@@ -22,6 +22,7 @@ from labeldp.privacy import ClassProbabilities, rest_of
 from labeldp.release._answer import Answer
 from labeldp.release._curator import Curator
 from labeldp.release._release import Release
+from labeldp.release._row_identity import check_same_rows
 from labeldp.release._source import Places
 from labeldp.release.tables import public_split
 
@@ -314,6 +315,7 @@ def _cluster_numbers(curator: Curator, clusters: object) -> Int[np.ndarray, "n"]
     """Check and convert the clusters of a curator's rows."""
     if curator.has_units:
         raise InputError("expected a curator of single rows, found units of several rows; use a randomizer for those")
+    check_same_rows(clusters, curator, "clusters")
     numbers = cell_numbers(clusters)
     if len(numbers) != len(curator):
         raise InputError(f"expected a cluster for each of the {len(curator)} rows, found {len(numbers)}")

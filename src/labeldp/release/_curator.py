@@ -22,7 +22,14 @@ from labeldp.privacy.channels import Channel, ClusterChannel, CoarseningChannel,
 from labeldp.release._answer import Answer
 from labeldp.release._drawing import Drawing, DrawnFeatures
 from labeldp.release._release import Release
-from labeldp.release._row_identity import Origin, RowIdentity, identities_digest, identity_of, labels_identity
+from labeldp.release._row_identity import (
+    Origin,
+    RowIdentity,
+    identities_digest,
+    identity_of,
+    identity_of_names,
+    labels_identity,
+)
 from labeldp.release._row_index import row_places
 from labeldp.release._row_release import POPULATION, RowRelease, check_names, no_features
 from labeldp.release._sink import MemorySink, Sink
@@ -64,8 +71,9 @@ class Curator:
             positions in a table. By default, or if one identity or the order differs, the rows of other curators are
             not recognized.
 
-    Of the index of labels in a pandas series digests are kept: tables, features and masks whose index is of other rows,
-    or of the same rows in another order, are refused (``RowsError``). Without an index, ``identity`` is compared.
+    Of the index of labels in a pandas series digests are kept: tables, features, priors, cells and masks whose index is
+    of other rows, or of the same rows in another order, are refused (``RowsError``). Without an index, ``identity`` is
+    compared.
 
     Guarantee:
         * Every draw is charged before it is made; a request beyond the budget draws nothing. The charge of a request
@@ -162,6 +170,7 @@ class Curator:
             BudgetError: The budget does not allow it; nothing was drawn.
             InputError: The randomizer is for another label space, or for another number of rows; or both a randomizer
                 and an epsilon were passed, or neither.
+            RowsError: The prior or the clusters have an index of other rows than the labels; nothing was charged.
         """
         if (randomizer is None) == (epsilon is None):
             found = "neither" if epsilon is None else "both"
@@ -218,6 +227,7 @@ class Curator:
         Raises:
             BudgetError: The budget does not allow it; nothing was drawn.
             InputError: The query is for another label space, or for another number of rows.
+            RowsError: The features or the cells have an index of other rows than the labels; nothing was charged.
         """
         return self._answer(query, rows, SecureWords(), whole)
 
@@ -319,6 +329,7 @@ class Curator:
             )
         self._check_space(randomizer, "randomizer")
         places = self._places(rows)
+        self._check_names(randomizer, places)
         channels = self._source.channels(randomizer, places)
         check_registered(type(randomizer), channels.whole)
         declared = (*_priors(channels.whole), *randomizer.declared)
@@ -411,6 +422,7 @@ class Curator:
         self._check_space(query, "query")
         places = self._places(rows)
         query.check_rows(size_of(places))
+        self._check_names(query, places)
         most = self._source.labels_of_a_unit(places)
         law = charged_law(query, most)
         guarantee = dataclasses.replace(query.promise(most), unit=self._source.unit)
@@ -447,6 +459,13 @@ class Curator:
     def _check_space(self, mechanism: Randomizer | Query | DoubleResponse | DummyResponse, what: str) -> None:
         if mechanism.space != self.space:
             raise InputError(f"expected a {what} for the curator's label space, found one for another space")
+
+    def _check_names(self, mechanism: Randomizer | Query, places: Places) -> None:
+        """Refuse a mechanism whose public parameters have the index of other rows."""
+        if self.identity is not None:
+            rows = self.identity.take(places)
+            for what, names in mechanism.row_names.items():
+                rows.check(identity_of_names(names), what)
 
     def _entry(self, name: str, guarantee: Guarantee, asked: float, places: Places) -> Entry:
         """The ledger entry for a request about some rows."""

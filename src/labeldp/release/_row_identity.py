@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -11,6 +10,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 import pyarrow as pa
 
+from labeldp._row_names import row_names
 from labeldp._shapes import Int, Integer, Shaped
 from labeldp.errors import InputError, RowsError, TableError
 from labeldp.privacy.accounting import RowRanges
@@ -107,19 +107,13 @@ class RowIdentity:
 
 
 def identity_of(values: object) -> RowIdentity | None:
-    """The identity of rows with an index of different values: a pandas object, or an Arrow table made from one.
+    """The identity of rows with an index of different values (``row_names``)."""
+    return identity_of_names(row_names(values))
 
-    An index of several levels is not looked at: one of them may be the label, as ``pandas.concat(parts, keys=classes)``
-    makes it.
-    """
-    pandas = sys.modules.get("pandas")
-    index = getattr(values, "index", None) if pandas else None
-    if pandas and isinstance(index, pandas.Index):
-        return _identity(index, "index") if index.nlevels == 1 else None
-    if isinstance(values, pa.Table | pa.RecordBatch):
-        index = _stored_index(values)
-        return None if index is None else _identity(index, "index")
-    return None
+
+def identity_of_names(names: object) -> RowIdentity | None:
+    """The identity of rows with these names, from ``row_names``; None without any."""
+    return None if names is None else _identity(names, "index")
 
 
 def identity_of_places(rows: int) -> RowIdentity | None:
@@ -140,20 +134,6 @@ def concatenated_identity(parts: list[RowIdentity | None], order: Int[np.ndarray
         return None
     digests = np.concatenate([part.digests for part in known])
     return RowIdentity(digests[order], known[0].kind, known[0].numbers)
-
-
-def _stored_index(table: pa.Table | pa.RecordBatch) -> Any:
-    """The pandas index that an Arrow table names in its metadata; None without one, or of several levels."""
-    try:
-        named = (table.schema.pandas_metadata or {}).get("index_columns", [])
-    except ValueError:
-        return None
-    name = named[0] if len(named) == 1 else None
-    if not isinstance(name, dict):
-        return table[name] if name in table.schema.names else None
-    numbers = range(*(int(name[end]) for end in ("start", "stop", "step")))
-    # Rows may have been taken from the table, and its metadata left as they were.
-    return np.array(numbers) if len(numbers) == table.num_rows else None
 
 
 def _identity(values: Any, kind: Literal["index", "identity"]) -> RowIdentity | None:

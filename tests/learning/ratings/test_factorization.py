@@ -160,6 +160,15 @@ def test_features_of_pairs_are_functions_of_who_occurs_with_what():
     [
         (pd.DataFrame({"u": [1], "i": [2], "genre": ["x"]}), "expected finite numbers in the column 'genre'"),
         (pd.DataFrame({"u": [1], "i": [2], "year": [np.nan]}), "expected finite numbers in the column 'year'"),
+        (
+            pd.DataFrame({"u": [np.nan], "i": [2]}),
+            "expected a user or an item in each row of the column 'u', found miss",
+        ),
+        (pd.DataFrame({"u": [1], "i": [None]}), "expected a user or an item in each row of the column 'i', found miss"),
+        (
+            pd.DataFrame({"u": [1], "i": [pd.NA]}),
+            "expected a user or an item in each row of the column 'i', found miss",
+        ),
         (pd.DataFrame({"u": [1], "film": [2]}), "expected a column 'i' of users or items, found the columns u, film"),
     ],
 )
@@ -288,6 +297,20 @@ def test_stages_ask_what_was_learned():
     high, low = groups[second][rows[second, 2] > 1.2], groups[second][rows[second, 2] < -1.2]
     assert high.sum(axis=1).mean() < low.sum(axis=1).mean()  # of who rates high, a higher class begins the upper group
     assert np.corrcoef(stages.learner_.predict_mean(rows), labels)[0, 1] > 0.5
+
+
+@pytest.mark.parametrize("form", [np.asarray, lambda rows: pd.DataFrame(rows).rename(columns=str)])
+@pytest.mark.parametrize("public", [True, False])
+def test_one_row_without_a_user_costs_nothing(form, public):
+    """A missing user shows before a label is drawn, in X and in public rows."""
+    rows, labels = made(1200)
+    rows[777, 0] = np.nan
+    user, item = (0, 1) if form is np.asarray else ("0", "1")
+    curator, rows = Curator(labels, STARS, budget=1.0), form(rows)
+    learner = FactorizationClassifier(user, item, public_rows=rows if public else None, **QUICK)
+    with pytest.raises(InputError, match="expected a user or an item in each row"):
+        MultiStage(learner, 1.0, stages=2, response="groups").fit(rows, curator)
+    assert curator.spent == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy.sparse import coo_matrix, csr_matrix
 from sklearn.datasets import load_digits
@@ -28,6 +29,7 @@ from labeldp import Answer, Classes, Curator, NoisyHistogram, PriorResponse, Ran
 from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, NotTrueLabelsError, OutputError
 from labeldp.learning.sklearn import NeighborsClassifier, ReleasedLabelClassifier, SoftmaxRegression
+from labeldp.learning.sklearn._adapter import _trial_rows
 from labeldp.learning.stages import (
     ClusterPrior,
     FixedPrior,
@@ -717,6 +719,34 @@ def test_features_that_a_learner_does_not_take_cost_nothing(learner):
     with pytest.raises(InputError, match="expected"):
         MultiStage(learner, 1.0).fit(features, curator)
     assert curator.spent == (0.0, 0.0)
+
+
+@pytest.mark.usefixtures("tried")
+@pytest.mark.parametrize("gap", [np.nan, np.inf, None])
+@pytest.mark.parametrize("form", [pd.DataFrame, pa.Table.from_pandas])
+def test_a_gap_in_any_column_of_a_frame_costs_nothing(gap, form):
+    """A frame's rows with missing or infinite values are tried, however few they are."""
+    frame = pd.DataFrame(np.tile(FEATURES.astype(float), (5, 1))).rename(columns=str)
+    frame.loc[::2, "0"] = 0.0
+    frame.iloc[1, 1] = gap
+    curator = Curator(np.tile(LABELS, 5), SPACE)
+    with pytest.raises(InputError, match="expected"):
+        MultiStage(LogisticRegression(), 1.0).fit(form(frame), curator)
+    assert curator.spent == (0.0, 0.0)
+
+
+def test_the_first_gap_of_each_column_is_tried():
+    """Gaps of one column leave no other column untried, in an array, a frame or a tuple of both."""
+    values = np.zeros((2000, 3))
+    values[3:1500, 0] = np.nan
+    values[1601, 1] = -np.inf
+    names = pd.DataFrame({"text": ["a"] * 1703 + [None] + ["b"] * 296, "day": pd.to_datetime(["2026-01-05"] * 2000)})
+    names.loc[1805, "day"] = pd.NaT
+    assert {3, 1601} <= set(_trial_rows(values).tolist())
+    assert {3, 1601} <= set(_trial_rows(pd.DataFrame(values)).tolist())
+    assert {1703, 1805} <= set(_trial_rows(names).tolist())
+    assert {3, 1601, 1703, 1805} <= set(_trial_rows((values, names)).tolist())
+    assert len(_trial_rows(np.full((2000, 2), np.nan))) == len(_trial_rows(np.zeros((2000, 2))))
 
 
 @pytest.mark.usefixtures("tried")

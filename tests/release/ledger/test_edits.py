@@ -577,6 +577,30 @@ def test_copies_of_rows_are_counted(tmp_path):
     assert release(write(NEW, tmp_path / "elsewhere" / "new.parquet"), tmp_path / "o2").remarks == ()
 
 
+def test_swapped_values_are_no_copies(tmp_path):
+    """A row with the values of another one in other columns is no copy of it."""
+    users, items = (part.ravel() for part in np.meshgrid(np.arange(100), np.arange(20)))
+    ratings = pa.table({"who": users, "what": items, "ill": np.where(users % 2, "yes", "no")})
+    assert release(write(ratings, tmp_path / "t.csv"), tmp_path / "o").remarks == ()
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_person_with_a_gap_is_asked_about(tmp_path, ending):
+    """One row without a person makes a column of floats, whose whole numbers repeat like an identifier."""
+    people = pa.array([None, *(row // 2 for row in range(1, ROWS))], pa.float64())
+    path = write(TABLE.append_column("patient_nbr", people), tmp_path / f"t.{ending}")
+    with pytest.raises(InputError, match="--unit patient_nbr"):
+        release(path, tmp_path / "o", unit=None)
+    assert not list(tmp_path.glob("*ledger"))
+
+
+def test_measurements_need_no_unit(tmp_path):
+    """A column of floats with a fraction is a measurement, whatever its name and however it repeats."""
+    weights = pa.array([70.5, *(float(row // 2) for row in range(1, ROWS))])
+    path = write(TABLE.append_column("patient_weight", weights), tmp_path / "t.parquet")
+    assert release(path, tmp_path / "o", unit=None).spent == (1.0, 0.0)
+
+
 def test_declared_rows_are_an_assumption(tmp_path):
     """That each row is another person's, though a column repeats, stands in the certificate."""
     table = TABLE.append_column("patient_nbr", pa.array(np.arange(ROWS) // 2))

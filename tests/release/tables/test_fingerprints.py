@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from labeldp.release.tables import FingerprintBuilder, RepeatFinder, cell_hashes, copies, keyed
+from labeldp.release.tables import FingerprintBuilder, RepeatFinder, cell_hashes, keyed, repeats_in
 from labeldp.release.tables import _fingerprints as module
 
 DAY = datetime.date(2026, 1, 5)
@@ -250,14 +250,43 @@ def test_a_key_makes_hashes_incomparable():
 
 def test_copies_are_counted():
     """Rows that repeat another, and the most that are alike."""
-    assert copies(np.array([5, 3, 5, 5, 2, 3], np.uint64)) == (3, 3)
-    assert copies(np.array([1, 2, 3], np.uint64)) == (0, 1)
+    assert fingerprints(pa.table({"x": [5, 3, 5, 5, 2, 3], "y": [1, 1, 1, 1, 1, 1]})).copies == (3, 3)
+    assert fingerprints(pa.table({"x": [1, 2, 3]})).copies == (0, 1)
+
+
+def test_copies_are_equal_in_each_column():
+    """The pairs (3, 5) and (5, 3) are no copies, though fingerprints take them for the same values."""
+    users, items = (part.ravel() for part in np.meshgrid(np.arange(100), np.arange(20)))
+    found = fingerprints(pa.table({"user": users, "item": items}))
+    assert found.copies == (0, 1)
+    assert found.rows.size - np.unique(found.rows).size == 190  # pairs of two of 20
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+def test_copies_are_counted_across_parts(monkeypatch, parts):
+    """Of ten times as many different rows as are compared each has all of its copies (four standard deviations)."""
+    monkeypatch.setattr("labeldp.release.tables._repeats._MOST_COMPARED", 1000)
+    builder, rows = FingerprintBuilder(["x"]), np.repeat(np.arange(10_000), 3)
+    for some in np.array_split(np.random.default_rng(0).permutation(rows), parts):
+        part = FingerprintBuilder(["x"])
+        part.add([pa.record_batch({"x": pa.array(some)})])
+        builder.merge(part)
+    count, most = builder.result().copies
+    assert count == pytest.approx(20_000, rel=4 / 1000**0.5)
+    assert most == 3
+
+
+def test_many_rows_may_all_be_equal(monkeypatch):
+    """Different rows are limited in number, and equal ones are not."""
+    monkeypatch.setattr("labeldp.release.tables._repeats._MOST_COMPARED", 1000)
+    assert fingerprints(pa.table({"x": np.full(5000, 7)}), 900).copies == (4999, 5000)
 
 
 def test_copies_among_many_rows_are_estimated():
-    """Of three million rows a third is looked at, with all copies of each (four standard deviations)."""
-    rows = np.random.default_rng(0).integers(0, 1 << 63, 1_000_000).astype(np.uint64) * np.uint64(2)
-    count, most = copies(np.repeat(rows, 3))
+    """Of three million rows a quarter is looked at, with all copies of each (four standard deviations)."""
+    builder = FingerprintBuilder(["x"])
+    builder.add([pa.record_batch({"x": pa.array(np.repeat(np.arange(1_000_000), 3))})])
+    count, most = builder.result().copies
     assert count == pytest.approx(2_000_000, rel=0.01)
     assert most == 3
 
@@ -272,15 +301,50 @@ def test_copies_among_many_rows_are_estimated():
         ("id", pa.int64(), True),
         ("zip", pa.int64(), False),
         ("idle", pa.int64(), False),
-        ("patient_weight", pa.float64(), False),
+        ("patient", pa.float64(), True),
         ("patient_seen", pa.date32(), False),
     ],
 )
 def test_identifiers_are_found_by_name_and_type(name, kind, found):
-    """By a whole word of the name, among whole numbers and texts whose values repeat."""
+    """By a whole word of the name, among numbers and texts whose values repeat."""
     finder = RepeatFinder(pa.schema([(name, kind)]))
     finder.add({name: cell_hashes(pa.array(np.arange(100) // 3))[0]})
     assert [repeat.most for repeat in finder.result()] == ([3] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "added", "found"),
+    [
+        (pa.float64(), [None], True),
+        (pa.float32(), [math.nan, math.inf], True),
+        (pa.int64(), [None], True),
+        (pa.string(), [None], True),
+        (pa.dictionary(pa.int32(), pa.float64()), [None], True),
+        (pa.float64(), [0.5], False),
+        (pa.float32(), [None, -0.25], False),
+        (pa.dictionary(pa.int32(), pa.float64()), [0.5], False),
+    ],
+)
+def test_a_gap_hides_no_identifier(kind, added, found):
+    """Whole numbers with a gap are stored as floats; measurements have fractions."""
+    people = [str(row // 3) for row in range(100)] if kind == pa.string() else [row // 3 for row in range(100)]
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    column = pa.array([*people, *added], plain)
+    column = column.dictionary_encode() if pa.types.is_dictionary(kind) else column
+    assert [repeat.name for repeat in repeats_in(pa.table({"user": column}))] == (["user"] if found else [])
+
+
+def test_a_fraction_in_any_part_is_a_measurement():
+    """Parts of a table are merged with what is known of their floats, in either order."""
+    schema = pa.schema([("user", pa.float64())])
+    for order in (1, -1):
+        finder = RepeatFinder(schema)
+        for extra in (0.0, 0.5)[::order]:
+            part, column = RepeatFinder(schema), pa.array(np.arange(100) // 3 + extra)
+            part.watch(pa.record_batch({"user": column}))
+            part.add({"user": cell_hashes(column)[0]})
+            finder.merge(part)
+        assert finder.result() == ()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import issparse
 
-from labeldp._shapes import Float, Shaped
+from labeldp._shapes import Bool, Float, Shaped
 from labeldp.errors import InputError
 
 
@@ -41,6 +41,22 @@ def indexable_rows(features: Any) -> Any:
     if isinstance(features, pa.Table):
         return features.to_pandas()
     return features if hasattr(features, "shape") else np.asarray(features)
+
+
+def missing_values(values: Shaped[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
+    """A mask of the entries that are NaN, None or another mark of a missing value."""
+    if values.dtype.kind in "fcMm":
+        return np.asarray(np.isnan(values))
+    if values.dtype.kind != "O":
+        return np.zeros(values.shape, dtype=np.bool_)
+    return np.fromiter(map(_is_missing, values.flat), np.bool_, values.size).reshape(values.shape)
+
+
+def _is_missing(value: Any) -> bool:
+    """True for a mark of a missing value, those of pandas included, which need not be installed."""
+    if isinstance(value, float | np.floating):
+        return bool(np.isnan(value))
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def row_weights(sample_weight: Any, rows: int) -> Float[np.ndarray, "n"]:

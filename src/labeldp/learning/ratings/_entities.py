@@ -13,7 +13,7 @@ from scipy.sparse.linalg import svds
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
-from labeldp.learning.features import indexable_rows
+from labeldp.learning.features import indexable_rows, missing_values
 
 #: Rows that are added to the counts of a user and of an item before pairs are scaled by them.
 _SMOOTHED = 5
@@ -38,7 +38,7 @@ class RowColumns:
         """The columns of an array, or of a frame by name.
 
         Raises:
-            InputError: There is no such column, or another one has no numbers.
+            InputError: There is no such column, a user or an item is missing, or another column has no numbers.
         """
         rows = indexable_rows(rows)
         frame = hasattr(rows, "columns")
@@ -49,7 +49,7 @@ class RowColumns:
         taken = {name: np.asarray(rows[name]) if frame else rows[:, name] for name in names}
         others = [_numbers(taken[name], name) for name in names if name not in (user, item)]
         table = np.column_stack(others) if others else np.zeros((rows.shape[0], 0))
-        return cls(np.asarray(taken[user]), np.asarray(taken[item]), table)
+        return cls(_complete(np.asarray(taken[user]), user), _complete(np.asarray(taken[item]), item), table)
 
 
 @documented_in("labeldp.learning.ratings")
@@ -157,6 +157,16 @@ def _is_function(numbers: Int[np.ndarray, "n"], column: Float[np.ndarray, "n"]) 
     """True if a column is the same in all rows of each number."""
     first = np.unique(numbers, return_index=True)[1]
     return bool((column[first][numbers] == column).all())
+
+
+def _complete(column: np.ndarray, name: object) -> np.ndarray:
+    """A column of users or items, none of which is missing."""
+    if missing_values(column).any():
+        raise InputError(
+            f"expected a user or an item in each row of the column {name!r}, found missing values; leave such rows out "
+            "before labels are drawn, or fill the gaps with a name of their own"
+        )
+    return column
 
 
 def _numbers(column: np.ndarray, name: object) -> Float[np.ndarray, "n"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,15 +12,16 @@ import numpy as np
 from sklearn.base import ClassifierMixin, clone
 from sklearn.pipeline import Pipeline
 
+from labeldp._shapes import Int
 from labeldp.errors import InputError, LabelDPError
-from labeldp.learning.features import row_count, take_rows
+from labeldp.learning.features import missing_values, row_count, take_rows
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier
 from labeldp.learning.sklearn._softmax import ReleasedLabelClassifier, SoftmaxRegression
 from labeldp.privacy import LabelSpace
 from labeldp.release import Release
 
-#: Rows of a trial fit, and how many rows with non-finite numbers are added.
-_TRIAL_ROWS, _NOT_FINITE = 256, 16
+#: Rows of a trial fit, and how many rows with missing or infinite values are added at most.
+_TRIAL_ROWS, _NOT_FINITE = 256, 256
 #: Parameters of learners that a trial fit overrides, so that it is short and leaves no files.
 _TRIAL_PARAMETERS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {"epochs": lambda epochs: min(epochs, 1), "checkpoint": lambda _: None, "report": lambda _: None}
@@ -47,7 +48,7 @@ def for_released_labels(learner: Any) -> Any:
 def rehearse(learner: Any, features: Any, space: LabelSpace) -> None:
     """Fit a copy on a few rows with invented labels, so that errors show before a label is drawn.
 
-    The rows include some with non-finite numbers, which some learners refuse.
+    The rows include some with missing or infinite values, which some learners refuse.
 
     Raises:
         InputError: The learner cannot be fitted on these features.
@@ -78,13 +79,28 @@ def _last_step(learner: Any) -> Any:
 
 
 def _trial_rows(features: Any) -> np.ndarray:
-    """Equally spaced rows, and a few rows with non-finite numbers."""
+    """Equally spaced rows, and the first row of each column with a missing or an infinite value."""
     count = row_count(features)
     spaced = np.unique(np.linspace(0, count - 1, _TRIAL_ROWS).astype(np.int64))
-    if not isinstance(features, np.ndarray) or features.dtype.kind != "f":
-        return spaced
-    not_finite = np.flatnonzero(~np.isfinite(features.reshape(count, -1)).all(axis=1))[:_NOT_FINITE]
-    return np.union1d(spaced, not_finite)
+    return np.union1d(spaced, _not_finite(features)[:_NOT_FINITE])
+
+
+def _not_finite(features: Any) -> Int[np.ndarray, "m"]:
+    """The first row of each column with a missing value, and with an infinite one."""
+    rows = [np.zeros(0, dtype=np.int64)]
+    for part in features if isinstance(features, tuple) else (features,):
+        for columns in _columns(part):
+            infinite = np.isinf(columns) if columns.dtype.kind == "f" else np.zeros_like(columns, dtype=np.bool_)
+            rows.extend(found.argmax(axis=0)[found.any(axis=0)] for found in (missing_values(columns), infinite))
+    return np.unique(np.concatenate(rows))
+
+
+def _columns(features: Any) -> Iterator[np.ndarray]:
+    """The columns of an array together, or those of a frame one by one, each of shape (n, m)."""
+    if isinstance(features, np.ndarray):
+        yield features.reshape(len(features), -1)
+    for name in dict.fromkeys(getattr(features, "columns", ())):
+        yield np.asarray(features[name]).reshape(len(features), -1)
 
 
 def set_stage_checkpoint(model: Any, number: int) -> Any:

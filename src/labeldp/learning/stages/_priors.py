@@ -138,6 +138,8 @@ class FixedPrior(Prior):
             raise PriorError(
                 f"expected {k} probabilities, or {k} for each of the {count} rows, found shape {probabilities.shape}"
             )
+        if probabilities.shape == (count, k):
+            check_same_rows(self.probabilities, request.curator, "a prior")
         every = np.broadcast_to(probabilities, (count, k))
         return PriorResult(_distributions(every[request.index], "the given prior"))
 
@@ -194,6 +196,7 @@ class ClusterPrior(Prior):
         cells = self._cells()
         if len(cells) != len(curator):
             raise InputError(f"expected a cluster for each of the {len(curator)} rows, found {len(cells)} of them")
+        check_same_rows(self.clusters, curator, "clusters")
         index = request.index
         spent, count = self.cost(index, epsilon), int(cells.max()) + 1
         if answer is None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from labeldp._random_words import Words
+from labeldp._row_names import row_names
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, LabelError, VerificationError
 from labeldp.mechanisms.queries._delta import positive_delta, warn_of_large
@@ -89,6 +90,7 @@ class LabelMoments(CalibratedQuery):
     def __post_init__(self, features: object) -> None:
         super().__post_init__()
         object.__setattr__(self, "delta", positive_delta(self.delta, _NOT_PURE))
+        object.__setattr__(self, "row_names", {"features": row_names(features)})
         object.__setattr__(self, "grid", FeatureGrid.of(features, self.norm, self.parts))
         warn_of_large(self.delta, self.grid.shape[0], "the number of rows", stacklevel=4)
 

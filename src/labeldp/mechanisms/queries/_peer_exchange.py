@@ -13,6 +13,7 @@ import numpy as np
 
 from labeldp import _checks
 from labeldp._random_words import Words
+from labeldp._row_names import row_names
 from labeldp._shapes import Bool, Int, Int8, Integer, UInt64
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms.queries._delta import positive_delta, warn_of_large
@@ -267,6 +268,7 @@ class ExchangedLabels(Query):
 
     def __post_init__(self) -> None:
         PeerExchange.check(self.space)
+        object.__setattr__(self, "row_names", {"clusters": row_names(self.clusters)})
         clusters = _checked_rows(self.clusters, "clusters").copy()
         clusters.flags.writeable = False
         object.__setattr__(self, "clusters", clusters)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from labeldp import _checks
 from labeldp._random_words import Words
+from labeldp._row_names import row_names
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, LabelError, VerificationError
 from labeldp.mechanisms.queries._law_fields import LawFields, integer
@@ -41,9 +42,12 @@ class Query(ABC):
 
     Attributes:
         space: The declared label space.
+        row_names: The index of each public parameter with a value for each row, which a curator compares with that of
+            the labels; None without one.
     """
 
     space: LabelSpace
+    row_names: Mapping[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     #: The name of the query in certificates, and a description for lists of mechanisms.
     name: ClassVar[str]
@@ -198,6 +202,7 @@ class CellQuery(CalibratedQuery):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.cells is not None:
+            object.__setattr__(self, "row_names", {"cells": row_names(self.cells)})
             object.__setattr__(self, "cells", cell_numbers(self.cells))
         least = 1 if self.cells is None else int(self.cells.max()) + 1
         count = _checks.whole(self.cell_count or least, "cell_count", least, least + _MOST_EMPTY)

@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from labeldp import _checks
+from labeldp._row_names import row_names
 from labeldp._shapes import Float, Int
 from labeldp.errors import EpsilonError, InputError, LabelError, PriorError
 from labeldp.mechanisms.queries import NoisyHistogram, cell_numbers
@@ -93,6 +94,7 @@ class ClusterResponse(ClassRandomizer):
                     f"expected a distribution for each cluster, found {len(checked)} and a cluster {clusters.max()}"
                 )
             clusters.flags.writeable = False
+            object.__setattr__(self, "row_names", {"clusters": row_names(self.clusters)})
             object.__setattr__(self, "floor", floor)
             object.__setattr__(self, "distributions", checked)
             object.__setattr__(self, "clusters", clusters)

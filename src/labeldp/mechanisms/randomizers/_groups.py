@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from labeldp._row_names import row_names
 from labeldp._shapes import Float, UInt8
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers._prior import checked_prior
@@ -79,6 +80,7 @@ class GroupResponse(ClassRandomizer):
         if self.groups is not None and not _is_list(self.groups):
             raise InputError(f"expected groups as lists of classes, found {type(self.groups).__name__}")
         if isinstance(self.space, LabelSpace) and self.prior is not None:
+            object.__setattr__(self, "row_names", {"a prior": row_names(self.prior)})
             object.__setattr__(self, "prior", checked_prior(declared_columns(self.prior, self.space), self.space.size))
         super().__post_init__()
 

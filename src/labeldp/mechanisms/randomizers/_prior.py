@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from labeldp import _checks
+from labeldp._row_names import row_names
 from labeldp._shapes import Float
 from labeldp.errors import PriorError
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, kept
@@ -34,6 +35,7 @@ class CandidateRandomizer(ClassRandomizer):
 
     def __post_init__(self) -> None:
         if isinstance(self.space, LabelSpace):
+            object.__setattr__(self, "row_names", {"a prior": row_names(self.prior)})
             object.__setattr__(self, "prior", checked_prior(declared_columns(self.prior, self.space), self.space.size))
         super().__post_init__()
 

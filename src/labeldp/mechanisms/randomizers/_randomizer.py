@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import wraps
-from typing import ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -43,10 +43,13 @@ class Randomizer(ABC):
     Attributes:
         space: The declared label space.
         epsilon: The requested epsilon; the certified one is ``channel().epsilon``, never larger.
+        row_names: The index of each public parameter with a value for each row, which a curator compares with that of
+            the labels; None without one.
     """
 
     space: LabelSpace
     epsilon: float
+    row_names: Mapping[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     #: The name on the command line and in certificates, and a description for lists of mechanisms.
     name: ClassVar[str]
@@ -76,7 +79,7 @@ class Randomizer(ABC):
     @classmethod
     def needs(cls) -> tuple[str, ...]:
         """The parameters that it requires beyond a label space and an epsilon, such as ``prior``."""
-        required = (each.name for each in dataclasses.fields(cls) if each.default is dataclasses.MISSING)
+        required = (each.name for each in dataclasses.fields(cls) if each.init and each.default is dataclasses.MISSING)
         return tuple(name for name in required if name not in ("space", "epsilon"))
 
     @property
@@ -91,7 +94,9 @@ class Randomizer(ABC):
 
     def at(self, epsilon: float) -> Self:
         """The same randomizer at another epsilon."""
-        return dataclasses.replace(self, epsilon=epsilon)
+        other = dataclasses.replace(self, epsilon=epsilon)
+        object.__setattr__(other, "row_names", self.row_names)
+        return other
 
     @property
     @abstractmethod

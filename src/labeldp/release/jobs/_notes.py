@@ -11,7 +11,7 @@ from pathlib import Path
 from labeldp.errors import LabelDPError
 from labeldp.release.folder import CERTIFICATE, local_copy, read_certificate
 from labeldp.release.ledger import Earlier, PublicData
-from labeldp.release.tables import Table, copies
+from labeldp.release.tables import Table
 
 #: Columns to list in a remark.
 _SHOWN = 20
@@ -20,9 +20,9 @@ _SHOWN = 20
 def copies_of_rows(data: PublicData) -> tuple[str, ...]:
     """Remarks on rows that are copies of each other."""
     found = data.fingerprints
-    if found is None or found.rows is None or not found.columns:
+    if found is None or not found.columns:
         return ()
-    count, most = copies(found.rows)
+    count, most = found.copies
     if not count:
         return ()
     return (

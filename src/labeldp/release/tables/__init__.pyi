@@ -27,7 +27,6 @@ from ._parts import parts_of as parts_of
 from ._random_split import public_split as public_split
 from ._repeats import Repeat as Repeat
 from ._repeats import RepeatFinder as RepeatFinder
-from ._repeats import copies as copies
 from ._repeats import number_rows as number_rows
 from ._repeats import tells_people_apart as tells_people_apart
 from ._tables import Table as Table

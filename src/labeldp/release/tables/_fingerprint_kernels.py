@@ -133,6 +133,15 @@ def _below(some, limit, first, places, values):
 
 
 @compiled()
+def hash_in_order(cells, columns, out):
+    """Hashes of rows from the hashes of the first columns, which depend on the column of each."""
+    out[:] = 0
+    for j in range(columns):
+        for i in range(out.size):
+            out[i] = out[i] * _FIRST + cells[j, i]
+
+
+@compiled()
 def sketch(cells, starts, members, limits, low, total, sums, places, values, counts):
     """Add up the hashes of as many rows as there are cells of a column, and collect the small ones of each view.
 

@@ -28,7 +28,8 @@ import pyarrow.compute as pc
 from labeldp._shapes import Int, UInt64
 from labeldp._threads import FEW_ROWS
 from labeldp.release.tables._cell_hashes import CellHashes, Texts, hashes_of, whole_hashes
-from labeldp.release.tables._fingerprint_kernels import sketch
+from labeldp.release.tables._fingerprint_kernels import hash_in_order, sketch
+from labeldp.release.tables._repeats import CopyCounter
 
 #: Hashes that are kept of each view.
 SKETCH = 2048
@@ -76,6 +77,8 @@ class Fingerprints:
         columns: For each column of several values, the sum of the hashes of its values, and whether most of the first
             rows of a batch differ in it.
         anonymous: True if no values but row numbers identify rows.
+        copies: The number of rows that equal an earlier one in each column, and the most equal rows, estimated from
+            some of many rows. Elsewhere the order of columns plays no part.
     """
 
     count: int
@@ -83,6 +86,7 @@ class Fingerprints:
     views: tuple[Sketch, ...]
     columns: tuple[tuple[int, bool], ...]
     anonymous: bool
+    copies: tuple[int, int]
 
 
 @dataclass
@@ -122,6 +126,7 @@ class _Part:
         heads: The hashes of the values of each column in the first rows.
         kept: The hashes of all values of the columns that the builder keeps.
         total: The hashes of whole rows.
+        in_order: The hashes of whole rows that depend on the column of each value.
         sums: The sum of the hashes of each column.
         views: For each view of the builder, the rows with the smallest hashes; None if the batch has no such view.
         ranges: The least and the largest value of columns of whole numbers.
@@ -130,6 +135,7 @@ class _Part:
     heads: Mapping[str, np.ndarray]
     kept: Mapping[str, np.ndarray]
     total: UInt64[np.ndarray, "n"]
+    in_order: UInt64[np.ndarray, "n"]
     sums: UInt64[np.ndarray, "d"]
     views: Sequence[_View | None]
     ranges: Mapping[str, tuple[int, int]]
@@ -151,6 +157,7 @@ class FingerprintBuilder:
         self._sums, self._several = dict.fromkeys(self._names, 0), dict[str, bool]()
         self._ranges: dict[str, tuple[int, int]] = {}
         self._rows: list[np.ndarray] = []
+        self._copies = CopyCounter()
         self._texts: dict[str, Texts] = {name: [] for name in self._names}
         self._count, self._every_row = 0, every_row
 
@@ -187,6 +194,7 @@ class FingerprintBuilder:
         self._several = other._several | self._several
         for name, ends in other._ranges.items():
             self._widen(name, ends)
+        self._copies.merge(other._copies)
         self._count += other._count
         self._keep(other._rows)
 
@@ -204,6 +212,7 @@ class FingerprintBuilder:
             not views
             or len(numbers) == len(self._names)
             or any(numbers.issuperset(group) and rest.distinct < least for group, rest in without),
+            self._copies.result(),
         )
 
     def _part(self, batch: pa.RecordBatch) -> _Part:
@@ -217,6 +226,7 @@ class FingerprintBuilder:
             heads={name: np.empty(min(rows, _FIRST_ROWS), np.uint64) for name in self._names},
             kept={name: np.empty(rows, np.uint64) for name in self._kept},
             total=np.empty(rows, np.uint64),
+            in_order=np.empty(rows, np.uint64),
             sums=np.zeros(len(self._names), np.uint64),
             views=views,
             ranges=dict(_ranges(batch, self._names)),
@@ -249,6 +259,7 @@ class FingerprintBuilder:
                     self._several[name] = different >= first.size / 2
         for name, ends in part.ranges.items():
             self._widen(name, ends)
+        self._copies.add(part.in_order)
         self._count += part.total.size
         self._keep([part.total])
 
@@ -312,6 +323,7 @@ def _collect(
                 part.heads[name][rows] = fine[: len(part.heads[name][rows])]
             if name in part.kept:
                 part.kept[name][rows] = fine[: rows.stop - low]
+        hash_in_order(cells, size, part.in_order[rows])
         sketch(cells, starts, members, limits, low, part.total, part.sums, places, values, counts)
         if rows.stop == part.total.size or counts.max() > _COLLECTED:
             for view, count, place, value in zip(views, counts, places, values, strict=True):

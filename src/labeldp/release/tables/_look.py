@@ -117,6 +117,8 @@ def look_at_part(task: _Task, tick: Tick) -> PartLook:
             look.units.append(cells[task.unit])
 
     batches = _counted(prefetch(task.table.scan(task.columns, _ROWS_PER_BATCH)), tick)
+    if task.repeats:
+        batches = _watched(batches, look.finder)
     if task.columns:
         look.builder.add(batches, also)
         look.rows = look.builder.count
@@ -129,6 +131,7 @@ def repeats_in(table: pa.Table) -> tuple[Repeat, ...]:
     """Columns of a table in memory that repeat like a person's identifier."""
     finder = RepeatFinder(table.schema)
     for batch in table.select(finder.names).to_batches():
+        finder.watch(batch)
         finder.add({name: cell_hashes(batch[name])[0] for name in finder.names})
     return finder.result()
 
@@ -138,6 +141,16 @@ def _empty(table: Table, columns: Sequence[str], unit: str | None, every_row: bo
     finder = RepeatFinder(table.schema)
     kept = {*finder.names, *([] if unit is None else [unit])}.intersection(columns)
     return PartLook(FingerprintBuilder(columns, every_row=every_row, kept=sorted(kept)), finder)
+
+
+def _watched(batches: Iterator[pa.RecordBatch], finder: RepeatFinder) -> Iterator[pa.RecordBatch]:
+    """Batches, those of whose rows in which repeats are looked for are watched."""
+    rows = 0
+    for batch in batches:
+        if rows < finder.ROWS:
+            finder.watch(batch)
+        yield batch
+        rows += batch.num_rows
 
 
 def _counted(batches: Iterator[pa.RecordBatch], tick: Tick) -> Iterator[pa.RecordBatch]:

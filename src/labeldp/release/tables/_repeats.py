@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._shapes import UInt64
+from labeldp._arrow import as_array
+from labeldp._shapes import Int, UInt64
 from labeldp.release.tables._fingerprint_kernels import MISSING
 
-#: About as many rows are compared with each other.
+#: As many different rows are compared with each other at most.
 _MOST_COMPARED = 1 << 18
 _FEWEST_VALUES = 12
 #: Expected pairs of equal whole numbers, of which measurements would show one.
@@ -55,11 +56,18 @@ class RepeatFinder:
         self._hashes: dict[str, list[np.ndarray]] = {
             field.name: [] for field in schema if tells_people_apart(field.name) and _may_identify(field.type)
         }
+        self._floats = {name for name in self._hashes if pa.types.is_floating(_plain(schema.field(name).type))}
+        self._measured: set[str] = set()
 
     @property
     def names(self) -> list[str]:
         """The columns with such names."""
         return list(self._hashes)
+
+    def watch(self, batch: pa.RecordBatch) -> None:
+        """Note which columns of floats hold others than whole numbers; whole ones with a gap are stored as floats."""
+        names = (self._floats - self._measured).intersection(batch.schema.names)
+        self._measured |= {name for name in names if _has_fraction(batch[name])}
 
     def add(self, cells: Mapping[str, UInt64[np.ndarray, "n"]]) -> None:
         """Add the hashes of a batch."""
@@ -69,6 +77,7 @@ class RepeatFinder:
 
     def merge(self, other: RepeatFinder) -> None:
         """Add the hashes of another part of the table, whose rows follow."""
+        self._measured |= other._measured
         for name, parts in other._hashes.items():
             for part in parts:
                 self.add({name: part})
@@ -77,6 +86,8 @@ class RepeatFinder:
         """The columns, those with most different values first."""
         found: list[tuple[int, Repeat]] = []
         for name, parts in self._hashes.items():
+            if name in self._measured:
+                continue
             hashes = np.concatenate([np.zeros(0, np.uint64), *parts])
             values, counts = np.unique(hashes[hashes != MISSING], return_counts=True)
             if values.size >= max(_FEWEST_VALUES, hashes.size / _ROWS_PER_VALUE) and counts.max() > 1:
@@ -84,15 +95,52 @@ class RepeatFinder:
         return tuple(repeat for _, repeat in sorted(found, key=lambda each: -each[0]))
 
 
-def copies(rows: UInt64[np.ndarray, "n"]) -> tuple[int, int]:
-    """The number of rows that are copies of an earlier row, and the most equal rows.
+class CopyCounter:
+    """Counts rows that are copies of each other: equal in each column.
 
-    Of many rows those with the smallest hashes stand for all: equal rows are all among them, or none.
+    Of many different rows those with the smallest hashes are compared: equal rows are all among them, or none.
     """
-    share = min(1.0, _MOST_COMPARED / max(1, rows.size))
-    looked_at = np.sort(rows if share == 1.0 else rows[rows < np.uint64(share * (1 << 64))])
-    starts = np.flatnonzero(np.r_[True, looked_at[1:] != looked_at[:-1]])
-    return round((looked_at.size - starts.size) / share), int(np.diff(np.r_[starts, looked_at.size]).max())
+
+    def __init__(self) -> None:
+        self._limit = (1 << 64) - 1
+        self._hashes, self._times = np.zeros(0, np.uint64), np.zeros(0, np.int64)
+        self._waiting: list[np.ndarray] = []
+        self._waiting_rows = 0
+
+    def add(self, rows: UInt64[np.ndarray, "n"]) -> None:
+        """Add the hashes of rows, which depend on the column of each value."""
+        few = rows if self._limit == (1 << 64) - 1 else rows[rows <= np.uint64(self._limit)]
+        self._waiting.append(few)
+        self._waiting_rows += few.size
+        if self._waiting_rows > _MOST_COMPARED:
+            self._settle()
+
+    def merge(self, other: CopyCounter) -> None:
+        """Add the rows of another part of the table."""
+        self._settle()
+        other._settle()
+        self._take(other._hashes, other._times, min(self._limit, other._limit))
+
+    def result(self) -> tuple[int, int]:
+        """The number of rows that are copies of an earlier row, and the most equal rows."""
+        self._settle()
+        share = (self._limit + 1) / (1 << 64)
+        return round(int((self._times - 1).sum()) / share), int(self._times.max(initial=0))
+
+    def _settle(self) -> None:
+        """Count the hashes that wait."""
+        hashes = np.concatenate([np.zeros(0, np.uint64), *self._waiting])
+        self._waiting, self._waiting_rows = [], 0
+        self._take(hashes, np.ones(hashes.size, np.int64), self._limit)
+
+    def _take(self, hashes: UInt64[np.ndarray, "m"], times: Int[np.ndarray, "m"], limit: int) -> None:
+        """Take hashes and how often they occur; the smallest stay, up to a limit."""
+        different, places = np.unique(np.concatenate([self._hashes, hashes]), return_inverse=True)
+        times = np.bincount(places, np.concatenate([self._times, times]), different.size).astype(np.int64)
+        if different.size > _MOST_COMPARED:
+            limit = min(limit, int(different[_MOST_COMPARED - 1]))
+        count = int(np.searchsorted(different, np.uint64(limit), side="right"))
+        self._limit, self._hashes, self._times = limit, different[:count], times[:count]
 
 
 def tells_people_apart(name: str) -> bool:
@@ -116,6 +164,19 @@ def number_rows(column: pa.ChunkedArray) -> bool:
 
 
 def _may_identify(kind: pa.DataType) -> bool:
-    """True for whole numbers and texts."""
-    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_integer(plain) or pa.types.is_string(plain) or pa.types.is_large_string(plain))
+    """True for numbers and texts; of floats, the values decide."""
+    plain = _plain(kind)
+    number = pa.types.is_integer(plain) or pa.types.is_floating(plain)
+    return bool(number or pa.types.is_string(plain) or pa.types.is_large_string(plain))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type of the values of a column."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _has_fraction(column: pa.Array) -> bool:
+    """True if one of the finite floats of a column is not whole."""
+    floats = column.dictionary if isinstance(column, pa.DictionaryArray) else column
+    values = as_array(floats.cast(pa.float64()))
+    return bool((np.isfinite(values) & (values != np.rint(values))).any())
