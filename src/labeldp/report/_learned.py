@@ -75,6 +75,8 @@ def learned_text(learned: Learned, output: str, *, of_images: bool = False) -> P
         scores = [Text(), *_score_tables(learned.scores, certificate.space.points, learned.judged_by, public=False)]
         scores.append(sentence(_HELD_OUT))
     end = [*_on_true_rows(learned), Text(), paragraphs(certificate.sentence), Text()]
+    if model.model == "torch:patches":
+        end.append(sentence("For a more accurate model of most images, in several times the time: --model torch:ensemble."))
     images = " --images ITS_IMAGES" if of_images else ""
     end.append(next_commands(f"labeldp evaluate {shlex.quote(output)} ANOTHER_RELEASE --released{images}"))
     return [*map(sentence, filter(None, [*learned.remarks, gain])), result, Text(), lines, *scores, *end]

@@ -125,11 +125,11 @@ def test_an_interrupted_training_is_resumed(stripes, tmp_path):
 
 @pytest.mark.parametrize("knows", [False, True])
 def test_released_labels_weigh_the_network(stripes, untrained, monkeypatch, knows):
-    """Labels follow the brightness of a pixel: the network counts where it knows it, and the sum is then right."""
+    """Labels follow the last bit of a pixel: the network counts where it knows it, and the sum is then right."""
     images, _ = stripes(1_000)
     random = np.random.default_rng(1)
     bright = random.random(1_000) < 0.5
-    images[:, 0, 0, 0] = np.where(bright, 255, 0)
+    images[:, 0, 0, 0] = np.where(bright, 1, 0)  # which patches do not see beside the noise of others
     labels = np.where(bright, "across", "upright")
     told = (lambda x: np.c_[x[:, 0, 0, 0] > 0, x[:, 0, 0, 0] == 0] * 0.9 + 0.05) if knows else None
     monkeypatch.setattr(untrained, "known", None if told is None else staticmethod(told))
@@ -137,7 +137,7 @@ def test_released_labels_weigh_the_network(stripes, untrained, monkeypatch, know
     model = ImageEnsemble(PatchClassifier(**FEW)).fit(images, release)
     assert (model.weights_["network"] > 0.5) == knows
     if knows:
-        assert (model.predict(images) == labels).mean() > 0.9
+        assert (model.predict(images) == labels).mean() > 0.95
 
 
 def test_the_module_says_what_the_ensemble_says(stripes):

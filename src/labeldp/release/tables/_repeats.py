@@ -16,7 +16,7 @@ from labeldp._shapes import Int, UInt64
 from labeldp.release.tables._fingerprint_kernels import MISSING
 
 #: As many different rows are compared with each other at most.
-_MOST_COMPARED = 1 << 18
+_MOST_COMPARED = 1 << 16
 _FEWEST_VALUES = 12
 #: Expected pairs of equal whole numbers, of which measurements would show one.
 _COINCIDENCES = 10.0
