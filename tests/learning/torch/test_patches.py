@@ -82,7 +82,7 @@ def test_it_is_the_default_with_images(folder, tmp_path, capsys):
     )
     said = " ".join(capsys.readouterr().out.split())
     assert "Learned torch:patches from 600 released rows" in said
-    assert "in several times the time: --model torch:ensemble." in said
+    assert "pass --model torch:ensemble." in said
     assert open_model(tmp_path / "model.safetensors").model == "torch:patches"
 
 
