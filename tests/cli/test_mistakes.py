@@ -119,7 +119,8 @@ def ran(folder, capsys, monkeypatch):
         capsys.readouterr()
         code = main(typed(command))
         printed = capsys.readouterr()
-        return code, printed.out + printed.err, said_of(printed.out, printed.err)
+        shown = (printed.out + printed.err).replace(str(folder), "")  # chance names its parent
+        return code, shown, said_of(printed.out, printed.err)
 
     return running
 
