@@ -21,7 +21,7 @@ from labeldp.learning.stages import MultiStage
 BUNDLED = ("digits",)
 TABLES = (*BUNDLED, "fashion-mnist", "kmnist", "mnist")
 #: Shares of the rows in the first stage.
-SHARES = (1.0, 0.5, 0.3)
+SHARES = (1.0, 0.5)
 
 
 def cells(given: Given) -> Iterator[Cell]:

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp import Classes, Release
+from labeldp.cli._options import ImageOptions, TrainingOptions
+from labeldp.cli._stages import ModelOptions
 from labeldp.errors import InputError
 from labeldp.learning.ratings import FactorizationClassifier
 from labeldp.learning.tables import ModelChoice, StagePlan, learn_in_stages, open_model
@@ -187,6 +189,16 @@ def test_images_in_the_order_of_rows(stages, run, folder):
         without = run("evaluate", model, *test)
         assert without.code == 1
         assert "expected images for a model of images, found none" in without.err
+
+
+@pytest.mark.parametrize(("images", "model"), [("images-idx3-ubyte", "torch:patches"), (None, "softmax")])
+def test_the_model_that_is_taken_where_none_is_named(tmp_path, images, model):
+    """With images it is that of ``learn``."""
+    if images is not None:
+        (tmp_path / images).write_bytes(struct.pack(">4B3I", 0, 0, 8, 3, 2, 8, 8) + bytes(128))
+        images = tmp_path / images
+    options = ModelOptions(images=ImageOptions(images), training=TrainingOptions())
+    assert options.choice().model == model
 
 
 def test_images_by_the_names_of_their_files(stages, run, folder):

@@ -7,7 +7,7 @@ from typing import Any
 
 from labeldp import report
 from labeldp.cli._command import ReleaseFolder
-from labeldp.cli._options import NETWORK, ImageOptions, TrainingOptions, check_no_network_options
+from labeldp.cli._options import IMAGE_MODEL, NETWORK, ImageOptions, TrainingOptions, check_no_network_options
 from labeldp.cli._terminal import names, printed_warnings, progress, result
 from labeldp.errors import InputError
 
@@ -66,7 +66,7 @@ def learn(
         )
     (directory,) = directories
     if model is None and images.images is not None:
-        model = f"{NETWORK}patches"
+        model = IMAGE_MODEL
     of_network = model is not None and model.startswith(NETWORK)
     check_model_path(output, ".safetensors" if of_network else ".skops")
     with printed_warnings(convex.FewRowsWarning), progress() as bar:

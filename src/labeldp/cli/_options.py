@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 DECLARED = "either --classes a,b,c (categories) or --interval LO,HI,STEP (numbers) to declare the labels"
 #: Prefix of the names of networks.
 NETWORK = "torch:"
+#: The model that is taken for images where none is named.
+IMAGE_MODEL = f"{NETWORK}patches"
 #: Separators that are hard to type.
 _SEPARATORS = {"tab": "\t", "\\t": "\t", "semicolon": ";", "comma": ",", "bar": "|"}
 _EVERYTHING, _NOTHING = "all", "none"

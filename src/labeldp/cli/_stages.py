@@ -8,6 +8,7 @@ from pathlib import Path
 from labeldp import report
 from labeldp.cli._command import Place
 from labeldp.cli._options import (
+    IMAGE_MODEL,
     NETWORK,
     ColumnOptions,
     FileOptions,
@@ -63,7 +64,8 @@ class ModelOptions:
     """Options for the model.
 
     Args:
-        model: softmax, boosting, factorization (ratings), or a network of 'labeldp learn'.
+        model: softmax (default), boosting, factorization (ratings), or a network of 'labeldp learn'; with images
+            torch:patches (default) or another one.
         model_file: File for the model; default: OUTPUT.skops or OUTPUT.safetensors.
         features: Kept columns to predict from, a,b,c; default: all useful ones. For factorization: user,item and
             columns about either.
@@ -71,7 +73,7 @@ class ModelOptions:
         training: Settings of networks.
     """
 
-    model: str = "softmax"
+    model: str | None = None
     model_file: Path | None = None
     features: list[str] | None = None
     images: ImageOptions
@@ -81,10 +83,11 @@ class ModelOptions:
         """The choice for ``labeldp.learning.tables``."""
         from labeldp.learning.tables import ModelChoice  # noqa: PLC0415 (the learners are an extra)
 
-        if not self.model.startswith(NETWORK):
+        model = self.model or (IMAGE_MODEL if self.images.images else "softmax")
+        if not model.startswith(NETWORK):
             check_no_network_options(self.images, self.training)
         return ModelChoice(
-            self.model, features=names(self.features), training=self.training.settings(), **self.images.read()
+            model, features=names(self.features), training=self.training.settings(), **self.images.read()
         )
 
 

@@ -12,8 +12,14 @@ from labeldp.cli import main  # noqa: E402
 from labeldp.errors import InputError  # noqa: E402
 from labeldp.learning.features import Images, PixelEncoder  # noqa: E402
 from labeldp.learning.images import PatchClassifier  # noqa: E402
-from labeldp.learning.tables import ModelChoice, evaluate, learn_network, open_model  # noqa: E402
-from labeldp.learning.tables._network import learner_of, network_of  # noqa: E402
+from labeldp.learning.tables import (  # noqa: E402
+    ModelChoice,
+    StagePlan,
+    evaluate,
+    learn_in_stages,
+    learn_network,
+    open_model,
+)
 from labeldp.learning.torch import Network, patches, with_patches  # noqa: E402
 
 torch.set_num_threads(1)
@@ -94,9 +100,18 @@ def test_what_it_does_not_have_is_refused(folder, wrong):
         learn_network(target, ModelChoice("torch:patches", images=images, **wrong))
 
 
-def test_it_is_not_trained_in_stages(folder):
-    """Stages and loops want a network that is trained in epochs."""
-    choice = ModelChoice("torch:patches", images=folder[1])
-    network, _, _ = network_of(choice, 2, pa.table({"row": np.arange(600)}))
-    with pytest.raises(InputError, match="expected a network that is trained in epochs alone, found torch:patches"):
-        learner_of(network, choice)
+@pytest.mark.parametrize("model", ["torch:patches", "torch:ensemble"])
+def test_stages_of_images_release_once_and_keep_the_model(stripes, tmp_path, model):
+    """Each label is released once, and the file holds the model of the last stage."""
+    images, labels = stripes(600)
+    pq.write_table(pa.table({"row": np.arange(600), "way": labels}), tmp_path / "t.parquet")
+    training = {} if model == "torch:patches" else {"epochs": 1}
+    plan = StagePlan(ModelChoice(model, images=Images(images), training=training))
+    staged = learn_in_stages(tmp_path / "t.parquet", "way", SPACE, 2.0, tmp_path / "shared", plan, keep=["row"])
+    assert staged.release.certificate.guarantee.epsilon == pytest.approx(2.0, abs=1e-6)
+    first, second = staged.stages
+    assert (first.candidates, len(first.rows) + len(second.rows), second.fitted_on) == (2.0, 600, 600)
+    others, truth = stripes(200, seed=1)
+    predicted = open_model(staged.model_file).predict(None, others)
+    assert (predicted == truth).mean() > 0.9
+    np.testing.assert_array_equal(predicted, staged.model.predict(None, others))

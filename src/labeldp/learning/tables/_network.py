@@ -120,31 +120,41 @@ def network_of(
     return Network(model.removeprefix(PREFIX), classes, encoder, {}), encoder.features(frame, None), left_out
 
 
-def learner_of(network: Network, choice: ModelChoice, report: Progress | None = None) -> TorchClassifier:
-    """A learner that trains a network, by default with settings that suit it.
+def learner_of(network: Network, choice: ModelChoice, report: Progress | None = None) -> Any:
+    """An unfitted learner of a network, by default with settings that suit it.
 
     Raises:
-        InputError: There is no such method, or the network is not trained in epochs.
+        InputError: There is no such method, or the network does not take a method, or settings of training.
     """
-    if network.name not in _TRAINING:
-        raise InputError(
-            f"expected a network that is trained in epochs alone, found {PREFIX}{network.name}; use it with "
-            "'labeldp learn'"
+    if network.name in _TRAINING:
+        method: Any = _checks.among(choice.method or NETWORK_METHODS[0], "a method of networks", NETWORK_METHODS)
+        return TorchClassifier(
+            lambda: network.module(),  # noqa: PLW0108 (a function is not copied with a learner, a method is, with its object)
+            method=method,
+            report=report,
+            **{**_TRAINING[network.name], **choice.training},
         )
-    method: Any = _checks.among(choice.method or NETWORK_METHODS[0], "a method of networks", NETWORK_METHODS)
-    return TorchClassifier(
-        lambda: network.module(),  # noqa: PLW0108 (a function is not copied with a learner, a method is, with its object)
-        method=method,
-        report=report,
-        **{**_TRAINING[network.name], **choice.training},
-    )
+    alone = choice.model == PATCHES
+    if (choice.training and alone) or choice.method not in (None, "likelihood"):
+        options = "no method and no options of training" if alone else "no method"
+        raise InputError(f"expected {options} with {choice.model}, found some; leave them out")
+    if alone:
+        return PatchClassifier(report=report)
+    return ImageEnsemble(training=choice.training, report=report)
 
 
 def trained_model(
-    network: Network, learner: TorchClassifier, certificate: Certificate, calibrator: Calibrator | None = None
+    network: Network, learner: Any, certificate: Certificate, calibrator: Calibrator | None = None
 ) -> NetworkModel:
     """The trained network of a learner, with the certificate of its release."""
-    return NetworkModel(network, learner.module_.cpu(), learner.method, certificate, calibrator)
+    if isinstance(learner, TorchClassifier):
+        return NetworkModel(network, learner.module_.cpu(), learner.method, certificate, calibrator)
+    alone = isinstance(learner, PatchClassifier)
+    network = replace(network, sizes=_sizes(learner if alone else learner.patches_))
+    module: Any = network.module()
+    fill: Any = with_patches if alone else with_ensemble
+    fill(module[-1], learner, np.argsort(certificate.space.sorted_codes))
+    return NetworkModel(network, module.eval(), "likelihood", certificate, calibrator)
 
 
 def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress | None = None) -> Learned:
@@ -180,45 +190,31 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
     fit, held = (some[part] for part in group_folds(len(some), _TENTH, None if units is None else units[some])[0])
     with warnings.catch_warnings():  # the held-out tenth guards against noise
         warnings.simplefilter("ignore", UnguardedFitWarning)
-        of_fit = None if units is None else units[fit]
-        learner, trained, setting = _trained(network, choice, inputs[fit], release[fit], of_fit, progress)
+        learner = learner_of(network, choice, progress)
+        in_units = {} if units is None or isinstance(learner, TorchClassifier) else {"groups": units[fit]}
+        learner.fit(inputs[fit], release[fit], **in_units)
     judged, others = release[held], None if units is None else units[held]
     predicted, calibrator = ClassProbabilities.of(learner, inputs[held]).in_order(release.space.points), None
-    if trained.method != "plain" and (len(held) if others is None else len(np.unique(others))) >= FOLDS:
+    if choice.method != "plain" and (len(held) if others is None else len(np.unique(others))) >= FOLDS:
         calibrator = Calibrator.fit(judged, predicted)
         predicted = cross_fitted(judged, predicted, group_folds(len(held), FOLDS, others))
     return Learned(
-        replace(trained, certificate=certificate, calibrator=calibrator),
+        trained_model(network, learner, certificate, calibrator),
         class_scores(judged, predicted, units=others),
         MappingProxyType(left_out),
-        f"{setting}{calibration_setting(calibrator)}",
+        f"{_setting(learner)}{calibration_setting(calibrator)}",
         _JUDGED_BY,
         rows=None if choice.rows is None else len(some),
     )
 
 
-def _trained(
-    network: Network, choice: ModelChoice, inputs: Any, release: Release, units: Any, progress: Progress | None
-) -> tuple[Any, NetworkModel, str]:
-    """A learner that is fitted on a release, its network, and what was chosen."""
-    certificate = enough_rows(release)
-    if choice.model not in (PATCHES, _ENSEMBLE):
-        learner = learner_of(network, choice, progress).fit(inputs, release)
-        return learner, trained_model(network, learner, certificate), f"{learner.n_iter_} epochs"
-    alone = choice.model == PATCHES
-    if (choice.training and alone) or choice.method not in (None, "likelihood"):
-        options = "no method and no options of training" if alone else "no method"
-        raise InputError(f"expected {options} with {choice.model}, found some; leave them out")
-    patches = PatchClassifier(report=progress)
-    model: Any = patches if alone else ImageEnsemble(patches, training=choice.training, report=progress)
-    model.fit(inputs, release, units)
-    fitted = model if alone else model.patches_
-    network = replace(network, sizes=_sizes(fitted))
-    module: Any = network.module()
-    fill: Any = with_patches if alone else with_ensemble
-    fill(module[-1], model, np.argsort(release.space.sorted_codes))
-    setting = _named(fitted) if alone else f"{_named(fitted)}; {_beside(model)}"
-    return model, NetworkModel(network, module.eval(), "likelihood", certificate), setting
+def _setting(learner: Any) -> str:
+    """What was chosen in a fit."""
+    if isinstance(learner, TorchClassifier):
+        return f"{learner.n_iter_} epochs"
+    if isinstance(learner, PatchClassifier):
+        return _named(learner)
+    return f"{_named(learner.patches_)}; {_beside(learner)}"
 
 
 def _sizes(model: PatchClassifier) -> dict[str, int]:
