@@ -45,7 +45,7 @@ def test_what_is_printed_is_the_account(run, three):
     assert ran.out.startswith("y: epsilon 1.5 per row in total.\n")
     assert re.search(r"fixed before the first result was seen: .* exp\(1\.38\d+\), plus 0\.01\.", told)
     assert "All releases of 'y' are counted as releases of the same rows." in told
-    assert Guarantee(1.5, trust="central").posterior_sentence() in told
+    assert Guarantee(1.5, trust="central").posterior_sentence("one row") in told
 
 
 def test_a_delta_that_buys_nothing_is_not_shown(run, three):

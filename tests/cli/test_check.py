@@ -162,6 +162,7 @@ def test_people_who_return_are_counted(run, january):
     rows = run("check", january, "--label", LABEL, "--unit", "row").out
     assert "'diagnosis' of 300 of these 791 rows was released on" in rows
     assert command_in(rows)[command_in(rows).index("--unit") + 1] == "row"
+    assert "epsilon is for each row, though 'patient_id' repeats" in rows
     (earlier,) = json.loads(run("check", january, "--label", LABEL, "--json").out)["earlier"]
     assert (earlier["rows"], earlier["units"]) == (back.sum(), people[back].nunique())
 

@@ -110,7 +110,7 @@ class TableOptions:
         rows: Number of rows; default: that of TABLE, or of --from.
         label: Name of the label column of TABLE, which is read with --buy alone.
         unit: Column of the privacy unit in TABLE, such as a patient number: epsilon then covers all rows of one unit.
-            'row' declares that each row is another person's.
+            'row' declares that epsilon is for each row.
         columns: The public columns of TABLE.
         file: How CSV files are written.
     """

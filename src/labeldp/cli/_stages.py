@@ -31,7 +31,8 @@ class LabelOptions:
         classes: All classes that can occur: a,b,c (quote those with commas), @FILE with one per line, or
             @FILE.csv:COLUMN of a code book.
         missing: Missing labels: 'refuse', or the class or number to put in their place.
-        unit: 'row' declares that each row is another person's, although a column repeats like a person's identifier.
+        unit: 'row' declares that epsilon is for each row, although a column repeats like a person's identifier: a
+            person with 30 rows has 30 times that epsilon.
     """
 
     label: str

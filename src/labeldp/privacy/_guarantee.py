@@ -121,15 +121,19 @@ class Guarantee:
         """
         return float_above(posterior_above(_checks.share(prior, "prior"), self.epsilon))
 
-    def posterior_sentence(self) -> str:
-        """The meaning of epsilon for a person, in one sentence whose probabilities are rounded up."""
+    def posterior_sentence(self, whom: str = "a person") -> str:
+        """The meaning of epsilon for a person, in one sentence whose probabilities are rounded up.
+
+        Args:
+            whom: What it is about, if a unit is not a person.
+        """
         half, tenth = (shown_above(UP.multiply(100, posterior_above(prior, self.epsilon)), 3) for prior in _EXAMPLES)
         unit = _checks.printable(self.unit)
         whose = "one row's label" if self.unit == "row" else f"a statement about all labels of one {unit}"
         peers = "; not who asked whom and what peers tell" if self.trust == "peer" else ""
         failure = f", but for a failure of probability {shown_above(self.delta, 5)}" if self.delta else ""
         return (
-            f"For a person: someone whom everything else (features, other labels, earlier releases{peers}) makes 50 % "
+            f"For {whom}: someone whom everything else (features, other labels, earlier releases{peers}) makes 50 % "
             f"sure of {whose} can become at most {half} % sure; 10 % sure, at most {tenth} %{failure}."
         )
 

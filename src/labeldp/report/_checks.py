@@ -91,6 +91,11 @@ def _decisions(found: TableCheck) -> Iterator[str]:
             f"{repeat.name!r} repeats, in up to {repeat.most:,} rows. If it identifies people: --unit {repeat.name} "
             f"(without it, that person's epsilon is {repeat.most:,} times as large). If not: --unit row"
         )
+    for repeat in found.repeats if found.declared and found.unit == "row" else ():
+        yield (
+            f"epsilon is for each row, though {repeat.name!r} repeats: if it identifies people, that of one with "
+            f"{repeat.most:,} rows is {repeat.most:,} times as large, and the kept column says which rows are theirs"
+        )
     if name := _unit(found):
         yield (
             f"{name!r} is dropped below, since it may name people. Keep it if it is a made-up number: which rows are "

@@ -371,8 +371,9 @@ def account_lines(each: CombinedGuarantee) -> list[str]:
             f"exp({exact_above(epsilon)}), plus {delta!r}."
         )
     if whole.delta < 1:
+        whom = ["one row"] if each.unit == "row" else []
         trust: Trust = "peer" if any(charge.guarantee.trust == "peer" for charge in whole.charges) else "central"
-        lines.append(Guarantee(whole.epsilon, whole.delta, trust, each.unit).posterior_sentence())
+        lines.append(Guarantee(whole.epsilon, whole.delta, trust, each.unit).posterior_sentence(*whom))
     if any(not math.isfinite(epsilon) for _, epsilon in each.at_deltas):
         lines.append("none: no epsilon holds, since the failure probability of these requests exceeds that delta.")
     if each.ledger:

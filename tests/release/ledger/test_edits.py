@@ -11,6 +11,7 @@ import sqlite3
 import stat
 import struct
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -602,14 +603,24 @@ def test_measurements_need_no_unit(tmp_path):
 
 
 def test_declared_rows_are_an_assumption(tmp_path):
-    """That each row is another person's, though a column repeats, stands in the certificate."""
+    """That epsilon is for each row, though a column repeats, stands in the certificate, and what a person then has.
+
+    What is printed of its meaning is about one row, and then about all rows of a person.
+    """
     table = TABLE.append_column("patient_nbr", pa.array(np.arange(ROWS) // 2))
     path = write(table, tmp_path / "t.csv")
     with pytest.raises(InputError, match="--unit patient_nbr"):
         release(path, tmp_path / "o", unit=None)
     assert not list(tmp_path.glob("*ledger"))
-    done = release(path, tmp_path / "o")
-    assert any("'patient_nbr' repeats in up to 2 rows" in each for each in done.certificate.assumptions)
+    done = release(path, tmp_path / "o").certificate
+    several = (
+        "epsilon is for one row, though 'patient_nbr' repeats in up to 2 rows: if it is a person, all labels of one "
+        "with 2 rows have epsilon 2 together"
+    )
+    assert (done.of_several_rows, done.assumptions[-1]) == ((several,), several)
+    assert done.meaning == f"{done.guarantee.posterior_sentence('one row')} E{several[1:]}."
+    assert done.meaning.startswith("For one row: someone whom ")
+    assert replace(done, assumptions=()).meaning == done.guarantee.posterior_sentence()
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,9 @@ IN_STAGES = "which rows are of which stage does not depend on labels, but throug
 #: Beginning of the declaration that a prior was computed from another release of these rows.
 RESTS_ON = "the prior was computed from"
 
+#: Beginning of the declaration that rows are units, though a column repeats like a person's identifier.
+OF_ONE_ROW = "epsilon is for one row"
+
 #: Between the names of releases whose rows were concatenated.
 AND = "+"
 
@@ -191,9 +194,19 @@ class Certificate:
     def meaning(self) -> str:
         """The meaning of epsilon for a person, which is printed beside the sentence and not stored; empty without one.
 
-        If features were resampled, it is that of the guarantee with static features.
+        If features were resampled, it is that of the guarantee with static features. If rows were declared to be units
+        though a column repeats, it is about one row, and what all rows of one person have follows.
         """
-        return self.guarantee.posterior_sentence() if self.private else ""
+        if not self.private:
+            return ""
+        together = [f"{each[0].upper()}{each[1:]}." for each in self.of_several_rows]
+        about = self.guarantee.posterior_sentence(*(["one row"] if together else []))
+        return " ".join([about, *together])
+
+    @property
+    def of_several_rows(self) -> tuple[str, ...]:
+        """The declarations that rows are units, each with a column that repeats, and epsilon for all rows of one."""
+        return tuple(each for each in self.assumptions if each.startswith(OF_ONE_ROW))
 
     @property
     def conditional(self) -> tuple[RenyiGuarantee, ...]:

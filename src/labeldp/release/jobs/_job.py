@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Literal
 
@@ -14,13 +15,14 @@ import pyarrow as pa
 from labeldp import _checks
 from labeldp._random_words import identifier
 from labeldp.errors import InputError, LabelError, LedgerError, OutputError, TableError
-from labeldp.privacy import Guarantee, LabelSpace
+from labeldp.privacy import EXACT, Guarantee, LabelSpace, shown_above
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release._kept_label import check_kept
 from labeldp.release._sink import clashing
 from labeldp.release._source import ROW, TableSource
 from labeldp.release.engines import Count, Engine, InProcess, Progress
 from labeldp.release.folder import (
+    OF_ONE_ROW,
     Certificate,
     beside_ledger,
     check_store,
@@ -137,7 +139,7 @@ class CheckedTable:
         data: Public facts, by which a ledger recognizes it.
         notes: Private notes for the curator.
         remarks: Remarks on public columns.
-        declared: Assumptions that follow from what the caller declared about its rows.
+        rows_declared: True if each row was declared to be a privacy unit.
         repeats: Columns that repeat like a person's identifier.
     """
 
@@ -145,7 +147,7 @@ class CheckedTable:
     data: PublicData
     notes: tuple[str, ...] = field(repr=False)
     remarks: tuple[str, ...]
-    declared: tuple[str, ...]
+    rows_declared: bool
     repeats: tuple[Repeat, ...]
 
 
@@ -162,6 +164,23 @@ class TableCharge:
     entry: Entry
     redrawn: bool
     drawn: Callable[[], None]
+
+
+def _undeclared(repeat: Repeat) -> InputError:
+    """The error for a column that repeats like a person's identifier, without a declared unit."""
+    return InputError(
+        f"expected a privacy unit, found that {repeat.name!r} repeats, in up to {repeat.most} rows: if it is a person, "
+        f"pass --unit {repeat.name} (unit={repeat.name!r}), since per row that person's epsilon is {repeat.most} times "
+        f"as large; to protect each row alone, pass --unit {ROW}"
+    )
+
+
+def of_most_rows(repeat: Repeat, epsilon: float) -> str:
+    """The epsilon of all labels of a person with the most rows, if epsilon is for one row.
+
+    The labels of m rows are replaced one after the other, so epsilon is m times as large.
+    """
+    return shown_above(EXACT.multiply(Decimal(repr(epsilon)), Decimal(repeat.most)), 7)
 
 
 @dataclass(frozen=True)
@@ -256,6 +275,7 @@ class TableJob:
         public: Sequence[str],
         unit: str | None = None,
         prior: Sequence[str] = (),
+        undeclared: Callable[[Repeat], InputError] = _undeclared,
     ) -> CheckedTable:
         """Check every label, unit and prior in a first pass, and take fingerprints of the other columns.
 
@@ -263,6 +283,7 @@ class TableJob:
             public: The columns that are looked at for notes.
             unit: The column of the privacy unit, ``"row"`` if each row was declared to be one, or None.
             prior: The columns of the prior.
+            undeclared: Makes the error for a column that repeats like a person's identifier without a declared unit.
 
         Raises:
             InputError: No unit was declared, and a column repeats like a person's identifier.
@@ -270,7 +291,7 @@ class TableJob:
         rows, column = self.rows_per_batch, None if unit == ROW else unit
         seen = look_at(self.table, parts_of(self.table), column, self.report, self.engine)
         if seen.repeats and unit is None:
-            raise _undeclared(seen.repeats[0])
+            raise undeclared(seen.repeats[0])
         checks = (self.space, list(public), column, list(prior), rows, self.report)
         found = survey(self.table, *checks, seen.parts, self.engine)
         if seen.fingerprints and seen.fingerprints.count != found.rows:  # no ledger would know the others
@@ -283,8 +304,7 @@ class TableJob:
         path = str(self.table.path.resolve())
         data = PublicData(path, self.heads if seen.fingerprints else {}, seen.fingerprints, column or ROW, seen.units)
         remarks = (*(copies_of_rows(data) if column is None else ()), *respelled(self.table, self.kept))
-        declared = self._declared(seen.repeats if unit == ROW else ())
-        return CheckedTable(source, data, found.notes, remarks, declared, seen.repeats)
+        return CheckedTable(source, data, found.notes, remarks, unit == ROW, seen.repeats)
 
     def earlier(self, data: PublicData) -> list[Earlier]:
         """Earlier charges of what may be rows of the table; nothing is settled or charged.
@@ -306,13 +326,16 @@ class TableJob:
         near = ledgers_near(on_disk(self.table.path) if named is None else self.home)
         return [path for path in {*near, *([] if named is None else [named.resolve()])} if is_ledger(path)]
 
-    def _declared(self, repeats: Sequence[Repeat]) -> tuple[str, ...]:
+    def _declared(self, checked: CheckedTable, guarantee: Guarantee) -> tuple[str, ...]:
         """Assumptions about people, which only the holder can know."""
         reason = self.spending.other_people
         return (
             *(
-                f"each row is another person's, though {each.name!r} repeats in up to {each.most} rows"
-                for each in repeats
+                f"{OF_ONE_ROW}, though {each.name!r} repeats in up to {each.most} rows: if it is a person, all labels "
+                f"of one with {each.most} rows have epsilon {of_most_rows(each, guarantee.epsilon)} together"
+                f"{', and a larger delta' if guarantee.delta else ''}"
+                for each in checked.repeats
+                if checked.rows_declared
             ),
             *([f"the rows are other people's than those released before: {reason}"] if reason else []),
         )
@@ -395,8 +418,8 @@ class TableJob:
                 check_kept(self.kept, labels, "declare it (--other-people, other_people=)")
                 redrawn = features_left(admitted.earlier, entry.rows, "redrawn")
                 certificate = write(staging, TableCharge(entry, redrawn, lambda: record.drawn(entry.identifier)))
-                if checked.declared:
-                    assumptions = (*certificate.assumptions, *checked.declared)
+                if declared := self._declared(checked, certificate.guarantee):
+                    assumptions = (*certificate.assumptions, *declared)
                     certificate = dataclasses.replace(certificate, assumptions=assumptions)
                 record.recorded()
                 self._check_unchanged()
@@ -482,15 +505,6 @@ def _is_inside(target: Place, table: Place) -> bool:
     if isinstance(target, Path) and isinstance(table, Path):
         return target.resolve().is_relative_to(table.resolve())
     return isinstance(target, StorePath) and isinstance(table, StorePath) and target.is_relative_to(table)
-
-
-def _undeclared(repeat: Repeat) -> InputError:
-    """The error for a column that repeats like a person's identifier, without a declared unit."""
-    return InputError(
-        f"expected a privacy unit, found that {repeat.name!r} repeats, in up to {repeat.most} rows: if it is a person, "
-        f"pass --unit {repeat.name} (unit={repeat.name!r}), since per row that person's epsilon is {repeat.most} times "
-        f"as large; if each row is another person, pass --unit {ROW}"
-    )
 
 
 def check_columns(schema: pa.Schema, names: Sequence[str], what: str = "") -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +22,8 @@ from labeldp.release._sink import FolderSink, GivenRows, MemorySink, clashing
 from labeldp.release._source import KEPT_PUBLIC, ROW, TYPE_PUBLIC, ArraySource
 from labeldp.release.engines import InProcess, Progress
 from labeldp.release.folder import CODES, Certificate, column_name, column_types, run_in, to_columns
-from labeldp.release.jobs._job import Spending, TableCharge, TableJob, TableRelease
-from labeldp.release.tables import Place, TableFile, plain_column, plain_schema
+from labeldp.release.jobs._job import Spending, TableCharge, TableJob, TableRelease, of_most_rows
+from labeldp.release.tables import Place, Repeat, TableFile, plain_column, plain_schema
 
 #: A protocol: from the public columns and a curator to one release of all rows.
 Protocol = Callable[[pa.Table, Curator], Release]
@@ -44,7 +43,7 @@ def release_with(
     drop: Sequence[str] | None = None,
     budget: float | tuple[float, float] | Budget | None = None,
     ledger: str | Path | None = None,
-    unit: Literal["row"] | None = None,
+    unit: str | None = None,
     other_people: str | None = None,
     progress: Progress | None = None,
 ) -> TableRelease:
@@ -63,7 +62,8 @@ def release_with(
         drop: The columns that are not public; all others are declared public.
         budget: The largest total cost for this label of this data; by default the first release sets it.
         ledger: The ledger file; by default beside the source. Charges in ledgers beside the source count too.
-        unit: ``"row"`` declares that each row is another person's, though a column repeats like a person's identifier.
+        unit: ``"row"`` declares that epsilon is for each row, though a column repeats like a person's identifier: all
+            labels of one person together have that epsilon times the person's rows, as the certificate says.
         other_people: As for ``release_table``.
         progress: Called with the name of the pass, the rows done, and the total (0 while unknown).
 
@@ -84,7 +84,10 @@ def release_with(
         OutputError: The output exists, or there is no folder to put it in.
     """
     if unit not in (None, ROW):
-        raise InputError(f"expected {ROW!r} as the unit of a protocol, or none, found another; release units otherwise")
+        raise InputError(
+            f"expected {ROW!r} as the unit of stages or a protocol, whose epsilon is for one row, or none, found "
+            f"{unit!r}; for all labels of one unit together use 'labeldp release --unit {unit}'"
+        )
     job = TableJob.of(
         source, label, space, output, (keep, drop), Spending.of(budget, ledger, other_people), progress, InProcess()
     )
@@ -92,7 +95,7 @@ def release_with(
         if name in job.kept:
             raise clashing(name)
     total, job = _checks.epsilon(epsilon), job.typed(job.kept)
-    checked = job.checked(job.kept, unit)
+    checked = job.checked(job.kept, unit, undeclared=lambda repeat: _of_one_row(repeat, total))
     table, columns = checked.source, _columns(job)
     entry = job.entry("stages", Guarantee(total, trust="central"), total, table.rows, "kept" if job.kept else "")
     codes = np.concatenate([batch.codes for batch in table.batches(slice(0, table.rows))])
@@ -111,6 +114,15 @@ def release_with(
             return sink.certified(dataclasses.replace(certificate, assumptions=assumptions), entry.identifier)
 
     return job.publish(checked, entry, write, drew=lambda: _drew(curator))
+
+
+def _of_one_row(repeat: Repeat, epsilon: float) -> InputError:
+    """The error for a column that repeats like a person's identifier, if rows were not declared to be units."""
+    return InputError(
+        f"expected a declared privacy unit, found that {repeat.name!r} repeats, in up to {repeat.most} rows: epsilon "
+        f"is for one row here, so a person with {repeat.most} rows has epsilon {of_most_rows(repeat, epsilon)}. If "
+        f"that is meant, pass --unit {ROW}; else use 'labeldp release --unit {repeat.name}'"
+    )
 
 
 def _mark_drawn(waiting: list[TableCharge]) -> None:

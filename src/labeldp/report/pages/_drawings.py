@@ -43,7 +43,7 @@ def odds_figure(pairs: Sequence[tuple[float, float, float]], marked: Sequence[tu
         else:
             parts.append(_text(x(before) + 10, y(most) + 5, label, "start", "strong halo"))
     points = "; ".join(f"{label}" for *_, label in marked)
-    what = f"What one person's odds can become. From the belief before to the largest belief after: {points}."
+    what = f"What odds can become. From the belief before to the largest belief after: {points}."
     return _drawing(what, 372, parts)
 
 

@@ -116,7 +116,8 @@ def _refused(folder: Path, verdict: Verdict) -> Part:
 
 def _sections(folder: Path, verdict: Verdict, certificate: Certificate) -> Iterator[Section]:
     """The sections of a release that verifies."""
-    yield Section("What one person's odds can become", tuple(_odds(certificate.guarantee)))
+    whose = "the odds of one row's label" if certificate.of_several_rows else "one person's odds"
+    yield Section(f"What {whose} can become", tuple(_odds(certificate.guarantee)))
     yield Section("What is released", tuple(_contents(folder, certificate)))
     yield Section("What is promised, and to whom", tuple(_promise(certificate)))
     yield Section(
