@@ -1,5 +1,6 @@
 """``labeldp release``: every option, and numbers that follow from the certificate's law alone."""
 
+import itertools
 import json
 import math
 import re
@@ -222,25 +223,32 @@ def test_a_unit_shares_its_epsilon(release, run, table, tmp_path):
 
 
 def test_groups(release, run, tmp_path, write_csv, secrets):
-    """With a public prior each row has its most informative groups, without one all have those of a uniform prior."""
+    """With a public prior each row has its most informative groups, without one all have those of a uniform prior.
+
+    At epsilon 1 these would merge two classes in every row, which is refused before anything is charged.
+    """
     priors = [(0.98, 0.01, 0.01), (0.4, 0.35, 0.25), (0.05, 0.05, 0.9)] * 10
     columns = {f"p_{name}": [row[i] for row in priors] for i, name in enumerate(secrets)}
     table = write_csv(tmp_path / "t.csv", {**columns, "y": [secrets[i % 3] for i in range(30)]})
-    options = {"mechanism": "groups", "keep": None, "drop": ",".join(columns), "budget": 2}
-    asked = release(table, tmp_path / "asked", prior="p_", **options)
-    uniform = release(table, tmp_path / "uniform", **options)
+    options = {"mechanism": "groups", "keep": None, "drop": ",".join(columns), "budget": 9}
+    merged = release(table, tmp_path / "merged", epsilon=1, **options)
+    assert merged.code == 1
+    assert f"which never tell apart {secrets[0]} and {secrets[1]}. Use 'labeldp stages --response groups'" in merged.err
+    assert not list(tmp_path.glob("*ledger"))
+    asked = release(table, tmp_path / "asked", prior="p_", epsilon=1, **options)
+    uniform = release(table, tmp_path / "uniform", epsilon=2, **options)
     assert (asked.code, uniform.code) == (0, 0)
-    for name, partitions in (("asked", 2), ("uniform", 1)):
+    assert {tuple(first) for first in data(tmp_path / "uniform")["y_firsts"].to_pylist()} == {tuple(secrets)}
+    for name in ("asked", "uniform"):
         found = data(tmp_path / name)
         assert found.column_names == ["y_released", "y_firsts"]
         law = body(tmp_path / name)["charges"][0]["law"]
         assert (law["kind"], law["by_row"]) == ("coarsening", ["firsts"])
         firsts = found["y_firsts"].to_pylist()
         for first, out in zip(firsts, found["y_released"].to_pylist(), strict=True):
-            cut = secrets.index(first[1])
-            assert first == [secrets[0], secrets[cut]]
-            assert out in (list(secrets[:cut]), list(secrets[cut:]))
-        assert len({tuple(first) for first in firsts}) == partitions
+            cuts = [*map(secrets.index, first), 3]
+            assert out in [list(secrets[low:high]) for low, high in itertools.pairwise(cuts)]
+        assert len({tuple(first) for first in firsts}) == (2 if name == "asked" else 1)
         assert run("verify", tmp_path / name).code == 0
         assert run("audit", tmp_path / name).code == 0
     stated = body(tmp_path / "uniform")["assumptions"]

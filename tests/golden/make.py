@@ -152,7 +152,7 @@ COMMANDS: dict[str, tuple[str, str, dict[str, object]]] = {
     "prior": ("level", "prior", {"prior": "p_"}),
     "prior-subset": ("level", "prior-subset", {"prior": "p_"}),
     "groups": ("level", "groups", {"prior": "p_"}),
-    "groups-uniform": ("level", "groups", {}),
+    "groups-uniform": ("level", "groups", {"epsilon": 2.0}),
     "cluster": ("level", "cluster", {"clusters": "cell"}),
     "peer": ("flag", "peer", {"clusters": "cell", "delta": 1e-6}),
     "double": (

@@ -433,6 +433,18 @@ def test_the_counted_epsilon_is_certified_and_asked_for(case, epsilon):
         assert certified >= 0.99 * mpmath.mpf(epsilon)
 
 
+@every_class_case
+def test_merged_classes_have_one_distribution_in_every_row(case):
+    """Those that the written-out tables of all rows do not tell apart; of all rows, of each alone, and of two."""
+    channel = build(case, 1.0, 16)
+    every = [*rows_of(channel)]
+    for rows in (every, *([row] for row in every), every[:2], every[-2:]):
+        part = channel.take(np.array(rows))
+        laws = np.concatenate([part.table(row).matrix for row in range(len(rows))], axis=1)
+        alike = {tuple(np.flatnonzero(np.isclose(laws, law, rtol=1e-9).all(axis=1)).tolist()) for law in laws}
+        assert part.merged == tuple(sorted(codes for codes in alike if len(codes) > 1))
+
+
 @every_case
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 0.7, 1.0, 2.5, 8.0])
 def test_the_certificate_of_the_integers_is_tight(case, epsilon):

@@ -126,11 +126,11 @@ class MechanismOptions:
         mechanism: auto (default): for classes the most effective rows in the worst case, for numeric labels the least
             variance for the worst label; or another mechanism.
         prior: For prior, prior-subset and groups: prefix of the prior's columns, each named PREFIX and a class.
-            Without it, groups takes a uniform prior.
+            Without it, groups has the same groups in all rows, if all classes are told apart (large epsilons).
         clusters: For cluster and peer: a public column, or the number of clusters to find in the kept columns, or
             'auto'. The clusters are released too.
         unit: Column of the privacy unit, such as a patient number: epsilon then covers all rows of one unit. 'row'
-            declares that each row is another person's.
+            declares that epsilon is for each row, whoever has several.
         resampled: The resampling of features.
         delta: For peer: failure probability, well below one over the number of rows.
         level: For noisy-quantile: the level, such as 0.95 for an end of the range that 5 % of the labels exceed.

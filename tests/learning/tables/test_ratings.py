@@ -54,6 +54,19 @@ def test_a_saved_factorization_predicts_the_same(table, folder, tmp_path):
     assert means[0] > means[1] + 0.3
 
 
+def test_classes_that_nothing_tells_apart_are_named(table, folder, tmp_path):
+    """Those that are in one group in all rows, before the scores; not if a row tells them apart."""
+    learned = learn(folder, model="factorization", features=FEATURES)
+    assert learned.merged == ((1, 2), (4, 5))
+    assert "the same distribution in every row: 1 and 2; 4 and 5. " in learned.remarks[0]
+    groups = [[[1, 2], [3], [4, 5]]] * (len(table) - 1) + [[[1], [2, 3, 4], [5]]]
+    labels = table["stars"].to_numpy().astype(int)
+    release = Curator(labels, STARS, name="stars").randomize(GroupResponse(STARS, 3.0, groups=groups))
+    other = release.save(tmp_path / "other", table.drop(["stars"]), keep=FEATURES)
+    learned = learn(other, model="factorization", features=FEATURES)
+    assert (learned.merged, learned.remarks) == ((), ())
+
+
 @pytest.mark.parametrize("features", [None, ["who"]])
 def test_users_and_items_are_named(folder, features):
     """Without their columns the model is refused, and how to name them is said."""

@@ -75,11 +75,16 @@ __all__ = ["Images", "Scores", "points_of", "read_images"]  # documented here, d
 if TYPE_CHECKING:  # PyTorch is an extra of its own
     from labeldp.learning.torch import NetworkModel
 
+_SHOWN_CLASSES = 12
 _BY_FOLDS = "five-fold cross-validation on released labels"
 _UNFINISHED = "No model was finished in time, so what is predicted is the same for every row: give more --minutes."
 _CONSTANT = (
     "The model predicts {} for every row, since released labels of held-out rows do not show that features help. "
     "Scores are those of the models that each fold chose."
+)
+_MERGED = (
+    "No released label tells these classes apart, since they have the same distribution in every row: {}. How the "
+    "model divides what they have together follows from its form alone; release with another mechanism, or in stages."
 )
 #: Factors of the errors of numbers over folds: of those scores in which the noise of fits is not small beside that of
 #: labels, as it is in squared errors.
@@ -128,6 +133,7 @@ class Learned:
         rows: Number of rows that were chosen; None if all were used.
         constant: What the model predicts for every row, such as the mean label, where labels do not show that features
             help; empty for any other model.
+        merged: Sets of classes that have the same distribution in every row, which no released label tells apart.
     """
 
     model: TableModel | NetworkModel
@@ -139,6 +145,7 @@ class Learned:
     true_accuracy: Estimate | None = None
     rows: int | None = None
     constant: str = ""
+    merged: tuple[tuple[object, ...], ...] = ()
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -146,7 +153,8 @@ class Learned:
         finished = getattr(getattr(self.model, "estimator", None), "members_", True)
         of_units = _of_mixed_units(self.model.certificate) if self.scores else ()
         constant = (_CONSTANT.format(self.constant),) if self.constant else ()
-        return (*of_units, *(() if finished else (_UNFINISHED,)), *constant)
+        merged = (_MERGED.format("; ".join(map(_together, self.merged))),) if self.merged else ()
+        return (*of_units, *(() if finished else (_UNFINISHED,)), *merged, *constant)
 
     def _repr_html_(self) -> str:
         facts = {
@@ -175,6 +183,18 @@ class Learned:
         judged = [f"Scores by {self.judged_by}."] if scores else []
         sentences = [*self.remarks, *judged, self.model.certificate.sentence]
         return facts_html("Learned from a release", facts | scores, sentences)
+
+
+def merged_classes(release: Release) -> tuple[tuple[object, ...], ...]:
+    """Sets of classes that have the same distribution in every row of a release."""
+    return tuple(tuple(release.space.points[code] for code in each) for each in getattr(release.channel, "merged", ()))
+
+
+def _together(classes: Sequence[object]) -> str:
+    """Classes in words, of many the first few."""
+    more = len(classes) - _SHOWN_CLASSES
+    shown = [str(each) for each in classes[:_SHOWN_CLASSES]]
+    return " and ".join([*shown, f"{more:,} more"] if more > 0 else shown)
 
 
 def _of_mixed_units(certificate: Certificate) -> tuple[str, ...]:
@@ -283,7 +303,8 @@ def learn(
         raise InputError(f"expected no generator with the model {AUTO}, found one; use softmax or boosting")
     else:
         learned = _learn_auto(known, minutes)
-    return dataclasses.replace(learned, rows=None if rows is None else len(release))
+    rows = None if rows is None else len(release)
+    return dataclasses.replace(learned, rows=rows, merged=merged_classes(release))
 
 
 @dataclass(frozen=True, eq=False)

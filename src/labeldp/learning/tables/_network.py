@@ -28,7 +28,7 @@ from labeldp.learning.tables._folds import (
     unit_of,
     units_in,
 )
-from labeldp.learning.tables._learn import Learned, ModelChoice
+from labeldp.learning.tables._learn import Learned, ModelChoice, merged_classes
 from labeldp.learning.torch import (
     ENCODERS,
     NETWORK_METHODS,
@@ -205,6 +205,7 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
         f"{_setting(learner)}{calibration_setting(calibrator)}",
         _JUDGED_BY,
         rows=None if choice.rows is None else len(some),
+        merged=merged_classes(release[some]),
     )
 
 

@@ -26,6 +26,9 @@ class GroupResponse(ClassRandomizer):
     At a small epsilon a coarse question discloses more about an ordered label, such as a rating, than the label itself
     by randomized response on all classes. A row whose classes are one group discloses nothing. Learn from the
     likelihood (``method="likelihood"``): classes of one group cannot be distinguished, so no unbiased vectors exist.
+    Classes that are in one group in every row, as with one partition for all rows, cannot be told apart by anyone:
+    ``channel().merged`` has their codes. Give rows different priors, such as in ``MultiStage(response="groups")``, or
+    different partitions.
 
     Args:
         space: The declared label space; groups are of classes that are adjacent in its order.
@@ -54,6 +57,8 @@ class GroupResponse(ClassRandomizer):
         >>> prior = [[0.1, 0.1, 0.3, 0.4, 0.1], [0.0, 0.0, 0.0, 0.0, 1.0]]
         >>> GroupResponse(space, 1.0, prior).channel().groups().tolist()
         [[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]
+        >>> GroupResponse(space, 1.0, groups=[[1, 2], [3], [4, 5]]).channel().merged
+        ((0, 1), (3, 4))
         >>> release = Curator([2, 5], space).randomize(GroupResponse(space, 1.0, groups=[[1, 2, 3], [4, 5]]))
         >>> release.guarantee.epsilon <= 1.0
         True

@@ -36,6 +36,13 @@ class CandidateRows(ExchangeableChannel):
         """True if all classes are candidates: those outside have the same distribution."""
         return not (self.sizes < self.classes).any()
 
+    @property
+    def merged(self) -> tuple[tuple[int, ...], ...]:
+        """The classes that are no candidate in any row with several, if there are two or more."""
+        told = np.bitwise_or.reduce(self.candidates[self.sizes > 1], axis=0)
+        never = np.flatnonzero(~unpack(told[None], self.classes)[0])
+        return (tuple(never.tolist()),) if len(never) > 1 else ()
+
     def check_candidates(self) -> None:
         """Refuse rows without candidates, and candidates that are no classes."""
         if self.candidates.shape[1] != (self.classes + 7) // 8 or (self.candidates.size and not self.sizes.all()):

@@ -44,6 +44,11 @@ class ClassChannel(Channel):
         """True if ``unbiased`` is unbiased for every true class, so that no two classes have the same distribution."""
 
     @property
+    def merged(self) -> tuple[tuple[int, ...], ...]:
+        """Sets of classes, as codes, that have the same distribution in every row; none if ``identifies`` is true."""
+        return ()
+
+    @property
     @abstractmethod
     def membership(self) -> Membership:
         """Probabilities that the true class, and another class, are released."""

@@ -77,6 +77,13 @@ class CoarseningChannel(ClassSetChannel):
         """The number of groups of each row."""
         return sizes(self.firsts)
 
+    @property
+    def merged(self) -> tuple[tuple[int, ...], ...]:
+        """Adjacent classes that are in one group in every row."""
+        cut = unpack(np.bitwise_or.reduce(self.firsts, axis=0)[None], self.classes)[0]
+        parts = np.split(np.arange(self.classes), np.flatnonzero(cut[1:]) + 1)
+        return tuple(tuple(part.tolist()) for part in parts if len(part) > 1)
+
     @cached_property
     def odds(self) -> Fraction:
         """The largest ``keep / other`` over all possible numbers of groups."""

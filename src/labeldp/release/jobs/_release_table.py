@@ -92,12 +92,12 @@ def release_table(
             of them; neither releases a row: they are answers to ``NoisyHistogram`` and ``NoisyQuantile``
             (``Answer.load``). For a quantile all labels are in memory, at four bytes each.
         prior: For ``"prior"``, ``"prior-subset"`` and ``"groups"``: the prefix of the prior's columns, before the
-            class. Without it, ``"groups"`` takes a uniform prior.
+            class. Without it, ``"groups"`` takes a uniform prior, if all classes are then told apart.
         clusters: For ``"cluster"`` and ``"peer"``: the column of each row's cluster, which need not be kept, or the
             number of each row's cluster. It is declared public.
         delta: For ``"peer"``: the failure probability.
         unit: The column of the privacy unit, which is declared public and need not be kept; ``"row"`` declares that
-            each row is another person's, although a column repeats like a person's identifier.
+            epsilon is for each row, although a column repeats like a person's identifier.
         generator: For ``"double"``: the generator of features. The kept columns are those of its form.
         replaced: For ``"double"``: the probability that a row's features are resampled; by default that of its label.
         divergences: For ``"double"``: see ``Curator.randomize_rows``.

@@ -21,6 +21,7 @@ from labeldp.mechanisms.randomizers import (
     BinResponse,
     ClassRandomizer,
     ClusterResponse,
+    GroupResponse,
     NumberRandomizer,
     OptimalResponse,
     Randomizer,
@@ -30,7 +31,7 @@ from labeldp.mechanisms.randomizers import (
     number_randomizers,
 )
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw
-from labeldp.privacy import ClassProbabilities, Guarantee, Interval, LabelSpace, rest_of
+from labeldp.privacy import Classes, ClassProbabilities, Guarantee, Interval, LabelSpace, rest_of
 from labeldp.privacy.channels import Channel
 from labeldp.release._answer import Answer
 from labeldp.release._cluster_response import cluster_response, share_of_counts
@@ -171,6 +172,8 @@ def check_mechanism(request: ReleaseRequest) -> None:
         raise InputError(
             f"expected a mechanism that randomizes each label alone with --unit, found {request.mechanism!r}; use auto"
         )
+    if request.mechanism == GroupResponse.name and not request.prior:
+        _check_uniform_groups(request)
     if request.mechanism == QUANTILE or request.level is not None:
         _level_of(request)
     if request.mechanism == PEER:
@@ -214,6 +217,21 @@ def _randomizer(request: ReleaseRequest) -> Randomizer:
     if request.mechanism in NUMBER_MECHANISMS:
         return NUMBER_MECHANISMS[request.mechanism](_interval(request), request.epsilon)
     return MECHANISMS[request.mechanism](request.space, request.epsilon)
+
+
+def _check_uniform_groups(request: ReleaseRequest) -> None:
+    """Refuse the groups of a uniform prior, which are the same in all rows, if two classes are in one of them."""
+    space = request.space
+    if not isinstance(space, Classes):
+        return
+    merged = GroupResponse(space, request.epsilon, np.full((1, space.size), 1 / space.size)).channel().merged
+    if merged:
+        found = "; ".join(" and ".join(str(space.points[code]) for code in each) for each in merged)
+        raise InputError(
+            f"expected a prior with {request.mechanism!r}, found none: at epsilon {request.epsilon:g} all rows would "
+            f"have the same groups, which never tell apart {found}. Use 'labeldp stages --response groups', a --prior, "
+            "or --mechanism subset"
+        )
 
 
 def _by_channels(
