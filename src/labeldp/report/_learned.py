@@ -231,6 +231,10 @@ def _score_tables(
             add_row(table, name, *_share(share, least))
     if scores.log_loss is not None:
         add_row(table, "log loss (nats)", *_loss(scores.log_loss, scores.rows))
+    squares = {"RMSE of the mean class": scores.squared_error, "RMSE of predicting the mean": scores.baseline}
+    for name, square in squares.items():
+        if square is not None:
+            add_row(table, name, *_number(square, scores.rows, root=True))
     if scores.unpredicted:
         never = [str(points[code]) for code in scores.unpredicted]
         more = f" and {len(never) - _SHOWN_CLASSES} more" * (len(never) > _SHOWN_CLASSES)

@@ -66,6 +66,7 @@ _CLASS_SCORES = _object(
         "log_likelihood": _ESTIMATE,
         "accuracy": _ESTIMATE_OR_BOUNDS,
         **_all("majority log_loss auc balanced_accuracy better log_loss_gain", _maybe(_ESTIMATE)),
+        **_all("squared_error baseline", _maybe(_ESTIMATE)),
         "recall": _maybe(_ESTIMATES),
         "unpredicted": _list(_COUNT),
         "likelihood_gain": _ESTIMATE,
@@ -74,7 +75,7 @@ _CLASS_SCORES = _object(
         "counted": _list(_COUNT),
         "calibration": _maybe(_CALIBRATION),
     },
-    optional=("predicted", "confusion", "counted", "calibration"),
+    optional=("squared_error", "baseline", "predicted", "confusion", "counted", "calibration"),
 )
 _NUMBER_SCORES = _object(
     {

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 
-from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release
+from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release, SubsetResponse
 from labeldp.learning import metrics
 from labeldp.learning.metrics import Units
 from labeldp.learning.tables import rows_to_show
@@ -66,6 +66,34 @@ def test_pairs_have_smaller_errors(world):
     assert 0.0 < found.better.error < 0.5 * apart
     truth = class_scores(Release.public(labels, SPACE), agree).better.value
     assert found.better.low < truth < found.better.high
+
+
+def test_the_mean_of_numeric_classes_is_scored():
+    """Of true labels its squared error is exact, of released ones unbiased, and its interval is that of its rows."""
+    random = np.random.default_rng(3)
+    grades, stated = Classes(["1", "2", "3.5", "5"]), random.dirichlet(np.ones(4), 4000)
+    codes = np.array([random.choice(4, p=row) for row in stated])
+    numbers = np.array([1, 2, 3.5, 5])
+    public = Release.public(np.array(grades.points)[codes], grades)
+    errors = (stated @ numbers - numbers[codes]) ** 2
+    found = class_scores(public, stated)
+    assert found.squared_error.value == pytest.approx(errors.mean())
+    assert found.squared_error.error == pytest.approx(errors.std(ddof=1) / math.sqrt(4000), rel=1e-3)
+    assert found.baseline.value == pytest.approx(numbers[codes].var(), rel=1e-3)
+    for randomizer in (RandomizedResponse(grades, 2.0), SubsetResponse(grades, 1.0)):
+        release = Curator(np.array(grades.points)[codes], grades).randomize(randomizer)
+        noisy, folds = class_scores(release, stated), class_scores(release, stated, np.arange(4000) % 5)
+        assert abs(noisy.squared_error.value - errors.mean()) < 5 * noisy.squared_error.error  # false alarm: 6e-7
+        assert 1.2 * found.squared_error.error < noisy.squared_error.error < 0.3
+        assert folds.squared_error.error == pytest.approx(FACTOR * noisy.squared_error.error)
+
+
+@pytest.mark.parametrize("points", [["0", "1"], ["a", "b", "c"], ["1", "1.0", "2"], ["1", "2", "nan"]])
+def test_classes_that_are_no_grades_have_no_mean(points):
+    """Two classes, words, and texts that spell one number twice, or none."""
+    found = class_scores(Release.public(points, Classes(points)), np.full((len(points), len(points)), 1 / len(points)))
+    assert found.squared_error is None
+    assert found.baseline is None
 
 
 def test_a_model_that_is_the_constant_is_not_known_to_be_as_good():

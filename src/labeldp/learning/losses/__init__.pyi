@@ -1,4 +1,5 @@
 from ._numbers import Latent as Latent
+from ._numbers import class_numbers as class_numbers
 from ._numbers import clipped_mean as clipped_mean
 from ._numbers import decoded_numbers as decoded_numbers
 from ._numbers import ends_of as ends_of

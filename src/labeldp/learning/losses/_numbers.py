@@ -42,6 +42,16 @@ def require_numeric_labels(y: object) -> Release:
     return release
 
 
+def class_numbers(space: LabelSpace) -> Float[np.ndarray, "k"] | None:
+    """The classes as the numbers that they are, or spell, such as "0.5"; None if they are others, or two are equal."""
+    points = np.array(space.points)
+    try:
+        numbers = points.astype(np.float64) if points.dtype.kind in "iufU" else np.empty(0)
+    except ValueError:
+        return None
+    return numbers if len(np.unique(numbers)) == space.size and np.isfinite(numbers).all() else None
+
+
 def ends_of(release: Release) -> tuple[float, float]:
     """Lower and upper end of the declared range."""
     points = release.space.points

@@ -18,6 +18,7 @@ from ._estimates import Estimates as Estimates
 from ._estimates import NumberCalibration as NumberCalibration
 from ._estimates import mean_of_rows as mean_of_rows
 from ._estimates import normal_estimate as normal_estimate
+from ._model_variance import model_variance as model_variance
 from ._numbers import gains_of as gains_of
 from ._numbers import mean_absolute_error as mean_absolute_error
 from ._numbers import mean_label as mean_label

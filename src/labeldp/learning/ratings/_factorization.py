@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -16,7 +15,7 @@ from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
-from labeldp.learning.losses import require_release
+from labeldp.learning.losses import class_numbers, require_release
 from labeldp.learning.ratings._entities import RowColumns, described_by
 from labeldp.learning.ratings._gibbs import Draw, Pairs, Schedule, draws
 from labeldp.learning.ratings._kernels import add_probabilities, scores_of
@@ -160,18 +159,14 @@ class FactorizationClassifier(ProbabilityClassifier):
 
     def _ordered(self, space: LabelSpace) -> Int[np.ndarray, "k"]:
         """Set the classes, and return their codes in increasing order; texts count as the numbers that they spell."""
-        points, numbers = np.array(space.points), np.array([])
-        if points.dtype.kind in "iufU":
-            with contextlib.suppress(ValueError):
-                numbers = points.astype(np.float64)
-        distinct = len(np.unique(numbers)) == space.size and np.isfinite(numbers).all()
-        if not distinct or space.size > _MOST_CLASSES:
+        numbers = class_numbers(space)
+        if numbers is None or space.size > _MOST_CLASSES:
             raise InputError(
                 f"expected at most {_MOST_CLASSES} numeric classes, such as Classes([1, 2, 3, 4, 5]), found "
                 f"{space.size} of another kind; declare numbers"
             )
         order = np.argsort(numbers)
-        self.classes_ = points[order]
+        self.classes_ = np.array(space.points)[order]
         return order
 
     def _sampled(self, pairs: Pairs, schedule: Schedule) -> tuple[Draw, ...]:

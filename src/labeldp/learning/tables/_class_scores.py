@@ -35,6 +35,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -42,7 +43,7 @@ import numpy as np
 
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
-from labeldp.learning.losses import blocks_of, gain, require_identified, unbiased_rows
+from labeldp.learning.losses import blocks_of, class_numbers, gain, require_identified, unbiased_rows
 from labeldp.learning.metrics import (
     Bounds,
     Calibration,
@@ -56,6 +57,7 @@ from labeldp.learning.metrics import (
     counts_by_class,
     folds_to_choose_on,
     mean_of_rows,
+    model_variance,
     scores,
 )
 from labeldp.learning.sklearn import Calibrator
@@ -68,6 +70,8 @@ S = TypeVar("S", bound=Any)
 FACTOR = math.sqrt(2.0)
 _LEVEL = 0.95
 _OPEN = (-math.inf, math.inf)
+#: Least number of numeric classes whose mean is scored: with two, it is a probability.
+_LEAST_NUMBERS = 3
 _GAINS = ("likelihood_gain", "better", "log_loss_gain")
 #: Scores that are no means of rows, or bounds of means.
 _NO_MEANS = ("accuracy", "auc", "balanced_accuracy", "recall")
@@ -79,7 +83,7 @@ _ROWS_OF_A_BIN, _MOST_BINS, _LEAST_ERROR = 100, 10, 1e-9
 _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
         **dict.fromkeys(_NO_MEANS, (0.0, 1.0)),
-        **dict.fromkeys(("log_loss", "squared_error", "absolute_error"), (0.0, math.inf)),
+        **dict.fromkeys(("log_loss", "squared_error", "baseline", "absolute_error"), (0.0, math.inf)),
         "better": (-1.0, 1.0),
         "r2": (-math.inf, 1.0),
     }
@@ -93,6 +97,9 @@ class ClassScores(Scores):
     """Metrics of a table's classifier, those that the channel identifies, and its gains over constant predictions.
 
     Attributes:
+        squared_error: Mean squared error of the mean class, if the classes are three or more numbers, such as grades.
+            None if not, or if rows have candidates.
+        baseline: That of the mean class by the class shares of other rows.
         likelihood_gain: Log likelihood of the labels less that of the class shares of other rows, in nats.
         better: Accuracy less that of always predicting the most common class of other rows, paired by row. None if rows
             have candidates, as the next.
@@ -105,6 +112,8 @@ class ClassScores(Scores):
     """
 
     likelihood_gain: Estimate
+    squared_error: Estimate | None = None
+    baseline: Estimate | None = None
     better: Estimate | None = None
     log_loss_gain: Estimate | None = None
     predicted: tuple[int, ...] = ()
@@ -141,9 +150,15 @@ def class_scores(
         for name in values
         if name in _GAINS
     }
+    numbers = _numbers_of(release)
+    squares = {
+        name: _mean_square(release, values[name], each, numbers, sample)
+        for name, each in (("squared_error", probabilities), ("baseline", shares))
+        if numbers is not None and name in values
+    }
     named = ClassProbabilities(probabilities, release.space.points)
     known = vars(scores(release, named, folds, sample, np.argmax(shares, axis=1)))
-    found = ClassScores(**{**known, **gains, **_by_prediction(release, named, values, sample)})
+    found = ClassScores(**{**known, **gains, **squares, **_by_prediction(release, named, values, sample)})
     if folds is None:
         return _within_reach(found, release.space.size)
     factors = dict.fromkeys(values, FACTOR)
@@ -243,6 +258,9 @@ def _row_scores(
         return found
     hits, common = (class_weights(release, np.argmax(each, axis=1)) for each in (probabilities, shares))
     loss, constant = _losses(release, [probabilities, shares])
+    if (numbers := _numbers_of(release)) is not None:
+        squares = [partial(_squares, numbers, each) for each in (probabilities, shares)]
+        found["squared_error"], found["baseline"] = _of_classes(release, squares)
     return found | {
         "accuracy": hits,
         "better": hits - common,
@@ -253,13 +271,58 @@ def _row_scores(
 
 def _losses(release: Release, predictions: Sequence[Float[np.ndarray, "n k"]]) -> Float[np.ndarray, "p n"]:
     """Unbiased estimates of the cross entropy of each row, as ``log_loss`` has them."""
-    losses = np.empty((len(predictions), len(release)))
+    return _of_classes(release, [partial(_entropies, each) for each in predictions])
+
+
+def _entropies(probabilities: Float[np.ndarray, "n k"], rows: slice) -> Float[np.ndarray, "m k"]:
+    """The loss of rows for each true class."""
+    return np.asarray(-np.log(np.clip(probabilities[rows], np.finfo(float).eps, 1.0)))
+
+
+def _squares(
+    numbers: Float[np.ndarray, "k"], probabilities: Float[np.ndarray, "n k"], rows: slice
+) -> Float[np.ndarray, "m k"]:
+    """The squared error of the mean class of rows for each true class."""
+    return np.asarray(((probabilities[rows] @ numbers)[:, None] - numbers) ** 2)
+
+
+def _of_classes(release: Release, values: Sequence[Callable[[slice], np.ndarray]]) -> Float[np.ndarray, "p n"]:
+    """Unbiased estimates of functions of each row's true class, from their values for all classes."""
+    found = np.empty((len(values), len(release)))
     for rows in blocks_of(release):
-        targets = unbiased_rows(release, rows)
-        targets += (1.0 - targets.sum(axis=1, keepdims=True)) / release.space.size
-        for place, each in enumerate(predictions):
-            losses[place, rows] = -(targets * np.log(np.clip(each[rows], np.finfo(float).eps, 1.0))).sum(axis=1)
-    return losses
+        targets = _summing_to_one(unbiased_rows(release, rows))
+        for place, each in enumerate(values):
+            found[place, rows] = (targets * each(rows)).sum(axis=1)
+    return found
+
+
+def _summing_to_one(vectors: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+    """Vectors that are shifted so that their entries sum to one."""
+    return np.asarray(vectors + (1.0 - vectors.sum(axis=1, keepdims=True)) / vectors.shape[1])
+
+
+def _numbers_of(release: Release) -> Float[np.ndarray, "k"] | None:
+    """The classes as numbers, if they are enough numbers to be grades."""
+    numbers = class_numbers(release.space)
+    return None if numbers is None or len(numbers) < _LEAST_NUMBERS else numbers
+
+
+def _mean_square(
+    release: Release,
+    errors: Float[np.ndarray, "n"],
+    probabilities: Float[np.ndarray, "n k"],
+    numbers: Float[np.ndarray, "k"],
+    units: Units,
+) -> Estimate:
+    """The mean squared error of the mean class, with its interval, from those of rows."""
+    every = slice(0, len(release))
+
+    def of_outcomes(outcomes: np.ndarray) -> Float[np.ndarray, "n m"]:
+        vectors = _summing_to_one(release.class_channel.unbiased(outcomes))
+        return np.asarray(_squares(numbers, probabilities, every) @ vectors.T)
+
+    expected = model_variance(release, of_outcomes, probabilities)
+    return mean_of_rows(errors, _LEVEL, 0.0, units=units, expected=expected)
 
 
 def _shares_of_others(release: Release, folds: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n k"]:
