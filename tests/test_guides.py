@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse
 from labeldp.cli import main
+from labeldp.learning.ratings import FactorizationClassifier
 
 GUIDES = Path(__file__).parents[1] / "docs/guide"
 ROWS = 1000
@@ -126,6 +127,46 @@ def test_releases_of_every_month_run_as_the_guide_says(tmp_path, monkeypatch, ca
     assert "epsilon 0.5 per patient_id in total" in printed["account"]
     assert "a signature" not in printed["verify"].partition("cannot show")[2]
     assert [entry.budget.epsilon for entry in Ledger(Path("visits.ledger")).entries()] == [3.0, 3.0, 3.0]
+
+
+def ratings(users, seed):
+    """A table of ratings by users of their own, some of whom rated much."""
+    random = np.random.default_rng(seed)
+    chances = 0.1 + 0.8 * (np.arange(users) % 9 == 0)
+    user, item = np.nonzero(random.random((users, 30)) < chances[:, None])
+    grade = np.clip(np.round(3 + 1.5 * (user % 2) - 0.75 + 0.1 * (item - 15) + random.normal(0, 0.6, len(user))), 1, 5)
+    return pd.DataFrame({"user": user + 1000 * seed, "item": item, "year": 1980 + item, "grade": grade.astype(int)})
+
+
+def test_ratings_are_released_and_learned_as_the_guide_says(tmp_path, monkeypatch, capsys):
+    """Each command of the page; nothing that is printed or written takes a rating for all that a user said."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in {"rounds": 40, "unused": 20}.items():
+        monkeypatch.setitem(FactorizationClassifier.__init__.__kwdefaults__, name, value)
+    for seed, name in enumerate(("ratings", "survey", "club")):
+        ratings(120, seed).to_csv(f"{name}.csv", index=False)
+    most = int(pd.read_csv("ratings.csv")["user"].value_counts().max())
+    several = f"if it is a person, all labels of one with {most} rows have epsilon {2 * most} together"
+    ran = commands("ratings.md")
+    assert len(ran) == 9
+    printed = []
+    for command in ran:
+        capsys.readouterr()
+        assert main(shlex.split(command)[1:]) == 0, command
+        printed.append(" ".join(capsys.readouterr().out.split()))
+    of_user, of_row, check, stages, verified, _, judged, _, learned = printed
+    assert [text.startswith(start) for text, start in ((of_user, "Epsilon 2 per user: "), (of_row, "Epsilon 2: "))]
+    assert "--keep all" in check.partition("the release, to be edited")[2]
+    page = " ".join(Path("report.html").read_text(encoding="utf-8").split())
+    for text in (stages, verified, page.replace("&#39;", "'")):
+        assert several in text
+        assert "For one row: someone whom" in text
+        assert "For a person" not in text
+        assert "one person's odds" not in text
+    assert "What the odds of one row" in page
+    assert "RMSE of the mean class" in judged
+    assert "RMSE of the mean class" in learned
+    assert "grade_firsts" in pd.read_parquet("shared").columns
 
 
 def test_every_link_of_a_page_leads_somewhere():
