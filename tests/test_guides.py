@@ -156,6 +156,7 @@ def test_ratings_are_released_and_learned_as_the_guide_says(tmp_path, monkeypatc
         printed.append(" ".join(capsys.readouterr().out.split()))
     of_user, of_row, check, stages, verified, _, judged, _, learned = printed
     assert [text.startswith(start) for text, start in ((of_user, "Epsilon 2 per user: "), (of_row, "Epsilon 2: "))]
+    assert f"epsilon is {most} times as large for all labels of one with {most} rows." in of_row
     assert "--keep all" in check.partition("the release, to be edited")[2]
     page = " ".join(Path("report.html").read_text(encoding="utf-8").split())
     for text in (stages, verified, page.replace("&#39;", "'")):

@@ -571,7 +571,7 @@ def test_units_are_planned_as_they_are_released(run, visits, tmp_path, label, la
     assert (
         "note: 'patient_id' repeats, in up to 3 rows: if it identifies people, plan with --unit patient_id" in alone.out
     )
-    assert "repeats" not in run(*given, "--unit", "row").out
+    assert "people, epsilon is 3 times as large for all labels of one with 3 rows." in run(*given, "--unit", "row").out
 
 
 def test_a_person_with_a_gap_repeats_in_a_plan(run, visits):

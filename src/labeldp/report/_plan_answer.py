@@ -160,13 +160,17 @@ def _is_mean(error: float, forecast: Forecast) -> bool:
 
 
 def unit_notes(repeats: Sequence[Repeat], unit: str | None) -> Parts:
-    """Columns that repeat like a person's identifier, where no unit was named."""
-    if unit is not None:
+    """Columns that repeat like a person's identifier, where no column was named as the unit."""
+    if unit not in (None, "row"):
         return []
     return [
         sentence(
-            f"note: {each.name!r} repeats, in up to {each.most} rows: if it identifies people, plan with --unit "
-            f"{each.name}; if not, with --unit row. A release asks, too."
+            f"note: {each.name!r} repeats, in up to {each.most} rows: if it identifies people, "
+            + (
+                f"plan with --unit {each.name}; if not, with --unit row. A release asks, too."
+                if unit is None
+                else f"epsilon is {each.most} times as large for all labels of one with {each.most} rows."
+            )
         )
         for each in repeats[:1]
     ]
