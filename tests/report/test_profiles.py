@@ -102,6 +102,16 @@ def test_an_exposure_that_shows_nothing_says_how_many_rows_would():
     assert "told from a mixed one" not in printed(exposure_text(found))
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 3.0])
+def test_the_epsilon_of_released_labels_is_the_certified_one(epsilon):
+    """Not a hair more, as computed from the flip probability: people would read 1.01 beside a stated 1."""
+    space = Classes(["no", "yes"])
+    release = Curator(["no", "yes"] * 100, space).randomize(RandomizedResponse(space, epsilon))
+    curve = loss_profile(np.arange(200.0)[:, None], release, p_plus=0.5).curves[0]
+    exposure = bound_exposure(np.arange(200) % 2, release)
+    assert curve.epsilon == exposure.epsilon == release.guarantee.epsilon == epsilon
+
+
 def released_of(space, labels):
     """Labels released at epsilon 0.5."""
     return Curator(labels.tolist(), space).randomize(RandomizedResponse(space, 0.5))

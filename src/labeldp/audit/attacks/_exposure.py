@@ -34,7 +34,7 @@ from labeldp import _checks
 from labeldp._shapes import Bool, Float, Int
 from labeldp.audit._audit import check_confidence
 from labeldp.audit.attacks._class_probability import Bracket, ClassIndicators, mean_lower_bound
-from labeldp.audit.attacks._instance_loss import InstanceLoss
+from labeldp.audit.attacks._instance_loss import InstanceLoss, label_epsilon
 from labeldp.errors import InputError
 from labeldp.release import Release, RowRelease
 
@@ -62,6 +62,7 @@ class Exposure:
         confidence: Probability that all bounds of all cells hold, so that all results hold at once.
         assumptions: All that the bounds rest on, in sentences.
         public: True if the labels were declared public.
+        epsilon: Largest epsilon of such labels with static features; the certified one of a release.
 
     Guarantee:
         None about privacy: these are lower bounds on a disclosure. More rows, and better cells, show more of it.
@@ -86,6 +87,7 @@ class Exposure:
     confidence: float
     assumptions: tuple[str, ...]
     public: bool
+    epsilon: float
     weights: Float[np.ndarray, "c"] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -93,11 +95,6 @@ class Exposure:
         for name in ("flips", "sizes", "lower", "upper", "weights"):
             object.__setattr__(self, name, array := np.array(getattr(self, name)))
             array.flags.writeable = False
-
-    @property
-    def epsilon(self) -> float:
-        """Largest epsilon of such labels with static features."""
-        return InstanceLoss(float(self.flips.min()), 0.5).epsilon
 
     @property
     def rows(self) -> int:
@@ -301,9 +298,10 @@ def bound_exposure(
     about = float(np.mean((second - other) / (true - other)))
     first_class, second_class = known.space.points
     full = sizes > 0
+    flips = (np.full(len(chances), InstanceLoss(flip, 0.5).flip) if flip is not None else chances[:, 1])[full]
     return Exposure(
         classes=(first_class, second_class),
-        flips=(np.full(len(chances), InstanceLoss(flip, 0.5).flip) if flip is not None else chances[:, 1])[full],
+        flips=flips,
         sizes=sizes[full],
         lower=lower[full],
         upper=upper[full],
@@ -311,6 +309,7 @@ def bound_exposure(
         confidence=1.0 - error,
         assumptions=(_INDEPENDENT if known.is_public else _COINS,),
         public=known.is_public,
+        epsilon=label_epsilon(float(flips.min()), known.channel),
     )
 
 

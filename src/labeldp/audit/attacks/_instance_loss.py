@@ -17,6 +17,7 @@ function of eta, H is strictly convex: its second derivative is ``2 / w + (2 w +
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,12 +26,15 @@ from scipy.special import expit, logit, logsumexp
 from labeldp import _checks
 from labeldp._shapes import Float
 from labeldp.errors import EpsilonError, InputError
+from labeldp.privacy.channels import Channel
 
 #: Bisections of an interval of logits, after which no double lies between its ends.
 _HALVINGS = 80
 #: A logit from which on ``tanh(t/2)`` is above 0.76.
 _STEEP = 2.0
 _ROUNDING = 1e-12
+#: Largest relative difference of a certified epsilon and that of a flip probability, if they are of one channel.
+_SAME = 1e-9
 #: Largest difference of ``p_plus`` and the mean of the chances, where they must be equal.
 _CLOSE = 1e-9
 
@@ -168,6 +172,13 @@ class InstanceLoss:
         feature_losses = np.asarray(np.maximum(feature_losses, least))
         lower, upper = -_upper_logits(feature_losses, -centre), _upper_logits(feature_losses, centre)
         return np.asarray(expit(lower)), np.asarray(expit(upper))
+
+
+def label_epsilon(flip: float, channel: Channel) -> float:
+    """Epsilon of labels that are flipped with a probability: the certified one of a channel's rows, if they are."""
+    computed = InstanceLoss(flip, 0.5).epsilon
+    certified = (row.epsilon for row, _ in channel.units)
+    return next((each for each in certified if math.isclose(each, computed, rel_tol=_SAME)), computed)
 
 
 def feature_part(logits: Float[np.ndarray, "*rows"], centre: float) -> Float[np.ndarray, "*rows"]:

@@ -14,7 +14,7 @@ from labeldp._shapes import Float, Int
 from labeldp.audit._audit import check_confidence
 from labeldp.audit.attacks._class_probability import Bracket, ClassIndicators
 from labeldp.audit.attacks._dkw_band import survival_band
-from labeldp.audit.attacks._instance_loss import InstanceLoss, feature_part, turning_logit
+from labeldp.audit.attacks._instance_loss import InstanceLoss, feature_part, label_epsilon, turning_logit
 from labeldp.audit.attacks._neighbours import check_features, neighbour_sums
 from labeldp.errors import InputError
 from labeldp.release import Release, RowRelease, check_same_rows
@@ -37,7 +37,7 @@ class LossCurve:
 
     Attributes:
         flip: Probability that the other class is released.
-        epsilon: Epsilon of such labels with static features, ``ln((1 - flip) / flip)``.
+        epsilon: Epsilon of such labels with static features, ``ln((1 - flip) / flip)``; the certified one of a release.
         least: The minimum of H: every row leaks at least this on average, whatever its features.
         taus: Losses in nats, shape (t,), at which the next three are given.
         lower: Lower bound of J, for all taus at once.
@@ -317,7 +317,9 @@ def loss_profile(
     first_class, second_class = release.space.points
     declared = () if p_plus is None else (f"the share of {second_class!r} is {share.estimate:g}, as declared",)
     return LossProfile(
-        curves=tuple(_curve(chance, losses, least, band) for chance in instances),
+        curves=tuple(
+            _curve(chance, label_epsilon(chance.flip, release.channel), losses, least, band) for chance in instances
+        ),
         classes=(first_class, second_class),
         p_plus=share,
         total=len(points),
@@ -402,11 +404,13 @@ def _loss_at_share(losses: Float[np.ndarray, "m"], shares: Float[np.ndarray, "m_
 
 
 def _curve(
-    instance: InstanceLoss, losses: Float[np.ndarray, "3 m"], least: float, band: Float[np.ndarray, "m_and_one"]
+    instance: InstanceLoss,
+    epsilon: float,
+    losses: Float[np.ndarray, "3 m"],
+    least: float,
+    band: Float[np.ndarray, "m_and_one"],
 ) -> LossCurve:
     rows, floor = losses + instance.of_label, least + instance.of_label
-    top = max(instance.epsilon, float(rows[np.isfinite(rows)].max(initial=instance.epsilon)))
+    top = max(epsilon, float(rows[np.isfinite(rows)].max(initial=epsilon)))
     taus = np.linspace(floor, top + 0.05 * (top - floor), _TAUS)
-    return LossCurve(
-        instance.flip, instance.epsilon, floor, taus, *shares_at(taus, rows, band, floor), rows=rows, band=band
-    )
+    return LossCurve(instance.flip, epsilon, floor, taus, *shares_at(taus, rows, band, floor), rows=rows, band=band)
