@@ -106,3 +106,12 @@ def test_the_most_common_class_has_its_share_at_least(scores, public):
     (line,) = (each for each in console.export_text().splitlines() if "accuracy of the most common class" in each)
     found = [cell.strip() for cell in line.split("│")[2:4]]
     assert found == (["41.0%", "31.0% to 55.0%"] if public else ["50.0%", "50.0% to 55.0%"])
+
+
+def test_a_printed_gain_is_within_its_interval(scores):
+    """Noise can put the estimate beyond what is possible, where the interval ends."""
+    noisy = dataclasses.replace(scores, log_loss_gain=Estimate(3.02, 0.9, 0.4, 0.693))
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(*scores_text(noisy, ["no", "yes"], "the test"))
+    (line,) = (each for each in console.export_text().splitlines() if "log loss below" in each)
+    assert [cell.strip() for cell in line.split("│")[2:4]] == ["0.693", "0.4 to 0.693"]

@@ -355,8 +355,9 @@ def _too_few(estimate: Estimate, rows: int, most: float) -> tuple[str, str]:
 
 
 def _estimate(estimate: Estimate) -> tuple[str, str]:
-    """A number and its interval."""
-    return f"{estimate.value:.3g}", f"{estimate.low:.3g} to {estimate.high:.3g}"
+    """A number and its interval, which holds it: intervals end at what is possible."""
+    value = min(max(estimate.value, estimate.low), estimate.high)
+    return f"{value:.3g}", f"{estimate.low:.3g} to {estimate.high:.3g}"
 
 
 def _loss(estimate: Estimate, rows: int) -> tuple[str, str]:

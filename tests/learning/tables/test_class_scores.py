@@ -14,6 +14,7 @@ from labeldp.learning.metrics import Units
 from labeldp.learning.tables import rows_to_show
 from labeldp.learning.tables._class_scores import FACTOR, _factor, _shares_of_others, class_scores, in_folds
 from labeldp.learning.tables._folds import _without_pairs
+from labeldp.privacy.channels import ResponseChannel
 
 SPACE = Classes(["no", "yes"])
 ROWS = 600
@@ -103,6 +104,17 @@ def test_a_model_that_is_the_constant_is_not_known_to_be_as_good():
     assert better.value == 0.0
     assert better.low == pytest.approx(-1.96 / 40)
     assert better.high == pytest.approx(1.96 / 40)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_gains_are_within_what_can_be(epsilon, randomized):
+    """Class shares lose at most the logarithm of the number of classes, and a model loses nothing at least."""
+    labels = np.random.default_rng(3).integers(0, 10, 60)
+    release = randomized(labels, ResponseChannel.at(10, epsilon), seed=0)
+    found = class_scores(release, np.eye(10)[labels] * 0.99 + 0.001, np.arange(60) % 5)
+    for each, most in ((found.log_loss_gain, 1), (found.likelihood_gain, 1), (found.better, 0.9 / math.log(10))):
+        assert each.low <= each.high <= most * math.log(10)
+    assert found.log_loss_gain.high == math.log(10)  # noise alone would say more
 
 
 def test_candidates_have_a_gain_in_likelihood_alone():

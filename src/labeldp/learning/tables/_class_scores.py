@@ -192,11 +192,17 @@ def _by_prediction(
 
 
 def _within_reach(found: ClassScores, classes: int) -> ClassScores:
-    """Scores whose gain in accuracy is possible: the most common of k classes has at least 1 / k of the rows."""
-    if found.better is None:
-        return found
-    low, high = (min(end, 1.0 - 1.0 / classes) for end in (found.better.low, found.better.high))
-    return dataclasses.replace(found, better=dataclasses.replace(found.better, low=low, high=high))
+    """Scores whose gains over constants are possible.
+
+    The most common of k classes has at least 1 / k of the rows, and the log loss of class shares, their entropy, is at
+    most that of even ones, ln k; so is the gain in likelihood, as the true class changes the probability of a released
+    label by a factor of at most k.
+    """
+    entropy = math.log(classes)
+    most = {"better": 1.0 - 1.0 / classes, "log_loss_gain": entropy, "likelihood_gain": entropy}
+    known = {name: getattr(found, name) for name in most if getattr(found, name) is not None}
+    ends = {name: {"low": min(each.low, most[name]), "high": min(each.high, most[name])} for name, each in known.items()}
+    return dataclasses.replace(found, **{name: dataclasses.replace(known[name], **ends[name]) for name in known})
 
 
 def _one_row_more(gain: Estimate, rows: int, least: float, most: float) -> Estimate:
