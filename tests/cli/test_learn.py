@@ -101,6 +101,16 @@ def test_a_release_alone_gives_a_model_and_how_good_it_is(model, method, folder,
     assert abs(float(found["accuracy"].rstrip("%")) - percent["accuracy"]) < 16
 
 
+def test_a_column_that_a_model_knows_nothing_of_is_named(folder, learned, run, tmp_path):
+    """One warning, beside the scores."""
+    pd.read_csv(folder / "test.csv").assign(town="west").to_csv(tmp_path / "west.csv", index=False)
+    judged = run("evaluate", folder / "model.skops", tmp_path / "west.csv", "--labels-are-public")
+    assert judged.code == 0, judged.err
+    (line,) = (each for each in judged.err.splitlines() if each.startswith("warning: "))
+    assert line.startswith("warning: expected categories of 'town' that the model knows, such as 'east', 'north', ")
+    assert learned.model.columns["town"] == "category"
+
+
 def test_columns_that_say_nothing_are_left_out_and_said_to_be(learned, folder, run, tmp_path):
     """Names, and columns with one value; what is used has its kind."""
     assert dict(learned.model.columns) == {

@@ -7,7 +7,7 @@ from pathlib import Path
 from labeldp import report
 from labeldp.cli._command import Place
 from labeldp.cli._options import FileOptions, ImageOptions, check_one_of
-from labeldp.cli._terminal import complain, result
+from labeldp.cli._terminal import complain, printed_warnings, result
 
 
 def evaluate(
@@ -34,7 +34,8 @@ def evaluate(
         file: How CSV files are written.
         json_: Print JSON; 'labeldp schema' describes it.
     """
-    from labeldp.learning import tables  # noqa: PLC0415 (the learners are an extra)
+    from labeldp.learning import tables  # noqa: PLC0415, I001 (first, as its extra has all of them)
+    from labeldp.learning.features import UnknownCategoryWarning  # noqa: PLC0415
 
     check_one_of(
         f"either --labels-are-public or --released to say what the labels of {table} are",
@@ -44,7 +45,8 @@ def evaluate(
     )
     loaded = tables.open_model(model)
     label, source = label or loaded.certificate.label, file.of(table) if labels_are_public else table
-    scores = tables.evaluate(loaded, source, label, public=labels_are_public, **images.read())
+    with printed_warnings(UnknownCategoryWarning):
+        scores = tables.evaluate(loaded, source, label, public=labels_are_public, **images.read())
     if labels_are_public and scores.rows == loaded.certificate.rows:
         complain(
             f"note: the model was learned from as many rows ({scores.rows:,}): if from these, the scores are too good "

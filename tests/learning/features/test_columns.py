@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 from labeldp.learning.features import (
+    UnknownCategoryWarning,
     columns_of,
     frame_columns,
     frame_of,
@@ -47,6 +48,49 @@ def test_texts_of_a_dictionary_are_numbers_too():
     table = pa.table({"x": pa.array(["1.5", "2", "2.50"]).dictionary_encode()})
     columns, _ = columns_of(table, ["x"], None)
     assert frame_of(table, columns)["x"].tolist() == [1.5, 2.0, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("values", "known", "expected"),
+    [
+        ([True, False, None], ["False", "True"], ["True", "False", None]),
+        ([True, False], ["FALSE", "TRUE", "NA"], ["TRUE", "FALSE"]),
+        ([1000, 2139, 7], ["01000", "2139"], ["01000", "2139", "7"]),
+        ([1000.0, 2139.0, np.nan], ["01000", "2139"], ["01000", "2139", None]),
+        ([1000], ["01000", "1000"], ["1000"]),  # which of the two it was cannot be known
+        ([dt.date(2026, 1, 31)], ["2026-01-31", "soon"], ["2026-01-31"]),
+        (["1000", ""], ["01000"], ["1000", None]),  # a text is what it is
+    ],
+)
+def test_values_that_are_no_text_are_spelled_as_a_model_knows_them(values, known, expected):
+    """Other readers of a CSV file make flags and numbers of texts that a release kept."""
+    frame = pd.DataFrame({"x": values})
+    for form in (frame, frame.astype("category")):
+        found = frame_of(pa.table(form), {"x": "category"}, {"x": known})
+        assert [None if pd.isna(text) else text for text in found["x"]] == expected
+
+
+@pytest.mark.parametrize(("rows", "warns"), [(19, False), (20, True)])
+def test_a_column_of_unknown_categories_is_named(rows, warns, recwarn):
+    """One new category is usual, nothing else in many rows is not; the message says how to read the file."""
+    table = pa.table({"smoker": ["yes"] * rows})
+    frame_of(table, {"smoker": "category"}, {"smoker": ["False", "True"]})
+    assert len(recwarn) == warns
+    for known in ({}, {"smoker": ["no", "yes"]}):
+        frame_of(table, {"smoker": "category"}, known)
+    frame_of(pa.table({"smoker": pa.nulls(rows, pa.string())}), {"smoker": "category"}, {"smoker": ["True"]})
+    assert len(recwarn) == warns
+    for each in recwarn:
+        assert each.category is UnknownCategoryWarning
+        assert "'smoker' that the model knows, such as 'False', 'True', found none in 20 rows" in str(each.message)
+        assert "dtype=str" in str(each.message)
+
+
+@pytest.mark.parametrize(("kind", "known"), [("flag", "true"), ("day", "2026-01-31"), ("instant", "2026-01-31 10:30")])
+def test_texts_of_other_kinds_have_gaps(kind, known):
+    """A frame that was read as text predicts as one with types."""
+    found = frame_of(pa.table({"x": [known, ""]}), {"x": kind})["x"]
+    assert np.isnan(found.to_numpy()).tolist() == [False, True]
 
 
 def test_identifiers_are_left_out_unless_they_are_named():

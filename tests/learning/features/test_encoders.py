@@ -114,7 +114,7 @@ def test_what_does_not_belong_to_a_model_is_refused():
     with pytest.raises(InputError, match="no images for a model of columns"):
         ColumnEncoder.of(frame, KINDS).features(frame, np.zeros((5, 1, 2, 2), dtype=np.uint8))
     images = PixelEncoder.of(np.ones((1, 1, 2, 2), dtype=np.uint8))
-    with pytest.raises(InputError, match="found none; give them with --images"):
+    with pytest.raises(InputError, match="found none; pass what read_images read, on the command line --images"):
         images.features(frame, None)
     with pytest.raises(InputError, match=r"found \(1, 2, 3\)"):
         images.features(frame, np.zeros((5, 1, 2, 3), dtype=np.uint8))

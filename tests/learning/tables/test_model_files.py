@@ -17,9 +17,9 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from labeldp import Classes, Curator, RandomizedResponse
 from labeldp.errors import InputError
 from labeldp.learning.sklearn import Calibrator, cross_fitted, group_folds
-from labeldp.learning.tables import _files, learn, open_model
+from labeldp.learning.tables import ModelChoice, _files, learn, learn_network, open_model
 from labeldp.learning.tables._files import _TRUSTED
-from labeldp.release import Release, public_columns
+from labeldp.release import Release, public_columns, release_table
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "command"
 
@@ -45,6 +45,32 @@ print(*sorted({{"skops", "torch", "sklearn.externals.array_api_compat.torch"}} &
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["skops"]
+
+
+def mixed_table(path, rows=200):
+    """A CSV file with flags and codes that readers other than ours take for booleans and numbers."""
+    chance = np.random.default_rng(0)
+    ill = chance.random(rows) < 0.5
+    table = pd.DataFrame({"smoker": ill, "code": np.where(chance.random(rows) < 0.5, "01000", "02000")})
+    table.assign(age=chance.integers(18, 90, rows), label=np.where(ill, "ill", "well")).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("name", ["auto", "softmax", "boosting", "torch:mlp"])
+def test_a_model_predicts_the_same_however_a_file_is_read(name, tmp_path):
+    """Types of pandas, all texts, and texts with empty ones for gaps: as evaluate reads it."""
+    source = mixed_table(tmp_path / "table.csv")
+    folder = tmp_path / "shared"
+    release_table(source, "label", Classes(["ill", "well"]), 8.0, folder, keep=["smoker", "code", "age"], unit="row")
+    if name.startswith("torch:"):
+        pytest.importorskip("torch")
+        model = learn_network(folder, ModelChoice(name, training={"epochs": 2})).model
+    else:
+        model = learn(folder, model=name).model
+    assert model.columns == {"smoker": "category", "code": "category", "age": "number"}
+    expected = model.predict_proba(public_columns(folder))
+    for given in ({}, {"dtype": str}, {"dtype": str, "keep_default_na": False}):
+        np.testing.assert_allclose(model.predict_proba(pd.read_csv(source, **given)), expected)
 
 
 def test_a_search_tree_in_a_file_is_not_used(tmp_path):

@@ -99,6 +99,24 @@ def test_what_was_kept_predicts_the_same(kind, tmp_path):
     assert not kept.module.training
 
 
+def test_images_may_be_handed_over_in_any_form():
+    """Alone or beside a table, as they were read or as an array; those of a folder need the names of the rows."""
+    model = trained("torch:convolutional")[0]
+    read, names = Images(pixels()), tuple(f"{i:02}.png" for i in range(ROWS))
+    expected = model.predict_proba(None, read.pixels)
+    for given in ((read,), (read.pixels,), (None, read), (columns(), read), (Images(pixels(), names),)):
+        np.testing.assert_array_equal(model.predict_proba(*given), expected)
+        np.testing.assert_array_equal(model.predict(*given), model.classes_[np.argmax(expected, axis=1)])
+    bad = {
+        "pass images.of_rows": (columns(), Images(pixels(), names)),
+        "an image for each of the 40 rows": (columns(), Images(pixels(ROWS - 1))),
+        "none; pass what read_images read": (columns(),),
+    }
+    for message, given in bad.items():
+        with pytest.raises(InputError, match=message):
+            model.predict(*given)
+
+
 def test_a_file_is_whole_and_new(small, tmp_path):
     """It is never written over, and nothing is left where it cannot be written."""
     small.save(tmp_path / "m")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -75,6 +76,12 @@ _WHOLE = r"^[+-]?[0-9]+$"
 _ONE_UNIT = 3.0
 #: Categories kept of a text column; the rarer ones share one.
 MOST_CATEGORIES = 200
+#: Rows of which one at least should have a category that a model knows, and such categories to list.
+_MANY_ROWS, _LISTED = 20, 3
+
+
+class UnknownCategoryWarning(UserWarning):
+    """A model knows none of the categories in a column of many rows."""
 
 
 def columns_of(
@@ -154,23 +161,35 @@ def frame_columns(columns: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def frame_of(table: pa.Table, columns: Mapping[str, str]) -> pd.DataFrame:
+def frame_of(
+    table: pa.Table, columns: Mapping[str, str], known: Mapping[str, Collection[str]] | None = None
+) -> pd.DataFrame:
     """Feature columns as a frame: numbers, and categories as objects; None and NaN are missing values.
 
     A date is the number of days since 1970, its month and its weekday, a time its hour too, in UTC if it has a zone.
+
+    Args:
+        table: The columns, and others.
+        columns: The kind of each feature column.
+        known: The texts of columns of categories that a model knows; values that are no text are spelled like these.
     """
+    known = known or {}
     missing = [repr(name) for name in columns if name not in table.column_names]
     if missing:
         raise InputError(f"expected the columns {', '.join(map(repr, columns))}, found no {', '.join(missing)}")
     values = dict[str, np.ndarray]()
     for name, kind in columns.items():
-        values[name] = _column_values(table[name], name, kind)
+        texts = known.get(name, ()) if kind == "category" else ()
+        column = _as_spelled(table[name], texts) if texts else table[name]
+        values[name] = _column_values(column, name, kind)
+        if texts:
+            _warn_of_unknown(name, values[name], texts)
         if kind in CALENDAR:
-            moments = table[name].cast(KINDS[kind])
+            moments = _read_as_kind(column, kind)
             for part, (of, part_kind) in CALENDAR[kind].items():
-                column = of(moments)
-                column = column.cast(pa.string()) if part_kind == "category" else column
-                values[f"{name} {part}"] = _column_values(column, f"{name} {part}", part_kind)
+                found = of(moments)
+                found = found.cast(pa.string()) if part_kind == "category" else found
+                values[f"{name} {part}"] = _column_values(found, f"{name} {part}", part_kind)
     return pd.DataFrame(values)
 
 
@@ -251,12 +270,55 @@ def _by_kind(columns: Mapping[str, str]) -> tuple[list[str], list[str]]:
     return [name for name in kinds if kinds[name] == "number"], [name for name in kinds if kinds[name] == "category"]
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    return any(is_text(kind) for is_text in _TYPES["category"])
+
+
+def _as_spelled(column: pa.ChunkedArray, known: Collection[str]) -> pa.ChunkedArray:
+    """A column whose values that are no text become the one known text that reads as each, else their digits.
+
+    Other readers take ``True`` for a flag and ``01000`` for a number where the text was kept.
+    """
+    column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    if _is_text(column.type):
+        return column
+    spellings = dict[Any, list[str]]()
+    for text in known:
+        try:
+            spellings.setdefault(pa.scalar(text).cast(column.type).as_py(), []).append(text)
+        except pa.ArrowException:
+            continue  # it reads as nothing of this type
+    distinct = column.unique()
+    pairs = zip(distinct.to_pylist(), distinct.cast(pa.string()).to_pylist(), strict=True)
+    texts = [found[0] if len(found := spellings.get(value, [])) == 1 else text for value, text in pairs]
+    return pc.take(pa.array(texts, pa.string()), pc.index_in(column, distinct))
+
+
+def _warn_of_unknown(name: str, texts: np.ndarray, known: Collection[str]) -> None:
+    """Warn of a column of many rows that has values, none of them known."""
+    found = {text for text in texts if text is not None}
+    if found and len(texts) >= _MANY_ROWS and found.isdisjoint(known):
+        shown = ", ".join(map(repr, sorted(known)[:_LISTED]))
+        warnings.warn(
+            f"expected categories of {name!r} that the model knows, such as {shown}, found none in {len(texts):,} "
+            "rows, so that it predicts without this column; check its values, and read them as text, in pandas with "
+            "read_csv(..., dtype=str)",
+            UnknownCategoryWarning,
+            stacklevel=4,
+        )
+
+
+def _read_as_kind(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
+    """A column as the type of its kind; texts of other kinds are read as those of a CSV."""
+    if kind != "category" and _is_text(column.type):
+        column = pa.chunked_array([read_as(column.cast(pa.string()).combine_chunks(), KINDS[kind])])
+    return column.cast(KINDS[kind])
+
+
 def _column_values(column: pa.ChunkedArray, name: str, kind: str) -> np.ndarray:
     """The values of a column, read as a kind."""
     try:
-        if kind == "number" and any(is_text(column.type) for is_text in _TYPES["category"]):
-            column = pa.chunked_array([read_as(column.cast(pa.string()).combine_chunks(), pa.float64())])
-        values = column.cast(KINDS[kind])
+        values = _read_as_kind(column, kind)
         if kind == "category":  # in CSV a missing text is an empty one
             texts = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
             return np.array(texts.to_pylist(), dtype=object)

@@ -69,6 +69,11 @@ class PixelEncoder:
         return MappingProxyType({})
 
     @property
+    def texts(self) -> Mapping[str, tuple[str, ...]]:
+        """No texts."""
+        return MappingProxyType({})
+
+    @property
     def inputs(self) -> list[str]:
         """A description of the input in words."""
         return [f"images of {self.height} x {self.width} pixels, {self.channels} channel{'s' * (self.channels > 1)}"]
@@ -81,7 +86,10 @@ class PixelEncoder:
     def features(self, _: pd.DataFrame, pixels: np.ndarray | None) -> UInt8[np.ndarray, "n channels height width"]:
         """The images of rows."""
         if pixels is None:
-            raise InputError("expected images for a model of images, found none; give them with --images")
+            raise InputError(
+                "expected images for a model of images, found none; pass what read_images read, on the command line "
+                "--images"
+            )
         if pixels.shape[1:] != self.shape:
             raise InputError(f"expected images of shape {self.shape}, found {pixels.shape[1:]}")
         return pixels
@@ -236,6 +244,12 @@ class PairEncoder:
     def inputs(self) -> list[str]:
         """The columns."""
         return list(self.columns)
+
+    @property
+    def texts(self) -> Mapping[str, tuple[str, ...]]:
+        """The known users and items that are texts."""
+        pairs = zip(self.columns.items(), (self.users, self.items), strict=True)
+        return {name: values for (name, kind), values in pairs if kind == "category"}
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -28,7 +28,7 @@ from labeldp.learning.features import (
 from labeldp.learning.sklearn import AutoClassifier, Calibrator, NumberMixture, group_folds
 from labeldp.learning.tables._classifiers import OF_CLASSES, estimators_of
 from labeldp.learning.tables._folds import FOLDS, cross_validated, enough_rows, unit_of, units_in
-from labeldp.learning.tables._model_parts import check_parts, check_prediction, types_of
+from labeldp.learning.tables._model_parts import categories_in, check_parts, check_prediction, types_of
 from labeldp.learning.tables._regressors import number_estimator, number_mixture_from
 from labeldp.learning.tables._resampled import check_generator, corrected
 from labeldp.mechanisms.resampling import Generator
@@ -37,6 +37,8 @@ from labeldp.release import Release
 from labeldp.release.folder import Certificate, check_charges
 
 if TYPE_CHECKING:  # PyTorch is an extra of its own
+    import pandas as pd
+
     from labeldp.learning.torch import NetworkModel
 
 _FORMAT = FileFormat(
@@ -147,7 +149,7 @@ class TableModel:
         """
         if self.of_numbers:
             raise InputError("expected a model of classes for probabilities, found one of numbers; use predict")
-        declared = predicted_columns(self.estimator, frame_of(pa.table(table), self.columns), self.space)
+        declared = predicted_columns(self.estimator, self._frame(table), self.space)
         if self.calibrator is not None:
             declared = self.calibrator(declared)
         return columns_in_order(declared, self.space.points, self.classes_)
@@ -155,7 +157,7 @@ class TableModel:
     def predict(self, table: object) -> np.ndarray:
         """The most likely true class of each row of an Arrow table or a frame, or the mean of its numeric label."""
         if self.of_numbers:
-            numbers = np.asarray(self.estimator.predict(frame_of(pa.table(table), self.columns)))
+            numbers = np.asarray(self.estimator.predict(self._frame(table)))
             return numbers if self.calibrator is None else self.calibrator(numbers[None])
         return np.asarray(self.classes_[np.argmax(self.predict_proba(table), axis=1)])
 
@@ -251,6 +253,10 @@ class TableModel:
             check_parts(model.estimator, columns)
             check_prediction(model)
             return model
+
+    def _frame(self, table: object) -> pd.DataFrame:
+        """The features of rows, with categories as the model knows them."""
+        return frame_of(pa.table(table), self.columns, categories_in(self.estimator))
 
     def _calibrator_from(self, body: dict[str, Any] | None) -> Calibrator | NumberMixture | None:
         """The calibrator of this model from plain data."""

@@ -80,6 +80,16 @@ def types_of(estimator: Any) -> tuple[Any, ...]:
     return type(estimator), *(types_of(each) for each in inner if hasattr(each, "get_params"))
 
 
+def categories_in(estimator: Any) -> dict[str, frozenset[str]]:
+    """The texts that a fitted estimator knows of each column of categories."""
+    found: dict[str, frozenset[str]] = {}
+    for part in _estimators_in(estimator, set()):
+        for _, encoder, columns in getattr(part, "transformers_", ()):
+            for name, known in zip(columns, getattr(encoder, "categories_", ()), strict=False):
+                found[name] = frozenset(text for text in known if isinstance(text, str))
+    return found
+
+
 def _estimators_in(value: Any, seen: set[int]) -> Iterator[BaseEstimator]:
     """All estimators that can be reached from a value, each once."""
     if id(value) in seen:

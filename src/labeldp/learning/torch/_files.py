@@ -22,10 +22,12 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from labeldp._shapes import Float
+from labeldp.errors import InputError
 from labeldp.learning.features import (
     ColumnEncoder,
     Encoder,
     FileFormat,
+    Images,
     PairEncoder,
     PixelEncoder,
     encoder_from,
@@ -162,26 +164,28 @@ class NetworkModel:
         """Name on the command line."""
         return f"{PREFIX}{self.network.name}"
 
-    def predict_proba(self, table: object, images: np.ndarray | None = None) -> Float[np.ndarray, "n k"]:
+    def predict_proba(self, table: object, images: object = None) -> Float[np.ndarray, "n k"]:
         """Probabilities of the true classes, shape (n, k), in the order of ``classes_``.
 
         Args:
-            table: An Arrow table or a pandas or polars frame; None for a model of images.
-            images: The image of each row, of shape (n, channels, height, width), for a model of images.
+            table: An Arrow table or a pandas or polars frame; for a model of images these, or None.
+            images: The image of each row, for a model of images with a table: what ``read_images`` read from one file,
+                or an array of shape (n, channels, height, width).
 
         Raises:
             InputError: A column is missing or not of its kind, or images are missing or of another size, or
                 predictions are not finite.
         """
-        frame = frame_of(pa.table(table), self.columns) if self.columns else pd.DataFrame()
-        features = self.network.encoder.features(frame, images)
+        table, pixels = _rows_and_images(table, images)
+        frame = frame_of(pa.table(table), self.columns, self.network.encoder.texts) if self.columns else pd.DataFrame()
+        features = self.network.encoder.features(frame, pixels)
         device = next(self.module.parameters()).device
         declared = predicted_rows(self.module, features, self.space.size, device)
         if self.calibrator is not None:
             declared = self.calibrator(declared)
         return declared[:, self.space.sorted_codes]
 
-    def predict(self, table: object, images: np.ndarray | None = None) -> np.ndarray:
+    def predict(self, table: object, images: object = None) -> np.ndarray:
         """The most likely true class of each row."""
         return np.asarray(self.classes_[np.argmax(self.predict_proba(table, images), axis=1)])
 
@@ -223,6 +227,24 @@ class NetworkModel:
             module.load_state_dict(_weights_of(opened, module), assign=True)
             calibrator = Calibrator.from_plain(about.get("calibrator"), network.classes)
         return cls(network, module.requires_grad_(requires_grad=False).eval(), about["method"], certificate, calibrator)
+
+
+def _rows_and_images(table: Any, images: Any) -> tuple[Any, np.ndarray | None]:
+    """The table, if there is one, and the pixels of its rows, or of all images that were read.
+
+    Raises:
+        InputError: There is not one image for each row in the order of the rows.
+    """
+    if images is None and isinstance(table, Images | np.ndarray):
+        table, images = None, table
+    if not isinstance(images, Images):
+        return table, images
+    if table is not None and images.names is not None:
+        raise InputError(
+            "expected an image for each row of the table, found those of a folder in the order of their names; pass "
+            "images.of_rows(len(table), table[...]) with the column of the file names"
+        )
+    return table, images.pixels if table is None else images.of_rows(pa.table(table).num_rows)
 
 
 class _ScaledImages(nn.Module):
