@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import shutil
 import struct
 import sys
 
@@ -189,6 +190,16 @@ def test_images_in_the_order_of_rows(stages, run, folder):
         without = run("evaluate", model, *test)
         assert without.code == 1
         assert "expected images for a model of images, found none" in without.err
+    own = folder / "own"  # a table of other people's labels
+    own.mkdir()
+    shutil.copy(folder / "test-labels-idx1-ubyte.gz", own)
+    assert run("release", own / "test-labels-idx1-ubyte.gz", *given[:-1], own / "other").code == 0
+    pictures = ("--images", folder / "test-images-idx3-ubyte")
+    audited = run("audit", own / "other", "--model", folder / "m.safetensors", *pictures)
+    assert audited.code == 0, audited.err
+    assert "features and the released label" in audited.out
+    alone = run("audit", own / "other", *pictures)
+    assert (alone.code, "expected --images together with --model" in alone.err) == (2, True)
 
 
 @pytest.mark.parametrize(("images", "model"), [("images-idx3-ubyte", "torch:patches"), (None, "softmax")])

@@ -20,8 +20,8 @@ from labeldp.audit import attacks, mechanisms
 from labeldp.bounds import theorems
 from labeldp.cli._command import ReleaseFolder
 from labeldp.cli._import_object import named_object
-from labeldp.cli._options import FileOptions, check_one_of, class_texts, range_of
-from labeldp.cli._terminal import complain, progress, result, show
+from labeldp.cli._options import FileOptions, ImageOptions, check_one_of, class_texts, range_of
+from labeldp.cli._terminal import complain, printed_warnings, progress, result, show
 from labeldp.errors import InputError, LabelDPError
 from labeldp.learning import features
 from labeldp.release import folder
@@ -45,6 +45,7 @@ class AttackOptions:
         model (MODEL): Attack the labels of DIR with this model from 'labeldp learn'; like --truth, --private-rows and
             --profile it holds all rows in memory. A model of DIR itself is fitted
             anew on parts of it, so that no row is attacked by a model that knows its released label.
+        images: The images of the rows, for a model of images.
         generator (FILE): For such a model that was learned with --generator: the generator's file.
         truth (TABLE): A table of public true labels of the rows of DIR, to score attacks.
         label: Name of the label column of --truth.
@@ -57,6 +58,7 @@ class AttackOptions:
 
     against: list[ReleaseFolder] | None = None
     model: Path | None = None
+    images: ImageOptions = field(default_factory=ImageOptions)
     generator: Path | None = None
     truth: Path | None = None
     label: str | None = None
@@ -170,8 +172,9 @@ def _check_options(directory: Path, attack: AttackOptions, profile: ProfileOptio
         _check_rows(attack.private_rows, directory)
     if profile.figure is not None:
         report.check_figure(profile.figure)
-    if attack.generator is not None and attack.model is None:
-        raise InputError("expected --generator together with --model, found no model; pass both or neither")
+    for name, found in (("--generator", attack.generator is not None), ("--images", attack.images != ImageOptions())):
+        if found and attack.model is None:
+            raise InputError(f"expected {name} together with --model, found no model; pass both or neither")
 
 
 def _audit_release(
@@ -257,13 +260,23 @@ def _attack(directory: Path, model: Any, generator: Any, options: AttackOptions)
     release = releases.Release.load(directory)
     truth, label = options.truth, str(options.label)
     public = None if truth is None else releases.public_table(options.file.of(truth), label, release.space, {})[1]
-    columns = None if model is None else releases.public_columns(directory)
+    rows = None if model is None else _features(directory, len(release), model, options.images)
     mixing = None if model is None else _mixing(release, model)
-    knowledge = attacks.Knowledge(model, features=columns, mixing=mixing, generator=generator)
+    knowledge = attacks.Knowledge(model, features=rows, mixing=mixing, generator=generator)
     groups = None if options.group is None else _groups(directory, options.group)
-    found = attacks.attack_release(release, knowledge, truth=public, groups=groups)
+    with printed_warnings(features.UnknownCategoryWarning):
+        found = attacks.attack_release(release, knowledge, truth=public, groups=groups)
     commonest = found.utility("nothing about the row", "the model itself").value
     return dataclasses.replace(found, limits=_limits(release, commonest))
+
+
+def _features(directory: Path, rows: int, model: Any, images: ImageOptions) -> Any:
+    """What a model predicts from: the public columns of a release, or the images of its rows."""
+    from labeldp.learning.tables import images_of_rows  # noqa: PLC0415 (commands load what they need)
+
+    columns = releases.public_columns(directory)
+    pixels = images_of_rows(model, columns, rows, **images.read())
+    return columns if pixels is None else pixels
 
 
 def _groups(directory: Path, name: str) -> list[str]:

@@ -2,6 +2,7 @@ from ._class_scores import ClassScores as ClassScores
 from ._class_scores import rows_to_show as rows_to_show
 from ._clusters import cluster_table as cluster_table
 from ._evaluate import evaluate as evaluate
+from ._evaluate import images_of_rows as images_of_rows
 from ._files import TableModel as TableModel
 from ._files import open_model as open_model
 from ._learn import Images as Images

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from labeldp.errors import InputError, LabelError
@@ -77,18 +78,28 @@ def evaluate(
             labels, table = Release.load(folder), public_columns(folder)
         _check_other(model.certificate, labels.certificate, label)
     units = None if labels.certificate is None else units_in(table, unit_of(labels.certificate))
+    pixels = images_of_rows(model, table, len(labels), images, image_column)
+    if isinstance(model, TableModel) and model.of_numbers:
+        return number_scores(labels, model.predict(table), units=units)
+    probabilities = ClassProbabilities.of(model, table if pixels is None else pixels)
+    return class_scores(labels, probabilities.in_order(model.space.points), units=units)
+
+
+def images_of_rows(
+    model: TableModel | NetworkModel, table: pa.Table, rows: int, images: Images | None, image_column: str | None
+) -> np.ndarray | None:
+    """The image of each row, or None without images.
+
+    Raises:
+        InputError: A row has no image, or the model predicts from columns.
+    """
     if images is None:
         if image_column is not None:
             raise InputError(f"expected images that the column {image_column!r} names, found none (--images)")
-        if isinstance(model, TableModel) and model.of_numbers:
-            return number_scores(labels, model.predict(table), units=units)
-        probabilities = ClassProbabilities.of(model, table)
-    elif isinstance(model, TableModel):
+        return None
+    if model.columns:
         raise InputError("expected no images for a model of columns, found some; leave them out")
-    else:
-        pixels = images.of_rows(len(labels), image_names(table, image_column))
-        probabilities = ClassProbabilities(model.predict_proba(table, pixels), model.classes_)
-    return class_scores(labels, probabilities.in_order(model.space.points), units=units)
+    return images.of_rows(rows, image_names(table, image_column))
 
 
 def image_names(table: pa.Table, column: str | None) -> list[object] | None:
