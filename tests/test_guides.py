@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse
 from labeldp.cli import main
 from labeldp.learning.ratings import FactorizationClassifier
+from labeldp.learning.tables import ModelChoice, learn, learn_network, read_images
 
 GUIDES = Path(__file__).parents[1] / "docs/guide"
 ROWS = 1000
@@ -65,6 +66,27 @@ def names(tmp_path, monkeypatch):
     }
 
 
+def save_models(features):
+    """The models and the tables that the page on learning predicts with: of columns, of images and of ratings."""
+    chance = np.random.default_rng(0)
+    learn("shared", model="softmax").model.save("model.skops")
+    features.to_csv("others.csv", index=False)
+    codes = np.arange(64) % 10
+    pixels = chance.integers(0, 256, (64, 8, 8), dtype=np.uint8)
+    header = bytes([0, 0, 8, 3, 0, 0, 0, 64, 0, 0, 0, 8, 0, 0, 0, 8])
+    Path("t10k-images-idx3-ubyte").write_bytes(header + pixels.tobytes())
+    Path("pictures").mkdir()
+    for name, image in zip("ab", pixels, strict=False):
+        pytest.importorskip("PIL.Image").fromarray(image).save(f"pictures/{name}.png")
+    Curator(codes, Classes(range(10))).randomize(epsilon=8.0).save("digits", label="digit")
+    choice = ModelChoice("torch:convolutional", images=read_images("t10k-images-idx3-ubyte"), training={"epochs": 1})
+    learn_network("digits", choice).model.save("digits.safetensors")
+    pairs = pd.DataFrame({"user": [f"u{i // 10}" for i in range(200)], "item": [f"i{i % 10}" for i in range(200)]})
+    stars = Curator(chance.integers(1, 6, 200), Classes(range(1, 6))).randomize(epsilon=4.0)
+    stars.save("stars", pairs, keep="all", label="stars")
+    learn("stars", model="factorization", features=["user", "item"]).model.save("ratings.skops")
+
+
 @pytest.mark.parametrize("page", sorted(path.name for path in GUIDES.glob("*.md") if blocks(path.name)))
 def test_the_python_of_a_page_runs(names, page, tmp_path):
     """Each block after the ones before it."""
@@ -74,6 +96,8 @@ def test_the_python_of_a_page_runs(names, page, tmp_path):
         (tmp_path / "shared").rename(tmp_path / "other")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        if page == "learning.md":
+            save_models(names["features"])
         for block in blocks(page):
             exec(compile(block, page, "exec"), names)  # noqa: S102 (the text is ours)
     assert len(blocks(page)) == (GUIDES / page).read_text(encoding="utf-8").count("```python")

@@ -61,6 +61,7 @@ def documents(run, tmp_path):
         "verify": (shared,),
         "learn": (shared, "--output", model),
         "evaluate": (model, table, "--labels-are-public"),
+        "predict": (model, table, "--output", tmp_path / "p.csv"),
         "account": (shared,),
         "ledger": (table,),
         "audit": (shared, "--truth", table, *public[:2], "--labels-are-public"),

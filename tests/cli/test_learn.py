@@ -101,6 +101,24 @@ def test_a_release_alone_gives_a_model_and_how_good_it_is(model, method, folder,
     assert abs(float(found["accuracy"].rstrip("%")) - percent["accuracy"]) < 16
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_predictions_are_written(folder, learned, run, tmp_path, ending):
+    """A class and its probabilities for each row, in order, from a table without labels too; nothing else of it."""
+    frame = patients(ROWS, 2)
+    frame.drop(columns=["ill", "id"]).to_csv(tmp_path / "t.csv", index=False)
+    for table in (folder / "test.csv", folder / "test.parquet", tmp_path / "t.csv"):
+        output = tmp_path / f"{table.suffix[1:]}-{table.stem}.{ending}"
+        done = run("predict", folder / "model.skops", table, "--output", output)
+        assert done.code == 0, done.err
+        assert done.out.startswith("Predicted 'ill' for 400 rows, in their order.\n")
+        assert done.out.endswith("model.skops ANOTHER_RELEASE --released\n")
+        found = pd.read_csv(output) if ending == "csv" else pd.read_parquet(output)
+        assert list(found) == ["ill_predicted", "ill_probability_no", "ill_probability_yes"]
+        assert found["ill_predicted"].tolist() == learned.model.predict(frame).tolist()
+        np.testing.assert_allclose(found.iloc[:, 1:], learned.model.predict_proba(frame))
+    assert "choose another name" in run("predict", folder / "model.skops", table, "--output", output).err
+
+
 def test_a_column_that_a_model_knows_nothing_of_is_named(folder, learned, run, tmp_path):
     """One warning, beside the scores."""
     pd.read_csv(folder / "test.csv").assign(town="west").to_csv(tmp_path / "west.csv", index=False)

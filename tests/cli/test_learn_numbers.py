@@ -77,6 +77,11 @@ def test_a_release_of_numbers_gives_a_model_and_its_error(folder, run, tmp_path)
     assert float(true["mean absolute error"]) < error
     assert float(true["share of variance explained (R2)"]) == pytest.approx(1 - (error / baseline) ** 2, abs=0.01)
     assert abs(squared(found["root mean squared error (RMSE)"]) - error**2) < 170
+    done = run("predict", kept, folder / "test.csv", "--output", tmp_path / "p.csv")
+    assert done.code == 0, done.err
+    written, table = pd.read_csv(tmp_path / "p.csv"), pd.read_csv(folder / "test.csv")
+    assert list(written) == ["cost_predicted"]
+    assert np.sqrt(((written["cost_predicted"] - table["cost"].clip(SPACE.low, SPACE.high)) ** 2).mean()) < 1.01 * error
     other = run("evaluate", kept, folder / "test-shared", "--label", "cost", "--released")
     assert other.code == 0, other.err
     assert abs(squared(rows_of(other.out)["root mean squared error (RMSE)"]) - error**2) < 170

@@ -198,6 +198,14 @@ def test_images_in_the_order_of_rows(stages, run, folder):
     audited = run("audit", own / "other", "--model", folder / "m.safetensors", *pictures)
     assert audited.code == 0, audited.err
     assert "features and the released label" in audited.out
+    done = run("predict", folder / "m.safetensors", *pictures, "--output", folder / "p.csv")
+    assert done.code == 0, done.err
+    assert done.out.endswith("m.safetensors ANOTHER_RELEASE --released --images ITS_IMAGES\n")
+    found = pd.read_csv(folder / "p.csv")
+    assert list(found) == ["label_predicted", "label_probability_0", "label_probability_1"]
+    assert (found["label_predicted"] == strokes(120, 1)[1]).mean() > 0.75
+    extra = run("predict", folder / "m.safetensors", folder / "test.csv", *pictures, "--output", folder / "q.csv")
+    assert (extra.code, "expected no table for images in their own order, found one" in extra.err) == (1, True)
     alone = run("audit", own / "other", *pictures)
     assert (alone.code, "expected --images together with --model" in alone.err) == (2, True)
 
@@ -230,6 +238,13 @@ def test_images_by_the_names_of_their_files(stages, run, folder):
     judged = run("evaluate", folder / "out.safetensors", folder / "t.csv", *named, "--labels-are-public")
     assert judged.code == 0, judged.err
     assert float(re.search(r"accuracy +│ +([\d.]+)%", judged.out)[1]) > 75
+    for table, extra in (([folder / "t.csv"], named[2:4]), ([], [])):
+        output = folder / f"p{len(table)}.csv"
+        done = run("predict", folder / "out.safetensors", *table, *named[:2], *extra, "--output", output)
+        assert done.code == 0, done.err
+    ordered, sorted_ = pd.read_csv(folder / "p1.csv"), pd.read_csv(folder / "p0.csv")
+    named_ = ordered.assign(image=names)[list(sorted_)]
+    pd.testing.assert_frame_equal(named_, sorted_.iloc[order].reset_index(drop=True))
     released = ["--label", "y", "--classes", "lies,stands", "--epsilon", "1", "--keep", "file", "--budget", "10"]
     assert run("release", folder / "t.csv", *released, "--output", folder / "shared").code == 0
     judged = run("evaluate", folder / "out.safetensors", folder / "shared", *named, "--released")

@@ -21,6 +21,7 @@ from labeldp.cli._key import key
 from labeldp.cli._learn import learn
 from labeldp.cli._ledger import ledger
 from labeldp.cli._plan import plan
+from labeldp.cli._predict import predict
 from labeldp.cli._release import release
 from labeldp.cli._report import report
 from labeldp.cli._schema import schema
@@ -55,7 +56,8 @@ def _about(
 
 
 for _command in (
-    *(demo, check, release, stages, verify, audit, generator, learn, evaluate, plan, account, ledger, key),
+    *(demo, check, release, stages, verify, audit, generator, learn, evaluate, predict),
+    *(plan, account, ledger, key),
     report,
     card,
     schema,

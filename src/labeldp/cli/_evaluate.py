@@ -34,7 +34,7 @@ def evaluate(
         file: How CSV files are written.
         json_: Print JSON; 'labeldp schema' describes it.
     """
-    from labeldp.learning import tables  # noqa: PLC0415, I001 (first, as its extra has all of them)
+    from labeldp.learning import tables  # noqa: PLC0415 (first, as its extra has all of them)
     from labeldp.learning.features import UnknownCategoryWarning  # noqa: PLC0415
 
     check_one_of(

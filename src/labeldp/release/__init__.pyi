@@ -12,6 +12,7 @@ from ._public import clusters_in as clusters_in
 from ._public import is_answer as is_answer
 from ._public import public_columns as public_columns
 from ._public import public_table as public_table
+from ._public import some_columns as some_columns
 from ._release import Release as Release
 from ._row_identity import check_same_rows as check_same_rows
 from ._row_identity import concatenated_identity as concatenated_identity

@@ -16,9 +16,10 @@ from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import ResponseChannel
 from labeldp.release._release import Release
 from labeldp.release.folder import CLUSTERS, added_columns, column_name, local_copy, read_certificate
-from labeldp.release.tables import Place, TableFile, label_codes, open_table
+from labeldp.release.tables import Place, Table, TableFile, label_codes, open_table
 
 _ROWS_PER_BATCH = 1 << 18
+_NO_ROWS = "expected at least one row in {}, found none"
 
 
 def public_columns(directory: str | Place) -> pa.Table:
@@ -101,19 +102,42 @@ def public_table(
         TableError: There is no such table, a column is missing, or a value does not fit its type.
         LabelError: A label is missing or not in the space.
     """
-    table = open_table(source, label)
-    missing = [repr(name) for name in columns if name not in table.schema.names]
-    if missing:
-        raise TableError(f"expected the columns {', '.join(map(repr, columns))}, found no {', '.join(missing)}")
-    if table.kind == "csv":
-        fields = [pa.field(field.name, columns.get(field.name, field.type)) for field in table.schema]
-        table = dataclasses.replace(table, schema=pa.schema(fields))
+    table = _with_types(source, label, columns)
     batches, codes, rows = [], [np.empty(0, dtype=np.int32)], 0
     for batch in table.batches([label, *columns], _ROWS_PER_BATCH):
         codes.append(label_codes(table, batch, space, rows))
         batches.append(batch.select(list(columns)))
         rows += batch.num_rows
     if rows == 0:
-        raise TableError(f"expected at least one row in {table.path}, found none")
+        raise TableError(_NO_ROWS.format(table.path))
     labels = Release(np.concatenate(codes), ResponseChannel.nearly_certain(space.size), space, None)
     return pa.Table.from_batches(batches), labels
+
+
+def some_columns(source: str | Place | TableFile, columns: Mapping[str, pa.DataType]) -> pa.Table:
+    """Read some public columns of a table, and nothing else of it.
+
+    Args:
+        source: A CSV or Parquet file, or a folder of either; a ``TableFile`` says how CSV files are written.
+        columns: The columns to read, at least one, with the types for text in CSV.
+
+    Raises:
+        TableError: There is no such table, a column is missing, or a value does not fit its type.
+    """
+    table = _with_types(source, next(iter(columns)), columns)
+    batches = list(table.batches(list(columns), _ROWS_PER_BATCH))
+    if not sum(batch.num_rows for batch in batches):
+        raise TableError(_NO_ROWS.format(table.path))
+    return pa.Table.from_batches(batches)
+
+
+def _with_types(source: str | Place | TableFile, label: str, columns: Mapping[str, pa.DataType]) -> Table:
+    """A table with a column, and others, whose text in CSV is read as some types."""
+    table = open_table(source, label)
+    missing = [repr(name) for name in columns if name not in table.schema.names]
+    if missing:
+        raise TableError(f"expected the columns {', '.join(map(repr, columns))}, found no {', '.join(missing)}")
+    if table.kind != "csv":
+        return table
+    fields = [pa.field(field.name, columns.get(field.name, field.type)) for field in table.schema]
+    return dataclasses.replace(table, schema=pa.schema(fields))

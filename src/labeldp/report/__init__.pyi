@@ -14,12 +14,14 @@ from ._json import folder_audit_json as folder_audit_json
 from ._json import generator_json as generator_json
 from ._json import learned_json as learned_json
 from ._json import ledger_json as ledger_json
+from ._json import predicted_json as predicted_json
 from ._json import release_json as release_json
 from ._json import scores_json as scores_json
 from ._json import staged_json as staged_json
 from ._json import verdict_json as verdict_json
 from ._generators import generator_text as generator_text
 from ._learned import learned_text as learned_text
+from ._learned import predicted_text as predicted_text
 from ._learned import scores_text as scores_text
 from ._learned import staged_text as staged_text
 from ._plan_answer import answer_text as answer_text

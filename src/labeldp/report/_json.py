@@ -14,13 +14,16 @@ from labeldp.privacy import Interval, LabelSpace
 from labeldp.report._parts import CERTAINTIES, quantile_of
 
 if TYPE_CHECKING:  # the learners are an extra
+    import pyarrow as pa
+
     from labeldp.audit import Audit
     from labeldp.audit.attacks import AttackReport, Exposure, LossProfile
     from labeldp.audit.mechanisms import FolderAudit
     from labeldp.audit.pipelines import DivergenceEstimate
     from labeldp.learning.generators import FittedGenerator
     from labeldp.learning.metrics import Scores
-    from labeldp.learning.tables import Learned, NumberScores, Staged
+    from labeldp.learning.tables import Learned, NumberScores, Staged, TableModel
+    from labeldp.learning.torch import NetworkModel
     from labeldp.privacy.accounting import Budget
     from labeldp.release import CombinedGuarantee, TableCheck, TableRelease
     from labeldp.release.folder import Certificate, Verdict
@@ -105,6 +108,16 @@ def learned_json(learned: Learned, output: str) -> dict[str, Any]:
 def scores_json(scores: Scores | NumberScores, judged_by: str, space: LabelSpace) -> dict[str, Any]:
     """Scores of a model on a table."""
     return {"judged_by": judged_by, "classes": _classes(space), "scores": plain(scores)}
+
+
+def predicted_json(model: TableModel | NetworkModel, predictions: pa.Table, output: str) -> dict[str, Any]:
+    """The predictions of a model in a file."""
+    return {
+        "output": output,
+        "rows": predictions.num_rows,
+        "columns": predictions.column_names,
+        **_guarantee(model.certificate),
+    }
 
 
 def _classes(space: LabelSpace) -> list[Any] | None:

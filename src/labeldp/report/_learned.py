@@ -28,8 +28,11 @@ from labeldp.report._parts import (
 from labeldp.report._text import guarantee_parts, release_parts
 
 if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
+    import pyarrow as pa
+
     from labeldp.learning.metrics import Bounds, Estimate
-    from labeldp.learning.tables import ClassScores, Learned, NumberScores, Staged
+    from labeldp.learning.tables import ClassScores, Learned, NumberScores, Staged, TableModel
+    from labeldp.learning.torch import NetworkModel
 
 _SHOWN_CLASSES = 12
 _TOO_FEW = "too few rows to tell"
@@ -85,6 +88,21 @@ def learned_text(learned: Learned, output: str, *, of_images: bool = False) -> P
     images = " --images ITS_IMAGES" if of_images else ""
     end.append(next_commands(f"labeldp evaluate {shlex.quote(output)} ANOTHER_RELEASE --released{images}"))
     return [*map(sentence, filter(None, [*learned.remarks, gain])), result, Text(), lines, *scores, *end]
+
+
+def predicted_text(model: TableModel | NetworkModel, predictions: pa.Table, path: str, output: str) -> Parts:
+    """The file of a model's predictions, and the guarantee that covers it."""
+    lines = name_value_table([("columns", listed(predictions.column_names)), ("output", output)])
+    images = "" if model.columns else " --images ITS_IMAGES"
+    return [
+        sentence(f"Predicted {model.certificate.label!r} for {predictions.num_rows:,} rows, in their order."),
+        Text(),
+        lines,
+        Text(),
+        paragraphs(model.certificate.sentence),
+        Text(),
+        next_commands(f"labeldp evaluate {shlex.quote(path)} ANOTHER_RELEASE --released{images}"),
+    ]
 
 
 def _on_true_rows(learned: Learned) -> Parts:

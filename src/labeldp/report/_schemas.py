@@ -300,6 +300,7 @@ _COMMANDS: Mapping[str, Schema] = MappingProxyType(
             optional=("classes",),
         ),
         "evaluate": _object({"judged_by": _TEXT, "classes": _NAMES, "scores": _SCORES}, optional=("classes",)),
+        "predict": _object({"output": _TEXT, "rows": _COUNT, "columns": _list(_TEXT), **_GUARANTEE}),
         "account": _list(
             _object(
                 {

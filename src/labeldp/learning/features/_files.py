@@ -98,7 +98,7 @@ def check_model_path(path: Path, ending: str = "") -> Path:
     if os.path.lexists(path):
         raise OutputError(f"expected an output file that does not exist yet, found {path}; choose another name")
     if not path.parent.is_dir():
-        raise OutputError(f"expected an existing folder for the model, found none at {path.parent}")
+        raise OutputError(f"expected an existing folder for the output, found none at {path.parent}")
     return path
 
 

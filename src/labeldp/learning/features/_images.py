@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -45,7 +45,9 @@ class Images:
     def __len__(self) -> int:
         return len(self.pixels)
 
-    def of_rows(self, rows: int, names: Sequence[object] | None = None) -> UInt8[np.ndarray, "m channels height width"]:
+    def of_rows(
+        self, rows: int, names: Collection[object] | None = None
+    ) -> UInt8[np.ndarray, "m channels height width"]:
         """The image of each row of a table.
 
         Args:

@@ -200,9 +200,12 @@ def _within_reach(found: ClassScores, classes: int) -> ClassScores:
     """
     entropy = math.log(classes)
     most = {"better": 1.0 - 1.0 / classes, "log_loss_gain": entropy, "likelihood_gain": entropy}
-    known = {name: getattr(found, name) for name in most if getattr(found, name) is not None}
-    ends = {name: {"low": min(each.low, most[name]), "high": min(each.high, most[name])} for name, each in known.items()}
-    return dataclasses.replace(found, **{name: dataclasses.replace(known[name], **ends[name]) for name in known})
+    known = {name: gain for name in most if (gain := getattr(found, name)) is not None}
+    clipped = {
+        name: dataclasses.replace(gain, low=min(gain.low, most[name]), high=min(gain.high, most[name]))
+        for name, gain in known.items()
+    }
+    return dataclasses.replace(found, **clipped)
 
 
 def _one_row_more(gain: Estimate, rows: int, least: float, most: float) -> Estimate:

@@ -63,10 +63,8 @@ def evaluate(
             raise InputError(
                 f"expected a table with public labels in {path}, found the folder of a release; use --released"
             )
-        names = {image_column: pa.string()} if image_column else {}
-        types = names | {name: KINDS[kind] for name, kind in model.columns.items()}
         try:
-            table, labels = public_table(source, label, model.space, types)
+            table, labels = public_table(source, label, model.space, columns_to_read(model, image_column))
         except LabelError:
             shown = ", ".join(map(str, model.space.points[:_SHOWN_CLASSES]))
             wanted = "a number" if isinstance(model.space, Interval) else f"a class of the model ({shown})"
@@ -83,6 +81,12 @@ def evaluate(
         return number_scores(labels, model.predict(table), units=units)
     probabilities = ClassProbabilities.of(model, table if pixels is None else pixels)
     return class_scores(labels, probabilities.in_order(model.space.points), units=units)
+
+
+def columns_to_read(model: TableModel | NetworkModel, image_column: str | None) -> dict[str, pa.DataType]:
+    """The columns that a model predicts from, and that of the names of images, with their types in a CSV file."""
+    names = {image_column: pa.string()} if image_column else {}
+    return names | {name: KINDS[kind] for name, kind in model.columns.items()}
 
 
 def images_of_rows(
