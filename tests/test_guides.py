@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse
 from labeldp.cli import main
 from labeldp.learning.ratings import FactorizationClassifier
-from labeldp.learning.tables import ModelChoice, learn, learn_network, read_images
+from labeldp.learning.tables import ModelChoice, learn, read_images
 
 GUIDES = Path(__file__).parents[1] / "docs/guide"
 ROWS = 1000
@@ -68,6 +68,8 @@ def names(tmp_path, monkeypatch):
 
 def save_models(features):
     """The models and the tables that the page on learning predicts with: of columns, of images and of ratings."""
+    from labeldp.learning.tables import learn_network  # noqa: PLC0415 (PyTorch is an extra of its own)
+
     chance = np.random.default_rng(0)
     learn("shared", model="softmax").model.save("model.skops")
     features.to_csv("others.csv", index=False)

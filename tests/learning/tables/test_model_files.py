@@ -17,7 +17,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from labeldp import Classes, Curator, RandomizedResponse
 from labeldp.errors import InputError
 from labeldp.learning.sklearn import Calibrator, cross_fitted, group_folds
-from labeldp.learning.tables import ModelChoice, _files, learn, learn_network, open_model
+from labeldp.learning.tables import ModelChoice, _files, learn, open_model
 from labeldp.learning.tables._files import _TRUSTED
 from labeldp.release import Release, public_columns, release_table
 
@@ -64,6 +64,8 @@ def test_a_model_predicts_the_same_however_a_file_is_read(name, tmp_path):
     release_table(source, "label", Classes(["ill", "well"]), 8.0, folder, keep=["smoker", "code", "age"], unit="row")
     if name.startswith("torch:"):
         pytest.importorskip("torch")
+        from labeldp.learning.tables import learn_network  # noqa: PLC0415 (PyTorch is an extra of its own)
+
         model = learn_network(folder, ModelChoice(name, training={"epochs": 2})).model
     else:
         model = learn(folder, model=name).model
