@@ -89,6 +89,7 @@ def test_it_says_that_it_is_private(run, patients):
             "have commas between their digits",
         ),
         (lambda t: t.assign(visit=t.visit.str.split("-").str[::-1].str.join(".")), "dates are written so"),
+        (lambda t: t.assign(town=[f"t{i % 600}" for i in range(len(t))]), "'town' is dropped below: most of its 600 "),
         (lambda t: t.assign(name=[f"n{i}" for i in range(len(t))]), "names rows"),
         (lambda t: t.assign(record_id=np.arange(len(t)) * 17), "names rows"),
         (lambda t: t.assign(age=["" if i % 9 == 0 else a for i, a in enumerate(t.age)]), "missing in "),
@@ -119,11 +120,25 @@ def test_columns_say_what_they_are(run, patients, column, wanted):
     assert wanted in line
 
 
+def test_text_of_rare_values_is_dropped(run, patients, tmp_path):
+    """A postcode tells where somebody lives; a ward of many rows, and a few texts in few rows, tell of nobody."""
+    frame = pd.read_csv(patients, dtype=str).assign(ward=lambda t: [f"w{row % 30}" for row in range(len(t))])
+    frame["costs"] = frame["costs"].str.replace(".", ",")
+    frame["few"] = ["r"] * (len(frame) - 9) + [f"r{row}" for row in range(9)]
+    frame.astype({"postcode": "category"}).to_parquet(tmp_path / "patients.parquet")
+    out = run("check", tmp_path / "patients.parquet", "--label", LABEL).out
+    words = command_in(out)
+    assert set(words[words.index("--drop") + 1].split(",")) == {"patient_id", "postcode"}
+    assert out.count("may show who somebody is") == 1
+    found = {each.name: each.rare for each in check_table(tmp_path / "patients.parquet", LABEL).columns}
+    assert {name for name, rare in found.items() if rare} == {"patient_id", "postcode"}
+
+
 def test_columns_that_disclose_the_label_are_dropped(run, patients):
     """The command at the end leaves them out."""
     out = run("check", changed(patients, lambda t: t.assign(copy=t.diagnosis)), "--label", LABEL).out
     words = command_in(out)
-    assert set(words[words.index("--drop") + 1].split(",")) == {"patient_id", "copy"}
+    assert set(words[words.index("--drop") + 1].split(",")) == {"patient_id", "postcode", "copy"}
 
 
 def test_earlier_releases_are_found(run, patients):

@@ -101,6 +101,11 @@ def _decisions(found: TableCheck) -> Iterator[str]:
             f"{name!r} is dropped below, since it may name people. Keep it if it is a made-up number: which rows are "
             f"of one {name} is public anyway, once it is the unit, and models can then be judged on other people"
         )
+    for name, different in _rare(found).items():
+        yield (
+            f"{name!r} is dropped below: most of its {different:,} values occur in few rows, so they may show who "
+            "somebody is. Keep it if they cannot"
+        )
     yield from found.remarks
     yield from found.notes
     if found.label.is_number:
@@ -156,11 +161,18 @@ def _unit(found: TableCheck) -> str:
     return found.repeats[0].name if found.repeats else ""
 
 
+def _rare(found: TableCheck) -> dict[str, int]:
+    """The columns of rare values, with the number of these, but for those that name rows or the privacy unit."""
+    named = {_unit(found), *(each.name for each in found.repeats)}
+    columns = (each for each in found.columns if each.rare and not each.identifies and each.name not in named)
+    return {each.name: each.different for each in columns}
+
+
 def _left_out(found: TableCheck) -> list[str]:
     """The columns that name rows or people, or disclose a label."""
     disclosing = {column.name for column in found.columns if any(repr(column.name) in note for note in found.notes)}
     people = {_unit(found), *(() if found.unit == "row" and found.declared else (each.name for each in found.repeats))}
-    private = disclosing | people | {each.entry.label for each in found.earlier}
+    private = disclosing | people | {each.entry.label for each in found.earlier} | set(_rare(found))
     return [column.name for column in found.columns if column.identifies or column.name in private]
 
 

@@ -254,7 +254,7 @@ _COMMANDS: Mapping[str, Schema] = MappingProxyType(
                 "private": {"const": True},
                 "rows": _COUNT,
                 "unit": _TEXT,
-                "columns": _list(_object({**_COLUMN, "identifies": _FLAG})),
+                "columns": _list(_object({**_COLUMN, "identifies": _FLAG, "rare": _FLAG})),
                 "label": _object(_LABEL),
                 "repeats": _list(_object({"name": _TEXT, "most": _COUNT})),
                 "remarks": _list(_TEXT),

@@ -50,6 +50,9 @@ _SPELLINGS = {
 }
 #: Different values of so few rows say nothing.
 _FEWEST = 2
+#: Texts of more different values may name people if most of these are in fewer than ``_RARE`` rows.
+_MANY_TEXTS = 20
+_RARE = 5
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class ColumnFacts:
         missing: The number of rows without a value.
         remarks: Remarks for the decision to publish it.
         identifies: True if every row has another value, so that it names rows and says nothing about others.
+        rare: True for text of many different values, most of them in fewer than 5 rows: these may name people.
     """
 
     name: str
@@ -71,6 +75,7 @@ class ColumnFacts:
     missing: int
     remarks: tuple[str, ...]
     identifies: bool
+    rare: bool
 
 
 @dataclass(frozen=True)
@@ -242,15 +247,28 @@ def _columns_of(table: Table, names: Sequence[str]) -> Iterator[ColumnFacts]:
             different = 0
         kind, missing = table.schema.field(name).type, column.null_count
         identifies = different == len(column) > _FEWEST and _names_rows(name, column)
-        remarks = (*_column_remarks(table, name, kind, different, missing, identifies), *_spelling(column))
-        yield ColumnFacts(name, str(kind), different, missing, remarks, identifies)
+        spelling = tuple(_spelling(column))
+        remarks = (*_column_remarks(table, name, kind, different, missing, identifies), *spelling)
+        rare = different > _MANY_TEXTS and _is_text(column) and not spelling and _are_rare(column)
+        yield ColumnFacts(name, str(kind), different, missing, remarks, identifies, rare)
 
 
 def _names_rows(name: str, column: pa.ChunkedArray) -> bool:
     """True if different values name rows: texts, counters, and whole numbers with the name of an identifier."""
     if not pa.types.is_integer(column.type):
-        return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
+        return _is_text(column)
     return tells_people_apart(name) or number_rows(column)
+
+
+def _is_text(column: pa.ChunkedArray) -> bool:
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _are_rare(column: pa.ChunkedArray) -> bool:
+    """True if most of the different values are in fewer than ``_RARE`` rows."""
+    counts = pc.value_counts(column.drop_null()).field("counts")
+    return bool(pc.mean(pc.less(counts, _RARE)).as_py() > 0.5)
 
 
 def _column_remarks(
@@ -261,7 +279,7 @@ def _column_remarks(
     elif different == 1 and not missing:
         yield "the same in every row"
     if name in table.respelled:
-        yield "kept as text, as it is written (01000)"
+        yield "kept as text, as it is written"
     if pa.types.is_temporal(kind):
         yield "a date or time"
     if missing:
@@ -270,7 +288,7 @@ def _column_remarks(
 
 def _spelling(column: pa.ChunkedArray) -> Iterator[str]:
     """A remark on numbers and dates that stay text, since they are written as no reader takes them."""
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    if pa.types.is_dictionary(column.type) or not _is_text(column):
         return
     texts = pc.utf8_trim_whitespace(column.drop_null())
     fits = (each for each in _SPELLINGS if len(texts) and pc.all(pc.match_substring_regex(texts, each)).as_py())
