@@ -134,6 +134,15 @@ def test_text_of_rare_values_is_dropped(run, patients, tmp_path):
     assert {name for name, rare in found.items() if rare} == {"patient_id", "postcode"}
 
 
+def test_names_of_images_are_kept(run, tmp_path):
+    """Models of images need them, though each row has another."""
+    frame = pd.DataFrame({"file": [f"{row}.png" for row in range(60)], "y": ["a", "b"] * 30})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    out = run("check", tmp_path / "t.csv", "--label", "y").out
+    assert "names of PNG files" in out
+    assert command_in(out)[-4:-2] == ["--keep", "all"]
+
+
 def test_columns_that_disclose_the_label_are_dropped(run, patients):
     """The command at the end leaves them out."""
     out = run("check", changed(patients, lambda t: t.assign(copy=t.diagnosis)), "--label", LABEL).out

@@ -181,6 +181,13 @@ def test_an_interval(release, tmp_path, write_csv):
     assert f"noise           RMS error {noise:.3g} per released number" in ran.out
 
 
+def test_labels_without_columns_are_learned_with_images(release, table, tmp_path):
+    """The next command names them, as no column is there to learn from."""
+    assert "labeldp learn" in (alone := release(table, tmp_path / "alone", keep="none").out)
+    assert "alone --images IMAGES --output model.safetensors" in alone
+    assert "kept --output model.skops" in release(table, tmp_path / "kept", keep="id", budget=9).out
+
+
 @pytest.mark.parametrize(("epsilon", "few"), [(0.1, True), (0.3, True), (1.0, False), (3.0, False)])
 def test_few_effective_rows_are_noted(release, tmp_path, write_csv, epsilon, few):
     """Below 2 for each class a release says that they are few, and never that no model can learn from them."""

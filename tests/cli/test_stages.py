@@ -253,7 +253,9 @@ def test_images_by_the_names_of_their_files(stages, run, folder):
         model="torch:convolutional", **(given | {"image_column": None, "output": folder / "two", "budget": 99})
     )
     assert unnamed.code == 1
-    assert "expected a column of file names" in unnamed.err
+    assert "a folder of images needs --image-column COLUMN, the one with the file name of each row; columns: file" in (
+        unnamed.err
+    )
 
 
 def test_ratings_are_learned_from_two_columns(stages, run, folder):

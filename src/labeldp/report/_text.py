@@ -18,7 +18,7 @@ from labeldp.mechanisms.queries import QUERIES, cell_rows
 from labeldp.mechanisms.randomizers import NumberExpectation, number_expectation
 from labeldp.privacy import Guarantee, Interval, LabelSpace, Trust, shown_above
 from labeldp.privacy.channels import channel_of
-from labeldp.release.folder import stored_form
+from labeldp.release.folder import added_columns, stored_form
 from labeldp.report._parts import (
     Parts,
     add_row,
@@ -56,7 +56,9 @@ def release_text(release: TableRelease) -> Parts:
     """The result of a release, its cost and its guarantee. Nothing in it depends on a true label."""
     folder = shlex.quote(near(release.output))
     page = f"labeldp report {folder} --output report.html"
-    shared = next_commands(f"labeldp verify {folder}", f"labeldp learn {folder} --output model.skops", page)
+    kept = len(release.certificate.columns) > len(added_columns(release.certificate))
+    model = "--output model.skops" if kept else "--images IMAGES --output model.safetensors"
+    shared = next_commands(f"labeldp verify {folder}", f"labeldp learn {folder} {model}", page)
     answer = next_commands(f"labeldp verify {folder}", page)
     end = [Text(), answer if release.certificate.of_answer else shared]
     quantile = quantile_of(release)
@@ -110,8 +112,8 @@ def _few_effective_rows(certificate: Certificate, share: float | None) -> Iterat
     if rows < _FEW_PER_CLASS * classes:
         found = f"about {rows:,} effective rows" if rows else "less than one effective row"
         yield (
-            f"{found} for {classes} classes: few to learn from. 'labeldp plan' shows what more rows or a larger epsilon "
-            "change"
+            f"{found} for {classes} classes: few to learn from. 'labeldp plan' shows what more rows or a larger "
+            "epsilon change"
         )
 
 

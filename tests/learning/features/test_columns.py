@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
+from labeldp.errors import InputError
 from labeldp.learning.features import (
     UnknownCategoryWarning,
     columns_of,
@@ -157,6 +158,16 @@ def test_free_text_is_left_out_with_what_to_do():
     assert set(columns) == {"age"}
     assert "it is free text, which no model reads; make columns of what matters in it" in left_out["note"]
     assert "name it among the features" in left_out["code"]
+
+
+def test_names_of_images_are_no_features():
+    """A column of them says how to learn from the images, and so does a release without columns."""
+    table = pa.table({"file": ["1.png", "2.PNG", None, "1.png"], "kind": ["a.png", "b", "b", "b"]})
+    columns, left_out = columns_of(table, None, None)
+    assert set(columns) == {"kind"}
+    assert "it names image files; to learn from these, pass --images FOLDER" in left_out["file"]
+    with pytest.raises(InputError, match="the release kept none; for images pass --images"):
+        columns_of(pa.table({}), None, None)
 
 
 def test_models_learn_from_months_and_weekdays():

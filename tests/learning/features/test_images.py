@@ -151,6 +151,9 @@ def test_what_is_not_there_is_said(tmp_path):
         read_images(tmp_path / "none")
     with pytest.raises(TableError, match="expected PNG files in the folder"):
         read_images(tmp_path)
+    folder_of(tmp_path / "j", {"1.jpg": points(2, 2)})
+    with pytest.raises(TableError, match="found none; convert images of other kinds"):
+        read_images(tmp_path / "j")
     (tmp_path / "t").write_bytes(struct.pack(">BBBBIII", 0, 0, 11, 3, 1, 1, 1) + bytes(2))
     with pytest.raises(TableError, match="pixels from 0 to 255"):
         read_images(tmp_path / "t")

@@ -65,6 +65,9 @@ _TYPES = MappingProxyType(
 )
 #: A text column with more distinct values than this share of its rows is not used unless it is requested.
 _MOST_DISTINCT = 0.5
+_NONE_KEPT = "the release kept none; for images pass --images"
+#: The name of an image file that models can learn from.
+_IMAGE = r"(?i)\.png$"
 #: Three words.
 _WORDS = r"\S\s+\S+\s+\S"
 #: Whole numbers of more values, with the name of an identifier, are not used unless they are requested.
@@ -108,7 +111,7 @@ def columns_of(
     if not used:
         raise InputError(
             f"expected a public column to learn from, found none among {len(names)} "
-            f"({'; '.join(f'{name}: {why}' for name, why in left_out.items()) or 'the release kept none'})"
+            f"({'; '.join(f'{name}: {why}' for name, why in left_out.items()) or _NONE_KEPT})"
         )
     return used, left_out
 
@@ -140,11 +143,19 @@ def _why_uninformative(name: str, column: pa.ChunkedArray, kind: str) -> str | N
             return "it is named like an identifier, whose size means nothing; name it among the features to use it"
         if distinct == len(column) and number_rows(column):
             return "its whole numbers are all different, as if they named rows; name it among the features to use it"
-    if kind == "category" and distinct > _MOST_DISTINCT * len(column):
-        if pc.mean(pc.match_substring_regex(column.cast(pa.string()), _WORDS)).as_py() > _MOST_DISTINCT:
-            return "it is free text, which no model reads; make columns of what matters in it before the release"
-        return "most of its values occur once; name it among the features to use it"
-    return None
+    return _why_no_category(column, distinct) if kind == "category" else None
+
+
+def _why_no_category(column: pa.ChunkedArray, distinct: int) -> str | None:
+    """The reason why a text column is not one of categories."""
+    texts = column.cast(pa.string())
+    if pc.all(pc.match_substring_regex(texts, _IMAGE)).as_py():
+        return "it names image files; to learn from these, pass --images FOLDER --image-column COLUMN"
+    if distinct <= _MOST_DISTINCT * len(column):
+        return None
+    if pc.mean(pc.match_substring_regex(texts, _WORDS)).as_py() > _MOST_DISTINCT:
+        return "it is free text, which no model reads; make columns of what matters in it before the release"
+    return "most of its values occur once; name it among the features to use it"
 
 
 def without_calendar(columns: Mapping[str, str]) -> dict[str, str]:

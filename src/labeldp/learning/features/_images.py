@@ -60,7 +60,8 @@ class Images:
         if (names is None) != (self.names is None):
             found = "a folder and no such column" if names is None else "one file and such a column"
             raise InputError(
-                f"expected a column of file names with a folder of images, and none with one file, found {found}"
+                "expected a column of file names (--image-column) with a folder of images, and none with one file, "
+                f"found {found}"
             )
         if names is None:
             if len(self) != rows:
@@ -112,7 +113,7 @@ def _read_folder(folder: Path) -> Images:
         raise MissingExtraError("expected Pillow to be installed, found none; pip install 'labeldp[torch]'") from None
     files = sorted(file for file in folder.iterdir() if file.name.lower().endswith(_ENDING) and file.is_file())
     if not files:
-        raise TableError(f"expected PNG files in the folder {folder}, found none")
+        raise TableError(f"expected PNG files in the folder {folder}, found none; convert images of other kinds")
     pixels = np.empty((0, 0, 0, 0), dtype=np.uint8)
     for place, file in enumerate(files):
         image = _read_png(Image, file, pixels.shape[1:] if place else None)

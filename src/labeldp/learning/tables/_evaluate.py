@@ -103,19 +103,23 @@ def images_of_rows(
         return None
     if model.columns:
         raise InputError("expected no images for a model of columns, found some; leave them out")
-    return images.of_rows(rows, image_names(table, image_column))
+    return images.of_rows(rows, image_names(table, image_column, images))
 
 
-def image_names(table: pa.Table, column: str | None) -> list[object] | None:
+def image_names(table: pa.Table, column: str | None, images: Images) -> list[object] | None:
     """The image names of the rows from a column, if one is given.
 
     Raises:
-        InputError: There is no such column.
+        InputError: There is no such column, or images with names need one.
     """
-    if column is None:
+    if column is None and images.names is None:
         return None
+    found = ", ".join(table.column_names) or "none"
+    if column is None:
+        raise InputError(
+            f"a folder of images needs --image-column COLUMN, the one with the file name of each row; columns: {found}"
+        )
     if column not in table.column_names:
-        found = ", ".join(table.column_names) or "none"
         raise InputError(f"expected the names of images in a public column {column!r}, found {found}")
     return list(table[column].to_pylist())
 

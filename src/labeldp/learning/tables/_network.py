@@ -104,7 +104,7 @@ def network_of(
     if images is not None:
         if features is not None:
             raise InputError("expected no features besides images, found some; leave them out")
-        pixels = images.of_rows(table.num_rows, image_names(table, choice.image_column))
+        pixels = images.of_rows(table.num_rows, image_names(table, choice.image_column, images))
         encoder: Any = PixelEncoder.of(pixels)
         if model in (PATCHES, _ENSEMBLE):  # their contrast is theirs to scale
             encoder = replace(encoder, mean=(0.0,) * len(encoder.mean), deviation=(1 / 255,) * len(encoder.mean))

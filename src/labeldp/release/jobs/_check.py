@@ -42,11 +42,12 @@ _MOST_CLASSES = 50
 #: Points of an interval in which the order of numbers is looked at.
 _POINTS = 64
 _ROWS_PER_BATCH = 1 << 16
-#: Texts that readers take for no number or date, and the remark on a column of them.
+#: Texts that readers take for no number or date, names of images, and the remark on a column of them.
 _SPELLINGS = {
     r"^[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$": "text, since numbers have commas between their digits: leave them out",
     r"^[+-]?[0-9.]*,[0-9]+$": "text, since numbers have a decimal comma: write a point",
     r"^[0-9]{1,2}[./][0-9]{1,2}[./][0-9]{2,4}$": "text, since dates are written so: write 2026-01-31",
+    r"(?i)\.png$": "names of PNG files, which 'learn --images' needs: rename those whose names show a label",
 }
 #: Different values of so few rows say nothing.
 _FEWEST = 2
@@ -246,8 +247,8 @@ def _columns_of(table: Table, names: Sequence[str]) -> Iterator[ColumnFacts]:
         except pa.ArrowNotImplementedError:  # lists and the like
             different = 0
         kind, missing = table.schema.field(name).type, column.null_count
-        identifies = different == len(column) > _FEWEST and _names_rows(name, column)
         spelling = tuple(_spelling(column))
+        identifies = different == len(column) > _FEWEST and not spelling and _names_rows(name, column)
         remarks = (*_column_remarks(table, name, kind, different, missing, identifies), *spelling)
         rare = different > _MANY_TEXTS and _is_text(column) and not spelling and _are_rare(column)
         yield ColumnFacts(name, str(kind), different, missing, remarks, identifies, rare)
@@ -287,7 +288,7 @@ def _column_remarks(
 
 
 def _spelling(column: pa.ChunkedArray) -> Iterator[str]:
-    """A remark on numbers and dates that stay text, since they are written as no reader takes them."""
+    """A remark on numbers and dates that stay text, since no reader takes them for such, or on names of images."""
     if pa.types.is_dictionary(column.type) or not _is_text(column):
         return
     texts = pc.utf8_trim_whitespace(column.drop_null())
