@@ -2,6 +2,9 @@
 
 import json
 import re
+from pathlib import Path
+
+import pytest
 
 
 def rows(text):
@@ -108,3 +111,44 @@ def test_the_folder_of_a_release_has_no_ledger(run, release, table, tmp_path):
     assert "found the folder of a release" in found.err
     assert f"labeldp account {tmp_path / 'shared'}" in found.err
     assert run("account", tmp_path / "shared").code == 0
+
+
+@pytest.fixture
+def visits(tmp_path, write_csv):
+    """Tables of visits: one, one of the same rows, and one of the same rows with other identifiers of people."""
+    columns = {"user": [f"u{row % 25}" for row in range(60)], "x": range(60), "y": ["zq-a", "zq-b"] * 30}
+    write_csv(tmp_path / "t.csv", columns)
+    write_csv(tmp_path / "copy.csv", columns)
+    write_csv(tmp_path / "other.csv", columns | {"user": [f"w{row % 25}" for row in range(60)]})
+    return tmp_path
+
+
+def test_a_refusal_says_how_often_an_earlier_charge_counts(release, visits):
+    """A charge for rows counts for the rows of a person: those of one if people are known, else all of them."""
+    given = {"classes": "zq-a,zq-b", "keep": "user,x"}
+    assert release(visits / "t.csv", visits / "one", unit="row", **given).code == 0
+    known = release(visits / "t.csv", visits / "two", unit="user", **given).err
+    assert "which counts as 3 here: up to 3 of its rows are of one user" in known
+    assert "--budget 4 " in known
+    unknown = release(visits / "other.csv", visits / "two", unit="user", **given).err
+    assert "which counts as 60 here: it is unknown whose its rows are, so all 60 may be of one user" in unknown
+    assert "--budget 61 " in unknown
+    assert "which counts as" not in release(visits / "t.csv", visits / "two", unit="row", **given).err
+
+
+def test_a_refusal_lists_each_charge_with_its_ledger(release, visits):
+    """Those of ledgers beside the one that is charged too; of more than three the latest, and how many more."""
+    given = {"classes": "zq-a,zq-b", "keep": "user,x", "unit": "row"}
+    mine = visits / "mine.labeldp-ledger"
+    assert release(visits / "t.csv", visits / "one", **given).code == 0
+    assert release(visits / "t.csv", visits / "two", ledger=mine, budget=2, **given).code == 0
+    refused = release(visits / "copy.csv", visits / "three", ledger=mine, **given).err
+    told = re.findall(r"epsilon 1 from \S+ into (\S+) on \S+[^()]*\(ledger (\S+)\)", refused)
+    wanted = {"one": visits / "t.csv.labeldp-ledger", "two": mine}
+    assert {Path(output).name: Path(ledger) for output, ledger in told} == wanted
+    for name in ("three", "four"):
+        assert release(visits / "t.csv", visits / name, ledger=mine, budget=4, **given).code == 0
+    refused = release(visits / "copy.csv", visits / "five", ledger=mine, **given).err
+    assert refused.count(" into ") == 3
+    assert "1 more" in refused
+    assert str(visits / "one") not in refused

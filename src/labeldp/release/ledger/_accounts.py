@@ -13,6 +13,9 @@ from labeldp.release.ledger._entry import Earlier, Entry
 from labeldp.release.ledger._same_data import ANY_ROWS, Match
 from labeldp.release.tables import Place, place_of
 
+#: The earlier charges that a refusal lists, the latest.
+_MOST_LISTED = 3
+
 
 def matched(found: Mapping[Entry, Match | None]) -> list[Earlier]:
     """Charges of what may be rows of a table by their own marks and hashes, whatever else was taken to be the same."""
@@ -163,9 +166,11 @@ def totals_of_units(entries: Sequence[Entry]) -> list[Charge]:
 
 def listed(earlier: Sequence[Earlier], entry: Entry, ledger: Path | None) -> str:
     """The earlier charges of these rows, and the rows that are new, for a refusal."""
-    lines = [_told(each, entry) for each in earlier if each.entry.output or each.entry.table]
-    text = f"; released before: {', '.join(lines[-3:])}" if lines else ""
-    text += f" (ledger {_near_here(ledger)})" if ledger else ""
+    ledgers = {each.entry.ledger or ledger for each in earlier}
+    lines = [_told(each, entry, named=len(ledgers) > 1) for each in earlier[-_MOST_LISTED:]]
+    lines += [f"{len(earlier) - len(lines):,} more"] if len(earlier) > len(lines) else []
+    text = f"; released before: {', '.join(lines)}" if lines else ""
+    text += f" (ledger {_near_here(place)})" if len(ledgers) < 2 and (place := next(iter(ledgers), ledger)) else ""
     new = new_rows(earlier, entry.rows.stop, entry.guarantee.unit) if entry.table else ""
     text += f". {new}" if new else ""
     if any(each.entry.table for each in earlier) and entry.table:
@@ -220,14 +225,21 @@ def _near_here(place: str | Path) -> Place:
     return path.relative_to(Path.cwd()) if isinstance(path, Path) and path.is_relative_to(Path.cwd()) else path
 
 
-def _told(earlier: Earlier, entry: Entry) -> str:
-    """One earlier charge: its epsilon, table, output, date and rows."""
-    known = earlier.entry
+def _told(earlier: Earlier, entry: Entry, *, named: bool) -> str:
+    """One earlier charge: its epsilon, table, output, date, rows and how often it counts, and its ledger if named."""
+    known, most, unit = earlier.entry, earlier.labels_of_a_unit or 1, entry.guarantee.unit
+    counted = earlier.charge(entry.named_guarantee.unit).guarantee.epsilon
+    why = f"up to {most:,} of its rows are of one {unit}"
+    if not earlier.certain and most == known.rows.stop:
+        why = f"it is unknown whose its rows are, so all {most:,} may be of one {unit}"
+    more = "" if counted == known.guarantee.epsilon else f", which counts as {shown_above(counted, 7)} here: {why}"
+    ledger = f" (ledger {_near_here(known.ledger)})" if named and known.ledger else ""
     table = f" from {_near_here(known.table)}" if known.table else ""
     output = f" into {_near_here(known.output)}" if known.output else ""
     certain = earlier.certain and known.table
     which = f", {returning(earlier, entry.rows.stop, entry.guarantee.unit)}" if certain else ""
-    return f"epsilon {shown_above(known.guarantee.epsilon, 3)}{table}{output} on {known.time[:10]}{which}"
+    epsilon = shown_above(known.guarantee.epsilon, 3)
+    return f"epsilon {epsilon}{table}{output} on {known.time[:10]}{which}{more}{ledger}"
 
 
 def _new_ranges(earlier: Sequence[Earlier], count: int) -> list[tuple[int, int]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Literal
 
 from labeldp.privacy import Guarantee, printed_above
@@ -47,6 +48,7 @@ class Entry:
         state: ``"charged"`` while the outcome is unknown, ``"drawn"`` from the moment when a client may have seen
             labels, then ``"released"`` or ``"void"``.
         time: Time of the charge, UTC.
+        ledger: The ledger that it was read from, which that ledger does not store.
     """
 
     identifier: str
@@ -73,6 +75,7 @@ class Entry:
     spent: tuple[float, float] | None = None
     state: State = "charged"
     time: str = ""
+    ledger: Path | None = field(default=None, compare=False)
 
     @property
     def of_any_data(self) -> bool:
@@ -92,7 +95,7 @@ class Entry:
     def body(self) -> dict[str, Any]:
         """The entry as JSON, but for its identifier, state and time."""
         body = dataclasses.asdict(self)
-        for known_elsewhere in ("identifier", "state", "time"):
+        for known_elsewhere in ("identifier", "state", "time", "ledger"):
             del body[known_elsewhere]
         return body
 

@@ -123,7 +123,8 @@ class Ledger:
         try:
             for time, name, event, body in rows:
                 if event == "charged":
-                    entries[name] = Entry.read(name, time, dict(json.loads(body)))
+                    entry = Entry.read(name, time, dict(json.loads(body)))
+                    entries[name] = dataclasses.replace(entry, ledger=self.path)
                 else:
                     entries[name] = dataclasses.replace(entries[name], state=_STATES[event])
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
