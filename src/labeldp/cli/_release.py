@@ -123,8 +123,9 @@ class MechanismOptions:
     """Options that choose a mechanism.
 
     Args:
-        mechanism: auto (default): for classes the most effective rows in the worst case, for numeric labels the least
-            variance for the worst label; or another mechanism.
+        mechanism: auto (default): for classes the most effective rows where features leave two classes equally likely
+            ('at most' in 'labeldp plan --detail'), for numeric labels the least variance for the worst label; or
+            another mechanism.
         prior: For prior, prior-subset and groups: prefix of the prior's columns, each named PREFIX and a class.
             Without it, groups has the same groups in all rows, if all classes are told apart (large epsilons).
         clusters: For cluster and peer: a public column, or the number of clusters to find in the kept columns, or

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 _NOTE = (
     "Effective rows: the release is about as informative as this many rows with true labels (within a factor of two in "
-    "16 of 19 tests, experiments/effective_rows.md); at most: for any statistic of labels, reached where two classes "
-    "are equally likely. Variance: of the unbiased vector of one row."
+    "16 of 19 tests, experiments/effective_rows.md); at most: for any statistic of labels, reached where features "
+    "leave two classes equally likely. 'auto' goes by these, not by effective rows at the class shares, since features "
+    "mostly leave few classes likely. Variance: of the unbiased vector of one row."
 )
 _EVEN = "Effective rows assume even classes ({:.3g} % each): pass --shares, --from or --buy where they are not."
 
