@@ -516,6 +516,7 @@ def test_a_table_that_takes_too_long_is_learned_from_in_part(folder, run, tmp_pa
     said = f"Learned softmax from 100 of {ROWS:,} released rows, chosen by chance without a look at labels"
     assert said in " ".join(first.out.split())
     assert "100 rows, by five-fold cross-validation" in first.out
+    assert re.search(r"\nmodel +softmax, method likelihood *\nsettings +\S", first.out)
     assert first.out.replace("a.skops", "b.skops") == again.out
     network = run(*typed[:3], "torch:mlp", "--epochs", 1, *typed[4:], "--output", tmp_path / "n.safetensors")
     assert network.code == 0, network.err

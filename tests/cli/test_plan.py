@@ -1,5 +1,6 @@
 """``labeldp plan``: what each mechanism keeps, printed and drawn."""
 
+import itertools
 import json
 import math
 import re
@@ -520,13 +521,21 @@ def test_loss_of_accuracy_is_that_of_the_forecast(run):
     ran = run("plan", "--classes", 3, "--rows", 5000, "--epsilon", 1, "--dimension", 3)
     found = forecast(Classes(range(3)), 5000, 1.0, conventions=Conventions(dimension=3))
     lost = 100 * (next(each for each in found.options if each.auto).error - found.clean_error)
-    assert (
-        f"and features are spread evenly, with an effective dimension of 3: about {4 * lost:.2g} to {7 * lost:.2g} points "
-        in ran.out
-    )
-    assert next(line[4] for line in overview(ran) if line[0] == "1") == f"{4 * lost:.2g} to {7 * lost:.2g}"
+    seen = f"{4 * lost:.2g} to {7 * lost:.2g}"
+    assert f"features are spread evenly, with an effective dimension of 3: about {seen} points less accuracy" in ran.out
+    assert next(line[4] for line in overview(ran) if line[0] == "1") == seen
     small = run("plan", "--classes", 2, "--rows", 20, "--epsilon", 0.1, "--dimension", 3)
     assert next(line[4] for line in overview(small) if line[0] == "0.1") == "50"
+
+
+def test_paragraphs_of_help_are_filled(run, monkeypatch):
+    """No line of a paragraph ends where the next one's first word would have had room."""
+    monkeypatch.setenv("COLUMNS", "80")
+    text = run("plan", "--help").out.partition("╭")[0]
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        lines = [line.strip() for line in paragraph.splitlines()]
+        for line, after in itertools.pairwise(lines):
+            assert len(line) + len(after.partition(" ")[0]) >= 77, line
 
 
 def test_the_choice_of_auto_is_explained(run):

@@ -168,8 +168,9 @@ def _is_list(hint: Any) -> bool:
 
 
 def _sections(owner: Callable[..., object]) -> tuple[str, dict[str, tuple[str | None, str]]]:
-    """The text of a docstring, and of each argument its metavar and help."""
+    """The text of a docstring, a line for each paragraph, and of each argument its metavar and help."""
     text, _, arguments = inspect.cleandoc(owner.__doc__ or "").partition("\n\nArgs:\n")
     _, *entries = _ENTRY.split(arguments)
     triples = zip(entries[::3], entries[1::3], entries[2::3], strict=True)
+    text = "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
     return text, {name: (metavar, " ".join(words.split())) for name, metavar, words in triples}

@@ -34,7 +34,7 @@ def check_text(found: TableCheck) -> Parts:
     table, label = found.table, found.label
     count = len(found.columns)
     columns = f"{count} column{'' if count == 1 else 's'} beside the label"
-    result = sentence(f"{table.path}: {found.rows:,} rows, {columns}.")
+    result = sentence(f"{table.path}: {found.rows:,} row{'s' * (found.rows != 1)}, {columns}.")
     parts: Parts = [Text(_PRIVATE, "bold yellow"), Text(), result, Text()]
     parts += [_columns(found), Text()] if found.columns else []
     rows = [("stored as", _stored(found)), *_labels(found)]
@@ -81,7 +81,10 @@ def _labels(found: TableCheck) -> Iterator[tuple[str, str]]:
         if rare:
             yield "rare", f"{', '.join(map(repr, rare[:_SHOWN]))}: fewer than {_RARE} rows; consider combining classes"
     if label.missing:
-        yield "missing", f"{label.missing:,} rows: --missing names the class or number that they get"
+        yield (
+            "missing",
+            f"{label.missing:,} row{'s' * (label.missing != 1)}: --missing names the class or number that they get",
+        )
 
 
 def _decisions(found: TableCheck) -> Iterator[str]:

@@ -64,7 +64,7 @@ _ENSEMBLE = (
 def learned_text(learned: Learned, output: str, *, of_images: bool = False) -> Parts:
     """A learned model, its accuracy on held-out rows, its file, and the guarantee that covers it."""
     model, certificate = learned.model, learned.model.certificate
-    rows = _model_rows(learned, learned.setting)
+    rows = _model_rows(learned)
     if not certificate.of_answer and len(getattr(channel_of(certificate.law), "repeats", ())) > 1:
         rows.append(("note", _UNITS))
     if (resampled := resampled_share(certificate)) is not None:
@@ -131,7 +131,7 @@ def _resampled(share: float, *, corrected: bool) -> str:
     return f"{rows}; only label noise is corrected: pass --generator, or use labeldp.learning.sklearn"
 
 
-def _model_rows(learned: Learned | Staged, *settings: str) -> list[tuple[str, str]]:
+def _model_rows(learned: Learned | Staged) -> list[tuple[str, str]]:
     """A model with its method and settings, the features that it uses, and those that it does not."""
     from labeldp.learning.features import CALENDAR  # noqa: PLC0415 (most commands have no features to show)
 
@@ -139,7 +139,8 @@ def _model_rows(learned: Learned | Staged, *settings: str) -> list[tuple[str, st
     made = {name: CALENDAR[kind] for name, kind in model.columns.items() if kind in CALENDAR}
     features = [f"{name} (day, {', '.join(made[name])})" if name in made else name for name in model.inputs]
     return [
-        ("model", ", ".join([model.model, f"method {model.method}", *settings])),
+        ("model", f"{model.model}, method {model.method}"),
+        *(("settings", each) for each in getattr(learned, "setting", "").split("; ") if each),
         ("features", listed(features)),
         *(("left out", f"{name}: {why}") for name, why in learned.left_out.items()),
     ]

@@ -99,7 +99,8 @@ def release_parts(release: TableRelease) -> Parts:
         f", delta {delta_above(promise.delta)}," if promise.delta else ""
     )
     done = "Answered from the labels of" if has_no_rows(certificate) else "Released"
-    result = sentence(f"{done} {certificate.rows:,} rows at {cost} per {promise.unit}.")
+    rows_of = f"{certificate.rows:,} row{'s' * (certificate.rows != 1)}"
+    result = sentence(f"{done} {rows_of} at {cost} per {promise.unit}.")
     return [result, Text(), name_value_table(rows)]
 
 

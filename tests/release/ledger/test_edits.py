@@ -575,6 +575,8 @@ def test_copies_of_rows_are_counted(tmp_path):
     (remark,) = (each for each in release(path, tmp_path / "o").remarks if "copies" in each)
     assert "800 rows are copies of others" in remark
     assert "up to 3 alike" in remark
+    twice = write(pa.concat_tables([NEW, NEW[:1]]), tmp_path / "once" / "t.csv")
+    assert any(each.startswith("1 row is a copy of another in") for each in release(twice, tmp_path / "o3").remarks)
     assert release(write(NEW, tmp_path / "elsewhere" / "new.parquet"), tmp_path / "o2").remarks == ()
 
 

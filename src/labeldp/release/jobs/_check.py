@@ -284,7 +284,7 @@ def _column_remarks(
     if pa.types.is_temporal(kind):
         yield "a date or time"
     if missing:
-        yield f"missing in {missing:,} rows"
+        yield f"missing in {missing:,} row{'s' * (missing != 1)}"
 
 
 def _spelling(column: pa.ChunkedArray) -> Iterator[str]:

@@ -26,8 +26,8 @@ def copies_of_rows(data: PublicData) -> tuple[str, ...]:
     if not count:
         return ()
     return (
-        f"{count:,} rows are copies of others in every column but the label, up to {most:,} alike: if they are one "
-        "person's, declare a --unit",
+        f"{count:,} {'rows are copies of others' if count > 1 else 'row is a copy of another'} in every column but the "
+        f"label, up to {most:,} alike: if they are one person's, declare a --unit",
     )
 
 

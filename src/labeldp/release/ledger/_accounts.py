@@ -195,10 +195,11 @@ def new_rows(earlier: Sequence[Earlier], count: int, unit: str) -> str:
         return ""
     ranges = [f"{start + 1:,} to {stop:,}" for start, stop in new[:3]] + ["..."] * (len(new) > 3)
     rows = sum(stop - start for start, stop in new)
-    how = "are new" if unit == "row" or any(each.units is None for each in earlier) else f"have a new {unit}"
+    of_rows = unit == "row" or any(each.units is None for each in earlier)
+    one, several = ("row is new", "rows are new") if of_rows else (f"row has a new {unit}", f"rows have a new {unit}")
     return (
-        f"{rows:,} rows {how}, and may be released alone, as a table of their own: {', '.join(ranges)} (the first is "
-        "row 1)"
+        f"{rows:,} {several if rows > 1 else one}, and may be released alone, as a table of their own: "
+        f"{', '.join(ranges)} (the first is row 1)"
     )
 
 
