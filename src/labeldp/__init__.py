@@ -1,4 +1,4 @@
-"""Label differential privacy: release labels, learn from them, and defend the epsilon.
+"""Label differential privacy: release labels, learn from them, and show others what privacy that gives.
 
     from labeldp import Classes, Curator, SubsetResponse
 
