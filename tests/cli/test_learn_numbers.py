@@ -194,7 +194,7 @@ def test_a_time_limit_holds_for_numbers(folder, run, tmp_path):
     done = run("learn", folder / "train-shared", "--minutes", "0", "--output", tmp_path / "m.skops")
     assert done.code == 0, done.err
     words = " ".join(done.out.split())
-    assert "the mean label; without linear: there was no time left" in words
+    assert "settings the mean label settings without linear: there was no time left" in words
     assert words.startswith("No model was finished in time")
 
 

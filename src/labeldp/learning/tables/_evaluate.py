@@ -114,13 +114,14 @@ def image_names(table: pa.Table, column: str | None, images: Images) -> list[obj
     """
     if column is None and images.names is None:
         return None
-    found = ", ".join(table.column_names) or "none"
+    found = ", ".join(filter(None, table.column_names))
     if column is None:
+        known = f"; columns: {found}" if found else ""
         raise InputError(
-            f"a folder of images needs --image-column COLUMN, the one with the file name of each row; columns: {found}"
+            f"a folder of images needs --image-column COLUMN, the one with the file name of each row{known}"
         )
     if column not in table.column_names:
-        raise InputError(f"expected the names of images in a public column {column!r}, found {found}")
+        raise InputError(f"expected the names of images in a public column {column!r}, found {found or 'none'}")
     return list(table[column].to_pylist())
 
 
