@@ -195,8 +195,8 @@ def _within_reach(found: ClassScores, classes: int) -> ClassScores:
     """Scores whose gains over constants are possible.
 
     The most common of k classes has at least 1 / k of the rows, and the log loss of class shares, their entropy, is at
-    most that of even ones, ln k; so is the gain in likelihood, as the true class changes the probability of a released
-    label by a factor of at most k.
+    most that of even ones, ln k. So is the gain in likelihood: it is at most what features say of released labels in
+    nats, which is at most what true labels say of them, and that at most their entropy.
     """
     entropy = math.log(classes)
     most = {"better": 1.0 - 1.0 / classes, "log_loss_gain": entropy, "likelihood_gain": entropy}
