@@ -343,6 +343,17 @@ def test_an_ensemble_of_digits(tmp_path):
 
 
 @pytest.mark.slow
+def test_stages_of_digits(tmp_path):
+    """One stage and two, before and after a round of consensus, name most digits at epsilon 4."""
+    run("image_stages.py", tmp_path, "--data", "digits", "--epsilons", "4", "--draws", "1")
+    rows = {row["share"]: row for row in rows_of(tmp_path / "image_stages.csv")}
+    assert set(rows) == {"1.0", "0.5"}
+    assert all(float(row[way]) > 90 for row in rows.values() for way in ("accuracy", "consensus"))
+    assert float(rows["0.5"]["candidates"]) < float(rows["1.0"]["candidates"]) == 10.0
+    assert {path.name for path in tmp_path.iterdir()} == {"image_stages.csv", "image_stages.md"}
+
+
+@pytest.mark.slow
 def test_central_images_of_digits(tmp_path):
     """At epsilon 1 each way of asking a curator names most digits, and names of clusters have no delta."""
     run("central_images.py", tmp_path, "--data", "digits", "--epsilons", "1", "--cache", str(tmp_path / "cache"))

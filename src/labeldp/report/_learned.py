@@ -85,8 +85,9 @@ def learned_text(learned: Learned, output: str, *, of_images: bool = False) -> P
     end = [*_on_true_rows(learned), Text(), paragraphs(certificate.sentence), Text()]
     if model.model == "torch:patches":
         end.append(sentence(_ENSEMBLE))
-    images = " --images ITS_IMAGES" if of_images else ""
-    end.append(next_commands(f"labeldp evaluate {shlex.quote(output)} ANOTHER_RELEASE --released{images}"))
+    images, others = (" --images ITS_IMAGES", "--images IMAGES") if of_images else ("", "TABLE")
+    predict = f"labeldp predict {shlex.quote(output)} {others} --output predictions.csv"
+    end.append(next_commands(predict, f"labeldp evaluate {shlex.quote(output)} ANOTHER_RELEASE --released{images}"))
     return [*map(sentence, filter(None, [*learned.remarks, gain])), result, Text(), lines, *scores, *end]
 
 
