@@ -143,6 +143,16 @@ def test_names_of_images_are_kept(run, tmp_path):
     assert command_in(out)[-4:-2] == ["--keep", "all"]
 
 
+@pytest.mark.parametrize("spelled", ["{:02}/01/1990", "1,{:03},567"])
+def test_text_that_is_different_in_each_row_is_dropped_however_it_is_spelled(run, tmp_path, spelled):
+    """Birth dates and numbers of accounts name people, though they are no names."""
+    frame = pd.DataFrame({"mark": [spelled.format(row) for row in range(1, 29)], "y": ["cat", "dog"] * 14})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    out = run("check", tmp_path / "t.csv", "--label", "y").out
+    assert "names rows: different in each" in out
+    assert command_in(out)[-4:-2] == ["--drop", "mark"]
+
+
 def test_columns_that_disclose_the_label_are_dropped(run, patients):
     """The command at the end leaves them out."""
     out = run("check", changed(patients, lambda t: t.assign(copy=t.diagnosis)), "--label", LABEL).out

@@ -243,6 +243,8 @@ def test_groups(release, run, tmp_path, write_csv, secrets):
     merged = release(table, tmp_path / "merged", epsilon=1, **options)
     assert merged.code == 1
     assert f"which never tell apart {secrets[0]} and {secrets[1]}. Use 'labeldp stages --response groups'" in merged.err
+    unsorted = release(table, tmp_path / "merged", classes=",".join(secrets[::-1]), epsilon=1, **options)
+    assert f"which never tell apart {secrets[2]} and {secrets[1]}. Use" in unsorted.err
     assert not list(tmp_path.glob("*ledger"))
     asked = release(table, tmp_path / "asked", prior="p_", epsilon=1, **options)
     uniform = release(table, tmp_path / "uniform", epsilon=2, **options)

@@ -41,8 +41,18 @@ def planned_json(plan: Plan | None, forecast: Forecast | None, unit: str = "row"
     }
 
 
-def answer_text(plan: Plan | None, forecast: Forecast | None, unit: str = "row", *, example: bool = False) -> Parts:
-    """The answer in words: the cost at one epsilon after the assumptions it rests on, and the meaning for a person."""
+def answer_text(
+    plan: Plan | None, forecast: Forecast | None, unit: str = "row", *, example: bool = False, whom: str = "a person"
+) -> Parts:
+    """The answer in words: the cost at one epsilon after the assumptions it rests on, and the meaning for a person.
+
+    Args:
+        plan: Effective rows of each mechanism.
+        forecast: The error that each leads to.
+        unit: The privacy unit.
+        example: Whether no epsilon was given.
+        whom: What the meaning is about, if a unit is not a person.
+    """
     epsilon = plan.epsilon if plan is not None else None if forecast is None else forecast.epsilon
     goal = None if forecast is None or forecast.goal is None else forecast.goal.target
     lines: list[str] = []
@@ -56,7 +66,7 @@ def answer_text(plan: Plan | None, forecast: Forecast | None, unit: str = "row",
         per = "" if unit == "row" else f" per {printable(unit)}"
         lines += _costs(f"Epsilon {epsilon:.3g}{per}", rows[epsilon], plan, forecast)
     defaults = [] if forecast is None or not (forecast.of_numbers or goal) else replaced_defaults(forecast)
-    meaning = [] if epsilon is None else [Guarantee(epsilon, unit=unit).posterior_sentence()]
+    meaning = [] if epsilon is None else [Guarantee(epsilon, unit=unit).posterior_sentence(whom)]
     return [*map(sentence, [*lines, *defaults, *meaning, *([_EXAMPLE] if example else [])])]
 
 

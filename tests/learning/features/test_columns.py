@@ -58,7 +58,8 @@ def test_texts_of_a_dictionary_are_numbers_too():
         ([True, False], ["FALSE", "TRUE", "NA"], ["TRUE", "FALSE"]),
         ([1000, 2139, 7], ["01000", "2139"], ["01000", "2139", "7"]),
         ([1000.0, 2139.0, np.nan], ["01000", "2139"], ["01000", "2139", None]),
-        ([1000], ["01000", "1000"], ["1000"]),  # which of the two it was cannot be known
+        ([1000, 7], ["01000", "1000"], [None, "7"]),  # which of the two it was cannot be known
+        ([dt.datetime(9999, 12, 31, 23)], ["soon"], ["9999-12-31 23:00:00.000000"]),
         ([dt.date(2026, 1, 31)], ["2026-01-31", "soon"], ["2026-01-31"]),
         (["1000", ""], ["01000"], ["1000", None]),  # a text is what it is
     ],

@@ -557,7 +557,7 @@ def test_a_run_that_was_killed_goes_on_in_another_process(tmp_path):
             [sys.executable, "-c", code, str(tmp_path), str(fatal)], capture_output=True, text=True, check=False
         )
 
-    assert run(3).returncode == -signal.SIGKILL  # the first fit is the trial before any label is drawn
+    assert run(4).returncode == -signal.SIGKILL  # the first two fits are trials before any label is drawn
     kept = [Release.load(tmp_path / "run" / f"stage-{number}").codes for number in (1, 2)]
     split = np.load(tmp_path / "run" / "split.npy")
     done = run(0)

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labeldp import Classes, Curator, Release  # noqa: E402 (torch is an extra)
+from labeldp import Classes, Curator, Ledger, Release  # noqa: E402 (torch is an extra)
 from labeldp.cli import main  # noqa: E402
 from labeldp.errors import InputError  # noqa: E402
 from labeldp.learning.features import Images, PixelEncoder  # noqa: E402
@@ -115,3 +115,14 @@ def test_stages_of_images_release_once_and_keep_the_model(stripes, tmp_path, mod
     predicted = open_model(staged.model_file).predict(None, others)
     assert (predicted == truth).mean() > 0.9
     np.testing.assert_array_equal(predicted, staged.model.predict(None, others))
+
+
+def test_too_few_images_are_refused_before_a_label_is_drawn(stripes, tmp_path):
+    """Three fifths of the rows must do for a fit; nothing is charged if they do not."""
+    images, labels = stripes(6)
+    pq.write_table(pa.table({"row": np.arange(6), "way": labels}), tmp_path / "t.parquet")
+    plan = StagePlan(ModelChoice("torch:patches", images=Images(images)))
+    with pytest.raises(InputError) as refused:
+        learn_in_stages(tmp_path / "t.parquet", "way", SPACE, 2.0, tmp_path / "shared", plan, keep=["row"])
+    assert "already" not in str(refused.value)
+    assert {each.state for each in Ledger(tmp_path / "t.parquet.labeldp-ledger").entries()} == {"void"}

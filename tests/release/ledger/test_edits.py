@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from labeldp import Classes, Interval, combined_guarantee, release_table, report
+from labeldp import Classes, Interval, Release, combined_guarantee, release_table, report
 from labeldp.errors import BudgetError, InputError, LedgerError
 from labeldp.release.jobs import _ledgers as ledgers_module
 from labeldp.release.ledger import Ledger, spent_by_data
@@ -623,6 +623,37 @@ def test_declared_rows_are_an_assumption(tmp_path):
     assert done.meaning == f"{done.guarantee.posterior_sentence('one row')} E{several[1:]}."
     assert done.meaning.startswith("For one row: someone whom ")
     assert replace(done, assumptions=()).meaning == done.guarantee.posterior_sentence()
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "epsilon is for one row, and for a person it is 0.01",
+        "epsilon is for one row, though 'patient_nbr' repeats in up to 2 rows: if it is a person, all labels of one "
+        "with 2 rows have epsilon 1 together",
+        "epsilon is for one row, though 'p' of nobody's, who has less, repeats in up to 2 rows: if it is a person, all "
+        "labels of one with 2 rows have epsilon 2 together",
+    ],
+)
+def test_only_the_declaration_itself_is_a_meaning(tmp_path, forged):
+    """Other words, and another number, stay among what was declared and not checked."""
+    done = release(write(TABLE, tmp_path / "t.csv"), tmp_path / "o").certificate
+    assert replace(done, assumptions=(*done.assumptions, forged)).meaning == done.meaning
+    assert done.meaning.startswith("For a person: ")
+
+
+def test_rows_of_one_person_in_several_releases_add_up(tmp_path):
+    """With 2 rows in one and 5 in the other, up to 7 at the sum of epsilons; of other people 5 at the largest."""
+    names = np.arange(ROWS)
+    parts = []
+    for most in (2, 5):
+        table = TABLE.append_column("patient_nbr", pa.array(names // most))
+        release(write(table, tmp_path / f"{most}.csv"), tmp_path / f"o{most}", budget=2.0)
+        parts.append(Release.load(tmp_path / f"o{most}"))
+    said = "all labels of one with {} rows have epsilon {} together"
+    for reason, rows, epsilon in (("", 7, 14), ("another town", 5, 5)):
+        (several,) = Release.concat(parts, other_people=reason).certificate.of_several_rows
+        assert said.format(rows, epsilon) in several
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -191,7 +192,10 @@ def frame_of(
     values = dict[str, np.ndarray]()
     for name, kind in columns.items():
         texts = known.get(name, ()) if kind == "category" else ()
-        column = _as_spelled(table[name], texts) if texts else table[name]
+        column = table[name]
+        if texts:
+            with suppress(pa.ArrowException, OverflowError, ValueError):  # such values are no known texts
+                column = _as_spelled(column, texts)
         values[name] = _column_values(column, name, kind)
         if texts:
             _warn_of_unknown(name, values[name], texts)
@@ -288,7 +292,8 @@ def _is_text(kind: pa.DataType) -> bool:
 def _as_spelled(column: pa.ChunkedArray, known: Collection[str]) -> pa.ChunkedArray:
     """A column whose values that are no text become the one known text that reads as each, else their digits.
 
-    Other readers take ``True`` for a flag and ``01000`` for a number where the text was kept.
+    Where several known texts read as one value it is missing. Other readers take ``True`` for a flag and ``01000`` for
+    a number where the text was kept.
     """
     column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
     if _is_text(column.type):
@@ -301,7 +306,7 @@ def _as_spelled(column: pa.ChunkedArray, known: Collection[str]) -> pa.ChunkedAr
             continue  # it reads as nothing of this type
     distinct = column.unique()
     pairs = zip(distinct.to_pylist(), distinct.cast(pa.string()).to_pylist(), strict=True)
-    texts = [found[0] if len(found := spellings.get(value, [])) == 1 else text for value, text in pairs]
+    texts = [found[0] if len(found := spellings.get(value, [text])) == 1 else None for value, text in pairs]
     return pc.take(pa.array(texts, pa.string()), pc.index_in(column, distinct))
 
 

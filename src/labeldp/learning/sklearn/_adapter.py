@@ -24,7 +24,14 @@ from labeldp.release import Release
 _TRIAL_ROWS, _NOT_FINITE = 256, 256
 #: Parameters of learners that a trial fit overrides, so that it is short and leaves no files.
 _TRIAL_PARAMETERS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
-    {"epochs": lambda epochs: min(epochs, 1), "checkpoint": lambda _: None, "report": lambda _: None}
+    {
+        "epochs": lambda epochs: min(epochs, 1),
+        "training": lambda training: (
+            {**training, "epochs": 1, "checkpoint": None} if isinstance(training, Mapping) else training
+        ),
+        "checkpoint": lambda _: None,
+        "report": lambda _: None,
+    }
 )
 
 

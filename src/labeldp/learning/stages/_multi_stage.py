@@ -225,8 +225,10 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
             files.releases(parts),
             files.answers(),
         )
+        fewest = parts[0] if self.on == "all" else min(parts, key=len)
         for learner in {id(each): each for each in learners}.values():
             rehearse(learner, features, y.space)
+            rehearse(learner, take_rows(features, fewest), y.space)  # which may be too few for a fit
         labels.check(goes_on)
         return labels, learners, temperatures
 

@@ -42,8 +42,8 @@ Progress = Callable[[str, int, int], None]
 
 UNIFORM, CLUSTERS, AUTO = "uniform", "clusters", "auto"
 
-#: Models of columns whose fit never fails: an error after a stage would disclose something about released labels that
-#: are not charged for in the end. Descent fails with too few rows for the noise.
+#: Models of columns whose fit never fails: an error after a stage would disclose something about its labels, and lose
+#: what they cost. Descent fails with too few rows for the noise.
 _MODELS = ("softmax", "boosting", RATINGS)
 _NETWORK = "torch:"
 #: Training settings that write nothing to disk and do not let the length of training depend on labels.

@@ -8,7 +8,6 @@ from ._certificate import Draw as Draw
 from ._certificate import FEATURES_REDRAWN as FEATURES_REDRAWN
 from ._certificate import File as File
 from ._certificate import IN_STAGES as IN_STAGES
-from ._certificate import OF_ONE_ROW as OF_ONE_ROW
 from ._concatenated import concatenated as concatenated
 from ._check_laws import check_charges as check_charges
 from ._columns import CODES as CODES
@@ -18,6 +17,8 @@ from ._columns import from_columns as from_columns
 from ._columns import to_columns as to_columns
 from ._effective_rows import effective_share as effective_share
 from ._effective_rows import rows_of_unit_sizes as rows_of_unit_sizes
+from ._one_row import declarations as declarations
+from ._one_row import epsilon_of_rows as epsilon_of_rows
 from ._read import added_columns as added_columns
 from ._read import answer_in as answer_in
 from ._read import BUFFER as BUFFER

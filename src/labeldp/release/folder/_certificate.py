@@ -19,6 +19,7 @@ from labeldp.privacy import Guarantee, LabelSpace, shown_above, space_from
 from labeldp.privacy.accounting import Charge, RenyiGuarantee, RowRanges, compose
 from labeldp.privacy.channels import CHANNELS, Channel, ResponseChannel, channel_of, law_of
 from labeldp.release.folder._limits import check_plain, parsed
+from labeldp.release.folder._one_row import declarations, declared_repeats
 
 SCHEMA = "labeldp/certificate/1"
 
@@ -40,9 +41,6 @@ IN_STAGES = "which rows are of which stage does not depend on labels, but throug
 
 #: Beginning of the declaration that a prior was computed from another release of these rows.
 RESTS_ON = "the prior was computed from"
-
-#: Beginning of the declaration that rows are units, though a column repeats like a person's identifier.
-OF_ONE_ROW = "epsilon is for one row"
 
 #: Between the names of releases whose rows were concatenated.
 AND = "+"
@@ -206,7 +204,12 @@ class Certificate:
     @property
     def of_several_rows(self) -> tuple[str, ...]:
         """The declarations that rows are units, each with a column that repeats, and epsilon for all rows of one."""
-        return tuple(each for each in self.assumptions if each.startswith(OF_ONE_ROW))
+        return tuple(declarations(self.repeats, self.guarantee))
+
+    @property
+    def repeats(self) -> dict[str, int]:
+        """The columns, by quoted name, that repeat though rows were declared to be units, and in how many rows."""
+        return declared_repeats(self.assumptions, self.guarantee)
 
     @property
     def conditional(self) -> tuple[RenyiGuarantee, ...]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import combinations
 
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import mean_expectation
 from labeldp.privacy.accounting import RowRanges
 from labeldp.release.folder._certificate import AND, Certificate, Draw
+from labeldp.release.folder._one_row import declarations
 
 #: More rows than any release has, but few enough that those of many releases can be placed one after another.
 _ANY_ROWS = RowRanges.all(1 << 48)
@@ -55,9 +56,9 @@ def concatenated(parts: Sequence[Certificate], other_people: str = "") -> Certif
         ]
         start = stop
     draws.sort(key=lambda draw: draw.guarantee.trust == "local")  # the first says who saw true labels
-    assumed = [each for part in parts for each in part.assumptions]
+    assumed = [each for part in parts for each in part.assumptions if each not in part.of_several_rows]
     declared = [_SEVERAL, *([f"{_OTHERS}: {other_people}"] if other_people else [])]
-    return dataclasses.replace(
+    whole = dataclasses.replace(
         first,
         release=AND.join(releases),
         rows=rows,
@@ -69,6 +70,14 @@ def concatenated(parts: Sequence[Certificate], other_people: str = "") -> Certif
         private=all(part.private for part in parts),
         parent=None,
     )
+    repeats = _repeats(releases.values(), max if other_people else sum)
+    return dataclasses.replace(whole, assumptions=(*whole.assumptions, *declarations(repeats, whole.guarantee)))
+
+
+def _repeats(parts: Collection[Certificate], together: Callable[[list[int]], int]) -> dict[str, int]:
+    """The most rows of one person by each column that repeats, from those in each release."""
+    names = dict.fromkeys(name for part in parts for name in part.repeats)
+    return {name: together([part.repeats.get(name, 0) for part in parts]) for name in names}
 
 
 def _moved(rows: RowRanges, by: int) -> RowRanges:

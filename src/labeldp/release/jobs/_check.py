@@ -43,11 +43,12 @@ _MOST_CLASSES = 50
 _POINTS = 64
 _ROWS_PER_BATCH = 1 << 16
 #: Texts that readers take for no number or date, names of images, and the remark on a column of them.
+_PNG = r"(?i)\.png$"
 _SPELLINGS = {
     r"^[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$": "text, since numbers have commas between their digits: leave them out",
     r"^[+-]?[0-9.]*,[0-9]+$": "text, since numbers have a decimal comma: write a point",
     r"^[0-9]{1,2}[./][0-9]{1,2}[./][0-9]{2,4}$": "text, since dates are written so: write 2026-01-31",
-    r"(?i)\.png$": "names of PNG files, which 'learn --images' needs: rename those whose names show a label",
+    _PNG: "names of PNG files, which 'learn --images' needs: rename those that show a label or name a person",
 }
 #: Different values of so few rows say nothing.
 _FEWEST = 2
@@ -248,7 +249,8 @@ def _columns_of(table: Table, names: Sequence[str]) -> Iterator[ColumnFacts]:
             different = 0
         kind, missing = table.schema.field(name).type, column.null_count
         spelling = tuple(_spelling(column))
-        identifies = different == len(column) > _FEWEST and not spelling and _names_rows(name, column)
+        of_images = _SPELLINGS[_PNG] in spelling
+        identifies = different == len(column) > _FEWEST and not of_images and _names_rows(name, column)
         remarks = (*_column_remarks(table, name, kind, different, missing, identifies), *spelling)
         rare = different > _MANY_TEXTS and _is_text(column) and not spelling and _are_rare(column)
         yield ColumnFacts(name, str(kind), different, missing, remarks, identifies, rare)

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import Literal
 
@@ -15,18 +14,18 @@ import pyarrow as pa
 from labeldp import _checks
 from labeldp._random_words import identifier
 from labeldp.errors import InputError, LabelError, LedgerError, OutputError, TableError
-from labeldp.privacy import EXACT, Guarantee, LabelSpace, shown_above
+from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release._kept_label import check_kept
 from labeldp.release._sink import clashing
 from labeldp.release._source import ROW, TableSource
 from labeldp.release.engines import Count, Engine, InProcess, Progress
 from labeldp.release.folder import (
-    OF_ONE_ROW,
     Certificate,
     beside_ledger,
     check_store,
     check_target,
+    declarations,
     effective_share,
     finish,
     inode_of,
@@ -175,14 +174,6 @@ def _undeclared(repeat: Repeat) -> InputError:
     )
 
 
-def of_most_rows(repeat: Repeat, epsilon: float) -> str:
-    """The epsilon of all labels of a person with the most rows, if epsilon is for one row.
-
-    The labels of m rows are replaced one after the other, so epsilon is m times as large.
-    """
-    return shown_above(EXACT.multiply(Decimal(repr(epsilon)), Decimal(repeat.most)), 7)
-
-
 @dataclass(frozen=True)
 class TableJob:
     """A table, its public columns, and the place of its release; no label was read.
@@ -329,14 +320,9 @@ class TableJob:
     def _declared(self, checked: CheckedTable, guarantee: Guarantee) -> tuple[str, ...]:
         """Assumptions about people, which only the holder can know."""
         reason = self.spending.other_people
+        repeats = {repr(each.name): each.most for each in checked.repeats if checked.rows_declared}
         return (
-            *(
-                f"{OF_ONE_ROW}, though {each.name!r} repeats in up to {each.most} rows: if it is a person, all labels "
-                f"of one with {each.most} rows have epsilon {of_most_rows(each, guarantee.epsilon)} together"
-                f"{', and a larger delta' if guarantee.delta else ''}"
-                for each in checked.repeats
-                if checked.rows_declared
-            ),
+            *declarations(repeats, guarantee),
             *([f"the rows are other people's than those released before: {reason}"] if reason else []),
         )
 

@@ -21,8 +21,16 @@ from labeldp.release._release import Release
 from labeldp.release._sink import FolderSink, GivenRows, MemorySink, clashing
 from labeldp.release._source import KEPT_PUBLIC, ROW, TYPE_PUBLIC, ArraySource
 from labeldp.release.engines import InProcess, Progress
-from labeldp.release.folder import CODES, Certificate, column_name, column_types, run_in, to_columns
-from labeldp.release.jobs._job import Spending, TableCharge, TableJob, TableRelease, of_most_rows
+from labeldp.release.folder import (
+    CODES,
+    Certificate,
+    column_name,
+    column_types,
+    epsilon_of_rows,
+    run_in,
+    to_columns,
+)
+from labeldp.release.jobs._job import Spending, TableCharge, TableJob, TableRelease
 from labeldp.release.tables import Place, Repeat, TableFile, plain_column, plain_schema
 
 #: A protocol: from the public columns and a curator to one release of all rows.
@@ -118,9 +126,10 @@ def release_with(
 
 def _of_one_row(repeat: Repeat, epsilon: float) -> InputError:
     """The error for a column that repeats like a person's identifier, if rows were not declared to be units."""
+    together = epsilon_of_rows(epsilon, repeat.most)
     return InputError(
         f"expected a declared privacy unit, found that {repeat.name!r} repeats, in up to {repeat.most} rows: epsilon "
-        f"is for one row here, so a person with {repeat.most} rows has epsilon {of_most_rows(repeat, epsilon)}. If "
+        f"is for one row here, so a person with {repeat.most} rows has epsilon {together}. If "
         f"that is meant, pass --unit {ROW}; else use 'labeldp release --unit {repeat.name}'"
     )
 

@@ -68,6 +68,8 @@ WITH_PRIOR: Mapping[str, Callable[..., ClassRandomizer]] = MappingProxyType(
     }
 )
 
+#: Letters of a list of classes in an error.
+_MOST_SHOWN = 200
 #: Mechanisms that no engine can share out, and why.
 _ALONE: Mapping[str, str] = MappingProxyType(
     {
@@ -224,9 +226,10 @@ def _check_uniform_groups(request: ReleaseRequest) -> None:
     space = request.space
     if not isinstance(space, Classes):
         return
-    merged = GroupResponse(space, request.epsilon, np.full((1, space.size), 1 / space.size)).channel().merged
-    if merged:
+    even: Any = ClassProbabilities(np.full((1, space.size), 1 / space.size), space.points)
+    if merged := GroupResponse(space, request.epsilon, even).channel().merged:
         found = "; ".join(" and ".join(str(space.points[code]) for code in each) for each in merged)
+        found = found if len(found) <= _MOST_SHOWN else f"{found[:_MOST_SHOWN]} ..."
         raise InputError(
             f"expected a prior with {request.mechanism!r}, found none: at epsilon {request.epsilon:g} all rows would "
             f"have the same groups, which never tell apart {found}. Use 'labeldp stages --response groups', a --prior, "
