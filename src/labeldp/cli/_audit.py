@@ -271,7 +271,7 @@ def _attack(directory: Path, model: Any, generator: Any, options: AttackOptions)
 
 
 def _features(directory: Path, rows: int, model: Any, images: ImageOptions) -> Any:
-    """What a model predicts from: the public columns of a release, or the images of its rows."""
+    """The rows that a model predicts from: the public columns of a release, or images."""
     from labeldp.learning.tables import images_of_rows  # noqa: PLC0415 (commands load what they need)
 
     columns = releases.public_columns(directory)

@@ -10,7 +10,7 @@ from labeldp import Classes, Curator, Release  # noqa: E402 (torch is an extra)
 from labeldp.errors import InputError  # noqa: E402
 from labeldp.learning.features import Images, PixelEncoder  # noqa: E402
 from labeldp.learning.images import PatchClassifier  # noqa: E402
-from labeldp.learning.sklearn import group_folds  # noqa: E402
+from labeldp.learning.sklearn import group_folds, rehearse  # noqa: E402
 from labeldp.learning.tables import ModelChoice, learn_network, open_model  # noqa: E402
 from labeldp.learning.torch import ImageEnsemble, Network, TorchClassifier, with_ensemble  # noqa: E402
 
@@ -212,3 +212,12 @@ def test_another_method_is_refused(folder):
     target, images = folder
     with pytest.raises(InputError, match="expected no method with torch:ensemble, found some"):
         learn_network(target, ModelChoice("torch:ensemble", images=images, method="plain"))
+
+
+@pytest.mark.parametrize("training", [None, {"epochs": 30, "checkpoint": "folder"}])
+def test_a_trial_before_stages_is_short_and_writes_nothing(monkeypatch, training):
+    """One epoch, whatever was asked for."""
+    seen = []
+    monkeypatch.setattr(ImageEnsemble, "fit", lambda self, *_: seen.append(self.training))
+    rehearse(ImageEnsemble(training=training), np.zeros((4, 1, 8, 8), np.uint8), Classes(["a", "b"]))
+    assert seen == [{"epochs": 1, "checkpoint": None}]

@@ -1,4 +1,5 @@
 from ._adapter import for_released_labels as for_released_labels
+from ._adapter import TRIAL_ROWS as TRIAL_ROWS
 from ._adapter import rehearse as rehearse
 from ._adapter import set_stage_checkpoint as set_stage_checkpoint
 from ._adapter import warm_start as warm_start

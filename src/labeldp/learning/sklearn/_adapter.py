@@ -21,14 +21,12 @@ from labeldp.privacy import LabelSpace
 from labeldp.release import Release
 
 #: Rows of a trial fit, and how many rows with missing or infinite values are added at most.
-_TRIAL_ROWS, _NOT_FINITE = 256, 256
+TRIAL_ROWS, _NOT_FINITE = 256, 256
 #: Parameters of learners that a trial fit overrides, so that it is short and leaves no files.
 _TRIAL_PARAMETERS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {
         "epochs": lambda epochs: min(epochs, 1),
-        "training": lambda training: (
-            {**training, "epochs": 1, "checkpoint": None} if isinstance(training, Mapping) else training
-        ),
+        "training": lambda training: {**(training or {}), "epochs": 1, "checkpoint": None},
         "checkpoint": lambda _: None,
         "report": lambda _: None,
     }
@@ -88,7 +86,7 @@ def _last_step(learner: Any) -> Any:
 def _trial_rows(features: Any) -> np.ndarray:
     """Equally spaced rows, and the first row of each column with a missing or an infinite value."""
     count = row_count(features)
-    spaced = np.unique(np.linspace(0, count - 1, _TRIAL_ROWS).astype(np.int64))
+    spaced = np.unique(np.linspace(0, count - 1, TRIAL_ROWS).astype(np.int64))
     return np.union1d(spaced, _not_finite(features)[:_NOT_FINITE])
 
 

@@ -18,6 +18,7 @@ from labeldp._shapes import Bool, Float, Int
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning.features import indexable_rows, row_count, take_rows
 from labeldp.learning.sklearn import (
+    TRIAL_ROWS,
     ProbabilityClassifier,
     for_released_labels,
     rehearse,
@@ -226,9 +227,10 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
             files.answers(),
         )
         fewest = parts[0] if self.on == "all" else min(parts, key=len)
+        few = [take_rows(features, fewest)] if len(fewest) < TRIAL_ROWS else []  # which may be too few for a fit
         for learner in {id(each): each for each in learners}.values():
-            rehearse(learner, features, y.space)
-            rehearse(learner, take_rows(features, fewest), y.space)  # which may be too few for a fit
+            for rows in (features, *few):
+                rehearse(learner, rows, y.space)
         labels.check(goes_on)
         return labels, learners, temperatures
 

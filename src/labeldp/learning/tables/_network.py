@@ -210,7 +210,7 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
 
 
 def _setting(learner: Any) -> str:
-    """What was chosen in a fit."""
+    """The settings that were chosen in a fit, in words."""
     if isinstance(learner, TorchClassifier):
         return f"{learner.n_iter_} epochs"
     if isinstance(learner, PatchClassifier):
