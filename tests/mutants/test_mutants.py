@@ -51,6 +51,17 @@ ACCURACY_ALONE = (
 )
 
 
+def edited(mutant):
+    """The text of each file of the package that a mutant edits, once its edits are made."""
+    texts = {}
+    for edit in mutant["edits"]:
+        file = edit["file"]
+        text = texts.get(file) or (PACKAGE / file).read_text(encoding="utf-8")
+        assert text.count(edit["old"]) == 1, f"{mutant['name']}: the text of {file} has changed: write it anew"
+        texts[file] = text.replace(edit["old"], edit["new"])
+    return texts
+
+
 @dataclass(frozen=True)
 class Result:
     """How a run of pytest ended, and what it printed."""
@@ -89,14 +100,11 @@ class Bench:
 
     def tried(self, mutant):
         """What the tests of a mutant say once its edits are made."""
-        files = {edit["file"]: self.folder / "labeldp" / edit["file"] for edit in mutant["edits"]}
+        files = {name: self.folder / "labeldp" / name for name in {edit["file"] for edit in mutant["edits"]}}
         try:
-            for edit in mutant["edits"]:
-                file = files[edit["file"]]
-                text = file.read_text(encoding="utf-8")
-                assert text.count(edit["old"]) == 1, f"the text of {edit['file']} has changed: write the mutant anew"
-                file.write_text(text.replace(edit["old"], edit["new"]), encoding="utf-8")
-                os.utime(file, (MUTANTS.index(mutant),) * 2)  # no two mutants of a file are taken for one
+            for name, text in edited(mutant).items():
+                files[name].write_text(text, encoding="utf-8")
+                os.utime(files[name], (MUTANTS.index(mutant),) * 2)  # no two mutants of a file are taken for one
             original = any(name.endswith("_kernels.py") for name in files)
             return self.run(mutant["tests"], self.own_functions(mutant) if original else COMPILED)
         finally:
@@ -139,7 +147,7 @@ def at_a_bench(benches, work):
 
 
 def test_the_table_is_well_formed():
-    """Every mutant has a name of its own, failure modes, edits that change something, and tests that exist."""
+    """Every mutant has a name of its own, failure modes, edits after which files compile, and tests that exist."""
     assert len({mutant["name"] for mutant in MUTANTS}) == len(MUTANTS) >= 12
     for mutant in MUTANTS:
         assert set(mutant) == {"name", "failures", "edits", "tests"}
@@ -148,7 +156,8 @@ def test_the_table_is_well_formed():
         assert mutant["failures"] or all(edit["file"].startswith(ACCURACY_ALONE) for edit in mutant["edits"])
         for edit in mutant["edits"]:
             assert edit["old"] != edit["new"]
-            assert (PACKAGE / edit["file"]).read_text(encoding="utf-8").count(edit["old"]) == 1, mutant["name"]
+        for file, text in edited(mutant).items():
+            assert not file.endswith(".py") or compile(text, file, "exec")
         for test in mutant["tests"]:
             file, _, name = test.partition("::")
             assert f"def {name.partition('[')[0]}(" in (ROOT / file).read_text(encoding="utf-8")
