@@ -159,12 +159,12 @@ class Job:
     def factorization(self, *, bare: bool = False) -> FactorizationClassifier:
         """The factorization, with features of users and films; ``bare``: from numbers alone."""
         return FactorizationClassifier(
-            pair_factors=0 if bare else PAIR_FACTORS,
             public_rows=self.columns(self.data.rows, bare=bare),
             shares=GUESS,
             rounds=self.rounds,
             unused=self.rounds // 5,
             seed=self.draw,
+            **({"pair_factors": 0} if bare else {}),
         )
 
     @staticmethod
@@ -342,7 +342,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 STUDY = Study(
     name="movielens",
-    recipe=lambda row: "2" if "factorization" in row["method"] or "questions" in row["method"] else "1",
+    recipe=lambda row: "3" if "factorization" in row["method"] or "questions" in row["method"] else "1",
     key=KEY,
     part="method",
     columns=("data", "epsilon", "method", "draw", "rows", "certified_epsilon", "rmse", "log_loss", "seconds"),

@@ -5,14 +5,15 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import multivariate_normal, norm
+from scipy.special import softmax
+from scipy.stats import multivariate_normal, multivariate_t, norm
 from sklearn.exceptions import NotFittedError
 
 from labeldp import Classes, Curator, GroupResponse, Interval, RandomizedResponse, Release
 from labeldp.errors import InputError, NotTrueLabelsError, RowsError
 from labeldp.learning.ratings import FactorizationClassifier, _factorization
 from labeldp.learning.ratings._entities import RowColumns, described_by
-from labeldp.learning.ratings._gibbs import Cuts, Side, wishart
+from labeldp.learning.ratings._gibbs import _FREEDOM, Cuts, Noisy, Side, wishart
 from labeldp.learning.ratings._kernels import draw_places, normal_equations, slopes_of_cuts
 from labeldp.learning.stages import FixedPrior, MultiStage
 
@@ -37,31 +38,32 @@ def released(labels, epsilon=2.0, groups=((1, 2), (3,), (4, 5)), space=STARS):
 # ------------------------------------------------------------------------------------------------------- the sampler
 
 
-def likelihood_of(scores, cuts, weights):
+def likelihood_of(scores, rates, cuts, weights):
     """The log likelihood of cut points, by SciPy's normal distribution."""
     edges = np.concatenate([[-np.inf], cuts, [np.inf]])
-    return np.log((np.diff(norm.cdf(edges - scores[:, None])) * weights).sum(axis=1))
+    return np.log((np.diff(norm.cdf((edges - scores[:, None]) * rates[:, None])) * weights).sum(axis=1))
 
 
 def test_the_slopes_of_cut_points_are_those_of_the_likelihood():
     """Gradient and information agree with differences of the log likelihood of each row."""
     rng = np.random.default_rng(0)
     scores, weights, cuts = rng.normal(size=50), rng.uniform(0.1, 1.0, (50, 4)), np.array([-1.0, 0.2, 0.9])
+    rates = rng.uniform(0.5, 2.0, 50)
     gradient, information = np.zeros(3), np.zeros((3, 3))
-    slopes_of_cuts(scores, cuts, weights, gradient, information)
-    steps = 1e-5 * np.eye(3)
-    each = [(likelihood_of(scores, cuts + d, weights) - likelihood_of(scores, cuts - d, weights)) / 2e-5 for d in steps]
+    slopes_of_cuts(scores, rates, cuts, weights, gradient, information)
+    up, down = ([likelihood_of(scores, rates, cuts + d, weights) for d in sign * 1e-5 * np.eye(3)] for sign in (1, -1))
+    each = (np.array(up) - np.array(down)) / 2e-5
     assert gradient == pytest.approx(np.sum(each, axis=1), rel=1e-6)
-    assert information == pytest.approx(np.array(each) @ np.array(each).T, rel=1e-5)
+    assert information == pytest.approx(each @ each.T, rel=1e-5)
 
 
 def test_latent_numbers_follow_their_law():
-    """A fixed score and weights: shares of classes are their posterior, and a place inside a class is uniform."""
-    count, score, cuts, weights = 200_000, 0.3, np.array([-0.5, 0.5]), np.array([1.0, 2.0, 0.5])
+    """Fixed score, noise and weights: shares of classes are their posterior, and a place inside a class is uniform."""
+    count, score, rate, cuts, weights = 200_000, 0.3, 1.6, np.array([-0.5, 0.5]), np.array([1.0, 2.0, 0.5])
     uniform = np.random.default_rng(1).random((count, 2))
     place = np.empty(count)
-    draw_places(np.full(count, score), cuts, np.tile(weights, (count, 1)), uniform, place)
-    edges = norm.cdf(np.array([-np.inf, *cuts, np.inf]) - score)
+    draw_places(np.full(count, score), np.full(count, rate), cuts, np.tile(weights, (count, 1)), uniform, place)
+    edges = norm.cdf((np.array([-np.inf, *cuts, np.inf]) - score) * rate)
     shares = np.diff(edges) * weights / (np.diff(edges) @ weights)
     drawn = np.searchsorted(edges[1:-1], place)
     assert np.bincount(drawn) / count == pytest.approx(shares, abs=0.005)  # over 4 standard deviations
@@ -71,17 +73,18 @@ def test_latent_numbers_follow_their_law():
 
 
 def test_the_normal_equations_are_sums_over_rows():
-    """Each user's precision and sum are those of a linear regression on the other side's factors and a constant."""
+    """Each user's precision and sum are those of a weighted regression on the other side's factors and a constant."""
     rng = np.random.default_rng(2)
     own, other, latent = rng.integers(0, 5, 40), rng.integers(0, 7, 40), rng.normal(size=40)
-    values = rng.normal(size=(7, 3))
+    values, weights = rng.normal(size=(7, 3)), rng.uniform(0.5, 2.0, 40)
     products, sums = np.zeros((5, 3, 3)), np.zeros((5, 3))
-    normal_equations(own, other, values, latent, products, sums)
+    normal_equations(own, other, values, latent, weights, products, sums)
     for user in range(5):
         rows = values[other[own == user]]
         design = np.column_stack([np.ones(len(rows)), rows[:, 1:]])
-        assert np.tril(products[user]) == pytest.approx(np.tril(design.T @ design))
-        assert sums[user] == pytest.approx(design.T @ (latent[own == user] - rows[:, 0]))
+        weighted = design.T * weights[own == user]
+        assert np.tril(products[user]) == pytest.approx(np.tril(weighted @ design))
+        assert sums[user] == pytest.approx(weighted @ (latent[own == user] - rows[:, 0]))
 
 
 def test_values_are_drawn_from_their_conditional_distribution(monkeypatch):
@@ -92,14 +95,41 @@ def test_values_are_drawn_from_their_conditional_distribution(monkeypatch):
     own, other = np.zeros(6, dtype=np.int64), np.arange(6)
     drawn = []
     for _ in range(20_000):
-        side = Side(np.zeros((1, 0)), np.zeros((1, 2)), np.zeros((0, 2)))
-        side.draw(own, (other, others), latent, rng)
+        side = Side(np.zeros((1, 0)), np.zeros((1, 2)), np.zeros((0, 2)), np.ones(1))
+        side.draw(own, (other, others), latent, np.ones(6), rng)
         drawn.append(side.values[0])
     design = np.column_stack([np.ones(6), others[:, 1]])
     covariance = np.linalg.inv(design.T @ design + precision)
     mean = covariance @ design.T @ (latent - others[:, 0])
     assert np.mean(drawn, axis=0) == pytest.approx(mean, abs=5 * np.sqrt(covariance.max() / 20_000))
     assert np.cov(np.transpose(drawn)) == pytest.approx(covariance, abs=0.01)
+
+
+def test_precisions_of_noise_are_drawn_from_their_posterior():
+    """Degrees of freedom have the shares of a product over users of Student's laws, and precisions their Gamma law."""
+    rng, own = np.random.default_rng(7), np.repeat(np.arange(30), 4)
+    noise = rng.normal(size=120) / np.sqrt(rng.gamma(2.0, 0.5, 30))[own]
+    side = Side(np.zeros((30, 0)), np.zeros((30, 1)), np.zeros((0, 1)), np.ones(30))
+    drawn = []
+    for _ in range(4000):
+        side.draw_precisions(own, noise**2, rng)
+        drawn.append(side.precisions)
+    logs = [
+        multivariate_t(np.zeros(4), np.eye(4), freedom).logpdf(noise.reshape(30, 4)).sum() for freedom in _FREEDOM
+    ]
+    chances = softmax(logs)
+    means = (_FREEDOM[:, None] + 4) / (_FREEDOM[:, None] + (noise**2).reshape(30, 4).sum(axis=1))
+    assert np.mean(drawn, axis=0) == pytest.approx(chances @ means, rel=0.06)
+
+
+def test_users_who_are_hard_to_predict_are_known():
+    """Of users whose ratings are noise, the model is less sure, at the same mean."""
+    rows, labels = made(8000, users=80)
+    rng, hard = np.random.default_rng(8), rows[:, 0] % 2 == 1
+    labels = np.where(hard & (rng.random(8000) < 0.5), rng.integers(1, 6, 8000), labels)
+    model = FactorizationClassifier(**QUICK).fit(rows, released(labels, epsilon=4.0))
+    entropy = -(lambda p: (p * np.log(p)).sum(axis=1))(model.predict_proba(rows))
+    assert entropy[hard].mean() > entropy[~hard].mean() + 0.1
 
 
 def test_a_precision_is_that_of_the_rows():
@@ -114,15 +144,15 @@ def test_cut_points_are_drawn_from_their_posterior():
     rng = np.random.default_rng(6)
     scores = rng.normal(size=60)
     weights = np.where(scores[:, None] + rng.normal(size=(60, 1)) < 0.3, [3.0, 1.0], [1.0, 3.0])
-    cuts = Cuts(np.array([0.0]), np.array([0.0]))
+    cuts, rates = Cuts(np.array([0.0]), np.array([0.0])), rng.uniform(0.5, 2.0, 60)
     for _ in range(20):
-        cuts.climb(scores, weights)
+        cuts.climb(Noisy(scores, rates), weights)
     drawn = []
     for _ in range(20_000):
-        cuts.draw(scores, weights, rng)
+        cuts.draw(Noisy(scores, rates), weights, rng)
         drawn.append(cuts.values[0])
     grid = np.linspace(-2, 3, 2001)
-    log = np.array([likelihood_of(scores, np.array([c]), weights).sum() - c**2 / (2 * 0.5**2) for c in grid])
+    log = np.array([likelihood_of(scores, rates, np.array([c]), weights).sum() - c**2 / (2 * 0.5**2) for c in grid])
     chance = np.exp(log - log.max()) / np.exp(log - log.max()).sum()
     mean = chance @ grid
     deviation = np.sqrt(chance @ (grid - mean) ** 2)
@@ -252,7 +282,7 @@ def test_kept_draws_fit_in_memory(monkeypatch):
     rows, labels = made(500)
     release = released(labels)
     every = FactorizationClassifier(**QUICK).fit(rows, release).draws_
-    monkeypatch.setattr(_factorization, "_MOST_KEPT", 10 * 2 * (len(every[0].users) + len(every[0].items)))
+    monkeypatch.setattr(_factorization, "_MOST_KEPT", 10 * 3 * (len(every[0].users) + len(every[0].items)))
     some = FactorizationClassifier(**QUICK).fit(rows, release).draws_
     assert (len(every), len(some)) == (30, 10)
     assert all((one.users == two.users).all() for one, two in zip(every[2::3], some, strict=True))

@@ -43,7 +43,7 @@ def test_a_saved_factorization_predicts_the_same(table, folder, tmp_path):
     """It is scored on held-out rows, opens with the same probabilities, and predicts users that it has not seen."""
     learned = learn(folder, model="factorization", features=FEATURES)
     assert learned.scores.likelihood_gain.low > 0
-    assert learned.setting.startswith("6 factors, the mean of 40 draws from the posterior")
+    assert learned.setting.startswith("12 factors, the mean of 40 draws from the posterior")
     opened = open_model(learned.model.save(tmp_path / "model.skops"))
     inputs = table.select(FEATURES)
     assert (opened.predict_proba(inputs) == learned.model.predict_proba(inputs)).all()
@@ -74,13 +74,13 @@ def test_users_and_items_are_named(folder, features):
         learn(folder, model="factorization", features=features)
 
 
-@pytest.mark.parametrize("part", ["users", "items", "cuts", "coefficients"])
+@pytest.mark.parametrize("part", ["users", "items", "cuts", "coefficients", "rates"])
 def test_parameters_of_another_form_are_refused(folder, tmp_path, part):
     """A file whose parameters do not fit its users, items and classes is refused, not read beyond their end."""
     model = learn(folder, model="factorization", features=FEATURES).model
     fitted = model.estimator[-1]
     wrong = getattr(fitted.draws_[0], part)
-    short = tuple(each[:-1] for each in wrong) if part == "coefficients" else wrong[:-1]
+    short = tuple(each[:-1] for each in wrong) if part in ("coefficients", "rates") else wrong[:-1]
     fitted.draws_ = (dataclasses.replace(fitted.draws_[0], **{part: short}), *fitted.draws_[1:])
     with pytest.raises(InputError, match="expected a model"):
         TableModel.load(model.save(tmp_path / "model.skops"))

@@ -39,10 +39,11 @@ class FactorizationClassifier(ProbabilityClassifier):
     """Bayesian factorization of ordered classes of pairs, such as ratings of films by users.
 
     A class is where a latent number falls between cut points. Its mean is a bias of the user, one of the item, and the
-    product of their factors; users and items are normal around a linear function of public features of theirs. All of
-    it is sampled (Gibbs) from the posterior given the likelihoods of the classes, so it learns from any release of
-    numeric classes, above all by ``GroupResponse``, and nothing has to be tuned: how far users differ follows from how
-    much released labels disclose. A user or an item without rows is predicted from the features.
+    product of their factors; users and items are normal around a linear function of public features of theirs. Some
+    users and items are harder to predict than others: each has a precision of the noise around the mean. All of it is
+    sampled (Gibbs) from the posterior given the likelihoods of the classes, so it learns from any release of numeric
+    classes, above all by ``GroupResponse``, and nothing has to be tuned: how far users differ follows from how much
+    released labels disclose. A user or an item without rows is predicted from the features, with the usual noise.
 
     Features are the other columns of X, which must be numbers: a column that is the same in all rows of each user
     describes users, one that is the same in all rows of each item, items; any other both, by its means. To these come
@@ -75,7 +76,7 @@ class FactorizationClassifier(ProbabilityClassifier):
         columns of X, are public.
 
     References:
-        Salakhutdinov and Mnih 2008; Simm et al. 2015; Albert and Chib 1993.
+        Salakhutdinov and Mnih 2008; Simm et al. 2015; Albert and Chib 1993, whose section 4.3 has precisions of noise.
 
     Example:
         >>> import numpy as np
@@ -99,8 +100,8 @@ class FactorizationClassifier(ProbabilityClassifier):
     user: Any = 0
     item: Any = 1
     _: KW_ONLY
-    factors: int = 6
-    pair_factors: int = 12
+    factors: int = 12
+    pair_factors: int = 20
     public_rows: Any = None
     shares: Sequence[float] | None = None
     rounds: int = 1000
@@ -138,12 +139,14 @@ class FactorizationClassifier(ProbabilityClassifier):
         users, new_users = self.users_.unseen(rows, rows.users)
         items, new_items = self.items_.unseen(rows, rows.items)
         total, scores = np.zeros((len(users), len(self.classes_))), np.empty(len(users))
+        unknown = np.ones(len(new_users)), np.ones(len(new_items))
         for draw in self.draws_:
             draw.check(self.users_, self.items_, len(self.classes_))
             of_users = np.concatenate([draw.users, new_users @ draw.coefficients[0]])
             of_items = np.concatenate([draw.items, new_items @ draw.coefficients[1]])
             scores_of(users, items, of_users, of_items, scores)
-            add_probabilities(scores, draw.cuts, total)
+            user_rates, item_rates = (np.append(known, new) for known, new in zip(draw.rates, unknown, strict=True))
+            add_probabilities(scores, user_rates[users] * item_rates[items], draw.cuts, total)
         return np.asarray(total / total.sum(axis=1, keepdims=True))
 
     def predict_mean(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
@@ -171,7 +174,7 @@ class FactorizationClassifier(ProbabilityClassifier):
 
     def _sampled(self, pairs: Pairs, schedule: Schedule) -> tuple[Draw, ...]:
         """Evenly spaced draws of a run."""
-        parameters = (len(self.users_.names) + len(self.items_.names)) * (1 + schedule.factors)
+        parameters = (len(self.users_.names) + len(self.items_.names)) * (2 + schedule.factors)
         used = schedule.rounds - schedule.unused
         kept = min(_checks.whole(self.kept, "kept", 1, 1 << 20), max(_MOST_KEPT // parameters, 1))
         step = math.ceil(used / kept)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import gammaln, ndtri, softmax
 
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
@@ -25,6 +26,8 @@ _VARIANCE = 0.05
 _CUT_DEVIATION = 0.5
 #: Standard deviation of a proposal of cut points, in posterior standard deviations, over the root of their number.
 _PROPOSAL = 2.4
+#: Degrees of freedom of the precisions of noise, one of which is drawn: with the last all users are nearly alike.
+_FREEDOM = np.geomspace(3.0, 1000.0, 25)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +45,13 @@ class Pairs:
     likelihood: Float[np.ndarray, "n k"]
 
 
+class Noisy(NamedTuple):
+    """Scores of rows, around which their latent numbers are, and the inverses of the standard deviations there."""
+
+    scores: Float[np.ndarray, "n"]
+    rates: Float[np.ndarray, "n"]
+
+
 @dataclass(eq=False)
 class Side:
     """Users or items while they are sampled: a bias and factors each, normal around a linear function of features.
@@ -50,35 +60,55 @@ class Side:
         features: Public features, shape (count, f).
         values: Biases, then factors, shape (count, 1 + d).
         coefficients: Of the features, shape (f, 1 + d).
+        precisions: Of the noise in the rows of each, a factor beside the other side's, shape (count,).
     """
 
     features: Float[np.ndarray, "c f"]
     values: Float[np.ndarray, "c d"]
     coefficients: Float[np.ndarray, "f d"]
+    precisions: Float[np.ndarray, "c"]
 
     @classmethod
     def start(cls, features: Float[np.ndarray, "c f"], factors: int, chance: np.random.Generator) -> Side:
-        """Small random values, and coefficients of zero."""
+        """Small random values, coefficients of zero, and noise of deviation 1."""
         count, f = features.shape
-        return cls(features, 0.1 * chance.normal(size=(count, 1 + factors)), np.zeros((f, 1 + factors)))
+        values = 0.1 * chance.normal(size=(count, 1 + factors))
+        return cls(features, values, np.zeros((f, 1 + factors)), np.ones(count))
 
     def draw(
         self,
         own: Int[np.ndarray, "n"],
         other: tuple[Int[np.ndarray, "n"], Float[np.ndarray, "c d"]],
         latent: Float[np.ndarray, "n"],
+        weights: Float[np.ndarray, "n"],
         chance: np.random.Generator,
     ) -> None:
-        """Draw all values given the latent numbers of their rows and the other side, then the coefficients."""
+        """Draw all values given the latent numbers of their rows and the other side, then the coefficients.
+
+        ``weights`` are the precisions of the latent numbers.
+        """
         count, d = self.values.shape
         mean, ridge = self.features @ self.coefficients, np.sqrt(self.features.shape[1])
         precision = wishart(np.concatenate([self.values - mean, ridge * self.coefficients]), chance)
         products, sums = np.tile(precision, (count, 1, 1)), mean @ precision
-        normal_equations(own, *other, latent, products, sums)
+        normal_equations(own, *other, latent, weights, products, sums)
         root = np.linalg.cholesky(products)  # reads the lower triangles, which the rows were added to
         half = np.linalg.solve(root, sums[:, :, None]) + chance.normal(size=(count, d, 1))
         self.values = np.ascontiguousarray(np.linalg.solve(np.swapaxes(root, 1, 2), half)[:, :, 0])
         self._draw_coefficients(precision, chance)
+
+    def draw_precisions(
+        self, own: Int[np.ndarray, "n"], squares: Float[np.ndarray, "n"], chance: np.random.Generator
+    ) -> None:
+        """Draw degrees of freedom with precisions integrated out, then each precision: a Gamma variable of mean 1.
+
+        ``squares`` are those of noise, in units of its variance by the other side.
+        """
+        count = len(self.precisions)
+        halves, sums = np.bincount(own, minlength=count) / 2, np.bincount(own, squares, count) / 2
+        chances = np.array([_log_chance(freedom / 2, halves, sums) for freedom in _FREEDOM])
+        freedom = chance.choice(_FREEDOM, p=softmax(chances)) / 2
+        self.precisions = chance.gamma(freedom + halves) / (freedom + sums)
 
     def _draw_coefficients(self, precision: Float[np.ndarray, "d d"], chance: np.random.Generator) -> None:
         """Draw the coefficients, whose prior has the weight of as many rows as there are features."""
@@ -105,38 +135,36 @@ class Cuts:
     values: Float[np.ndarray, "cuts"]
     root: Float[np.ndarray, "cuts cuts"] | None = None
 
-    def climb(self, scores: Float[np.ndarray, "n"], likelihood: Float[np.ndarray, "n k"]) -> None:
+    def climb(self, rows: Noisy, likelihood: Float[np.ndarray, "n k"]) -> None:
         """Take a step of Newton's method (Fisher scoring) towards the mode, halved while cut points would cross."""
-        gradient, information = self._slopes(scores, likelihood)
+        gradient, information = self._slopes(rows, likelihood)
         step = np.linalg.solve(information, gradient)
         while (np.diff(self.values + step) <= 0).any():
             step /= 2
         self.values = self.values + step
 
-    def draw(
-        self, scores: Float[np.ndarray, "n"], likelihood: Float[np.ndarray, "n k"], chance: np.random.Generator
-    ) -> None:
+    def draw(self, rows: Noisy, likelihood: Float[np.ndarray, "n k"], chance: np.random.Generator) -> None:
         """Propose other cut points, and accept them by their likelihood (Metropolis)."""
         if self.root is None:  # fixed from here on
-            covariance = np.linalg.inv(self._slopes(scores, likelihood)[1])
+            covariance = np.linalg.inv(self._slopes(rows, likelihood)[1])
             self.root = np.linalg.cholesky(covariance) * _PROPOSAL / np.sqrt(len(self.guess))
         moved = self.values + self.root @ chance.normal(size=len(self.values))
         barrier = np.log(chance.random())
         if (np.diff(moved) <= 0).any():
             return
-        gain = log_likelihood(scores, moved, likelihood) - log_likelihood(scores, self.values, likelihood)
+        gain = log_likelihood(*rows, moved, likelihood) - log_likelihood(*rows, self.values, likelihood)
         gain += (((self.values - self.guess) ** 2).sum() - ((moved - self.guess) ** 2).sum()) / (2 * _CUT_DEVIATION**2)
         if barrier < gain:
             self.values = moved
 
     def _slopes(
-        self, scores: Float[np.ndarray, "n"], likelihood: Float[np.ndarray, "n k"]
+        self, rows: Noisy, likelihood: Float[np.ndarray, "n k"]
     ) -> tuple[Float[np.ndarray, "cuts"], Float[np.ndarray, "cuts cuts"]]:
         """Gradient and information of the log posterior."""
         count = len(self.guess)
         gradient = (self.guess - self.values) / _CUT_DEVIATION**2
         information = np.eye(count) / _CUT_DEVIATION**2
-        slopes_of_cuts(scores, self.values, likelihood, gradient, information)
+        slopes_of_cuts(*rows, self.values, likelihood, gradient, information)
         return gradient, information
 
 
@@ -150,12 +178,14 @@ class Draw:
         items: Those of items.
         coefficients: Of the features of users, and of items.
         cuts: Cut points.
+        rates: Factors of the inverse standard deviation of noise: of users, and of items.
     """
 
     users: Float[np.ndarray, "u d"]
     items: Float[np.ndarray, "v d"]
     coefficients: tuple[Float[np.ndarray, "f d"], Float[np.ndarray, "g d"]]
     cuts: Float[np.ndarray, "cuts"]
+    rates: tuple[Float[np.ndarray, "u"], Float[np.ndarray, "v"]]
 
     def check(self, users: Entities, items: Entities, classes: int) -> None:
         """Refuse parameters of another form, as in a forged file: compiled loops would read beyond them.
@@ -165,14 +195,14 @@ class Draw:
         """
         d = self.users.shape[-1]
         shapes = [(len(users.names), d), (len(items.names), d), *((e.features.shape[1], d) for e in (users, items))]
-        found = [each.shape for each in (self.users, self.items, *self.coefficients, self.cuts)]
-        if d < 1 or found != [*shapes, (classes - 1,)]:
+        found = [each.shape for each in (self.users, self.items, *self.coefficients, self.cuts, *self.rates)]
+        if d < 1 or found != [*shapes, (classes - 1,), (len(users.names),), (len(items.names),)]:
             raise ValueError("expected parameters of these users, items and classes")
 
     def single(self) -> Draw:
         """The draw in single precision, but for the coefficients and cut points, which are few."""
-        users, items = self.users.astype(np.float32), self.items.astype(np.float32)
-        return Draw(users, items, self.coefficients, self.cuts)
+        users, items, *rates = (each.astype(np.float32) for each in (self.users, self.items, *self.rates))
+        return Draw(users, items, self.coefficients, self.cuts, (rates[0], rates[1]))
 
 
 @dataclass(frozen=True)
@@ -201,31 +231,44 @@ def draws(
 ) -> Iterator[Draw]:
     """Sample biases, factors, coefficients and cut points; yield a draw after each round that is used.
 
-    A class is where ``s + noise`` falls between cut points, with standard normal noise and
-    ``s = b_user + b_item + <f_user, f_item>``. Users (a bias and factors each) are normal around a linear function of
-    their features, and so are items; precisions and coefficients are sampled as well, so that nothing has to be tuned.
+    A class is where ``s + noise`` falls between cut points, with ``s = b_user + b_item + <f_user, f_item>`` and normal
+    noise, whose precision is the product of one of the user and one of the item. Users (a bias and factors each) are
+    normal around a linear function of their features, and so are items; all that these laws depend on is sampled as
+    well, so that nothing has to be tuned.
 
     References:
         Salakhutdinov and Mnih 2008, for the sampler; Simm et al. 2015, for features; Albert and Chib 1993, for latent
-        numbers; Cowles 1996, for cut points without them.
+        numbers and precisions of noise; Cowles 1996, for cut points without latent numbers.
     """
     chance = np.random.default_rng(schedule.seed)
     users, items = (Side.start(part, schedule.factors, chance) for part in features)
     cuts, scores = Cuts(guess, guess.copy()), np.empty(len(pairs.users))
-    latent = np.empty_like(scores)
+    places = np.empty_like(scores)
     for number in range(schedule.rounds):
         scores_of(pairs.users, pairs.items, users.values, items.values, scores)
+        rows = Noisy(scores, np.sqrt(users.precisions[pairs.users] * items.precisions[pairs.items]))
         if number < schedule.unused:
-            cuts.climb(scores, pairs.likelihood)
+            cuts.climb(rows, pairs.likelihood)
         else:
-            cuts.draw(scores, pairs.likelihood, chance)
-        draw_places(scores, cuts.values, pairs.likelihood, chance.random((len(scores), 2)), latent)
-        latent = scores + ndtri(latent)
-        users.draw(pairs.users, (pairs.items, items.values), latent, chance)
-        items.draw(pairs.items, (pairs.users, users.values), latent, chance)
+            cuts.draw(rows, pairs.likelihood, chance)
+        draw_places(*rows, cuts.values, pairs.likelihood, chance.random((len(scores), 2)), places)
+        noise = ndtri(places) / rows.rates
+        latent, squares = scores + noise, noise**2
+        users.draw_precisions(pairs.users, squares * items.precisions[pairs.items], chance)
+        items.draw_precisions(pairs.items, squares * users.precisions[pairs.users], chance)
+        weights = users.precisions[pairs.users] * items.precisions[pairs.items]
+        users.draw(pairs.users, (pairs.items, items.values), latent, weights, chance)
+        items.draw(pairs.items, (pairs.users, users.values), latent, weights, chance)
         progress(number + 1)
         if number >= schedule.unused:
-            yield Draw(users.values, items.values, (users.coefficients, items.coefficients), cuts.values)
+            rates = np.sqrt(users.precisions), np.sqrt(items.precisions)
+            yield Draw(users.values, items.values, (users.coefficients, items.coefficients), cuts.values, rates)
+
+
+def _log_chance(half: float, halves: Float[np.ndarray, "c"], sums: Float[np.ndarray, "c"]) -> float:
+    """Log density of noise of users, up to a constant, with precisions that are Gamma variables of shape ``half``."""
+    shapes = half + halves
+    return float((gammaln(shapes) - gammaln(half) + half * np.log(half) - shapes * np.log(half + sums)).sum())
 
 
 def wishart(rests: Float[np.ndarray, "n d"], chance: np.random.Generator) -> Float[np.ndarray, "d d"]:

@@ -27,43 +27,49 @@ def scores_of(users, items, of_users, of_items, out):
 
 
 @compiled()
-def normal_equations(own, other, values, latent, products, sums):
-    """Add to each user's (or item's) precision and sum what its rows add, given the other side and latent numbers."""
+def normal_equations(own, other, values, latent, weights, products, sums):
+    """Add to each user's (or item's) precision and sum what its rows add, given the other side and latent numbers.
+
+    ``weights`` are the precisions of the latent numbers.
+    """
     d = values.shape[1]
     for i in range(own.size):
         row, to_products, to_sums = values[other[i]], products[own[i]], sums[own[i]]
         aim = latent[i] - row[0]
         for one in range(d):
-            x = row[one] if one else 1.0
+            x = weights[i] * (row[one] if one else 1.0)
             to_sums[one] += x * aim
             for two in range(one, d):
                 to_products[two, one] += x * (row[two] if two else 1.0)
 
 
 @compiled()
-def below_cuts(score, cuts, out):
-    """The probabilities that a normal number around a score is below each cut point, with both ends."""
+def below_cuts(score, rate, cuts, out):
+    """The probabilities that a normal number around a score is below each cut point, with both ends.
+
+    ``rate`` is the inverse of its standard deviation.
+    """
     out[0], out[out.size - 1] = 0.0, 1.0
     for j in range(cuts.size):
-        out[j + 1] = 0.5 * math.erfc((score - cuts[j]) * _ROOT)
+        out[j + 1] = 0.5 * math.erfc((score - cuts[j]) * rate * _ROOT)
 
 
 @compiled()
-def add_probabilities(scores, cuts, out):
+def add_probabilities(scores, rates, cuts, out):
     """Add the class probabilities of each score."""
     below = np.empty(cuts.size + 2)
     for i in range(scores.size):
-        below_cuts(scores[i], cuts, below)
+        below_cuts(scores[i], rates[i], cuts, below)
         for j in range(out.shape[1]):
             out[i, j] += max(below[j + 1] - below[j], _LEAST)
 
 
 @compiled()
-def log_likelihood(scores, cuts, likelihood):
+def log_likelihood(scores, rates, cuts, likelihood):
     """The log likelihood of cut points, with latent numbers integrated out."""
     below, total = np.empty(cuts.size + 2), 0.0
     for i in range(scores.size):
-        below_cuts(scores[i], cuts, below)
+        below_cuts(scores[i], rates[i], cuts, below)
         chance = 0.0
         for j in range(likelihood.shape[1]):
             chance += max(below[j + 1] - below[j], _LEAST) * likelihood[i, j]
@@ -72,17 +78,17 @@ def log_likelihood(scores, cuts, likelihood):
 
 
 @compiled()
-def slopes_of_cuts(scores, cuts, likelihood, gradient, information):
+def slopes_of_cuts(scores, rates, cuts, likelihood, gradient, information):
     """Add the gradient of the log likelihood in the cut points, and the sum of its outer products over rows."""
     k = likelihood.shape[1]
     below, slopes = np.empty(cuts.size + 2), np.empty(cuts.size)
     for i in range(scores.size):
-        below_cuts(scores[i], cuts, below)
+        below_cuts(scores[i], rates[i], cuts, below)
         chance = 0.0
         for j in range(k):
             chance += max(below[j + 1] - below[j], _LEAST) * likelihood[i, j]
         for j in range(k - 1):
-            density = math.exp(-0.5 * (cuts[j] - scores[i]) ** 2) / math.sqrt(2 * math.pi)
+            density = rates[i] * math.exp(-0.5 * (rates[i] * (cuts[j] - scores[i])) ** 2) / math.sqrt(2 * math.pi)
             slopes[j] = density * (likelihood[i, j] - likelihood[i, j + 1]) / chance
             gradient[j] += slopes[j]
             for other in range(j + 1):
@@ -93,7 +99,7 @@ def slopes_of_cuts(scores, cuts, likelihood, gradient, information):
 
 
 @compiled()
-def draw_places(scores, cuts, likelihood, uniform, out):
+def draw_places(scores, rates, cuts, likelihood, uniform, out):
     """The quantile of a latent number around each score, of a class drawn in proportion to the weights.
 
     ``uniform`` has two numbers for each row: one for the class, one for the place inside it.
@@ -101,7 +107,7 @@ def draw_places(scores, cuts, likelihood, uniform, out):
     k = likelihood.shape[1]
     below, sums = np.empty(cuts.size + 2), np.empty(k)
     for i in range(scores.size):
-        below_cuts(scores[i], cuts, below)
+        below_cuts(scores[i], rates[i], cuts, below)
         total = 0.0
         for j in range(k):
             total += max(below[j + 1] - below[j], _LEAST) * likelihood[i, j]
