@@ -128,7 +128,8 @@ def test_users_who_are_hard_to_predict_are_known():
     rng, hard = np.random.default_rng(8), rows[:, 0] % 2 == 1
     labels = np.where(hard & (rng.random(8000) < 0.5), rng.integers(1, 6, 8000), labels)
     model = FactorizationClassifier(**QUICK).fit(rows, released(labels, epsilon=4.0))
-    entropy = -(lambda p: (p * np.log(p)).sum(axis=1))(model.predict_proba(rows))
+    probabilities = model.predict_proba(rows)
+    entropy = -(probabilities * np.log(probabilities)).sum(axis=1)
     assert entropy[hard].mean() > entropy[~hard].mean() + 0.1
 
 
