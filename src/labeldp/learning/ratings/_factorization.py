@@ -145,7 +145,7 @@ class FactorizationClassifier(ProbabilityClassifier):
             of_users = np.concatenate([draw.users, new_users @ draw.coefficients[0]])
             of_items = np.concatenate([draw.items, new_items @ draw.coefficients[1]])
             scores_of(users, items, of_users, of_items, scores)
-            user_rates, item_rates = (np.append(known, new) for known, new in zip(draw.rates, unknown, strict=True))
+            user_rates, item_rates = (np.append(known, new) for known, new in zip(draw.noise(), unknown, strict=True))
             add_probabilities(scores, user_rates[users] * item_rates[items], draw.cuts, total)
         return np.asarray(total / total.sum(axis=1, keepdims=True))
 

@@ -178,14 +178,15 @@ class Draw:
         items: Those of items.
         coefficients: Of the features of users, and of items.
         cuts: Cut points.
-        rates: Factors of the inverse standard deviation of noise: of users, and of items.
+        rates: Factors of the inverse standard deviation of noise: of users, and of items. None in models that an
+            earlier version saved, in which noise is the same for all.
     """
 
     users: Float[np.ndarray, "u d"]
     items: Float[np.ndarray, "v d"]
     coefficients: tuple[Float[np.ndarray, "f d"], Float[np.ndarray, "g d"]]
     cuts: Float[np.ndarray, "cuts"]
-    rates: tuple[Float[np.ndarray, "u"], Float[np.ndarray, "v"]]
+    rates: tuple[Float[np.ndarray, "u"], Float[np.ndarray, "v"]] | None = None
 
     def check(self, users: Entities, items: Entities, classes: int) -> None:
         """Refuse parameters of another form, as in a forged file: compiled loops would read beyond them.
@@ -195,14 +196,18 @@ class Draw:
         """
         d = self.users.shape[-1]
         shapes = [(len(users.names), d), (len(items.names), d), *((e.features.shape[1], d) for e in (users, items))]
-        found = [each.shape for each in (self.users, self.items, *self.coefficients, self.cuts, *self.rates)]
+        found = [each.shape for each in (self.users, self.items, *self.coefficients, self.cuts, *self.noise())]
         if d < 1 or found != [*shapes, (classes - 1,), (len(users.names),), (len(items.names),)]:
             raise ValueError("expected parameters of these users, items and classes")
 
     def single(self) -> Draw:
         """The draw in single precision, but for the coefficients and cut points, which are few."""
-        users, items, *rates = (each.astype(np.float32) for each in (self.users, self.items, *self.rates))
+        users, items, *rates = (each.astype(np.float32) for each in (self.users, self.items, *self.noise()))
         return Draw(users, items, self.coefficients, self.cuts, (rates[0], rates[1]))
+
+    def noise(self) -> tuple[Float[np.ndarray, "u"], Float[np.ndarray, "v"]]:
+        """The rates, of 1 where there are none."""
+        return self.rates or (np.ones(len(self.users)), np.ones(len(self.items)))
 
 
 @dataclass(frozen=True)
