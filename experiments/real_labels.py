@@ -423,7 +423,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def recipe(row: Row) -> str:
-    """2: neighbours judge by fewer rows, auto's search ends a little elsewhere. 3: the factorization of twelve factors."""
+    """2: neighbours judge by fewer rows, auto's search ends a little elsewhere; 3: factorizations of twelve factors."""
     if row.get("learner") == "factorization":
         return "3"
     changed = row["learner"] == "neighbours" if "learner" in row else row["randomizer"] == "auto"

@@ -31,13 +31,26 @@ def large(tmp_path):
     return tmp_path
 
 
+#: The command, which waits while its first rows are written, so that it is never done before a signal comes.
+WAITING = f"""
+import pathlib, sys, time
+from labeldp.cli import main
+from labeldp.release.folder._write import FileWriter
+write, begun = FileWriter.write, pathlib.Path(sys.argv.pop(1))
+FileWriter.write = lambda self, table: (write(self, table), begun.touch(), time.sleep({PATIENCE}))
+main(sys.argv[1:])
+"""
+
+
 def hit(folder, number):
     """Start the release, send it a signal while it writes, and return its exit code and what it printed."""
+    begun = folder / "begun"
+    waiting = [sys.executable, "-c", WAITING, str(begun), *command(folder)[3:]]
     with subprocess.Popen(
-        command(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        waiting, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         deadline = time.monotonic() + PATIENCE
-        while not any(file.stat().st_size for file in folder.glob(".out.labeldp-*/data.parquet")):
+        while not begun.exists():
             assert process.poll() is None, process.stderr.read()
             assert time.monotonic() < deadline
             time.sleep(0.002)
