@@ -38,7 +38,7 @@ from labeldp.cli import main
 from labeldp.release.folder._write import FileWriter
 write, begun = FileWriter.write, pathlib.Path(sys.argv.pop(1))
 FileWriter.write = lambda self, table: (write(self, table), begun.touch(), time.sleep({PATIENCE}))
-main(sys.argv[1:])
+sys.exit(main(sys.argv[1:]))
 """
 
 
