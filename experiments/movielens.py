@@ -31,7 +31,7 @@ EPSILONS = (1.0, 2.0, 3.0, 4.0, 8.0)
 TEST_SHARE, FIRST_SHARE = 0.2, 1 / 3
 RATE, PENALTY, EPOCHS, BATCH, HELD_OUT = 0.01, 1e-4, 12, 512, 0.1
 GUESS = np.diff(norm.cdf([-np.inf, 1.5, 2.5, 3.5, 4.5, np.inf], 3.5))  # class shares if ratings are 3.5, give or take 1
-PAIR_FACTORS = 12
+PAIR_FACTORS, LEARNED_PAIR_FACTORS = 12, 20
 PUBLISHED = {
     "LP-1ST": {1.0: 1.122, 2.0: 0.981, 3.0: 0.902, 4.0: 0.877, 8.0: 0.867, np.inf: 0.868},
     "LP-2ST": {1.0: 1.034, 2.0: 0.928, 3.0: 0.891, 4.0: 0.874, 8.0: 0.865},
@@ -164,7 +164,7 @@ class Job:
             rounds=self.rounds,
             unused=self.rounds // 5,
             seed=self.draw,
-            **({"pair_factors": 0} if bare else {}),
+            pair_factors=0 if bare else LEARNED_PAIR_FACTORS,
         )
 
     @staticmethod

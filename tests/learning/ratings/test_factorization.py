@@ -313,9 +313,8 @@ def test_stages_ask_what_was_learned():
     rows, labels = made(1200)
     curator = Curator(labels, STARS, budget=1.0)
     prior = FixedPrior([0.2] * 5)
-    stages = MultiStage(
-        FactorizationClassifier(public_rows=rows, **QUICK), 1.0, stages=2, response="groups", prior=prior
-    ).fit(rows, curator)
+    learner = FactorizationClassifier(public_rows=rows, factors=1, rounds=240, unused=80)
+    stages = MultiStage(learner, 1.0, stages=2, response="groups", prior=prior).fit(rows, curator)
     assert curator.spent[0] <= 1.0
     release = stages.release_
     assert release.guarantee.epsilon <= 1.0

@@ -53,7 +53,8 @@ class FactorizationClassifier(ProbabilityClassifier):
         user: The column of users in X: its name in a frame, its place in an array.
         item: The column of items.
         factors: Number of factors.
-        pair_factors: Number of factors of who occurs with what; with 0 no features come to the other columns.
+        pair_factors: Number of factors of who occurs with what, fewer for small tables, more for large ones; with 0 no
+            features come to the other columns.
         public_rows: Rows in the form of X from which all features are computed, with every user and item of X; by
             default the rows of ``fit``. Pass all public rows if ``fit`` gets a part of them, as in ``MultiStage``.
         shares: Public guess of the class shares, in increasing order of the classes, from which the first guess of the
@@ -101,7 +102,7 @@ class FactorizationClassifier(ProbabilityClassifier):
     item: Any = 1
     _: KW_ONLY
     factors: int = 12
-    pair_factors: int = 20
+    pair_factors: int = 12
     public_rows: Any = None
     shares: Sequence[float] | None = None
     rounds: int = 1000

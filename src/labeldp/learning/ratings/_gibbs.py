@@ -28,6 +28,8 @@ _CUT_DEVIATION = 0.5
 _PROPOSAL = 2.4
 #: Degrees of freedom of the precisions of noise, one of which is drawn: with the last all users are nearly alike.
 _FREEDOM = np.geomspace(3.0, 1000.0, 25)
+#: Users whose chances under all of these are computed together.
+_BLOCK = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +108,9 @@ class Side:
         """
         count = len(self.precisions)
         halves, sums = np.bincount(own, minlength=count) / 2, np.bincount(own, squares, count) / 2
-        chances = np.array([_log_chance(freedom / 2, halves, sums) for freedom in _FREEDOM])
-        freedom = chance.choice(_FREEDOM, p=softmax(chances)) / 2
+        blocks = (slice(first, first + _BLOCK) for first in range(0, count, _BLOCK))
+        chances = softmax(sum(_log_chances(halves[block], sums[block]) for block in blocks))
+        freedom = chance.choice(_FREEDOM, p=chances) / 2
         self.precisions = chance.gamma(freedom + halves) / (freedom + sums)
 
     def _draw_coefficients(self, precision: Float[np.ndarray, "d d"], chance: np.random.Generator) -> None:
@@ -259,8 +262,9 @@ def draws(
         draw_places(*rows, cuts.values, pairs.likelihood, chance.random((len(scores), 2)), places)
         noise = ndtri(places) / rows.rates
         latent, squares = scores + noise, noise**2
-        users.draw_precisions(pairs.users, squares * items.precisions[pairs.items], chance)
-        items.draw_precisions(pairs.items, squares * users.precisions[pairs.users], chance)
+        if number >= schedule.unused // 2:  # before, users whose biases are not known yet would pass for noisy ones
+            users.draw_precisions(pairs.users, squares * items.precisions[pairs.items], chance)
+            items.draw_precisions(pairs.items, squares * users.precisions[pairs.users], chance)
         weights = users.precisions[pairs.users] * items.precisions[pairs.items]
         users.draw(pairs.users, (pairs.items, items.values), latent, weights, chance)
         items.draw(pairs.items, (pairs.users, users.values), latent, weights, chance)
@@ -270,10 +274,17 @@ def draws(
             yield Draw(users.values, items.values, (users.coefficients, items.coefficients), cuts.values, rates)
 
 
-def _log_chance(half: float, halves: Float[np.ndarray, "c"], sums: Float[np.ndarray, "c"]) -> float:
-    """Log density of noise of users, up to a constant, with precisions that are Gamma variables of shape ``half``."""
+def _log_chances(halves: Float[np.ndarray, "c"], sums: Float[np.ndarray, "c"]) -> Float[np.ndarray, "f"]:
+    """Log density of noise of users up to a constant, at each number of degrees of freedom of their precisions.
+
+    Args:
+        halves: Half the number of each user's rows.
+        sums: Half the sum of squares of their noise.
+    """
+    half = _FREEDOM[:, None] / 2
     shapes = half + halves
-    return float((gammaln(shapes) - gammaln(half) + half * np.log(half) - shapes * np.log(half + sums)).sum())
+    logs = gammaln(shapes) - gammaln(half) + half * np.log(half) - shapes * np.log(half + sums)
+    return np.asarray(logs.sum(axis=1))
 
 
 def wishart(rests: Float[np.ndarray, "n d"], chance: np.random.Generator) -> Float[np.ndarray, "d d"]:
