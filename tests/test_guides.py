@@ -90,7 +90,7 @@ def save_models(features):
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in GUIDES.glob("*.md") if blocks(path.name)))
-def test_the_python_of_a_page_runs(names, page, tmp_path):
+def test_the_python_of_a_page_runs(names, page, tmp_path, monkeypatch):
     """Each block after the ones before it."""
     if "labeldp.learning.torch" in "".join(blocks(page)):
         pytest.importorskip("torch")
@@ -99,6 +99,8 @@ def test_the_python_of_a_page_runs(names, page, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if page == "learning.md":
+            monkeypatch.setitem(FactorizationClassifier.__init__.__kwdefaults__, "rounds", 60)
+            monkeypatch.setitem(FactorizationClassifier.__init__.__kwdefaults__, "unused", 20)
             save_models(names["features"])
         for block in blocks(page):
             exec(compile(block, page, "exec"), names)  # noqa: S102 (the text is ours)
