@@ -342,7 +342,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 STUDY = Study(
     name="movielens",
-    recipe=lambda row: "3" if "factorization" in row["method"] or "questions" in row["method"] else "1",
+    recipe=lambda row: "4" if "factorization" in row["method"] or "questions" in row["method"] else "1",
     key=KEY,
     part="method",
     columns=("data", "epsilon", "method", "draw", "rows", "certified_epsilon", "rmse", "log_loss", "seconds"),

@@ -115,7 +115,7 @@ def test_precisions_of_noise_are_drawn_from_their_posterior():
         side.draw_precisions(own, noise**2, rng)
         drawn.append(side.precisions)
     logs = [multivariate_t(np.zeros(4), np.eye(4), freedom).logpdf(noise.reshape(30, 4)).sum() for freedom in _FREEDOM]
-    chances = softmax(logs)
+    chances = softmax(logs + np.log(_FREEDOM))
     means = (_FREEDOM[:, None] + 4) / (_FREEDOM[:, None] + (noise**2).reshape(30, 4).sum(axis=1))
     assert np.mean(drawn, axis=0) == pytest.approx(chances @ means, rel=0.06)
 

@@ -26,7 +26,8 @@ _VARIANCE = 0.05
 _CUT_DEVIATION = 0.5
 #: Standard deviation of a proposal of cut points, in posterior standard deviations, over the root of their number.
 _PROPOSAL = 2.4
-#: Degrees of freedom of the precisions of noise, one of which is drawn: with the last all users are nearly alike.
+#: Degrees of freedom of the precisions of noise, one of which is drawn: with the last all users are nearly alike. The
+#: prior is even over numbers, not over these steps: where labels say little, users are alike.
 _FREEDOM = np.geomspace(3.0, 1000.0, 25)
 #: Users whose chances under all of these are computed together.
 _BLOCK = 4096
@@ -109,7 +110,7 @@ class Side:
         count = len(self.precisions)
         halves, sums = np.bincount(own, minlength=count) / 2, np.bincount(own, squares, count) / 2
         blocks = (slice(first, first + _BLOCK) for first in range(0, count, _BLOCK))
-        chances = softmax(sum(_log_chances(halves[block], sums[block]) for block in blocks))
+        chances = softmax(np.log(_FREEDOM) + sum(_log_chances(halves[block], sums[block]) for block in blocks))
         freedom = chance.choice(_FREEDOM, p=chances) / 2
         self.precisions = chance.gamma(freedom + halves) / (freedom + sums)
 
