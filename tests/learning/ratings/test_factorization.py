@@ -120,6 +120,16 @@ def test_precisions_of_noise_are_drawn_from_their_posterior():
     assert np.mean(drawn, axis=0) == pytest.approx(chances @ means, rel=0.06)
 
 
+def test_where_labels_say_nothing_users_are_alike():
+    """Without rows most draws of degrees of freedom are large, so that precisions hardly differ."""
+    rng, side = np.random.default_rng(9), Side(np.zeros((500, 0)), np.zeros((500, 1)), np.zeros((0, 1)), np.ones(500))
+    spreads = []
+    for _ in range(300):
+        side.draw_precisions(np.zeros(0, dtype=np.int64), np.zeros(0), rng)
+        spreads.append(side.precisions.std())
+    assert np.mean(np.array(spreads) < 0.15) > 0.8  # 91 % by a prior that is even over numbers, 40 % over logarithms
+
+
 def test_users_who_are_hard_to_predict_are_known():
     """Of users whose ratings are noise, the model is less sure, at the same mean."""
     rows, labels = made(8000, users=80)

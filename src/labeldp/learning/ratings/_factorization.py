@@ -77,7 +77,7 @@ class FactorizationClassifier(ProbabilityClassifier):
         columns of X, are public.
 
     References:
-        Salakhutdinov and Mnih 2008; Simm et al. 2015; Albert and Chib 1993, whose section 4.3 has precisions of noise.
+        Salakhutdinov and Mnih 2008; Simm et al. 2015; Albert and Chib 1993.
 
     Example:
         >>> import numpy as np
