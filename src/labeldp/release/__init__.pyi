@@ -7,7 +7,7 @@ from ._cluster_response import share_of_prior as share_of_prior
 from ._concat import concatenate as concatenate
 from ._counted_response import counted_response as counted_response
 from ._curator import Curator as Curator
-from ._kept_label import UnitWarning as UnitWarning
+from ._gate import UnitWarning as UnitWarning
 from ._public import clusters_in as clusters_in
 from ._public import is_answer as is_answer
 from ._public import public_columns as public_columns

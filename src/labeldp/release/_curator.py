@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.privacy.channels import Channel, ClusterChannel, CoarseningChannel, candidate_sizes
 from labeldp.release._answer import Answer
 from labeldp.release._drawing import Drawing, DrawnFeatures
+from labeldp.release._gate import OWN_LEDGER, refuse_labels
 from labeldp.release._release import Release
 from labeldp.release._row_identity import (
     Origin,
@@ -44,7 +46,7 @@ from labeldp.release._source import (
     unit_numbers,
 )
 from labeldp.release.folder import FEATURES_REDRAWN, Certificate, Draw, digest
-from labeldp.release.ledger import Entry, Ledger, features_left, spent_on
+from labeldp.release.ledger import Admitted, Entry, Ledger, features_left, spent_on
 from labeldp.release.tables import disk_path
 
 _FROM_ELSEWHERE = "is public and was not computed from these labels, but through answers and releases that cost extra"
@@ -130,6 +132,8 @@ class Curator:
         else:
             self._session = f"rows {self._ledger.mark('rows', identities_digest(identity, codes.size))}"
         self._units = "" if numbers is None else self._ledger.mark("units", digest(numbers.tobytes()))
+        named = None if units is None else getattr(units, "name", None)
+        self._public = () if named is None else (str(named),)
 
     @classmethod
     def _of(
@@ -141,7 +145,7 @@ class Curator:
         """
         curator = object.__new__(cls)
         curator._source, curator._sink, curator._name, curator._budget = source, sink, name, budget
-        curator._ledger, curator._session, curator._units = Ledger(), identifier(), ""
+        curator._ledger, curator._session, curator._units, curator._public = Ledger(), identifier(), "", ()
         curator._before_draw = before_draw
         return curator
 
@@ -385,6 +389,7 @@ class Curator:
             self._entry(response.name, Guarantee(labels.epsilon), response.epsilon, places),
             features="redrawn" if law.generator else "",
             source=law.paid_split,
+            public=columns,
         )
         channels = RowChannels(labels, response.labels.mass, columns=columns)
         declared = (*self._source.declared(features=True), *law.assumptions)
@@ -404,8 +409,7 @@ class Curator:
         watched = WatchedSource(words)
         columns = tuple(dict.fromkeys((*channels.columns, *self._sink.columns)))
         drawing = Drawing(*(self._source, places, columns, channels, watched, entry.identifier), features=features)
-        with self._ledger.charged(entry, self._budget, lambda: watched.taken) as admitted:
-            self._begin_draw()
+        with self._admitted(entry, watched) as admitted:
             drawing = dataclasses.replace(drawing, origin=Origin.of(entry, admitted.earlier))
             expects, release = self._sink.take(drawing)
         charge = Draw.of(entry.mechanism, channels.whole, entry.rows, entry.guarantee)
@@ -429,11 +433,19 @@ class Curator:
         entry = self._entry(query.name, guarantee, whole or query.requested_epsilon(most), places)
         declared = (*self._declared(entry), *guarantee.assumptions)
         watched = WatchedWords(words)
-        with self._ledger.charged(entry, self._budget, lambda: watched.taken):
-            self._begin_draw()
+        with self._admitted(entry, watched):
             value = self._source.answer(query, places, most, watched)
         charge = Draw(query.name, law, entry.rows, guarantee)
         return Answer(value, self._certificate(entry, charge, places, declared, words))
+
+    @contextmanager
+    def _admitted(self, entry: Entry, watched: WatchedSource | WatchedWords) -> Iterator[Admitted]:
+        """Charge for a request whose public columns pass the gate; what is drawn meanwhile is paid for."""
+        with self._ledger.charged(entry, self._budget, lambda: watched.taken) as admitted:
+            labels = [each.entry.label for each in admitted.earlier]
+            refuse_labels(dict.fromkeys(entry.public, "this request"), labels, OWN_LEDGER)
+            self._begin_draw()
+            yield admitted
 
     def _close(self) -> None:
         """Refuse all later requests: what they would draw is charged nowhere."""
@@ -475,6 +487,7 @@ class Curator:
             asked=asked,
             session=self._session,
             units=self._units,
+            public=self._public,
         )
 
     def _certificate(

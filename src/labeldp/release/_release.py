@@ -25,7 +25,7 @@ from labeldp.privacy.channels import (
     concatenated_channel,
     row_arrays,
 )
-from labeldp.release._kept_label import check_kept, may_be_label, warn_of_repeats
+from labeldp.release._gate import OWN_LEDGER, refuse_labels, warn_of_repeats
 from labeldp.release._opaque_labels import RELEASED_LABEL, OpaqueLabels
 from labeldp.release._row_identity import (
     Origin,
@@ -37,6 +37,7 @@ from labeldp.release._row_identity import (
     same_people,
 )
 from labeldp.release._row_index import row_numbers
+from labeldp.release._same_label import may_be_label
 from labeldp.release._targets import from_words, mark_of, to_words
 from labeldp.release.folder import (
     Certificate,
@@ -405,7 +406,7 @@ class Release(OpaqueLabels):
             raise InputError(f"expected a table of {len(self)} rows like the release, found {public.num_rows} rows")
         check_same_rows(table, self, "a table")
         released = [label for origin in self.origins for label in origin.labels]
-        check_kept(public.column_names, released, "release them through a ledger of their own (Curator(..., ledger=))")
+        refuse_labels(dict.fromkeys(public.column_names, "keep="), released, OWN_LEDGER)
         if table is not None and certificate.guarantee.unit == "row":
             warn_of_repeats(table, stacklevel=2)
         kept, labels = zip(public.column_names, public.columns, strict=True), (self.space, self.channel, self.codes)

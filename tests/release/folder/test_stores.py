@@ -623,7 +623,7 @@ def test_a_new_ledger_of_a_table_in_a_store_is_remarked(ledger, tmp_path, monkey
 
 @pytest.mark.usefixtures("store")
 def test_a_label_that_a_release_in_a_store_kept_is_remarked(ledger, tmp_path):
-    """Its certificate is read from there; and a refusal names the addresses as they are typed."""
+    """The ledger knows its public columns; and a refusal names the addresses as they are typed."""
     labels = ["no", "yes"] * ROWS
     stores.write(
         TABLE.parent / "t.csv", "\n".join(["id,ill,old", *(f"{i},{x},{x}" for i, x in enumerate(labels))]).encode()
@@ -631,7 +631,8 @@ def test_a_label_that_a_release_in_a_store_kept_is_remarked(ledger, tmp_path):
     released(ledger, TABLE.parent / "t.csv", keep=["id", "old"])
     place, old = str(TABLE.parent / "t.csv"), {"keep": ["id"], "ledger": ledger, "budget": 2.0}
     found = release_table(place, "old", SPACE, 1.0, tmp_path / "o", **old)
-    assert f"the label 'old' was a kept column of the release in {SHARED}: its true values are there" in found.remarks
+    left = f"the label 'old' was a public column of the release in {SHARED}: its true values left with it"
+    assert left in found.remarks
     with pytest.raises(BudgetError, match=rf"from {place} into {SHARED} "):
         released(ledger, place, tmp_path / "more", keep=["id"])
 

@@ -216,5 +216,5 @@ def from_release(
             raise InputError(f"expected released labels in {directory}, found an answer; release labels of these rows")
         table: pa.Table = public_columns(folder)
         if columns != (None, None):
-            table = table.select(kept_columns(table.schema, "", *columns))
+            table = table.select(kept_columns(table.schema, None, *columns))
         return fit(table, Release.load(folder), text, **settings)

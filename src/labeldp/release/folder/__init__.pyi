@@ -8,6 +8,7 @@ from ._certificate import Draw as Draw
 from ._certificate import FEATURES_REDRAWN as FEATURES_REDRAWN
 from ._certificate import File as File
 from ._certificate import IN_STAGES as IN_STAGES
+from ._certificate import UNREADABLE as UNREADABLE
 from ._concatenated import concatenated as concatenated
 from ._check_laws import check_charges as check_charges
 from ._columns import CODES as CODES
@@ -21,6 +22,7 @@ from ._one_row import declarations as declarations
 from ._one_row import epsilon_of_rows as epsilon_of_rows
 from ._read import added_columns as added_columns
 from ._read import answer_in as answer_in
+from ._read import batch_fields as batch_fields
 from ._read import BUFFER as BUFFER
 from ._read import released_columns as released_columns
 from ._read import unchanged_file as unchanged_file

@@ -171,11 +171,12 @@ def check_table(
     job = TableJob(
         *(table, _space_of(table, labels), [], Path()),
         *(Spending.of(None, ledger, None), progress or (lambda *_: None), table.stamp, column_heads(table)),
+        public=dict.fromkeys(others, ""),
     )
-    found: CheckedTable = job.checked(others, unit or ROW)
+    found: CheckedTable = job.checked(unit or ROW)
     if unit is None and found.repeats and job.ledgers:  # people who return are known by the unit alone
         with suppress(TableError):  # a row without one
-            found = job.checked(others, found.repeats[0].name)
+            found = job.checked(found.repeats[0].name)
     return TableCheck(
         *(table, found.source.rows, tuple(_columns_of(table, others)), labels, found.repeats, found.remarks),
         *(found.notes, tuple(job.earlier(found.data)), found.data.unit, unit is not None, job.spending.ledger),

@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
 from labeldp._random_words import identifier
+from labeldp._shapes import Int
 from labeldp.errors import InputError, LabelError, LedgerError, OutputError, TableError
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
-from labeldp.release._kept_label import check_kept
+from labeldp.release._gate import declare, refuse_labels, refuse_renamed_labels
 from labeldp.release._sink import clashing
 from labeldp.release._source import ROW, TableSource
 from labeldp.release.engines import Count, Engine, InProcess, Progress
@@ -32,7 +34,7 @@ from labeldp.release.folder import (
     staged,
 )
 from labeldp.release.jobs._ledgers import alone_with, home_of, ledger_path, ledgers_near, on_disk
-from labeldp.release.jobs._notes import copies_of_rows, kept_before, respelled, write_notes
+from labeldp.release.jobs._notes import copies_of_rows, disclosed, left_before, respelled, write_notes
 from labeldp.release.ledger import (
     Earlier,
     Entry,
@@ -52,7 +54,6 @@ from labeldp.release.tables import (
     column_heads,
     disk_path,
     look_at,
-    no_such_column,
     open_table,
     parts_of,
     place_of,
@@ -66,6 +67,8 @@ _ROWS_PER_BATCH = 1 << 18
 _ENTRIES_PER_BATCH = 1 << 24
 #: Files of a table: a certificate names one for each, in at most 32 MiB.
 _MOST_FILES = 200_000
+#: Options that name public columns, as messages name them.
+KEEP, UNIT = "--keep (keep=)", "--unit (unit=)"
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,8 @@ class TableJob:
         stamp: The state of the files when the job began.
         heads: The first values of each column, by which the same data is recognized.
         engine: The engine that works on its parts.
+        public: Every column that leaves, or that something that leaves follows from, with the option that names it.
+        clusters: The numbers of public clusters, if they are no column.
     """
 
     table: Table
@@ -199,6 +204,8 @@ class TableJob:
     stamp: object
     heads: Mapping[str, str]
     engine: Engine = field(default_factory=InProcess)
+    public: Mapping[str, str] = field(default_factory=dict)
+    clusters: Int[np.ndarray, "n"] | None = None
 
     @classmethod
     def of(
@@ -245,7 +252,17 @@ class TableJob:
             check_store(target)
         engine.check(target.parent if isinstance(target, Path) else ledger_path(home, spending.ledger).parent)
         report = progress or (lambda *_: None)
-        return cls(table, space, kept, target, spending, report, stamp, heads, engine)
+        public = dict.fromkeys(kept, KEEP)
+        return cls(table, space, kept, target, spending, report, stamp, heads, engine, public)
+
+    def declaring(self, names: Sequence[str], option: str) -> TableJob:
+        """The job with more public columns, which an option names.
+
+        Raises:
+            InputError: One does not exist, or is the label.
+        """
+        public = {**declare(self.table.schema, self.table.label, names, option), **self.public}
+        return dataclasses.replace(self, public=public)
 
     @property
     def home(self) -> Path:
@@ -261,9 +278,13 @@ class TableJob:
         """The job with inferred types of columns."""
         return dataclasses.replace(self, table=typed(self.table, others))
 
+    @property
+    def shown(self) -> list[str]:
+        """The columns whose values leave or decide what leaves: of a unit only the sizes of its groups do."""
+        return [name for name, option in self.public.items() if option != UNIT]
+
     def checked(
         self,
-        public: Sequence[str],
         unit: str | None = None,
         prior: Sequence[str] = (),
         undeclared: Callable[[Repeat], InputError] = _undeclared,
@@ -271,7 +292,6 @@ class TableJob:
         """Check every label, unit and prior in a first pass, and take fingerprints of the other columns.
 
         Args:
-            public: The columns that are looked at for notes.
             unit: The column of the privacy unit, ``"row"`` if each row was declared to be one, or None.
             prior: The columns of the prior.
             undeclared: Makes the error for a column that repeats like a person's identifier without a declared unit.
@@ -283,7 +303,7 @@ class TableJob:
         seen = look_at(self.table, parts_of(self.table), column, self.report, self.engine)
         if seen.repeats and unit is None:
             raise undeclared(seen.repeats[0])
-        checks = (self.space, list(public), column, list(prior), rows, self.report)
+        checks = (self.space, self.shown, column, list(prior), rows, self.report)
         found = survey(self.table, *checks, seen.parts, self.engine)
         if seen.fingerprints and seen.fingerprints.count != found.rows:  # no ledger would know the others
             raise TableError(
@@ -356,6 +376,7 @@ class TableJob:
             source=source,
             table=str(self.table.path.resolve()),
             other_people=self.spending.other_people,
+            public=tuple(self.public),
         )
 
     def publish(
@@ -400,8 +421,11 @@ class TableJob:
                 ) as admitted,
             ):
                 self._check_unchanged()
-                labels = [each.entry.label for each in admitted.earlier]
-                check_kept(self.kept, labels, "declare it (--other-people, other_people=)")
+                earlier = admitted.earlier
+                labels = [each.entry.label for each in earlier]
+                refuse_labels(self.public, labels, "declare it (--other-people, other_people=)")
+                refuse_renamed_labels(self.table, self.public, self.clusters, checked.source.rows, earlier)
+                private = tuple(disclosed(self.shown, checked.source, earlier))
                 redrawn = features_left(admitted.earlier, entry.rows, "redrawn")
                 certificate = write(staging, TableCharge(entry, redrawn, lambda: record.drawn(entry.identifier)))
                 if declared := self._declared(checked, certificate.guarantee):
@@ -413,11 +437,11 @@ class TableJob:
                     record.drawn(entry.identifier)
                     uploading.add(1)
                 finish(staging, target, certificate)
-        path, found = ledger_path(self.home, record.path), (*checked.notes, *notes())
+        path, found = ledger_path(self.home, record.path), (*checked.notes, *private, *notes())
         notes_file, account = write_notes(path, found), admitted.account
         spent, budget = account.spent, account.budget
         label = self.table.label
-        remarks = (*checked.remarks, *new, *kept_before(label, admitted.earlier))
+        remarks = (*checked.remarks, *new, *left_before(label, admitted.earlier))
         return TableRelease(certificate, self.target, path, found, notes_file, spent, budget, remarks)
 
     def _new_ledger(self, record: Ledger) -> Iterator[str]:
@@ -464,7 +488,7 @@ class TableJob:
             )
 
 
-def kept_columns(schema: pa.Schema, label: str, keep: Sequence[str] | None, drop: Sequence[str] | None) -> list[str]:
+def kept_columns(schema: pa.Schema, label: str | None, keep: Sequence[str] | None, drop: Sequence[str] | None) -> list[str]:
     """The columns declared public, in the table's order.
 
     Raises:
@@ -476,13 +500,7 @@ def kept_columns(schema: pa.Schema, label: str, keep: Sequence[str] | None, drop
             f"expected either --keep or --drop to declare the public columns, found "
             f"{'neither' if keep is None else 'both'}; columns besides the label: {', '.join(others) or 'none'}"
         )
-    named = list(keep if keep is not None else drop or ())
-    check_columns(schema, named)
-    if keep is not None and label in named:
-        raise InputError(
-            f"expected public columns to keep, found the label {label!r}; leave it out: it is released randomized"
-        )
-    chosen = set(named)
+    chosen = declare(schema, label if drop is None else None, keep if keep is not None else drop or (), KEEP)
     return [name for name in others if (name in chosen) == (keep is not None)]
 
 
@@ -491,9 +509,3 @@ def _is_inside(target: Place, table: Place) -> bool:
     if isinstance(target, Path) and isinstance(table, Path):
         return target.resolve().is_relative_to(table.resolve())
     return isinstance(target, StorePath) and isinstance(table, StorePath) and target.is_relative_to(table)
-
-
-def check_columns(schema: pa.Schema, names: Sequence[str], what: str = "") -> None:
-    for name in names:
-        if name not in schema.names:
-            raise InputError(no_such_column(name, schema.names, what))

@@ -8,10 +8,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from labeldp.errors import LabelDPError
-from labeldp.release.folder import CERTIFICATE, local_copy, read_certificate
+from labeldp.release._source import TableSource
 from labeldp.release.ledger import Earlier, PublicData
-from labeldp.release.tables import Table
+from labeldp.release.tables import Table, disclosing_columns
 
 #: Columns to list in a remark.
 _SHOWN = 20
@@ -31,14 +30,27 @@ def copies_of_rows(data: PublicData) -> tuple[str, ...]:
     )
 
 
-def kept_before(label: str, earlier: Sequence[Earlier]) -> Iterator[str]:
-    """Remarks on earlier releases that kept the label as a public column."""
-    outputs = {each.entry.output for each in earlier if each.entry.features == "kept"}
-    for output in sorted(filter(None, outputs)):  # a release in memory has none
-        # a folder that was moved away, or a store that does not answer
-        with suppress(LabelDPError, OSError), local_copy(output, only=CERTIFICATE) as folder:
-            if label in dict(read_certificate(folder).columns):
-                yield f"the label {label!r} was a kept column of the release in {output}: its true values are there"
+def left_before(label: str, earlier: Sequence[Earlier]) -> Iterator[str]:
+    """Remarks on earlier releases for which the label was a public column: kept, or behind a column that left."""
+    for output in sorted({each.entry.output or "memory" for each in earlier if label in each.entry.public}):
+        yield f"the label {label!r} was a public column of the release in {output}: its true values left with it"
+
+
+def disclosed(shown: Sequence[str], source: TableSource, earlier: Sequence[Earlier]) -> Iterator[str]:
+    """Private notes on columns that are labels by their true values: public ones, and ones that left before.
+
+    Args:
+        shown: The columns whose values are about to leave.
+        source: The labels.
+        earlier: The earlier charges of these rows.
+    """
+    table, stored = source.table, source.table.schema.names
+    labels = {each.entry.label for each in earlier}.intersection(stored) - {table.label}
+    for name, label in disclosing_columns(source.parts, source.space, sorted(labels), shown):
+        yield f"the column {name!r} equals or determines {label!r}, which was released with noise before: drop it"
+    left = {name for each in earlier for name in each.entry.public}.intersection(stored) - set(shown)
+    for name, _ in disclosing_columns(source.parts, source.space, [table.label], sorted(left)):
+        yield f"the column {name!r}, which left in an earlier release, equals or determines the label"
 
 
 def respelled(table: Table, kept: Sequence[str]) -> Iterator[str]:

@@ -103,7 +103,7 @@ def release_with(
         if name in job.kept:
             raise clashing(name)
     total, job = _checks.epsilon(epsilon), job.typed(job.kept)
-    checked = job.checked(job.kept, unit, undeclared=lambda repeat: _of_one_row(repeat, total))
+    checked = job.checked(unit, undeclared=lambda repeat: _of_one_row(repeat, total))
     table, columns = checked.source, _columns(job)
     entry = job.entry("stages", Guarantee(total, trust="central"), total, table.rows, "kept" if job.kept else "")
     codes = np.concatenate([batch.codes for batch in table.batches(slice(0, table.rows))])

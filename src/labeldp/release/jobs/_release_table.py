@@ -18,12 +18,13 @@ from labeldp.privacy import LabelSpace
 from labeldp.privacy.accounting import Budget
 from labeldp.release._answer import Answer
 from labeldp.release._curator import Curator
+from labeldp.release._gate import CLUSTERS, declare
 from labeldp.release._row_release import POPULATION
 from labeldp.release._sink import FolderSink
 from labeldp.release._source import ROW, TableSource
 from labeldp.release.engines import Count, Engine, Executor, InProcess, Progress, engine_of
 from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns, run_in, stored_form
-from labeldp.release.jobs._job import Spending, TableCharge, TableJob, TableRelease, check_columns
+from labeldp.release.jobs._job import UNIT, Spending, TableCharge, TableJob, TableRelease
 from labeldp.release.jobs._requests import (
     AUTO,
     CLUSTER,
@@ -139,7 +140,7 @@ def release_table(
     engine = engine_of(executor, InProcess())
     job = TableJob.of(source, label, space, output, (keep, drop), spending, progress, engine)
     column = unit_column(job.table, unit)
-    priors = _prior_columns(job.table, space, mechanism, prior)
+    priors = _prior_columns(space, mechanism, prior)
     request = ReleaseRequest(
         label, space, _checks.epsilon(epsilon), mechanism, tuple(priors), column, None, _checks.delta(delta)
     )
@@ -148,14 +149,17 @@ def release_table(
     options = (replaced, divergences, population)
     request = dataclasses.replace(request, resampling=_resampling(request, job.kept, generator, *options))
     cells = [clusters] if isinstance(clusters, str) else []
-    _check_clusters(job.table, request, clusters)
-    job = job.typed([*([] if generator else job.kept), *priors, *cells, *([column] if column else [])])
+    _check_clusters(request, clusters)
+    job = job.declaring(cells, CLUSTERS).declaring(priors, "--prior (prior=)")
+    job = job.declaring([column] if column else [], UNIT)
+    job = job.typed([name for name in job.public if not (generator and name in job.kept)])
     if generator is not None:
         _check_generator(job.table, generator, job.rows_per_batch)
     if clusters is not None:
         numbers = clusters_of(job.table, clusters, job.rows_per_batch, job.report)
         request = dataclasses.replace(request, clusters=numbers)
-    checked = job.checked(list(dict.fromkeys([*job.kept, *cells])), unit, priors)
+        job = dataclasses.replace(job, clusters=None if cells else numbers)
+    checked = job.checked(unit, priors)
     table = checked.source
     table_mechanism = mechanism_on_table(request, table)
     schema, law = (
@@ -198,7 +202,7 @@ def unit_column(table: Table, unit: str | None) -> str | None:
             f"expected another name for the column {ROW!r}, since unit {ROW!r} means that each row is one; rename it"
         )
     column = None if unit == ROW else unit
-    _check_public(table, [column] if column else [], "unit")
+    declare(table.schema, table.label, [column] if column else [], UNIT)
     return column
 
 
@@ -224,16 +228,14 @@ def _misfits(table: TableSource) -> tuple[str, ...]:
     return (f"{table.misfits:,} rows had features outside the generator's form: they were moved to the nearest one",)
 
 
-def _prior_columns(table: Table, space: LabelSpace, mechanism: str, prefix: str | None) -> list[str]:
+def _prior_columns(space: LabelSpace, mechanism: str, prefix: str | None) -> list[str]:
     """The columns of the prior, in declared class order."""
     if (mechanism in WITH_PRIOR) != (prefix is not None) and (mechanism, prefix) != (GroupResponse.name, None):
         found = f"it with {mechanism!r}" if prefix is not None else f"{mechanism!r} without it"
         raise InputError(
             f"expected --prior, the prefix of the prior's columns, with prior, prior-subset or groups, found {found}"
         )
-    columns = [f"{prefix}{point}" for point in space.points] if prefix is not None else []
-    _check_public(table, columns, "prior")
-    return columns
+    return [f"{prefix}{point}" for point in space.points] if prefix is not None else []
 
 
 def _resampling(
@@ -280,8 +282,8 @@ def _check_generator(table: Table, generator: Generator, rows: int) -> None:
         break
 
 
-def _check_clusters(table: Table, request: ReleaseRequest, clusters: object) -> None:
-    """Refuse clusters without a mechanism that uses them, and a cluster column that is not public."""
+def _check_clusters(request: ReleaseRequest, clusters: object) -> None:
+    """Refuse clusters without a mechanism that uses them, and a delta without one."""
     if (request.mechanism in (CLUSTER, PEER)) != (clusters is not None):
         found = f"it with {request.mechanism!r}" if clusters is not None else f"{request.mechanism!r} without it"
         raise InputError(f"expected --clusters with the mechanisms {CLUSTER!r} and {PEER!r} alone, found {found}")
@@ -289,13 +291,4 @@ def _check_clusters(table: Table, request: ReleaseRequest, clusters: object) -> 
         raise InputError(
             f"expected no delta for {request.mechanism!r}, which does not use one, found {request.delta!r}; for a "
             "budget with a delta pass --budget EPSILON,DELTA"
-        )
-    _check_public(table, [clusters] if isinstance(clusters, str) else [], "cluster")
-
-
-def _check_public(table: Table, names: Sequence[str], what: str) -> None:
-    check_columns(table.schema, names, what)
-    if table.label in names:
-        raise InputError(
-            f"expected a public {what} column, found the label {table.label!r}, which is private; name another"
         )

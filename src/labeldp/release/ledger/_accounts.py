@@ -10,7 +10,7 @@ from labeldp.errors import BudgetError, InputError
 from labeldp.privacy import shown_above
 from labeldp.privacy.accounting import Account, Budget, Charge, RowRanges, compose
 from labeldp.release.ledger._entry import Earlier, Entry
-from labeldp.release.ledger._same_data import ANY_ROWS, Match
+from labeldp.release.ledger._same_data import ANY_ROWS, NO_PAIRS, Match
 from labeldp.release.tables import Place, place_of
 
 #: The earlier charges that a refusal lists, the latest.
@@ -20,7 +20,7 @@ _MOST_LISTED = 3
 def matched(found: Mapping[Entry, Match | None]) -> list[Earlier]:
     """Charges of what may be rows of a table by their own marks and hashes, whatever else was taken to be the same."""
     return [
-        Earlier(each, match.rows, match.certain, match.labels_of_a_unit, match.units)
+        Earlier(each, match.rows, match.certain, match.labels_of_a_unit, match.units, match.pairs)
         for each, match in found.items()
         if match is not None
     ]
@@ -42,7 +42,8 @@ def with_the_same_data(found: Mapping[Entry, Match | None]) -> list[Earlier]:
                 and (other is None or not set(one.rows.ranges) <= set(other.rows.ranges))
             ):
                 rows = one.rows if other is None or one.rows == ANY_ROWS else ANY_ROWS
-                matches[pair[1]] = Match(rows, certain=False, labels_of_a_unit=None)
+                pairs = NO_PAIRS if other is None else other.pairs
+                matches[pair[1]] = Match(rows, certain=False, labels_of_a_unit=None, pairs=pairs)
                 changed = True
     return matched({each: matches.get(each.identifier) for each in known})
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from labeldp.privacy import Guarantee, printed_above
 from labeldp.privacy.accounting import Budget, Charge, RowRanges
 from labeldp.release.folder import Inode
-from labeldp.release.ledger._same_data import ANY_ROWS
+from labeldp.release.ledger._same_data import ANY_ROWS, NO_PAIRS, RowPairs
 
 State = Literal["charged", "drawn", "released", "void"]
 
@@ -44,6 +44,7 @@ class Entry:
         hashes: Names of the hashes by which its rows are recognized, which may be written after the charge; none in
             older ledgers.
         other_people: The reason for which the rows were declared to be other people's than any earlier ones.
+        public: The columns that left, or from which a released column follows; empty in older ledgers.
         spent: The (epsilon, delta) of these rows after this charge.
         state: ``"charged"`` while the outcome is unknown, ``"drawn"`` from the moment when a client may have seen
             labels, then ``"released"`` or ``"void"``.
@@ -72,6 +73,7 @@ class Entry:
     shares: tuple[str, ...] = ()
     hashes: tuple[str, ...] = ()
     other_people: str = ""
+    public: tuple[str, ...] = ()
     spent: tuple[float, float] | None = None
     state: State = "charged"
     time: str = ""
@@ -127,6 +129,7 @@ class Entry:
             shares=tuple(body.get("shares", ())),
             hashes=tuple(body.get("hashes", ())),
             other_people=body.get("other_people", ""),
+            public=tuple(body.get("public", ())),
             spent=None if body.get("spent") is None else tuple(body["spent"]),
         )
 
@@ -149,6 +152,7 @@ class Earlier:
         certain: True if these rows were told one by one, or by their numbers.
         labels_of_a_unit: The most of its rows that one privacy unit of the request may have; None if unknown.
         units: The number of the request's privacy units that it charged; None if unknown.
+        pairs: Some rows of the request, each with the same row of this charge.
     """
 
     entry: Entry
@@ -156,6 +160,7 @@ class Earlier:
     certain: bool = True
     labels_of_a_unit: int | None = None
     units: int | None = None
+    pairs: RowPairs = field(default=NO_PAIRS, repr=False, compare=False)
 
     def is_all_of(self, request: Entry) -> bool:
         """True if every row of a request is a row of this charge, told one by one, and both are of one file."""

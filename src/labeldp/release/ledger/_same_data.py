@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +28,9 @@ ANY_ROWS = RowRanges.all(1 << 62)
 #: The beginning of a mark that other people's data may have by chance, such as the hours of all visits.
 WEAK = "~"
 NO_ROWS = RowRanges.all(0)
+#: Rows of one data set, and the same rows of another.
+RowPairs = tuple[Int[np.ndarray, "k"], Int[np.ndarray, "k"]]
+NO_PAIRS: RowPairs = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 #: Share of the comparable hashes of a view that two data sets must have in common to count as the same.
 _SHARE = 0.25
 #: Denominator of stored shares.
@@ -149,12 +152,14 @@ class Match:
         labels_of_a_unit: The most rows of the earlier charge that one privacy unit of the request may have; None if
             unknown.
         units: The number of the request's privacy units that were in the earlier charge; None if unknown.
+        pairs: Some rows of the request, each with the row of the earlier charge whose values are the same.
     """
 
     rows: RowRanges
     certain: bool
     labels_of_a_unit: int | None
     units: int | None = None
+    pairs: RowPairs = field(default=NO_PAIRS, repr=False, compare=False)
 
 
 class Recognizer:
@@ -177,6 +182,21 @@ class Recognizer:
 
         Without hashes that should be there they may be any rows.
         """
+        match = self._match(entry, known)
+        return match if match is None or known is None else replace(match, pairs=self._pairs(known))
+
+    def _pairs(self, known: KeyedData) -> RowPairs:
+        """Rows that share the hash of a view with a row of an earlier charge."""
+        pairs: dict[int, int] = {}
+        for sketch in self._data.fingerprints.views if self._data.fingerprints else ():
+            mine = keyed(sketch.hashes, self._key)
+            for view in known.views:
+                _, here, there = np.intersect1d(mine, view.hashes, return_indices=True)
+                pairs |= dict(zip(sketch.places[here].tolist(), view.places[there].tolist(), strict=True))
+        ordered = sorted(pairs.items())
+        return np.array([row for row, _ in ordered], np.int64), np.array([row for _, row in ordered], np.int64)
+
+    def _match(self, entry: Entry, known: KeyedData | None) -> Match | None:
         if known is None:
             return Match(ANY_ROWS, certain=False, labels_of_a_unit=None)
         anybody = self._data.anonymous or entry.of_any_data

@@ -5,6 +5,7 @@ from ._csv_types import read_as as read_as
 from ._declared_classes import declared_classes as declared_classes
 from ._first_pass import Survey as Survey
 from ._first_pass import column_heads as column_heads
+from ._first_pass import disclosing_columns as disclosing_columns
 from ._first_pass import label_codes as label_codes
 from ._first_pass import prior_of as prior_of
 from ._first_pass import survey as survey

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -159,7 +160,10 @@ def survey(
         total.merge(found)
     if total.rows == 0:
         raise TableError(f"expected at least one row in {table.path}, found column names alone; check how it was saved")
-    notes = list(_column_notes(table.label, space, kept, checked))
+    notes = [
+        f"the kept column {name!r} equals or determines the label: drop it, or it discloses labels"
+        for name, _ in disclosing_columns(checked, space, [table.label], kept)
+    ]
     if total.is_grouped:
         notes.append(
             "the rows are grouped by label, so their order discloses labels: shuffle the table before the release"
@@ -288,25 +292,49 @@ def _different(values: Int[np.ndarray, "n"]) -> int:
     return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + min(1, ordered.size)
 
 
-def _column_notes(label: str, space: LabelSpace, kept: list[str], parts: Sequence[TablePart]) -> Iterator[str]:
-    """Notes on kept columns that equal or determine the label in the first rows of parts all over the table.
+def disclosing_columns(
+    parts: Sequence[TablePart], space: LabelSpace, labels: Sequence[str], names: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Columns that equal or determine a label in the first rows of parts all over the table, each with that label.
 
     A column in the names of folders has one value in each part.
+
+    Args:
+        parts: The parts of the table.
+        space: The declared space of the table's own label; other labels are compared as they are stored.
+        labels: Columns that are labels.
+        names: The columns to compare with each.
     """
-    chosen = [parts[place] for place in np.unique(np.linspace(0, len(parts) - 1, min(len(parts), _HEADS)).astype(int))]
-    rows = max(1, _HEAD // len(chosen))
-    heads = [next(part.table.batches([label, *kept], rows), None) for part in chosen]
-    pairs = [(part.table, batch) for part, batch in zip(chosen, heads, strict=True) if batch is not None]
-    codes = np.concatenate([label_codes(table, batch, space, 0) for table, batch in pairs]).astype(np.int64)
-    if np.unique(codes).size < 2:
+    if not labels or not names:
         return
-    for name in kept:
-        try:
-            column = pa.chunked_array([batch[name] for _, batch in pairs]).combine_chunks()
-            values = column.dictionary_encode().indices
-        except pa.ArrowNotImplementedError:  # lists and the like
-            continue
-        groups = np.where(as_array(values.is_null()), 0, as_array(values).astype(np.int64) + 1)
-        different = _different(groups)
-        if 1 < different <= _FEW_VALUES * codes.size and _different(groups * space.size + codes) == different:
-            yield f"the kept column {name!r} equals or determines the label: drop it, or it discloses labels"
+    chosen = [parts[place] for place in np.unique(np.linspace(0, len(parts) - 1, min(len(parts), _HEADS)).astype(int))]
+    rows, wanted = max(1, _HEAD // len(chosen)), list(dict.fromkeys([*labels, *names]))
+    heads = [next(part.table.batches(wanted, rows), None) for part in chosen]
+    pairs = [(part.table, batch) for part, batch in zip(chosen, heads, strict=True) if batch is not None]
+    groups = {name: _groups([batch[name] for _, batch in pairs]) for name in wanted}
+    own = parts[0].table.label
+    if own in labels:
+        groups[own] = np.concatenate([label_codes(table, batch, space, 0) for table, batch in pairs]).astype(np.int64)
+    for label, name in itertools.product(labels, names):
+        codes, values = groups[label], groups[name]
+        if label != name and codes is not None and values is not None and _determines(values, codes):
+            yield name, label
+
+
+def _determines(values: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"]) -> bool:
+    """True for several values, each in several rows and in rows of one class alone, of several classes."""
+    different = _different(values)
+    return (
+        1 < different <= _FEW_VALUES * codes.size
+        and _different(codes) > 1
+        and _different(values * (int(codes.max()) + 1) + codes) == different
+    )
+
+
+def _groups(pieces: Sequence[pa.Array]) -> Int[np.ndarray, "n"] | None:
+    """The number of each value, from 1, and 0 for a missing one; None for lists and the like."""
+    try:
+        values = pa.chunked_array(pieces).combine_chunks().dictionary_encode().indices
+    except pa.ArrowNotImplementedError:
+        return None
+    return np.where(as_array(values.is_null()), 0, as_array(values).astype(np.int64) + 1)

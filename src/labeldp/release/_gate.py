@@ -1,0 +1,161 @@
+"""The gate: every column that leaves, or that something that leaves follows from, passes here.
+
+A label that was released with noise must not leave in the clear beside it, by whatever option. It is refused by its
+name, and by its values: a column with one value for each class is that label under another name. Values are compared
+with the *released* labels alone, so that no failure depends on a true one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from labeldp._shapes import Int
+from labeldp.errors import InputError, LabelDPError
+from labeldp.privacy.channels import Channel, ClassChannel, channel_of
+from labeldp.release._same_label import is_label_renamed
+from labeldp.release.folder import CODES, UNREADABLE, batch_fields, read_certificate
+from labeldp.release.ledger import Earlier
+from labeldp.release.tables import Table, no_such_column, place_of, repeats_in
+
+#: Rows in which columns are compared with labels that were released before, and rows of a batch.
+_MOST_ROWS, _ROWS_PER_BATCH = 1 << 20, 1 << 16
+#: The option that names public clusters: a column, or their numbers.
+CLUSTERS = "--clusters (clusters=)"
+#: What to do about labels of other people in the ledger of a curator.
+OWN_LEDGER = "release them through a ledger of their own (Curator(..., ledger=))"
+
+
+class UnitWarning(UserWarning):
+    """A column that repeats like a person's identifier beside labels whose epsilon covers one row."""
+
+
+def declare(schema: pa.Schema, label: str | None, names: Iterable[str], option: str) -> dict[str, str]:
+    """Columns that an option declares public, each with that option.
+
+    Raises:
+        InputError: One does not exist, or is the label.
+    """
+    public = dict.fromkeys(names, option)
+    for name in public:
+        if name not in schema.names:
+            raise InputError(no_such_column(name, schema.names))
+        if name == label:
+            raise InputError(
+                f"expected public columns for {option}, found the label {label!r}, which leaves with noise alone; "
+                "leave it out"
+            )
+    return public
+
+
+def refuse_labels(public: Mapping[str, str], labels: Iterable[str], other_people: str) -> None:
+    """Refuse public columns that were released as labels before: their true values would leave beside the noisy ones.
+
+    Args:
+        public: The columns, each with the option that declares it public.
+        labels: The labels of earlier charges for these rows.
+        other_people: What to do if these are other people's rows.
+
+    Raises:
+        InputError: There is one.
+    """
+    for name in sorted(public.keys() & set(labels)):
+        raise InputError(
+            f"{name!r} was already released with noise, and {public[name]} would publish its true values: leave it "
+            f"out. If these are other people's rows, {other_people}"
+        )
+
+
+def refuse_renamed_labels(
+    table: Table,
+    public: Mapping[str, str],
+    clusters: Int[np.ndarray, "n"] | None,
+    rows: int,
+    earlier: Sequence[Earlier],
+) -> None:
+    """Refuse public columns that are, by their values, a label that was released before.
+
+    Earlier releases are read where they were written on a disk: those that were moved away, or lie in a store, are
+    compared by name alone. Columns that left beside the earlier labels are public already.
+
+    Args:
+        table: The table.
+        public: Its public columns, each with the option that declares it public.
+        clusters: The numbers of public clusters, if they are no column.
+        rows: The number of rows.
+        earlier: The earlier charges of its rows.
+
+    Raises:
+        InputError: There is one.
+    """
+    for each in earlier:
+        names = [name for name in public if name not in each.entry.public]
+        here, there = each.pairs
+        if not here.size and each.entry.rows.stop == rows:  # nothing tells rows apart: they may be in their order
+            here = there = np.arange(rows)
+        here, there = here[there < _MOST_ROWS], there[there < _MOST_ROWS]
+        released = _released_at(each.entry.output, there) if names or clusters is not None else None
+        if released is None:
+            continue
+        columns = _columns_at(table, names, here)
+        if clusters is not None:
+            columns["clusters"] = pa.array(clusters[here])
+        for name, values in columns.items():
+            if is_label_renamed(values, *released):
+                raise InputError(
+                    f"{name!r} has one value for each class of {each.entry.label!r}, which was already released with "
+                    f"noise: by the released labels the two agree, and {public.get(name, CLUSTERS)} would publish the "
+                    "true values. Leave it out"
+                )
+
+
+def _released_at(output: str | None, rows: Int[np.ndarray, "k"]) -> tuple[ClassChannel, np.ndarray] | None:
+    """The channel and the released classes of some rows of a release on a disk, in their order; None if unreadable."""
+    place = place_of(output) if output and rows.size else None
+    if not isinstance(place, Path):
+        return None
+    parts, first = [], 0
+    with suppress(LabelDPError, OSError, pa.ArrowException, *UNREADABLE):  # moved away, or another folder by now
+        certificate = read_certificate(place)
+        for _, fields in batch_fields(place, certificate):
+            inside = np.sort(rows[(rows >= first) & (rows < first + len(fields[CODES]))]) - first
+            parts.append({name: values[inside] for name, values in fields.items()})
+            first += len(fields[CODES])
+            if first > rows.max():
+                break
+        order = np.argsort(np.argsort(rows, kind="stable"), kind="stable")
+        fields = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
+        codes = fields.pop(CODES)
+        channel: Channel = channel_of(certificate.law, fields)
+        return (channel, codes) if isinstance(channel, ClassChannel) and len(codes) == rows.size else None
+    return None
+
+
+def _columns_at(table: Table, names: Sequence[str], rows: Int[np.ndarray, "k"]) -> dict[str, pa.Array]:
+    """Columns of some rows of a table, in their order."""
+    order, parts, first = np.argsort(rows, kind="stable"), list[pa.RecordBatch](), 0
+    for batch in table.batches(names, _ROWS_PER_BATCH) if names else ():
+        inside = rows[order][(rows[order] >= first) & (rows[order] < first + batch.num_rows)] - first
+        parts.append(batch.take(pa.array(inside)))
+        first += batch.num_rows
+        if first > rows.max():
+            break
+    places = pa.array(np.argsort(order, kind="stable"))
+    return {name: pa.chunked_array([part[name] for part in parts]).combine_chunks().take(places) for name in names}
+
+
+def warn_of_repeats(table: object, *, stacklevel: int) -> None:
+    """Warn if a column of a table repeats like a person's identifier, though each row is a privacy unit."""
+    for repeat in repeats_in(pa.table(table))[:1]:
+        warnings.warn(
+            f"expected rows of different people, since epsilon covers one row, found that {repeat.name!r} repeats, in "
+            f"up to {repeat.most} rows: if it identifies people, that person's epsilon is {repeat.most} times as "
+            f"large; pass Curator(..., units=table[{repeat.name!r}])",
+            UnitWarning,
+            stacklevel=stacklevel + 1,
+        )

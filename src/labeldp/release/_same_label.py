@@ -1,0 +1,88 @@
+"""Comparison of a column with a label, through released labels alone: whether it is that label."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+
+from labeldp._arrow import as_array
+from labeldp._shapes import Float, Int
+from labeldp.errors import LabelDPError
+from labeldp.privacy import Classes, LabelSpace
+from labeldp.privacy.channels import CandidateRows, Channel, ClassChannel
+
+#: Most entries of unbiased vectors that are computed.
+_MOST_ENTRIES = 1 << 22
+#: How much likelier released labels must be if a column is the label than if it says nothing about it.
+_EVIDENCE = 20.0
+#: Steps in which the class shares of released labels are estimated.
+_STEPS = 50
+
+
+def may_be_label(column: pa.ChunkedArray, space: LabelSpace, channel: Channel, released: np.ndarray) -> bool:
+    """True for a column of declared classes that agrees with the true label in all rows, as far as labels tell.
+
+    The unbiased vector of a row has, at a true class that may be released, the mean 1: so its mean over rows, at the
+    classes of the column, estimates the share of rows in which the column is the label.
+    """
+    if not (isinstance(space, Classes) and isinstance(channel, ClassChannel) and len(released)):
+        return False
+    places = np.arange(0, len(released), 1 + len(released) * space.size // _MOST_ENTRIES)
+    try:
+        codes = space.encode(column.take(places))
+    except LabelDPError:
+        return False
+    several = len(np.unique(codes)) > 1
+    return several and _agrees(channel.take(places), released[places], codes)
+
+
+def is_label_renamed(column: pa.Array, channel: ClassChannel, released: np.ndarray) -> bool:
+    """True for a column that has one value for each class of a label, as far as its released labels tell.
+
+    The classes of the values are the likeliest ones. Released labels must agree with them as ``may_be_label`` demands,
+    and be ``_EVIDENCE`` times likelier than if the column said nothing. A column that says nothing reaches that with a
+    probability of at most 1 / ``_EVIDENCE``, over all ways to give its values different classes.
+    """
+    places = np.arange(0, len(released), 1 + len(released) * channel.classes // _MOST_ENTRIES)
+    channel, released = channel.take(places), released[places]
+    values = column.take(places).dictionary_encode(null_encoding="encode").indices
+    codes, count = as_array(values).astype(np.int64), len(values.unique())
+    if not 2 <= count <= channel.classes:
+        return False
+    likelihood = channel.likelihood(released)
+    scores = np.zeros((count, channel.classes))
+    with np.errstate(divide="ignore"):
+        np.add.at(scores, codes, np.log(likelihood))
+    classes = scores.argmax(axis=1)
+    if len(np.unique(classes)) < count:
+        return False
+    shares = np.full(channel.classes, 1 / channel.classes)
+    for _ in range(_STEPS):  # of expectation maximization
+        shares = (likelihood * shares / (likelihood @ shares)[:, None]).mean(axis=0)
+    odds = scores.max(axis=1).sum() - np.log(likelihood @ shares).sum()
+    ways = math.lgamma(channel.classes + 1) - math.lgamma(channel.classes - count + 1)
+    return bool(odds >= math.log(_EVIDENCE) + ways) and _agrees(channel, released, classes[codes])
+
+
+def _agrees(channel: ClassChannel, released: np.ndarray, codes: Int[np.ndarray, "n"]) -> bool:
+    """True if released labels agree with classes as with true ones, within three standard errors."""
+    own = _agreement(channel, released, codes)
+    return not len(own) or float(own.mean() + 3.0 * own.std() / np.sqrt(len(own))) >= 1.0
+
+
+def _agreement(channel: ClassChannel, released: np.ndarray, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "m"]:
+    """Of rows whose released label depends on whether a class is the true one, a number whose mean is then 1.
+
+    Without unbiased vectors for all classes, as for groups of classes, it is how often labels are or contain the class,
+    relative to how often they would if it were the true one, and if it were not.
+    """
+    if isinstance(channel, CandidateRows):
+        inside = channel.support()[np.arange(len(codes)), codes]
+        return np.asarray(channel.unbiased(released)[np.arange(len(codes)), codes][inside])
+    if channel.identifies:
+        return np.asarray(channel.unbiased(released)[np.arange(len(codes)), codes])
+    keep, other = (np.broadcast_to(chance, len(codes)) for chance in channel.holding(codes))
+    told = keep > other
+    return np.asarray((channel.holds(released, codes)[told] - other[told]) / (keep - other)[told])

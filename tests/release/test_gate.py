@@ -1,0 +1,325 @@
+"""The gate: a label that was released with noise leaves in the clear by no option, under its own name or another."""
+
+import dataclasses
+import inspect
+import shutil
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import typer
+
+from labeldp import Classes, Curator, NoisyHistogram, release_table
+from labeldp.cli import app, main
+from labeldp.errors import InputError
+from labeldp.learning.tables import learn_in_stages
+from labeldp.release import release_with
+from labeldp.release._same_label import is_label_renamed
+
+ROWS = 240
+DISEASES, SEVERE = Classes(["ok", "flu", "cancer"]), Classes(["low", "high"])
+#: Names under which the label is known: its own, and codes of it, as text and as numbers, and one more column of it.
+OWN, RENAMED = "disease", "dx"
+#: Commands and functions that may draw labels of a table.
+COMMANDS = ("release", "stages", "plan")
+FUNCTIONS = (release_table, release_with, learn_in_stages)
+#: Options that name columns, with the others that they need. A new option is added here or to ``OTHERS``.
+COLUMNS = {
+    "keep": {},
+    "drop": {},
+    "unit": {"keep": "none"},
+    "clusters": {"keep": "none", "mechanism": "cluster"},
+    "prior": {"keep": "none", "mechanism": "prior"},
+    "generator": {"mechanism": "double"},
+    "image_column": {"keep": "none"},
+    "features": {"keep": "none"},
+}
+#: Options that name no column of the table whose values could leave.
+OTHERS = {
+    *("source", "label", "epsilon", "output", "classes", "interval", "missing", "mechanism", "replaced", "divergence"),
+    *("divergences", "population", "delta", "level", "budget", "ledger", "other_people", "separator", "encoding"),
+    *("sign", "engine", "executor", "json_", "space", "progress", "protocol", "plan", "declared", "stages", "response"),
+    *("model", "choice", "model_file", "images", "epochs", "batch_size", "learning_rate", "mixup", "device", "rows"),
+    *("target", "dimension", "explained", "spread", "shares", "from_", "trust", "buy", "detail", "figure", "help"),
+}
+#: The command whose options are tried.
+RELEASE = typer.main.get_command(app).commands["release"]
+#: Its options that take a text, but for those that name files to write, and their flags.
+TEXTS = {
+    each.name: each.opts[0]
+    for each in RELEASE.params
+    if each.param_type_name == "option" and not each.is_flag and each.name not in ("output", "ledger", "engine", "sign")
+}
+
+
+def table(seed=0, rows=ROWS):
+    """Patients with a disease, codes of it in other words and numbers, and how severe it is, in any order."""
+    chance = np.random.default_rng(seed)
+    codes = chance.integers(0, 3, rows)
+    high = np.array([0.2, 0.5, 0.7])[codes]
+    return pd.DataFrame(
+        {
+            "number": 10**6 + chance.permutation(rows),
+            "weight": chance.normal(75, 9, rows).round(3),
+            OWN: np.array(DISEASES.points)[codes],
+            RENAMED: np.array(["A", "B", "C"])[codes],
+            "p_low": 1 - high,
+            "p_high": high,
+            "severity": np.array(SEVERE.points)[chance.integers(0, 2, rows)],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def released_once(tmp_path_factory):
+    """A folder with a table whose label was released at epsilon 4."""
+    path = tmp_path_factory.mktemp("once") / "patients.csv"
+    table().to_csv(path, index=False)
+    release_table(path, OWN, DISEASES, 4.0, path.parent / "first", keep=["weight"], unit="row")
+    return path.parent
+
+
+@pytest.fixture
+def patients(released_once, tmp_path):
+    """A table whose label was released at epsilon 4: a copy, with its ledger."""
+    shutil.copytree(released_once, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "patients.csv"
+
+
+def releasing(source, **options):
+    """Release the severity of a table; columns are kept unless others are asked for."""
+    named = {"unit": "row", "keep": ["weight"], "budget": 9.0, **options}
+    if "drop" in options:
+        del named["keep"]
+    return release_table(source, "severity", SEVERE, 1.0, source.parent / "second", **named)
+
+
+def test_every_option_of_a_command_is_known_here():
+    """A new option names columns, and then passes the gate, or names none."""
+    commands = typer.main.get_command(app).commands
+    names = {option.name for command in COMMANDS for option in commands[command].params}
+    assert names <= COLUMNS.keys() | OTHERS, "say whether it names a column whose values could leave"
+
+
+def test_every_parameter_of_a_function_is_known_here():
+    """As for commands."""
+    names = {name for function in FUNCTIONS for name in inspect.signature(function).parameters}
+    assert names <= COLUMNS.keys() | OTHERS, "say whether it names a column whose values could leave"
+    fields = {field.name for field in dataclasses.fields(inspect.signature(learn_in_stages).parameters["plan"].default)}
+    assert fields <= COLUMNS.keys() | OTHERS, "say whether it names a column whose values could leave"
+
+
+def discloses(folder, labels):
+    """The columns of a release that tell what a label is: several values, each in rows of one class alone."""
+    rows = pd.read_parquet(folder)
+    for name in rows if len(rows) == len(labels) else ():
+        groups = pd.Series(labels).groupby(rows[name].astype(str).to_numpy()).nunique()
+        if 1 < len(groups) <= len(labels) / 2 and groups.max() == 1:
+            yield name
+
+
+@pytest.mark.parametrize("value", [OWN, RENAMED])
+@pytest.mark.parametrize("option", TEXTS)
+def test_no_option_of_a_command_lets_a_released_label_leave(patients, capsys, option, value):
+    """Whatever names the label, or a column that is the label: nothing leaves that tells its true values."""
+    given = {"classes": "low,high", "epsilon": 1, "label": "severity", "unit": "row", "keep": "weight", "budget": 9}
+    given |= COLUMNS.get(option, {}) | {option: "number" if option == "drop" else value}
+    if option == "drop":
+        del given["keep"]
+    words = [word for name, text in given.items() for word in (TEXTS[name], str(text))]
+    code = main(["release", str(patients), "--output", str(patients.parent / "second"), *words])
+    out = capsys.readouterr()
+    left = patients.parent / "second"
+    assert (code != 0) == (not left.exists()), out.err
+    assert not left.exists() or not list(discloses(left, table()[OWN]))
+    if option in ("keep", "unit", "clusters"):
+        assert code == 1
+        assert "was already released with noise" in out.err
+
+
+@pytest.mark.parametrize("value", [OWN, RENAMED])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"keep": ["weight", "VALUE"]},
+        {"drop": ["number"]},
+        {"clusters": "VALUE", "mechanism": "cluster"},
+        {"clusters": "VALUE", "mechanism": "peer", "delta": 1e-6, "budget": (9.0, 1e-6)},
+        {"unit": "VALUE"},
+        {"unit": "VALUE", "mechanism": "noisy-histogram", "keep": []},
+    ],
+    ids="-".join,
+)
+def test_a_released_label_is_refused_by_its_name_and_by_its_values(patients, options, value):
+    """By every option that names a column, before anything is drawn; the charge is void."""
+    given = {
+        name: [value if text == "VALUE" else text for text in named] if isinstance(named, list) else named
+        for name, named in options.items()
+    }
+    given |= {name: value for name, named in options.items() if named == "VALUE"}
+    with pytest.raises(InputError, match=f"'{OWN}', which was already|'{OWN}' was already"):
+        releasing(patients, **given)
+    assert not (patients.parent / "second").exists()
+    assert releasing(patients, keep=["weight"]).spent == (1.0, 0.0), "what was refused costs nothing"
+
+
+@pytest.mark.parametrize("mechanism", ["prior", "prior-subset"])
+def test_a_prior_that_is_the_label_is_refused(patients, mechanism):
+    """Candidates follow from it."""
+    with pytest.raises(InputError, match=r"'p_(low|high)' has one value for each class of 'disease'"):
+        releasing(patients, mechanism=mechanism, prior="p_")
+
+
+def test_numbers_of_clusters_that_are_the_label_are_refused(patients):
+    """An array has no name: it is compared by its values."""
+    numbers = table()[OWN].astype("category").cat.codes.to_numpy()
+    with pytest.raises(InputError, match="'clusters' has one value for each class of 'disease'"):
+        releasing(patients, mechanism="cluster", clusters=numbers)
+    assert releasing(patients, mechanism="cluster", clusters=np.arange(ROWS) % 3).spent == (1.0, 0.0)
+
+
+def test_rows_in_another_order_are_compared(patients):
+    """Rows are told by their values, whatever their order and file."""
+    other = patients.with_name("shuffled.parquet")
+    table().sample(frac=1, random_state=1).drop(columns=OWN).to_parquet(other, index=False)
+    with pytest.raises(InputError, match="'dx' has one value for each class of 'disease'"):
+        releasing(other, keep=[RENAMED])
+
+
+def test_stages_pass_the_gate(patients):
+    """Protocols ask for columns as releases do."""
+    for value in (OWN, RENAMED):
+        with pytest.raises(InputError, match="already released with noise"):
+            learn_in_stages(
+                *(patients, "severity", SEVERE, 1.0, patients.parent / "second"), keep=[value, "weight"], unit="row"
+            )
+    assert not (patients.parent / "second").exists()
+
+
+def test_columns_that_left_beside_the_label_may_leave_again(tmp_path):
+    """They are public already: a refusal would protect nothing."""
+    path = tmp_path / "t.csv"
+    table().to_csv(path, index=False)
+    release_table(path, OWN, DISEASES, 4.0, tmp_path / "first", keep=["weight", RENAMED], unit="row")
+    assert releasing(path, keep=["weight", RENAMED]).spent == (1.0, 0.0)
+
+
+def test_a_refusal_does_not_depend_on_true_labels(patients, capsys):
+    """Only released labels are compared: a table with other true ones gets the same words."""
+    replies = []
+    for row in (None, 0, ROWS - 1):
+        frame = table()
+        if row is not None:
+            frame.loc[row, OWN] = next(each for each in DISEASES.points if each != frame.loc[row, OWN])
+        frame.to_csv(patients, index=False)
+        words = ("--label", "severity", "--classes", "low,high", "--epsilon", "1", "--unit", "row", "--keep", RENAMED)
+        code = main(["release", str(patients), "--output", str(patients.parent / "second"), *words])
+        replies.append((code, capsys.readouterr()))
+    assert replies[0] == replies[1] == replies[2]
+    assert replies[0][0] == 1
+
+
+def test_a_column_that_is_an_earlier_label_is_noted_privately(tmp_path):
+    """Released labels of a small epsilon say nothing: true ones do, to the holder alone."""
+    path = tmp_path / "t.csv"
+    table().to_csv(path, index=False)
+    release_table(path, OWN, DISEASES, 0.01, tmp_path / "first", keep=["weight"], unit="row")
+    done = releasing(path, keep=[RENAMED])
+    assert "the column 'dx' equals or determines 'disease', which was released with noise before: drop it" in done.notes
+    assert not any("disease" in each for each in done.remarks)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"keep": [OWN]}, {"mechanism": "cluster", "clusters": OWN}, {"unit": OWN}],
+    ids=["keep", "clusters", "unit"],
+)
+def test_a_label_that_left_in_any_way_is_remarked(tmp_path, options):
+    """Also where a column that left was made of it."""
+    path = tmp_path / "t.csv"
+    table().to_csv(path, index=False)
+    unit = options.get("unit", "row")
+    releasing(path, **options)
+    done = release_table(path, OWN, DISEASES, 1.0, tmp_path / "third", keep=["weight"], unit="row", budget=600.0)
+    left = (
+        f"the label 'disease' was a public column of the release in {tmp_path / 'second'}: its true values left with it"
+    )
+    assert (left in done.remarks) == (unit in ("row", OWN))
+
+
+def test_a_column_that_left_and_is_the_label_is_noted_privately(tmp_path):
+    """Under another name, to the holder alone, since it depends on true labels."""
+    path = tmp_path / "t.csv"
+    table().to_csv(path, index=False)
+    releasing(path, keep=[RENAMED])
+    done = release_table(path, OWN, DISEASES, 1.0, tmp_path / "third", keep=["weight"], unit="row")
+    assert "the column 'dx', which left in an earlier release, equals or determines the label" in done.notes
+
+
+def test_an_earlier_release_that_was_moved_away_is_compared_by_name(tmp_path):
+    """Nothing can be read there any more: a renamed label is a private note then."""
+    patients = tmp_path / "patients.csv"
+    table().to_csv(patients, index=False)
+    release_table(patients, OWN, DISEASES, 4.0, tmp_path / "first", keep=["weight"], unit="row")
+    (patients.parent / "first").rename(patients.parent / "elsewhere")
+    with pytest.raises(InputError, match="'disease' was already released with noise"):
+        releasing(patients, keep=[OWN])
+    assert any("equals or determines 'disease'" in each for each in releasing(patients, keep=[RENAMED]).notes)
+
+
+def test_a_curator_refuses_units_that_are_a_released_label(tmp_path):
+    """A series has a name, and the sizes of its groups leave."""
+    frame, ledger = table(), tmp_path / "l.labeldp-ledger"
+    Curator(frame[OWN], DISEASES, ledger=ledger).randomize(epsilon=1.0)
+    curator = Curator(frame["severity"], SEVERE, ledger=ledger, units=frame[OWN])
+    for ask in (lambda: curator.randomize(epsilon=1.0), lambda: curator.answer(NoisyHistogram(SEVERE, 1.0))):
+        with pytest.raises(InputError, match="'disease' was already released with noise, and this request would"):
+            ask()
+    assert curator.spent == (0.0, 0.0)
+
+
+def test_a_release_saves_no_label_that_was_released_before(tmp_path):
+    """By its name, as its ledger knows it."""
+    frame, ledger = table(), tmp_path / "l.labeldp-ledger"
+    Curator(frame[OWN], DISEASES, ledger=ledger).randomize(epsilon=1.0)
+    release = Curator(frame["severity"], SEVERE, ledger=ledger).randomize(epsilon=1.0)
+    with pytest.raises(InputError, match="'disease' was already released with noise, and keep= would"):
+        release.save(tmp_path / "out", frame, keep=["weight", OWN])
+
+
+def share_refused(agreement, epsilon, rows, draws=40, classes=3):
+    """How often a column is taken for a label with which it agrees in a share of rows, and else says nothing."""
+    refused = 0
+    space = Classes(range(classes))
+    for seed in range(draws):
+        chance = np.random.default_rng(seed)
+        labels = chance.integers(0, classes, rows)
+        values = np.where(chance.random(rows) < agreement, labels, chance.integers(0, classes, rows))
+        release = Curator(labels, space).randomize(epsilon=epsilon)
+        refused += is_label_renamed(pa.array([f"v{value}" for value in values]), release.channel, release.codes)
+    return refused / draws
+
+
+@pytest.mark.parametrize(("epsilon", "rows"), [(0.5, 400), (1.0, 200), (4.0, 40)])
+def test_a_renamed_label_is_mostly_found_and_other_columns_never(epsilon, rows):
+    """Of 40 columns with a hundred rows or more at least 32, and at most 2 of 40 that say nothing.
+
+    A column that says nothing is taken for the label with a probability of at most 5 %, whatever the shares of classes;
+    here it hardly ever is. One that is the label fails the bound of 32 with a probability far below 1 %.
+    """
+    assert share_refused(1.0, epsilon, rows) >= 0.8
+    assert share_refused(0.0, epsilon, rows) <= 0.05
+
+
+def test_columns_of_more_values_than_classes_are_not_compared():
+    """Identifiers tell rows apart, and no class."""
+    labels = np.arange(300) % 3
+    release = Curator(labels, Classes(range(3))).randomize(epsilon=8.0)
+    asked = (release.channel, release.codes)
+    assert is_label_renamed(pa.array(labels), *asked)
+    assert not is_label_renamed(pa.array(np.arange(300)), *asked)
+    assert not is_label_renamed(pa.array(np.zeros(300)), *asked)
+    assert not is_label_renamed(pa.nulls(300), *asked)
+    missing = pa.array([None if value == 2 else str(value) for value in labels.tolist()])
+    assert is_label_renamed(missing, *asked), "a missing value stands for a class"
