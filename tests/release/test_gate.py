@@ -60,7 +60,7 @@ def table(seed=0, rows=ROWS):
     high = np.array([0.2, 0.5, 0.7])[codes]
     return pd.DataFrame(
         {
-            "number": 10**6 + chance.permutation(rows),
+            "number": 10**6 * (seed + 1) + chance.permutation(rows),
             "weight": chance.normal(75, 9, rows).round(3),
             OWN: np.array(DISEASES.points)[codes],
             RENAMED: np.array(["A", "B", "C"])[codes],
@@ -266,6 +266,25 @@ def test_an_earlier_release_that_was_moved_away_is_compared_by_name(tmp_path):
     with pytest.raises(InputError, match="'disease' was already released with noise"):
         releasing(patients, keep=[OWN])
     assert any("equals or determines 'disease'" in each for each in releasing(patients, keep=[RENAMED]).notes)
+
+
+def test_no_generator_is_fitted_on_a_released_label_that_is_called_public(patients, capsys):
+    """Its form and what it draws would disclose true values; another table in the same folder may be public."""
+    words = ["--source", "a survey", "--labels-are-public", "--output", str(patients.parent / "people.generator")]
+    classes = {OWN: "ok,flu,cancer", "severity": "low,high"}
+    other = patients.with_name("survey.csv")
+    table(seed=1).to_csv(other, index=False)
+    for label, keep, source, refused in (
+        (OWN, "weight", patients, True),
+        ("severity", OWN, patients, True),
+        ("severity", "weight", patients, False),
+        (OWN, "weight", other, False),
+    ):
+        asked = ["--label", label, "--classes", classes[label], "--keep", keep]
+        code = main(["generator", str(source), *asked, *words])
+        assert (code == 1) == refused
+        assert ("'disease' was already released with noise" in capsys.readouterr().err) == refused
+        (patients.parent / "people.generator").unlink(missing_ok=True)
 
 
 def test_a_curator_refuses_units_that_are_a_released_label(tmp_path):

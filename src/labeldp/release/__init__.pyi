@@ -25,6 +25,7 @@ from .jobs import TableCheck as TableCheck
 from .jobs import TableRelease as TableRelease
 from .jobs import check_table as check_table
 from .jobs import kept_columns as kept_columns
+from .jobs import refuse_public_labels as refuse_public_labels
 from .jobs import ledger_path as ledger_path
 from .jobs import ledgers_near as ledgers_near
 from .jobs import release_table as release_table

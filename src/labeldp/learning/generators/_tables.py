@@ -24,7 +24,7 @@ from labeldp.learning.generators._columns import FormEncoder
 from labeldp.learning.generators._fit import FittedGenerator, fit_cells, fit_copula
 from labeldp.learning.losses import require_release
 from labeldp.privacy import Classes
-from labeldp.release import Release, is_answer, kept_columns, public_columns, public_table
+from labeldp.release import Release, is_answer, kept_columns, public_columns, public_table, refuse_public_labels
 from labeldp.release.folder import local_copy
 from labeldp.release.tables import Place, TableFile, open_table, typed
 
@@ -166,6 +166,7 @@ def from_public_table(
     fit = fit_of(model)
     opened = open_table(source, label)
     names = kept_columns(opened.schema, label, *columns)
+    refuse_public_labels(source, label, names)
     schema = typed(opened, names).schema
     table, labels = public_table(source, label, space, {name: schema.field(name).type for name in names})
     fitted = fit(table, labels, text, kind, **settings)

@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp.errors import TableError
-from labeldp.privacy import Interval, LabelSpace
+from labeldp.privacy import Classes, Interval, LabelSpace
+from labeldp.release._gate import refuse_labels
 from labeldp.release._source import ROW
 from labeldp.release.engines import Progress
-from labeldp.release.jobs._job import CheckedTable, Spending, TableJob
+from labeldp.release.jobs._job import KEEP, CheckedTable, Spending, TableJob
 from labeldp.release.jobs._release_table import unit_column
-from labeldp.release.ledger import Earlier
+from labeldp.release.ledger import Earlier, PublicData
 from labeldp.release.tables import (
     Place,
     Repeat,
@@ -27,8 +28,10 @@ from labeldp.release.tables import (
     TableFile,
     column_heads,
     declared_classes,
+    look_at,
     number_rows,
     open_table,
+    parts_of,
     tells_people_apart,
     typed,
 )
@@ -181,6 +184,30 @@ def check_table(
         *(table, found.source.rows, tuple(_columns_of(table, others)), labels, found.repeats, found.remarks),
         *(found.notes, tuple(job.earlier(found.data)), found.data.unit, unit is not None, job.spending.ledger),
     )
+
+
+def refuse_public_labels(source: str | Place | TableFile, label: str, columns: Sequence[str]) -> None:
+    """Refuse to take a table for public whose label, or a column, was released with noise, as ledgers beside it know.
+
+    Args:
+        source: The table, as for ``check_table``.
+        label: The label that is declared public.
+        columns: The other columns that are declared public.
+
+    Raises:
+        InputError: There is one.
+    """
+    table = open_table(source, label)
+    job = TableJob(
+        *(table, Classes(range(2)), [], Path(), Spending.of(None, None, None), lambda *_: None, table.stamp),
+        heads=column_heads(table),
+    )
+    if job.ledgers:
+        seen = look_at(table, parts_of(table), None, job.report, job.engine)
+        data = PublicData(str(table.path.resolve()), job.heads if seen.fingerprints else {}, seen.fingerprints)
+        public = dict.fromkeys(columns, KEEP) | {label: "--labels-are-public"}
+        labels = [each.entry.label for each in job.earlier(data)]
+        refuse_labels(public, labels, "put the table into a folder without their ledger")
 
 
 def _labels_of(table: Table) -> LabelFacts:

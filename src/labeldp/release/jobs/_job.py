@@ -488,7 +488,9 @@ class TableJob:
             )
 
 
-def kept_columns(schema: pa.Schema, label: str | None, keep: Sequence[str] | None, drop: Sequence[str] | None) -> list[str]:
+def kept_columns(
+    schema: pa.Schema, label: str | None, keep: Sequence[str] | None, drop: Sequence[str] | None
+) -> list[str]:
     """The columns declared public, in the table's order.
 
     Raises:
