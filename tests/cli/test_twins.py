@@ -200,6 +200,22 @@ def test_a_copy_of_the_label_is_not_mentioned(told, kind):
     assert one == other
 
 
+def test_a_copy_of_an_earlier_label_is_told_by_released_labels_alone(told, monkeypatch):
+    """A true label of an earlier release decides no exit code and no word, though a kept column is its copy."""
+    names = itertools.cycle(["3" * 32, "4" * 32])  # of the first release and of the second
+    monkeypatch.setattr("labeldp.release.jobs._job.identifier", lambda: next(names))
+    like = [A, B] * 6
+    copy = ["north" if name == A else "south" for name in like]
+    first = f"release SOURCE --label z --classes {CLASSES} --epsilon 8 --output PLACE/first --keep id --unit row"
+    commands = [first, f"{RELEASE} --keep age,copy --unit row", "ledger SOURCE.labeldp-ledger"]
+    one, other = (told(columns_of(BASE, copy=copy, z=earlier), commands) for earlier in (like, but(like, 3, A)))
+    assert [ran.code for ran in one[0]] == [0, 0, 0], one[0][1].err
+    (replies, left), (other_replies, other_left) = one, other
+    ledger = "t.csv.labeldp-ledger"  # private: it knows the rows of the second release by their other columns
+    assert replies == other_replies
+    assert {**left, ledger: None} == {**other_left, ledger: None}
+
+
 def test_notes_that_cannot_be_kept_do_not_tell_neighbours_apart(told):
     """Where the notes cannot be written, the exit code does not say whether there were any."""
     like = [A, B] * 6
