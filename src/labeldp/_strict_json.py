@@ -27,6 +27,8 @@ def strict_json(text: str, digits: int = MOST_DIGITS) -> Any:
     def integer(text: str) -> int:
         if len(text) > digits:
             raise ValueError("an integer that is too long")
+        if text == "-0":
+            raise ValueError("zero with a sign")
         return int(text)
 
     try:

@@ -41,8 +41,8 @@ from labeldp._random_words import SecureWords, TapeWords
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms import _draw as _drawing
 from labeldp.mechanisms import draw
-from labeldp.mechanisms.randomizers import RANDOMIZERS, NumberRandomizer, ProjectiveResponse
-from labeldp.privacy.channels import CoarseningChannel, ResponseChannel, row_arrays
+from labeldp.mechanisms.randomizers import RANDOMIZERS, NumberRandomizer, ProjectiveResponse, draws_from
+from labeldp.privacy.channels import CHANNELS, CoarseningChannel, ResponseChannel, row_arrays
 
 ALARM = 1e-9
 SPACE = Classes(["a", "b", "c", "d", "e"])
@@ -134,6 +134,17 @@ def test_a_bad_epsilon_is_refused(case, bad):
     """No epsilon that cannot be kept, expressed or defended makes a randomizer."""
     with pytest.raises(EpsilonError, match="expected"):
         build(case, bad)
+
+
+@every_case
+def test_the_class_of_its_channels_is_stated(case):
+    """A certificate that names a mechanism is refused where its law is of another kind."""
+    randomizer, others = build(case, 1.0), set(CHANNELS.own.values())
+    assert randomizer.draws_from is type(randomizer.channel())
+    assert draws_from(randomizer.name, randomizer.channel())
+    assert not draws_from("exact copy", randomizer.channel())
+    named = {kind.draws_from for kind in RANDOMIZERS.own.values() if draws_from(kind.name, randomizer.channel())}
+    assert named == {type(randomizer.channel())} <= others
 
 
 @every_case

@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import queue
+import re
 import shutil
 import subprocess
 import sys
@@ -29,8 +30,8 @@ PREFIX = "test_the_mutant_is_killed["
 COMPILED = "compiled"
 PASSED, FAILED = 0, 1  # the exit codes of pytest; others are crashes and collection errors, which kill nothing
 
-#: Number of failure modes.
-FAILURES = sum(line.startswith("| ") for line in (ROOT / "docs/failure-modes.md").read_text("utf-8").splitlines()) - 2
+#: The numbers of the failure modes.
+FAILURES = {int(row) for row in re.findall(r"^\| (\d+) \|", (ROOT / "docs/failure-modes.md").read_text("utf-8"), re.M)}
 #: Where a fault may cost accuracy and no label: learners, forecasts, columns of public probabilities, matching of rows,
 #: targets of released labels, types of public columns, and the searches for laws that integers then hold.
 ACCURACY_ALONE = (
@@ -151,7 +152,7 @@ def test_the_table_is_well_formed():
     assert len({mutant["name"] for mutant in MUTANTS}) == len(MUTANTS) >= 12
     for mutant in MUTANTS:
         assert set(mutant) == {"name", "failures", "edits", "tests"}
-        assert all(1 <= number <= FAILURES for number in mutant["failures"])
+        assert FAILURES.issuperset(mutant["failures"])
         assert mutant["edits"]
         assert mutant["failures"] or all(edit["file"].startswith(ACCURACY_ALONE) for edit in mutant["edits"])
         for edit in mutant["edits"]:

@@ -69,6 +69,13 @@ def install(tmp_path, monkeypatch):
         sys.modules.pop(module, None)
 
 
+def test_a_name_is_no_free_text(install):
+    """It would be printed as a fact."""
+    module = install("other-mechanisms", "exact copy (epsilon 0.001)")
+    with pytest.raises(InputError, match="named with letters, digits"):
+        Curator(["a", "b", "c"], SPACE).randomize(module.ForeignResponse(SPACE, 1.0))
+
+
 def test_a_foreign_randomizer_works_like_ours(install, tmp_path):
     """It is released, saved, verified, audited, loaded and planned with, and its law names its distribution."""
     module = install("other-mechanisms", "foreign")

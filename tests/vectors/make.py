@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from labeldp.privacy import shown_above
+from labeldp.privacy import Guarantee, shown_above
 from labeldp.privacy.channels import (
     BitChannel,
     ClusterChannel,
@@ -25,8 +25,34 @@ GOLDEN = HERE.parent / "golden"
 #: Kinds of laws that a verifier may leave to labeldp: their guarantee is no ratio of integers.
 LEFT = ("peer-exchange", "label-moments", "number-moments", "noisy-gradients")
 
-#: Forgeries: the certificate, the edits (a path and the value there), and what is wrong.
 _OTHER = "Each label was randomized alone: nothing can be learned."
+
+
+def _whole(epsilon, **more):
+    """The edits that make the whole guarantee say so, and in words too."""
+    promise = Guarantee(epsilon, **more)
+    return [(f"guarantee/{name}", value) for name, value in {"epsilon": epsilon, **more}.items()] + [
+        ("guarantee/sentence", promise.sentence())
+    ]
+
+
+def _charge(of, number=0):
+    """A charge of a golden certificate."""
+    (path,) = (GOLDEN / of).glob("*certificate.json")
+    return json.loads(path.read_text(encoding="utf-8"))["charges"][number]
+
+
+_PART = ("parent", "a" * 64)
+_QUANTILE = _charge("command/noisy-quantile")
+_FREE = _charge("command/noisy-histogram") | {"rows": []}
+_PEERS = {
+    "mechanism": "peer-exchange",
+    "law": {"kind": "peer-exchange"},
+    "rows": [[0, 80]],
+    "guarantee": {**_charge("command/auto")["guarantee"], "trust": "peer"},
+}
+
+#: Forgeries: the certificate, the edits (a path and the value there, or a path whose part goes), and what is wrong.
 EDITS = (
     ("command/auto", [("guarantee/epsilon", 0.5)], "a smaller epsilon in the guarantee"),
     ("command/auto", [("charges/0/guarantee/epsilon", 0.5)], "a smaller epsilon in the charge"),
@@ -98,18 +124,78 @@ EDITS = (
     ("command/auto", [("label/column", None)], "a label without a name"),
     ("command/auto", [("table/files", None)], "files that are no list"),
     ("command/auto", [("label/space/values", [True, "yes"])], "classes of two types"),
+    ("command/auto", [_PART, ("charges/0/rows", []), *_whole(0.0)], "a part with a charge for no rows"),
+    (
+        "command/auto",
+        [("charges", [_FREE, _charge("command/auto")]), *_whole(1.0, trust="central")],
+        "a histogram about no rows, which costs nothing",
+    ),
+    (
+        "command/noisy-quantile",
+        [("charges", [_QUANTILE] * 2), *_whole(2 * _QUANTILE["guarantee"]["epsilon"], trust="central")],
+        "several answers and no labels",
+    ),
+    ("command/noisy-quantile", [_PART], "a part of an answer"),
+    ("command/noisy-quantile", [("expects", {"clean_share": 1.0, "truth_probability": 1.0})], "utility of an answer"),
+    ("command/noisy-histogram", [("charges/0/law/rows", ["1", "2"])], "cells of other rows than were charged"),
+    ("command/auto", [("expects",)], "no utility"),
+    ("command/auto", [("expects", None)], "the utility of an answer"),
+    ("command/auto", [("charges/0/guarantee/trust", "central"), *_whole(1.0, trust="central")], "labels of a curator"),
+    ("command/auto", [("charges/0/guarantee/trust", "peer"), *_whole(1.0, trust="peer")], "labels of peers"),
+    ("command/auto", [("charges/0/law/kind", "constructor")], "a kind that every object has"),
+    ("command/auto", [("charges/0/law/kind", "__proto__")], "a kind that is no kind"),
+    ("command/auto", [("charges/0/law/kind", "perfect")], "a word as a kind"),
+    ("command/auto", [("charges/0/law", {"kind": "perfect", "package": ""})], "a kind of nobody"),
+    ("command/auto", [("charges/0/law/package", "perfect")], "a kind of labeldp as another package's"),
+    ("command/auto", [("charges", [_PEERS]), ("expects", None), *_whole(1.0, trust="peer")], "peers without a law"),
+    ("command/auto", [("charges/0/mechanism", "exact copy (epsilon 0.001)")], "words as a mechanism"),
+    ("command/auto", [("charges/0/mechanism", "subset")], "a mechanism that does not draw from such a law"),
+    ("command/auto", [("charges/0/mechanism", "exact-copy")], "a mechanism that nobody has"),
+    ("command/auto", [("charges/0/mechanism", "double")], "resampled features without their law"),
+    ("command/auto", [("release", "a+b")], "two releases"),
+    ("command/auto", [("release", "0" * 31)], "a short name of a release"),
+    ("command/auto", [("charges/0/guarantee/rho", 0.001), ("guarantee/rho", 0.001)], "a rho of released labels"),
+    (
+        "command/noisy-histogram",
+        [("charges/0/guarantee/rho", 0.001), ("guarantee/rho", 0.001)],
+        "a smaller rho than that of the noise",
+    ),
+    ("command/auto", [("guarantee/delta", -0.0)], "a delta with a sign"),
+    ("command/auto", [("table/files/0/rows", -1)], "fewer rows than none"),
+    ("command/auto", [("table/files/0/sha256", "none")], "a file without a digest"),
+    ("command/auto", [("made_with", None)], "made with nothing"),
+    ("command/auto", [("label/space/values", [1, 2, 9223372036854775808])], "a class beyond 64 bits"),
+    ("command/auto", [("label/space/values", [1, 2, 3.0])], "a class that is no whole number"),
+    ("command/auto", [("label/space/missing", "none")], "missing labels as no class"),
+    ("command/optimal", [("label/space/low", 1e-300)], "a range that is not whole steps"),
+    ("command/prior-subset", [("charges/0/law/member/3", "1")], "a set that the true class is hardly ever in"),
+)
+
+#: Certificates that hold though a verifier may trip over them: the edits, and what is odd.
+HONEST = (
+    ("command/auto", [("label/space/values", [900000000000207008, 900000000000207009, 3])], "classes of 60 bits"),
+    ("command/auto", [("label/space/values", [-9223372036854775808, 0, 9223372036854775807])], "the ends of 64 bits"),
+    ("command/auto", [("label/space/values", ["constructor", "__proto__", "1"])], "classes that every object has"),
+    ("command/auto", [("label/space/missing", "middle")], "missing labels as a class"),
+    ("command/auto", [("label/column", "")], "a label without a name"),
+    ("command/auto", [("table/columns/0/name", "")], "a column without a name"),
+    ("command/auto", [("charges/0/guarantee/epsilon", 1)], "an epsilon of a charge in fewer letters"),
+    ("command/auto", [_PART, ("table/rows", 7)], "a part"),
 )
 
 
 def edited(body, edits):
     """A copy of a certificate with other values at some paths."""
     body = copy.deepcopy(body)
-    for path, value in edits:
+    for path, *value in edits:
         *before, last = path.split("/")
         part = body
         for step in before:
             part = part[int(step) if isinstance(part, list) else step]
-        part[int(last) if isinstance(part, list) else last] = value
+        if value:
+            part[int(last) if isinstance(part, list) else last] = value[0]
+        else:
+            del part[last]
     return body
 
 
@@ -128,9 +214,9 @@ def certificates():
         }
 
 
-def forged():
+def forged(all_edits=EDITS):
     """Each forgery by its edits."""
-    for of, edits, why in EDITS:
+    for of, edits, why in all_edits:
         (path,) = (GOLDEN / of).glob("*certificate.json")
         yield {"file": path.relative_to(GOLDEN).as_posix(), "edits": [list(edit) for edit in edits], "why": why}
 
@@ -182,7 +268,12 @@ def text(vectors):
     return f"[\n{lines}\n]\n"
 
 
-FILES = {"certificates.json": certificates, "forged.json": forged, "draws.json": draws}
+def honest():
+    """Each odd certificate that holds, by its edits."""
+    return forged(HONEST)
+
+
+FILES = {"certificates.json": certificates, "forged.json": forged, "honest.json": honest, "draws.json": draws}
 
 if __name__ == "__main__":
     for name, made in FILES.items():

@@ -14,6 +14,7 @@ import numpy as np
 
 from labeldp._shapes import Float, Int
 from labeldp.errors import LabelError
+from labeldp.privacy._rounding import EXACT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -256,7 +257,7 @@ class Interval(LabelSpace):
             raise LabelError(f"expected a range that a float can hold, found {low} to {high}")
         if (high - low) / step >= _MOST_CLASSES:
             raise LabelError(f"expected fewer than {_MOST_CLASSES} steps, found a step of {step} for {low} to {high}")
-        count, rest = divmod(high - low, step)
+        count, rest = EXACT.divmod(EXACT.subtract(high, low), step)
         if rest or not 1 <= count < _MOST_CLASSES:
             raise LabelError(
                 f"expected a step that divides the range, found {self.step:g} for {self.low:g} to {self.high:g}; "

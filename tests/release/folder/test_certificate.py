@@ -364,3 +364,12 @@ def test_what_a_prior_rests_on_is_said_beside_the_guarantee(space, labels):
     ):
         with pytest.raises(VerificationError):
             Certificate.from_json(json.dumps(body))
+
+
+def test_a_wrong_rho_is_named(space, labels, tmp_path):
+    """What is printed of two numbers is the one that differs."""
+    folder = Curator(labels, space).randomize(RandomizedResponse(space, 1.0)).save(tmp_path / "out")
+    body = read(folder)
+    for part in (body, *body["charges"]):
+        part["guarantee"]["rho"] = 0.25
+    assert verdict_of(folder, body).checks[-1].found == "expected rho None, found rho 0.25"

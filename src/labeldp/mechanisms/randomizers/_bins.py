@@ -59,6 +59,7 @@ class BinResponse(NumberRandomizer):
     prior: Float[np.ndarray, "k"] = field(repr=False)
 
     name: ClassVar[str] = "bins"
+    draws_from: ClassVar[type[BinChannel]] = BinChannel
     about: ClassVar[str] = "RR-on-Bins: randomized response over bins, of least squared error under a prior; biased"
     searched: ClassVar[bool] = False
     declared: ClassVar[tuple[str, ...]] = (PRIOR_DECLARED,)

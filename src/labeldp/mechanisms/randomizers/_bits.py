@@ -43,6 +43,7 @@ class BitResponse(ClassRandomizer):
     form: Literal["independent", "symmetric"] = "independent"
 
     name: ClassVar[str] = "bits"
+    draws_from: ClassVar[type[BitChannel]] = BitChannel
     about: ClassVar[str] = "Set of classes in which each class has a bit of its own (unary encoding)"
 
     def __post_init__(self) -> None:

@@ -76,6 +76,7 @@ class ClusterResponse(ClassRandomizer):
     redrawn: float | None = None
 
     name: ClassVar[str] = "cluster"
+    draws_from: ClassVar[type[ClusterChannel]] = ClusterChannel
     about: ClassVar[str] = "True class, or a draw from the class distribution of the row's cluster"
     detail: ClassVar[str] = "one class, or one of its cluster"
 

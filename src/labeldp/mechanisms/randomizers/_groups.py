@@ -75,6 +75,7 @@ class GroupResponse(ClassRandomizer):
     ordered: bool = True
 
     name: ClassVar[str] = "groups"
+    draws_from: ClassVar[type[CoarseningChannel]] = CoarseningChannel
     about: ClassVar[str] = "Randomized response on groups of adjacent classes, the most informative for each row"
     detail: ClassVar[str] = "a group of adjacent classes"
 

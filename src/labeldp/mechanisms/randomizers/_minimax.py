@@ -48,6 +48,7 @@ class MinimaxResponse(NumberRandomizer):
     """
 
     name: ClassVar[str] = "minimax"
+    draws_from: ClassVar[type[GridChannel]] = GridChannel
     about: ClassVar[str] = "Unbiased randomizer of least variance for the worst label, by linear programming"
     searched: ClassVar[bool] = True
 

@@ -43,6 +43,7 @@ class LaplaceResponse(NumberRandomizer):
     """
 
     name: ClassVar[str] = "laplace"
+    draws_from: ClassVar[type[GridChannel]] = GridChannel
     about: ClassVar[str] = "Laplace noise on the grid, with merged ends"
     searched: ClassVar[bool] = False
 
@@ -82,6 +83,7 @@ class OneBitResponse(NumberRandomizer):
     """
 
     name: ClassVar[str] = "one-bit"
+    draws_from: ClassVar[type[GridChannel]] = GridChannel
     about: ClassVar[str] = "One of two numbers, unbiased (Duchi et al.)"
     searched: ClassVar[bool] = False
 
@@ -120,6 +122,7 @@ class PiecewiseResponse(NumberRandomizer):
     """
 
     name: ClassVar[str] = "piecewise"
+    draws_from: ClassVar[type[GridChannel]] = GridChannel
     about: ClassVar[str] = "Piecewise mechanism (Wang et al.): a window around the label is more likely"
     searched: ClassVar[bool] = False
 

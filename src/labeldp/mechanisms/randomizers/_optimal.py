@@ -81,6 +81,7 @@ class OptimalResponse(NumberRandomizer):
     prior: Float[np.ndarray, "k"] | None = field(default=None, repr=False)
 
     name: ClassVar[str] = "optimal"
+    draws_from: ClassVar[type[GridChannel]] = GridChannel
     about: ClassVar[str] = "Unbiased randomizer of least mean variance over the range, by linear programming"
     searched: ClassVar[bool] = True
 

@@ -95,6 +95,7 @@ class TopKResponse(CandidateRandomizer):
     k: int
 
     name: ClassVar[str] = "top-k"
+    draws_from: ClassVar[type[CandidateChannel]] = CandidateChannel
     about: ClassVar[str] = "RRTop-k: randomized response on the k most likely classes of each row"
 
     def __post_init__(self) -> None:
@@ -143,6 +144,7 @@ class PriorResponse(CandidateRandomizer):
     """
 
     name: ClassVar[str] = "prior"
+    draws_from: ClassVar[type[CandidateChannel]] = CandidateChannel
     about: ClassVar[str] = "RRWithPrior: RRTop-k with the best number of candidates for each row"
 
     @kept
@@ -189,6 +191,7 @@ class PriorSubsetResponse(CandidateRandomizer):
     """
 
     name: ClassVar[str] = "prior-subset"
+    draws_from: ClassVar[type[CandidateSubsetChannel]] = CandidateSubsetChannel
     about: ClassVar[str] = "Subset of the candidates that a prior gives each row"
 
     @kept

@@ -51,6 +51,7 @@ class ProjectiveResponse(ClassRandomizer):
     order: int | None = None
 
     name: ClassVar[str] = "projective"
+    draws_from: ClassVar[type[ProjectiveChannel]] = ProjectiveChannel
     about: ClassVar[str] = (
         "Hyperplane of a projective space that favours the true class: near the best subset at four bytes"
     )

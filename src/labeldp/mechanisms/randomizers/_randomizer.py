@@ -54,6 +54,8 @@ class Randomizer(ABC):
     #: The name on the command line and in certificates, and a description for lists of mechanisms.
     name: ClassVar[str]
     about: ClassVar[str]
+    #: The class of its channels, or a base of all.
+    draws_from: ClassVar[type[Channel]] = Channel
 
     def __post_init__(self) -> None:
         if not isinstance(self.space, LabelSpace):

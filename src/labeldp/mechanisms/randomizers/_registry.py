@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, NumberRandomizer, Randomizer
 from labeldp.privacy import Kinds
@@ -14,6 +16,10 @@ RANDOMIZERS: Kinds[Randomizer] = Kinds(
 )
 
 
+#: Names of mechanisms in certificates: what is printed as a fact is no free text.
+_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
 def class_randomizers() -> tuple[type[ClassRandomizer], ...]:
     """The randomizers of classes and of sets of classes that a label space and an epsilon determine."""
     return tuple(kind for kind in RANDOMIZERS.every() if issubclass(kind, ClassRandomizer) and not kind.needs())
@@ -22,6 +28,13 @@ def class_randomizers() -> tuple[type[ClassRandomizer], ...]:
 def number_randomizers() -> tuple[type[NumberRandomizer], ...]:
     """The randomizers of numbers that a label space and an epsilon determine."""
     return tuple(kind for kind in RANDOMIZERS.every() if issubclass(kind, NumberRandomizer) and not kind.needs())
+
+
+def draws_from(name: str, channel: Channel) -> bool:
+    """True if a registered randomizer of that name draws from channels of such a kind, for each group of rows."""
+    return RANDOMIZERS.known(name) and all(
+        isinstance(part, RANDOMIZERS.find(name).draws_from) for part, _ in channel.units
+    )
 
 
 def check_registered(randomizer: type[Randomizer], channel: Channel) -> None:
@@ -33,6 +46,11 @@ def check_registered(randomizer: type[Randomizer], channel: Channel) -> None:
     RANDOMIZERS.check(randomizer)
     for part, _ in channel.units:
         CHANNELS.check(type(part))
+    if not draws_from(randomizer.name, channel) or not _NAME.fullmatch(randomizer.name):
+        raise InputError(
+            f"expected a randomizer named with letters, digits, '.', '_' and '-' alone, whose channel is a "
+            f"{randomizer.draws_from.__name__}, found {randomizer.name!r:.100} with a {type(channel).__name__}"
+        )
     try:
         law = law_of(channel)
         again = channel_of(law)

@@ -37,6 +37,7 @@ class RandomizedResponse(ClassRandomizer):
     """
 
     name: ClassVar[str] = "randomized-response"
+    draws_from: ClassVar[type[ResponseChannel]] = ResponseChannel
     about: ClassVar[str] = "k-ary randomized response: the true class, or a uniform other class"
     detail: ClassVar[str] = "one class"
 

@@ -51,6 +51,7 @@ class SubsetResponse(ClassRandomizer):
     size: int | None = None
 
     name: ClassVar[str] = "subset"
+    draws_from: ClassVar[type[SubsetChannel]] = SubsetChannel
     about: ClassVar[str] = "d-subset randomizer: a set of fixed size that favours the true class"
 
     def __post_init__(self) -> None:

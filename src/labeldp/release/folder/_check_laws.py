@@ -12,7 +12,7 @@ import numpy as np
 
 from labeldp.errors import VerificationError
 from labeldp.mechanisms.queries import promise_of
-from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, expectation
+from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, draws_from, expectation
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw, form_from
 from labeldp.privacy import Guarantee, Interval, shown_above
 from labeldp.privacy.channels import (
@@ -23,11 +23,14 @@ from labeldp.privacy.channels import (
     law_of,
 )
 from labeldp.release.folder._certificate import IN_STAGES, Certificate, Draw
+from labeldp.release.folder._limits import is_hash
 from labeldp.release.folder._read import added_columns
 
 #: Relative tolerance for the mean of many shares.
 _ROUNDING = 1e-9
-_HASH = re.compile("[0-9a-f]{64}")
+#: The most rows, which readers of JSON represent exactly.
+_MOST_ROWS = (1 << 53) - 1
+_IDENTIFIER = re.compile("[0-9a-f]{32}")
 _OF_ROWS = (DoubleResponse.name, DummyResponse.name)
 
 
@@ -43,8 +46,15 @@ def check_randomness(_: Path, certificate: Certificate) -> str:
 def check_laws(_: Path, certificate: Certificate) -> str:
     """Recompute the epsilon of each charge from the integers of its law."""
     *before, last = certificate.draws
+    if not _IDENTIFIER.fullmatch(certificate.release):
+        raise VerificationError("expected 32 hexadecimal digits as the name of the release, found others")
+    counts = [certificate.rows, *(file.rows for file in certificate.files)]
+    if max(*counts, *(draw.rows.stop for draw in certificate.draws)) > _MOST_ROWS:
+        raise VerificationError(f"expected at most {_MOST_ROWS} rows, found more")
     if certificate.of_answer and (before or certificate.parent is not None or not certificate.rows):
         raise VerificationError("expected a complete answer about some rows, with one charge, found another")
+    if certificate.of_answer and certificate.expects is not None:
+        raise VerificationError("expected the utility of released labels alone, found that of an answer")
     answers, labels = certificate.answers, certificate.labels
     if certificate.draws != (*answers, *labels):
         raise VerificationError("expected the charges of answers before those of labels, found another order")
@@ -54,7 +64,7 @@ def check_laws(_: Path, certificate: Certificate) -> str:
     if len(labels) > 1:
         _check_stages(labels, certificate)
     _check_features(certificate)
-    if certificate.parent is not None and not _HASH.fullmatch(str(certificate.parent)):
+    if certificate.parent is not None and not is_hash(certificate.parent):
         raise VerificationError("expected a SHA-256 of the release that this is part of, found something else")
     if certificate.parent is None and len(labels) <= 1 and not last.rows.may_be(certificate.rows):
         raise VerificationError(f"expected a charge for {certificate.rows} rows, found other rows")
@@ -140,9 +150,7 @@ def _check_answer_law(draw: Draw, unit: str, certificate: Certificate) -> None:
     found, expected = draw.guarantee, promise_of(draw.law, certificate.space)
     # without a rho it claims less: certificates of histograms once had none
     if _parameters(found) not in (_parameters(expected), _parameters(dataclasses.replace(expected, rho=None))):
-        raise VerificationError(
-            f"expected {_parameters(expected)} as (epsilon, delta, rho), found {_parameters(found)}"
-        )
+        raise _other_parameters(expected, found)
     if (found.unit, found.trust) != (unit, expected.trust) or not set(expected.assumptions) <= set(found.assumptions):
         raise VerificationError("expected an answer with the trust, unit and assumptions of its query, found others")
     whole = certificate.guarantee
@@ -163,8 +171,15 @@ def _check_label_law(draw: Draw, certificate: Certificate) -> None:
     if draw.law.get("classes") != str(certificate.space.size):
         raise VerificationError(f"expected a law of {certificate.space.size} classes, found another number")
     channel = channel_of(draw.law)
-    if _parameters(draw.guarantee) != (channel.epsilon, 0.0, None):
-        raise VerificationError(f"expected epsilon {channel.epsilon!r}, found {draw.guarantee.epsilon!r}")
+    if _parameters(draw.guarantee) != _parameters(expected := Guarantee(channel.epsilon)):
+        raise _other_parameters(expected, draw.guarantee)
+    if draw.guarantee.trust != expected.trust:
+        raise VerificationError(f"expected released labels with trust 'local', found {draw.guarantee.trust!r}")
+    if draw.mechanism not in _OF_ROWS and not draws_from(draw.mechanism, channel):
+        raise VerificationError(
+            "expected the name of a mechanism that draws released labels of such a law, found another; if it is of "
+            "another distribution, install that"
+        )
     if law_of(channel) != dict(draw.law):
         raise VerificationError("expected the integers of a law in canonical form, found another form")
     if isinstance(channel, NumberChannel) and not isinstance(certificate.space, Interval):
@@ -191,6 +206,13 @@ def _check_utility(draw: Draw, certificate: Certificate) -> None:
 
 def _parameters(guarantee: Guarantee) -> tuple[float, float, float | None]:
     return guarantee.epsilon, guarantee.delta, guarantee.rho
+
+
+def _other_parameters(expected: Guarantee, found: Guarantee) -> VerificationError:
+    """The error for a guarantee that does not follow from a law; it names each parameter that differs."""
+    names = [name for name in ("epsilon", "delta", "rho") if getattr(expected, name) != getattr(found, name)]
+    expects, finds = (", ".join(f"{name} {getattr(each, name)!r}" for name in names) for each in (expected, found))
+    return VerificationError(f"expected {expects}, found {finds}")
 
 
 def _nearly_equal(one: Expectation | NumberExpectation, other: Expectation | NumberExpectation) -> bool:

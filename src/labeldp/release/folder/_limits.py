@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Collection, Iterable, Mapping
 from io import BufferedReader
@@ -43,6 +44,7 @@ _MOST_DIMENSIONS = 4
 _WORDS = ("64", "16")
 #: Compressions of released files, none and snappy: others shrink a file by more than twenty times.
 _COMPRESSIONS = (0, 1)
+_HASH = re.compile("[0-9a-f]{64}")
 
 
 def opened(path: Path) -> BufferedReader:
@@ -104,9 +106,20 @@ def check_plain(body: Mapping[str, Any]) -> None:
     assumed = [each for part in (body, *(charge["guarantee"] for charge in charges)) for each in part["assumptions"]]
     _check(all(isinstance(text, str) for text in (*listed, *assumed)), "names, types and assumptions in words")
     _check(len({each["name"] for each in table["files"]}) == len(table["files"]), "files that are listed once")
+    _check(all(is_hash(each["sha256"]) for each in table["files"]), "files with their digests")
+    numbers = [each for part in (body, *charges) for each in part["guarantee"].values() if isinstance(each, float)]
+    rows = [each["rows"] for each in table["files"]]
+    _check(not any(str(each).startswith("-") for each in (*numbers, *rows)), "numbers that are not negative")
+    made_with = body["made_with"]
+    _check(isinstance(made_with, dict) and all(isinstance(each, str) for each in made_with.values()), "versions")
     _check(len(charges) <= MOST_CHARGES, f"at most {MOST_CHARGES} charges")
     for charge in charges:
         _check_law(charge["law"], max((stop for _, stop in charge["rows"]), default=0), table["rows"])
+
+
+def is_hash(text: object) -> bool:
+    """True for a SHA-256 in hexadecimal."""
+    return isinstance(text, str) and _HASH.fullmatch(text) is not None
 
 
 def _check_law(law: Any, charged: Any, released: Any) -> None:

@@ -39,6 +39,8 @@ function printed(number) { // the decimal that a double prints as, as a fraction
   return shift >= 0n ? [value * 10n ** shift, 1n] : [value, 10n ** -shift];
 }
 
+const numeral = (spelled) => (/^-?[0-9]+$/.test(spelled) ? [BigInt(spelled), 1n] : printed(Number(spelled))); // exact if whole
+
 function binary(number) { // the double itself, as a fraction
   const view = new DataView(new ArrayBuffer(8));
   view.setFloat64(0, Math.abs(number));
@@ -82,6 +84,8 @@ function artanhSeries(numerator, denominator) { // 2 artanh(numerator / denomina
   return 2n * sum;
 }
 
+const LOG_TWO = artanhSeries(1n, 3n);
+
 function logAbove([numerator, denominator]) { // an upper bound on the natural logarithm of a fraction of at least 1
   demand(numerator >= denominator && denominator > 0n, "a largest ratio of at least one");
   if (numerator === denominator) return [0n, 1n];
@@ -89,7 +93,7 @@ function logAbove([numerator, denominator]) { // an upper bound on the natural l
   let scaled = denominator << twos;
   if (scaled > numerator) { twos -= 1n; scaled = denominator << twos; } // numerator / scaled is in [1, 2)
   const part = artanhSeries(numerator - scaled, numerator + scaled);
-  return [part + twos * artanhSeries(1n, 3n) + SLACK, ONE];
+  return [part + twos * LOG_TWO + SLACK, ONE];
 }
 
 function expAbove([numerator, denominator]) { // an upper bound on exp of a fraction of at least 0
@@ -130,7 +134,9 @@ const integers = (value) => list(value).map(integer);
 
 function subsetOdds(k, d, member) {
   demand(d >= 1n && d < k && member > 0n && member < W, "a subset of some but not all classes");
-  return [member * (k - d), (W - member) * d];
+  const odds = [member * (k - d), (W - member) * d];
+  demand(atLeast(odds, [1n, 1n]), "a subset that favours the true class");
+  return odds;
 }
 
 const ODDS = {
@@ -184,6 +190,10 @@ const ODDS = {
     demand(size[0] === 1n && size[1] === 1n && member[0] === W && member[1] === W, "the only candidate in every subset");
     let worst = [1n, 1n];
     for (let m = 2n; m <= k; m += 1n) worst = larger(worst, subsetOdds(m, size[m], member[m]));
+    for (let m = 2n; m <= k; m += 1n) {
+      const [d, more] = [size[m], member[m] + 1n];
+      demand(more === W || !atLeast(worst, [more * (m - d), (W - more) * d]), "each weight as large as the worst odds allow");
+    }
     return worst;
   },
   coarsening(law, k) {
@@ -215,7 +225,7 @@ const ODDS = {
   grid(law, k) {
     fields(law, "weights", "values");
     const rows = list(law.weights).map(integers), values = integers(law.values);
-    demand(rows.length >= 2 && BigInt(rows.length) <= k && values.length >= 1, "knots and outcomes");
+    demand(rows.length >= 2 && rows.length <= 257 && BigInt(rows.length) <= k && values.length >= 1 && values.length <= 1024, "knots and outcomes");
     for (const row of rows) {
       demand(row.length === values.length && row.every((w) => w >= 1n) && row.reduce((x, y) => x + y, 0n) === W, "weights that use every word once");
     }
@@ -232,27 +242,41 @@ const ODDS = {
     const starts = integers(law.starts), values = integers(law.values);
     const [keep, other, count] = [integer(law.keep), integer(law.other), BigInt(list(law.starts).length)];
     const rising = (all) => all.every((value, i) => i === 0 || value > all[i - 1]);
-    demand(count >= 1n && values.length === starts.length && starts[0] === 0n && starts[starts.length - 1] < k, "bins from the first grid point");
+    demand(count >= 1n && count <= 1024n && values.length === starts.length && starts[0] === 0n && starts[starts.length - 1] < k, "bins from the first grid point");
     demand(rising(starts) && rising(values), "bins that increase");
     demand(keep + (count - 1n) * other === W && (count === 1n ? other === 0n : keep >= other && other >= 1n), "weights that use every word once");
     return count === 1n ? [1n, 1n] : [keep, other];
   },
 };
 
+const GROUPS = ["grouped", "grouped-numbers"];
+const FORMS = { subset: "set", bits: "set", "candidate-subset": "set", projective: "index", grid: "number", bins: "number" };
+const formOf = (law) => (has(FORMS, law.kind) ? FORMS[law.kind] : "class");
+const BY_ROW = { candidates: ["candidates"], "candidate-subset": ["candidates"], coarsening: ["firsts"], cluster: ["clusters"], grouped: ["groups"], "grouped-numbers": ["groups"] };
+
+// The kind of law that each mechanism of the package draws released labels from; others have mechanisms of their own.
+const MECHANISMS = {
+  "randomized-response": "response", double: "response", dummy: "response", subset: "subset", bits: "bits", projective: "projective",
+  "top-k": "candidates", prior: "candidates", "prior-subset": "candidate-subset", groups: "coarsening", cluster: "cluster",
+  bins: "bins", laplace: "grid", "one-bit": "grid", piecewise: "grid", minimax: "grid", optimal: "grid",
+};
+const WITH_FEATURES = ["double", "dummy"];
+
 // The epsilon of released labels of one privacy unit: the logarithm of the largest ratio, m times it for m rows.
-function epsilonOfChannel(law, size) {
+function epsilonOfChannel(law, size, isInterval) {
   const k = integer(law.classes);
   demand(k === size, "a law of as many classes as were declared");
-  if (law.kind !== "grouped" && law.kind !== "grouped-numbers") {
-    const rowwise = { candidates: ["candidates"], "candidate-subset": ["candidates"], coarsening: ["firsts"], cluster: ["clusters"] }[law.kind] ?? [];
-    demand(JSON.stringify(law.by_row) === JSON.stringify(rowwise), "the columns by row of such a law");
+  demand(JSON.stringify(law.by_row) === JSON.stringify(has(BY_ROW, law.kind) ? BY_ROW[law.kind] : []), "the columns by row of such a law");
+  if (!GROUPS.includes(law.kind)) {
+    demand(isInterval || formOf(law) !== "number", "a law of numbers for labels on an interval");
     return floatAbove(logAbove(ODDS[law.kind](law, k)));
   }
-  const names = new Set(["kind", "bits", "classes", "by_row", "channels", "repeats"]);
-  demand(Object.keys(law).length === names.size && Object.keys(law).every((name) => names.has(name)), "the fields of such a law");
-  demand(JSON.stringify(law.by_row) === '["groups"]' && law.bits === "64", "a column of groups");
+  exactly(law, ["kind", "bits", "classes", "by_row", "channels", "repeats"]);
   const channels = list(law.channels), repeats = integers(law.repeats);
-  demand(channels.length === repeats.length && channels.length >= 1, "the rows of a unit in each group");
+  demand(law.bits === "64" && channels.length === repeats.length && channels.length >= 1, "the rows of a unit in each group");
+  const form = formOf(channels[0]);
+  demand((form === "number") === (law.kind === "grouped-numbers") && channels.every((channel) => formOf(channel) === form), "groups whose released labels have one form");
+  demand(isInterval || form !== "number", "a law of numbers for labels on an interval");
   let worst = [0n, 1n];
   channels.forEach((channel, i) => {
     demand(has(ODDS, channel.kind) && JSON.stringify(channel.by_row) === "[]" && integer(channel.classes) === k && repeats[i] >= 1n, "a channel of single rows in each group");
@@ -265,40 +289,110 @@ function epsilonOfChannel(law, size) {
 // The epsilon of an answer with noise of a rational rate, and the sensitivity that its kind has.
 const SENSITIVITY = {
   "noisy-histogram": () => 2n,
-  "noisy-argmax": () => 2n,
-  "noisy-quantile": () => 2n,
+  "noisy-argmax": (law) => { demand(["permute-and-flip", "exponential"].includes(law.method), "a method of choice"); return 2n; },
+  "noisy-quantile": (law, size) => {
+    const around = law.around === undefined ? 0n : integer(law.around);
+    demand(isShare(law.level) && around >= 0n && around < size, "a level, and distances from a grid point");
+    return 2n;
+  },
   "noisy-top-k": (law, size) => { const top = integer(law.top); demand(top >= 1n && top <= size, "a number of classes"); return (top < size ? top : size - 1n) + 1n; },
   "noisy-mean": (law, size) => {
-    const [low, high] = [law.lowest === undefined ? 0n : integer(law.lowest), law.highest === undefined ? size - 1n : integer(law.highest)];
-    demand(low >= 0n && low < high && high < size, "labels clipped to a part of the interval");
+    const clipped = has(law, "lowest") || has(law, "highest");
+    const [low, high] = clipped ? [integer(law.lowest), integer(law.highest)] : [0n, size - 1n];
+    demand(low >= 0n && low < high && high < size && clipped === (high - low < size - 1n), "labels clipped to a part of the interval");
     return high - low;
   },
 };
+const REQUIRED = { "noisy-argmax": ["method"], "noisy-top-k": ["top"], "noisy-quantile": ["level"] };
+const OPTIONAL = { "noisy-mean": ["lowest", "highest"], "noisy-quantile": ["around"] };
 
-const FIELDS = { "noisy-argmax": ["method"], "noisy-top-k": ["top"], "noisy-mean": ["lowest", "highest"], "noisy-quantile": ["level", "around"] };
+function isShare(text) { // the one form of a float between 0 and 1, as Python writes it
+  const number = Number(text), [digits, power] = number.toExponential().split("e-");
+  if (!isText(text) || !(number >= 0 && number <= 1)) return false;
+  if (Number.isInteger(number)) return text === `${number}.0`;
+  return text === (number < 1e-4 ? `${digits}e-${power.padStart(2, "0")}` : `0.${"0".repeat(power - 1)}${digits.replace(".", "")}`);
+}
 
-function epsilonOfAnswer(law, size) {
-  only(law, "kind", "rate", "parts", "sensitivity", "labels_of_a_unit", "rows", ...(FIELDS[law.kind] ?? []));
+const stopOf = (rows) => BigInt(rows.length ? rows[rows.length - 1][1] : 0);
+
+function mayBe(rows, count) { // whether ranges are so many rows, or one that covers scattered ones
+  const sum = rows.reduce((total, [start, stop]) => total + BigInt(stop - start), 0n);
+  return sum === count || (rows.length === 1 && sum > count && count > MOST_RANGES);
+}
+
+function rowsOfCells(listed, rows) { // what the law of an answer says of the rows of its cells
+  if (listed === undefined || listed === "all" || listed === "not listed") return true;
+  const counts = integers(listed);
+  return counts.length >= 1 && counts.length <= 65536 && counts.every((each) => each >= 0n) && mayBe(rows, counts.reduce((sum, each) => sum + each, 0n));
+}
+
+function epsilonOfAnswer(law, size, rows) {
+  const [required, optional] = [REQUIRED, OPTIONAL].map((names) => (has(names, law.kind) ? names[law.kind] : []));
+  exactly(law, ["kind", "rate", "parts", "sensitivity", "labels_of_a_unit", ...required], ["rows", ...optional]);
   const [rate, parts, sensitivity, labels] = [law.rate, law.parts, law.sensitivity, law.labels_of_a_unit].map(integer);
   demand(parts === PARTS && sensitivity === SENSITIVITY[law.kind](law, size) && rate >= 1n && labels >= 1n, "noise for the sensitivity of such an answer");
+  demand(labels <= (stopOf(rows) || 1n), "units of at most as many labels as rows were charged");
+  demand(rowsOfCells(law.rows, rows), "a charge for the rows of the law's cells");
   return printedAbove([rate * sensitivity * labels, parts]);
 }
 
-const isChannel = (law) => has(ODDS, law.kind) || law.kind === "grouped" || law.kind === "grouped-numbers";
-const isAnswer = (law) => !isChannel(law); // as far as this verifier knows
+// Kinds that are left to labeldp, with who sees true labels.
+const LEFT = { "label-moments": "central", "number-moments": "central", "noisy-gradients": "local", "peer-exchange": "peer" };
+const isOurs = (law) => [ODDS, SENSITIVITY, LEFT].some((kinds) => has(kinds, law.kind)) || GROUPS.includes(law.kind);
+const isForeign = (law) => has(law, "package");
+const isChannel = (law) => (isForeign(law) ? has(law, "by_row") : has(ODDS, law.kind) || GROUPS.includes(law.kind));
+const isAnswer = (law) => !isChannel(law);
 
-function sizeOf(space) { // the number of classes, or of grid points
+// Who defines a law that is left, or nobody if it is recomputed here. A word that is no kind at all is refused.
+function leftTo(law) {
+  const parts = GROUPS.includes(law.kind) ? [law, ...list(law.channels)] : [law];
+  const foreign = parts.filter(isForeign);
+  demand(foreign.every((part) => /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(part.package) && !isOurs(part)) && (foreign.includes(law) || isOurs(law)), "a kind of law that is defined");
+  if (foreign.length) return `an output distribution of another package, ${foreign[0].package}`;
+  return has(LEFT, law.kind) ? `the output distribution of ${law.kind}` : "";
+}
+
+const MOST_CLASSES = 1 << 24;
+
+function sizeOf(space, spelled) { // the number of classes, or of grid points, from the numbers as they are spelled
   if (space.kind === "classes") {
-    demand(list(space.values).every((value) => ["string", "number", "boolean"].includes(typeof value) && typeof value === typeof space.values[0]), "classes of one type");
-    demand(space.values.length >= 2 && new Set(space.values.map((value) => JSON.stringify(value))).size === space.values.length, "different classes");
+    exactly(space, ["kind", "values", "missing"]);
+    const kind = typeof list(space.values)[0];
+    const key = { string: (each) => each, boolean: String, number: (each) => { demand(/^-?[0-9]+$/.test(each), "whole numbers"); return String(BigInt.asIntN(64, BigInt(each))); } }[kind];
+    demand(key && space.values.every((value) => typeof value === kind), "classes of one type");
+    const keys = new Set(spelled.values.map(key));
+    demand(space.values.length >= 2 && space.values.length <= MOST_CLASSES && keys.size === space.values.length, "different classes");
+    demand(kind !== "number" || spelled.values.every((each) => BigInt.asIntN(64, BigInt(each)) === BigInt(each)), "whole numbers of 64 bits");
+    demand(kind !== "string" || !space.values.some((each) => /\p{Cs}/u.test(each)), "text in Unicode");
+    demand(space.missing === "refuse" || (typeof space.missing === kind && keys.has(key(spelled.missing))), "a declared class for missing labels, or none");
     return BigInt(space.values.length);
   }
   demand(space.kind === "interval", "a declared label space");
-  const [low, high, step] = [space.low, space.high, space.step].map(printed);
+  exactly(space, ["kind", "low", "high", "step", "missing"]);
+  demand([space.low, space.high, space.step].every((each) => typeof each === "number"), "numbers of a range");
+  demand(space.missing === "refuse" || typeof space.missing === "number", "a number for missing labels, or none");
+  const [low, high, step] = [spelled.low, spelled.high, spelled.step].map(numeral);
   const [numerator, denominator] = plus(high, [-low[0], low[1]]);
+  demand(step[0] > 0n && numerator > 0n && Number.isFinite(space.high - space.low), "a range in whole steps");
   const [steps, rest] = [numerator * step[1] / (denominator * step[0]), numerator * step[1] % (denominator * step[0])];
-  demand(step[0] > 0n && rest === 0n && steps >= 1n, "a range in whole steps");
+  demand(rest === 0n && steps >= 1n && steps < MOST_CLASSES, "a range in whole steps");
+  demand(areFarApart(low, step, steps), "grid points that doubles can tell apart");
   return steps + 1n;
+}
+
+function areFarApart(low, step, steps) { // whether the doubles nearest to all grid points differ
+  const common = low[1] > step[1] ? low[1] : step[1]; // both are powers of ten
+  const [first, each] = [low[0] * (common / low[1]), step[0] * (common / step[1])];
+  const last = first + each * steps, most = last > -first ? last : -first;
+  if (each << 50n > most) return true;
+  const places = String(common).length - 1;
+  if ((places > 22 || most >= 1n << 53n) && steps > 1n << 20n) return false;
+  for (let i = 0n, before = -Infinity; i <= steps; i += 1n) {
+    const point = Number(`${first + each * i}e-${places}`);
+    if (!(point > before)) return false;
+    before = point;
+  }
+  return true;
 }
 
 // --------------------------------------------------------------------------------------------- the certificate
@@ -314,6 +408,7 @@ const UNKNOWN_OF_FEATURES = [
   "that features were redrawn as often as stated, and by a generator that is what its source says",
   "that true features are as near to the generator's as was declared",
 ];
+const IN_STAGES = "which rows are of which stage does not depend on labels, but through answers and releases that are charged";
 const WHO = {
   local: ["Each label was randomized alone", "whatever else someone knows"],
   central: ["A trusted curator answered from all labels together", "whatever else someone knows"],
@@ -353,15 +448,19 @@ function composed(charges, unit) { // the largest exact sums of printed epsilons
   return [printedAbove(best.epsilon), printedAbove(best.delta)];
 }
 
-function repeatsNoKey(text, body) { // as many colons outside of strings as there are keys
+const MOST_DEPTH = 16;
+
+function isStrict(text, body) { // as many colons outside of strings as there are keys, little depth, finite numbers
   const colons = text.replace(/"(?:[^"\\]|\\.)*"/g, "").split(":").length - 1;
   let keys = 0;
-  const level = [body];
+  const level = [[body, 0]];
   while (level.length) {
-    const part = level.pop();
+    const [part, depth] = level.pop();
+    if (typeof part === "number" && !Number.isFinite(part)) return false;
     if (part === null || typeof part !== "object") continue;
+    if (depth >= MOST_DEPTH) return false;
     if (!Array.isArray(part)) keys += Object.keys(part).length;
-    level.push(...Object.values(part));
+    for (const inner of Object.values(part)) level.push([inner, depth + 1]);
   }
   return keys === colons;
 }
@@ -372,80 +471,101 @@ const spellings = (text) => JSON.parse(text.replace(NUMBERS, (token) => (token[0
 const areCounts = (...spelled) => spelled.every((each) => /^(0|[1-9][0-9]*)$/.test(each));
 const areFloats = (...spelled) => spelled.every((each) => /^-?[0-9]+(?=[.eE])/.test(each));
 
-function demandSpelling(text) { // counts without a point, floats with one, as the package writes them
-  const { table, charges, guarantee } = spellings(text);
+function demandSpelling({ table, charges, guarantee }) { // counts without a point, floats with one, as the package writes them
   demand(areCounts(table.rows, ...table.files.map((file) => file.rows), ...charges.flatMap((charge) => charge.rows.flat())), "numbers of rows as whole numbers");
   demand(areFloats(guarantee.epsilon, guarantee.delta), "the whole epsilon and delta with a decimal point");
 }
 
-const only = (part, ...names) => demand(part !== null && typeof part === "object" && Object.keys(part).every((name) => names.includes(name)), "exactly the parts of a certificate");
+function exactly(part, names, perhaps = []) {
+  const isObject = part !== null && typeof part === "object" && !Array.isArray(part);
+  demand(isObject && names.every((name) => has(part, name)) && Object.keys(part).every((name) => names.includes(name) || perhaps.includes(name)), "exactly the parts of a certificate");
+}
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value) && value >= 0 && !Object.is(value, -0);
-const isText = (value) => typeof value === "string" && value.length > 0;
-const isDigest = (value) => typeof value === "string" && /^[0-9a-f]{64}$/.test(value);
+const isText = (value) => typeof value === "string";
+const isDigest = (value, letters = 64) => isText(value) && value.length === letters && /^[0-9a-f]*$/.test(value);
 const isCount = (value) => isNumber(value) && Number.isSafeInteger(value);
 
 function readable(text) {
   const body = JSON.parse(text);
   demand(body !== null && typeof body === "object" && body.schema === SCHEMA, `a certificate of schema ${SCHEMA}`);
-  demand(repeatsNoKey(text, body), "each key once");
-  only(body, "schema", "release", "made_with", "private", "label", "table", "charges", "guarantee", "expects", "assumptions", "cannot_know", "parent", "features");
-  only(body.label, "column", "space");
-  only(body.table, "rows", "columns", "files");
-  demand([body.release, body.label.column].every(isText) && body.made_with !== null && typeof body.made_with === "object", "a named release of a named label");
-  demand(isCount(body.table.rows) && list(body.table.columns).every((each) => isText(each.name) && isText(each.type)), "a table of rows and columns");
-  demand(list(body.table.files).every((each) => isText(each.name) && isCount(each.rows) && isDigest(each.sha256)), "files with their digests");
+  demand(isStrict(text, body), "each key once, finite numbers and little depth");
+  exactly(body, ["schema", "release", "made_with", "private", "label", "table", "charges", "guarantee", "expects", "assumptions", "cannot_know", "parent"], ["features"]);
+  exactly(body.label, ["column", "space"]);
+  exactly(body.table, ["rows", "columns", "files"]);
+  demand(isDigest(body.release, 32) && isText(body.label.column), "a release of 32 hexadecimal digits, of a named label");
+  exactly(body.made_with, [], Object.keys(body.made_with ?? {}));
+  demand(Object.values(body.made_with).every(isText), "names of software with their versions");
+  demand(isCount(body.table.rows), "a table of rows");
+  for (const column of list(body.table.columns)) { exactly(column, ["name", "type"]); demand(isText(column.name) && isText(column.type), "columns with types"); }
+  for (const file of list(body.table.files)) { exactly(file, ["name", "rows", "sha256"]); demand(isText(file.name) && isCount(file.rows) && isDigest(file.sha256), "files with their digests"); }
+  demand(new Set(body.table.files.map((file) => file.name)).size === body.table.files.length, "files that are listed once");
   demand(body.parent === null || isDigest(body.parent), "a parent, or null");
   demand(body.features === undefined || (body.features !== null && typeof body.features === "object"), "a law of features, or none");
-  demand(list(body.assumptions).every((each) => typeof each === "string"), "assumptions in words");
+  demand(list(body.assumptions).every(isText), "assumptions in words");
   demand(list(body.charges).length >= 1 && body.charges.length <= 4096, "1 to 4096 charges");
   for (const part of [...body.charges, body]) {
     const { guarantee } = part;
-    only(guarantee, "epsilon", "delta", "trust", "unit", "features", "assumptions", "rho", "sentence");
-    demand(isNumber(guarantee.epsilon) && isNumber(guarantee.delta) && guarantee.delta < 1, "numbers of a guarantee");
-    demand(has(WHO, guarantee.trust) && guarantee.features === "static" && typeof guarantee.unit === "string", "a guarantee of a known kind");
-    demand(list(guarantee.assumptions).every((each) => typeof each === "string"), "assumptions in words");
+    exactly(guarantee, ["epsilon", "delta", "trust", "unit", "features", "assumptions", ...(part === body ? ["sentence"] : [])], ["rho"]);
+    demand(isNumber(guarantee.epsilon) && isNumber(guarantee.delta) && guarantee.delta < 1 && (!has(guarantee, "rho") || isNumber(guarantee.rho)), "numbers of a guarantee");
+    demand(has(WHO, guarantee.trust) && guarantee.features === "static" && isText(guarantee.unit), "a guarantee of a known kind");
+    demand(list(guarantee.assumptions).every(isText), "assumptions in words");
   }
   for (const charge of body.charges) {
-    demand(charge.law !== null && typeof charge.law === "object" && typeof charge.law.kind === "string", "a law of some kind");
-    only(charge, "mechanism", "law", "rows", "guarantee");
+    exactly(charge, ["mechanism", "law", "rows", "guarantee"]);
+    demand(charge.law !== null && typeof charge.law === "object" && isText(charge.law.kind), "a law of some kind");
     demand(list(charge.rows).every((pair) => list(pair).length === 2 && pair.every(isCount) && pair[0] < pair[1]), "ranges of rows");
     demand(charge.rows.every((pair, i) => i === 0 || pair[0] >= charge.rows[i - 1][1]), "disjoint ranges of rows in order");
-    demand(typeof charge.mechanism === "string", "a mechanism with a name");
+    demand(charge.rows.length >= 1 || body.table.rows === 0, "every charge for some rows");
+    demand(isText(charge.mechanism), "a mechanism with a name");
   }
-  demandSpelling(text);
-  return body;
+  demandExpectation(body.expects);
+  const spelled = spellings(text);
+  demandSpelling(spelled);
+  return [body, spelled];
+}
+
+function demandExpectation(expects) { // its numbers are left to labeldp
+  if (expects === null) return;
+  exactly(expects, ["clean_share", has(expects, "squared_error") ? "squared_error" : "truth_probability"]);
+  demand(Object.values(expects).every((each) => typeof each === "number"), "numbers of utility");
 }
 
 const CHECKS = [
   ["the certificate states that a cryptographic random source was used", (body) => demand(body.private === true, "a private release")],
-  ["each epsilon follows from the integers of its mechanism", (body, left) => {
-    const size = sizeOf(body.label.space);
-    for (const { law, guarantee, mechanism } of body.charges) {
-      const channel = isChannel(law);
-      if (!channel && !has(SENSITIVITY, law.kind)) { left.push(`the output distribution of ${visible(String(law.kind))}`); continue; }
-      if (law.package !== undefined) { left.push(`an output distribution of another package, ${visible(String(law.package))}`); continue; }
-      const epsilon = channel ? epsilonOfChannel(law, size) : epsilonOfAnswer(law, size);
+  ["each epsilon follows from the integers of its mechanism", (body, left, spelled) => {
+    const size = sizeOf(body.label.space, spelled.label.space), isInterval = body.label.space.kind === "interval";
+    for (const { law, guarantee, mechanism, rows } of body.charges) {
+      const channel = isChannel(law), other = leftTo(law);
+      if (channel) demandLabels(law, guarantee, mechanism, body, left);
+      else demand(mechanism === law.kind, "a mechanism of the name of its law");
+      if (other) left.push(other);
+      if (channel || isOurs(law)) demand(guarantee.trust === (channel ? "local" : has(LEFT, law.kind) ? LEFT[law.kind] : "central"), "who sees true labels");
+      if (other) continue;
+      const epsilon = channel ? epsilonOfChannel(law, size, isInterval) : epsilonOfAnswer(law, size, rows);
       demand(guarantee.epsilon === epsilon && guarantee.delta === 0, `epsilon ${epsilon} and delta 0`);
-      demand(guarantee.trust === (channel ? "local" : "central"), "who sees true labels");
-      demand(channel || mechanism === law.kind, "a mechanism of the name of its law");
-      demand(!channel || (guarantee.unit !== "row") === law.kind.startsWith("grouped"), "a law for the privacy unit");
+      const rho = law.kind === "noisy-histogram" ? rhoOfHalves(epsilon) : undefined;
+      demand(!has(guarantee, "rho") || guarantee.rho === rho, rho === undefined ? "no rho" : `rho ${rho}, or none`);
     }
   }],
-  ["the guarantee is the composition of its charges", (body, left) => {
+  ["the guarantee is the composition of its charges", (body) => {
     const first = body.charges[0].guarantee, { guarantee, charges } = body;
     demand(charges.every((charge) => charge.guarantee.unit === first.unit), "one privacy unit");
     const [epsilon, delta] = composed(charges, first.unit);
     demand(guarantee.epsilon === epsilon && guarantee.delta === delta, `epsilon ${epsilon} and delta ${delta}`);
     demand(guarantee.unit === first.unit && guarantee.trust === first.trust, "the unit and the trust of its charges");
+    demand(charges.every(({ law, guarantee: each }) => isChannel(law) || each.trust === first.trust), "the trust of its answers");
     demand(JSON.stringify(guarantee.assumptions) === JSON.stringify(first.assumptions) && first.assumptions.every((each) => body.assumptions.includes(each)), "its assumptions among the declared ones");
     demand(charges.length > 1 ? guarantee.rho === undefined : guarantee.rho === first.rho, "the rho of its charge");
-    if (charges.some((charge) => charge.guarantee.rho !== undefined)) left.push("the parameter rho");
   }],
   ["every row is charged", (body) => {
-    const channels = body.charges.filter(({ law }) => !isAnswer(law));
-    demand(body.charges.slice(0, body.charges.length - channels.length).every(({ law }) => isAnswer(law)), "answers before released labels");
+    const channels = body.charges.filter(({ law }) => !isAnswer(law)), answers = body.charges.filter(({ law }) => isAnswer(law));
+    demand(body.charges.slice(0, answers.length).every(({ law }) => isAnswer(law)), "answers before released labels");
     const { rows } = body.table;
+    demand((body.expects === null) === (channels.length === 0), "the utility of released labels, and of no answer");
+    demand(channels.length > 0 || (answers.length === 1 && body.parent === null && rows > 0), "a complete answer about some rows, with one charge");
     if (channels.length > 1) { // stages, which are all rows, each once
+      const same = ({ law, guarantee }) => canonical([law, guarantee]) === canonical([channels[0].law, channels[0].guarantee]);
+      demand(channels.every(same) && body.assumptions.includes(IN_STAGES), "one law in all stages, which do not depend on labels");
       let stop = 0;
       for (const range of channels.flatMap((charge) => charge.rows).sort((a, b) => a[0] - b[0])) {
         demand(range[0] === stop, "each row in one stage");
@@ -453,9 +573,7 @@ const CHECKS = [
       }
       demand(body.parent !== null || stop === rows, `stages of ${rows} rows`);
     } else if (body.parent === null) {
-      const last = body.charges[body.charges.length - 1].rows;
-      const count = last.reduce((sum, [start, stop]) => sum + stop - start, 0);
-      demand(count === rows || (last.length === 1 && count > rows && rows > MOST_RANGES), `a charge for ${rows} rows`);
+      demand(mayBe(body.charges[body.charges.length - 1].rows, BigInt(rows)), `a charge for ${rows} rows`);
     }
   }],
   ["its sentence says what its numbers say", (body, left) => {
@@ -469,22 +587,40 @@ const CHECKS = [
   }],
 ];
 
+// What the charge of released labels says beside its numbers. A mechanism of another package is left to labeldp.
+function demandLabels(law, guarantee, mechanism, body, left) {
+  const parts = GROUPS.includes(law.kind) ? list(law.channels) : [law];
+  demand((guarantee.unit !== "row") === GROUPS.includes(law.kind), "a law for the privacy unit");
+  demand(WITH_FEATURES.includes(mechanism) === (body.features !== undefined), "the law of features of such a mechanism");
+  if (has(MECHANISMS, mechanism)) demand(parts.every((part) => part.kind === MECHANISMS[mechanism]), `a mechanism that draws from ${parts[0].kind}`);
+  else {
+    demand(/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(mechanism), "the name of a mechanism");
+    if (!parts.some(isForeign)) left.push("a mechanism of another package");
+  }
+}
+
+const rhoOfHalves = (epsilon) => { const [a, b] = printed(epsilon); return floatAbove([a * a, 4n * b * b]); };
+const canonical = (value) => JSON.stringify(value, (_, part) => (part !== null && typeof part === "object" && !Array.isArray(part) ? Object.fromEntries(Object.entries(part).sort()) : part));
+
+// What a verifier finds: holds is true if all of the guarantee was recomputed, false if something is wrong, and null if
+// all that was recomputed holds, but a law is left.
 function verifyCertificate(text) {
   const first = "the certificate can be read";
-  const checks = [], left = ["the files themselves", "the expected utility"];
-  let body;
+  const checks = [], laws = [];
+  const left = () => ["the files themselves", "the expected utility", ...laws];
+  let body, spelled;
   try {
-    body = readable(text);
+    [body, spelled] = readable(text);
     checks.push([first, true, ""]);
     for (const [what, check] of CHECKS) {
       checks.push([what, false, ""]);
-      check(body, left);
+      check(body, laws, spelled);
       checks[checks.length - 1][1] = true;
     }
   } catch (problem) {
     if (!checks.length) checks.push([first, false, ""]);
     checks[checks.length - 1][2] = problem instanceof Refused ? problem.message : "expected a certificate, found something else";
-    return { holds: false, epsilon: null, checks, left };
+    return { holds: false, epsilon: null, delta: null, checks, left: left() };
   }
-  return { holds: true, epsilon: body.guarantee.epsilon, checks, left };
+  return { holds: laws.length ? null : true, epsilon: body.guarantee.epsilon, delta: body.guarantee.delta, checks, left: left() };
 }
