@@ -1,8 +1,11 @@
 """The second verifier, in JavaScript, and the test vectors: what Python finds of each certificate, it finds too."""
 
+import contextlib
 import importlib.util
 import json
 import math
+import random
+from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 from importlib.resources import files
@@ -14,9 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeldp.errors import VerificationError
+from labeldp.mechanisms.queries import QUERIES
+from labeldp.mechanisms.randomizers import RANDOMIZERS
+from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse
 from labeldp.privacy import Guarantee, shown_above
 from labeldp.privacy._rounding import exp_above, log_above, printed_above
-from labeldp.privacy.channels import ResponseChannel, SubsetChannel, law_of
+from labeldp.privacy.channels import CHANNELS, ResponseChannel, SubsetChannel, law_of
 from labeldp.release.folder import read_alone
 from labeldp.report import CERTIFICATE_SCHEMA
 
@@ -72,11 +78,25 @@ def test_both_verifiers_agree_on_every_certificate(verified):
     assert len(vectors) >= 90
     for vector in vectors:
         found = verified((GOLDEN / vector["file"]).read_text(encoding="utf-8"))
-        assert found["holds"], (vector["file"], found)
+        features = "the guarantees of resampled features" in found["left"]
+        assert found["holds"] is (None if vector["left"] or features else True), (vector["file"], found)
         assert found["epsilon"] == float(vector["epsilon"])
         left = "the output distribution of "
         laws = [each.removeprefix(left) for each in found["left"] if each.startswith(left)]
         assert sorted(set(laws)) == vector["left"]
+
+
+def test_both_verifiers_have_the_same_kinds_and_mechanisms(script):
+    """The second one lists by hand what the registries of Python find."""
+
+    def listed(name):
+        return json.loads(script.eval(f"JSON.stringify({name})"))
+
+    drawn = {name: kind.draws_from.kind for name, kind in RANDOMIZERS.own.items()}
+    assert listed("MECHANISMS") == drawn | dict.fromkeys(listed("WITH_FEATURES"), "response")
+    assert set(listed("WITH_FEATURES")) == {DoubleResponse.name, DummyResponse.name}
+    assert {*listed("Object.keys(ODDS)"), *listed("GROUPS")} == set(CHANNELS.own)
+    assert {*listed("Object.keys(SENSITIVITY)"), *listed("LEFT")} == set(QUERIES.own)
 
 
 def test_both_verifiers_refuse_every_forgery(verified, tmp_path):
@@ -86,42 +106,34 @@ def test_both_verifiers_refuse_every_forgery(verified, tmp_path):
         forged = make.edited(body, vector["edits"])
         found = verified(json.dumps(forged))
         assert not found["holds"], vector["why"]
-        assert found["checks"][-1][2].startswith("expected"), vector["why"]
+        left = found["holds"] is None and len(found["left"]) > 2
+        assert left or found["checks"][-1][2].startswith("expected"), vector["why"]
         assert python_refuses(forged, tmp_path), vector["why"]
         assert verified(json.dumps(body))["holds"]
 
 
-def test_no_edit_passes_the_second_verifier_alone(verified, tmp_path):
-    """Structured edits of what decides a guarantee: what the second one recomputes and lets pass, Python does too."""
-    forgeries, passed = _forgeries(), 0
-    for name in ("auto", "auto-of-units", "cluster", "prior", "noisy-histogram"):
-        (path,) = (GOLDEN / "command" / name).glob("*certificate.json")
-        body = json.loads(path.read_text(encoding="utf-8"))
-        for edit, forged in forgeries.forgeries(body):
-            if edit.startswith(("charges", "guarantee", "private", "schema", "cannot_know", "table/rows")):
-                text = json.dumps(forged)
-                found = verified(text) if len(text) < 1 << 16 else {"holds": False}
-                value, before = (forgeries.part_at(each, _path(edit)) for each in (forged, body))
-                left = (
-                    any("output distribution of" in each for each in found.get("left", ())) or _path(edit)[-1] == "rho"
-                )
-                if found["holds"] and not left and (value != before or type(value) is not type(before)):
-                    passed += 1
-                    assert not python_refuses(forged, tmp_path), (name, edit)
-    assert passed, "nothing passes: names of mechanisms, and assumptions, may be others"
+def test_both_verifiers_accept_what_is_odd_and_honest(verified, tmp_path):
+    """Codes of 60 bits, names of properties of every object, empty names."""
+    for vector in read("honest.json"):
+        body = make.edited(json.loads((GOLDEN / vector["file"]).read_text(encoding="utf-8")), vector["edits"])
+        assert verified(json.dumps(body))["holds"] is True, (vector["why"], verified(json.dumps(body)))
+        assert not python_refuses(body, tmp_path), vector["why"]
 
 
-def _path(edit):
-    """The path of an edit."""
-    return [int(step) if step.isdigit() else step for step in edit.partition("#")[0].split("/")]
-
-
-def _forgeries():
-    """The structured edits of other tests."""
-    spec = importlib.util.spec_from_file_location("labeldp_forgeries", HERE.parent / "forgeries.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def test_both_verifiers_agree_on_a_thousand_forgeries(tmp_path, monkeypatch):
+    """Edited, spelled anew, resealed: one verdict, one epsilon, one delta. Each day has other texts: `scripts/fuzz`."""
+    pytest.importorskip("quickjs", reason="it runs the second verifier")
+    monkeypatch.syspath_prepend(str(HERE.parent))
+    two_verifiers = importlib.import_module("two_verifiers")
+    day, verdicts = datetime.now(tz=UTC).date().isoformat(), []
+    for number in range(1000):
+        with contextlib.suppress(LookupError, TypeError, ValueError, RecursionError, AttributeError):
+            chance = random.Random(f"{day} {number}")  # noqa: S311 (what a forger tries is no secret)
+            text = two_verifiers.text_of(chance)
+            found = two_verifiers.compared(text, tmp_path / "certificate.json")
+            assert not found["differs"], f"seed '{day} {number}': {found['differs']}"
+            verdicts.append(found["holds"])
+    assert min(verdicts.count(True), verdicts.count(False)) > 100, "some hold, some do not"
 
 
 @pytest.mark.parametrize(
