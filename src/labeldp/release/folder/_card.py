@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -29,6 +30,8 @@ VOCABULARY = "urn:labeldp:vocabulary:1:"
 
 _CONFORMS = ("http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0")
 _SPECIAL = frozenset("\\`*_{}[]<>()#|!&~$")
+#: What GitHub's dialect of Markdown makes a link of, to the next blank; a bar would end the cell of a table.
+_ADDRESS = re.compile(r"([^\s|]*(?:://|www\.|[-.\w+]@[-\w])[^\s|]*)", re.IGNORECASE)
 _MOST_CLASSES = 100
 #: Names of columns that are identifiers in metadata.
 _NAME = re.compile(r"(?!column-)[A-Za-z0-9_.-]+")
@@ -69,8 +72,31 @@ _OTHER_TERMS: Mapping[str, Any] = {
 _CONTEXT: Mapping[str, Any] = {term: _OTHER_TERMS.get(term, f"cr:{term}") for term in _TERMS.split()}
 
 
-def data_card(certificate: Certificate) -> str:
-    """The data card of a release, in Markdown: what it is, its guarantee and its columns."""
+def _plain(text: str) -> str:
+    """A text that Markdown shows as it is; what GitHub's dialect would take for an address is in a code span."""
+    parts = _ADDRESS.split(printable(text))  # every second one is an address
+    return "".join(_code(part) if i % 2 else _escaped(part) for i, part in enumerate(parts))
+
+
+def _escaped(text: str) -> str:
+    """A text that Markdown shows as it is, with backslashes; until version 0.1 also addresses, which became links."""
+    return "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in printable(text))
+
+
+def _code(text: str) -> str:
+    """A text in a code span, between more backticks than it has in a row."""
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if "`" in text else ""
+    return f"{fence}{space}{text}{space}{fence}"
+
+
+def data_card(certificate: Certificate, plain: Callable[[str], str] = _plain) -> str:
+    """The data card of a release, in Markdown: what it is, its guarantee and its columns.
+
+    Args:
+        certificate: The certificate.
+        plain: A function that writes a text so that Markdown shows it as it is.
+    """
     lines = [
         "---",
         "configs:",
@@ -80,25 +106,25 @@ def data_card(certificate: Certificate) -> str:
         "- label-differential-privacy",
         "---",
         "",
-        f"# {_plain(_title(certificate))}",
+        f"# {plain(_title(certificate))}",
         "",
         f"{certificate.rows:,} rows.",
         "",
-        *(_plain(line) for line in certificate.sentence.split("\n")),
+        *(plain(line) for line in certificate.sentence.split("\n")),
         "",
-        _plain(certificate.meaning),
+        plain(certificate.meaning),
         "",
         "| column | type | what it is |",
         "| --- | --- | --- |",
-        *(f"| {_plain(name)} | {_plain(kind)} | {_plain(what)} |" for name, kind, what in _columns(certificate)),
+        *(f"| {plain(name)} | {plain(kind)} | {plain(what)} |" for name, kind, what in _columns(certificate)),
         "",
         "Declared, and not checked:",
         "",
-        *(f"- {_plain(each)}" for each in certificate.assumptions),
+        *(f"- {plain(each)}" for each in certificate.assumptions),
         "",
         "No certificate can show:",
         "",
-        *(f"- {_plain(each)}" for each in certificate.unknown),
+        *(f"- {plain(each)}" for each in certificate.unknown),
         "",
         f"`{CERTIFICATE}` states all of this for programs, and `labeldp verify` recomputes it, with this card.",
     ]
@@ -141,6 +167,10 @@ def croissant(certificate: Certificate) -> str:
 DERIVED: Mapping[str, Callable[[Certificate], str]] = MappingProxyType(
     {"README.md": data_card, "croissant.json": croissant}
 )
+#: Their former versions, in which they still verify.
+_FORMER: Mapping[str, tuple[Callable[[Certificate], str], ...]] = MappingProxyType(
+    {"README.md": (partial(data_card, plain=_escaped),)}
+)
 
 
 def write_card(folder: Path, certificate: Certificate) -> list[Path]:
@@ -171,10 +201,10 @@ def is_derived(folder: Path, name: str, certificate: Certificate) -> bool:
     """True for a file that is what follows from the certificate, byte for byte."""
     if name not in DERIVED or certificate.of_answer:
         return False
-    expected = DERIVED[name](certificate).encode("utf-8")
+    forms = [made(certificate).encode("utf-8") for made in (DERIVED[name], *_FORMER.get(name, ()))]
     try:
         with opened(folder / name) as file:
-            return file.read(len(expected) + 1) == expected
+            return file.read(max(map(len, forms)) + 1) in forms
     except OSError:
         return False
 
@@ -233,8 +263,3 @@ def _field(identifier: str, file: str, name: str, kind: str, what: str) -> dict[
         "source": {"fileObject": {"@id": f"file/{file}"}, "extract": {"column": name}},
     }
     return field if inner == kind else {**field, "isArray": True, "arrayShape": "-1"}
-
-
-def _plain(text: str) -> str:
-    """A text that Markdown shows as it is."""
-    return "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in printable(text))
