@@ -140,6 +140,7 @@ EDITS = (
     ("command/noisy-histogram", [("charges/0/law/rows", ["1", "2"])], "cells of other rows than were charged"),
     ("command/auto", [("expects",)], "no utility"),
     ("command/auto", [("expects", None)], "the utility of an answer"),
+    ("command/auto", [("expects/clean_share", True)], "a share that is no number"),
     ("command/auto", [("charges/0/guarantee/trust", "central"), *_whole(1.0, trust="central")], "labels of a curator"),
     ("command/auto", [("charges/0/guarantee/trust", "peer"), *_whole(1.0, trust="peer")], "labels of peers"),
     ("command/auto", [("charges/0/law/kind", "constructor")], "a kind that every object has"),

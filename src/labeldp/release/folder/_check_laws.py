@@ -196,6 +196,8 @@ def _check_utility(draw: Draw, certificate: Certificate) -> None:
     if certificate.expects is None:
         raise VerificationError("expected the utility of the released labels, found none")
     shares = dataclasses.asdict(certificate.expects)
+    if any(isinstance(share, bool) for share in shares.values()):
+        raise VerificationError("expected numbers as the utility of the released labels, found others")
     error = shares.pop("squared_error", 0.0)
     if not (0.0 <= error < math.inf and all(0.0 <= share <= 1.0 + _ROUNDING for share in shares.values())):
         raise VerificationError("expected shares of rows as the utility of the released labels, found other numbers")
