@@ -73,7 +73,7 @@ def release_batches(directory: str | Place, rows: int = _ROWS) -> Iterator[tuple
             raise InputError(
                 f"expected a release of at least one row in {directory}, found none; there is nothing to read"
             )
-        whole = certificate.parent or _hash(folder, certificate)
+        whole = certificate.parent or labels_hash(folder, certificate)
         return _held(held.pop_all(), _labelled_batches(folder, certificate, rows, whole))
 
 
@@ -95,7 +95,7 @@ def _labelled_batches(
         yield pa.Table.from_batches([batch]).select(public), labels
 
 
-def _hash(folder: Path, certificate: Certificate) -> str:
+def labels_hash(folder: Path, certificate: Certificate) -> str:
     """``Release.hash`` of all rows, in one pass over the files for each field."""
     columns, sha256 = list(released_columns(certificate).values()), hashlib.sha256()
     for field in (CODES, *certificate.law["by_row"]):

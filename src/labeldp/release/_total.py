@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 
 from labeldp import _checks
@@ -14,6 +15,7 @@ from labeldp.errors import InputError, VerificationError
 from labeldp.privacy import Guarantee
 from labeldp.privacy.accounting import Charge, Composition, RowRanges
 from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes, channel_of
+from labeldp.release._batches import labels_hash
 from labeldp.release.folder import Certificate, Draw, certified, law_of_rows, or_beside, read_alone
 from labeldp.release.ledger import Entry, Ledger, by_data, totals_of_units
 
@@ -88,6 +90,25 @@ class _Source:
     channel: Channel | None
     guessed: bool
 
+    @property
+    def order(self) -> tuple[bool, bool, bool]:
+        """What tells more of a release comes first: known candidates, all rows, a folder."""
+        return self.guessed, self.certificate.parent is not None, not Path(self.path).is_dir()
+
+    @cached_property
+    def labels(self) -> str:
+        """The hash of all labels that it is, or is part of; of an answer or a single certificate, the files."""
+        certificate = self.certificate
+        if certificate.parent is not None:
+            return certificate.parent
+        hashed = Path(self.path).is_dir() and not certificate.of_answer
+        return labels_hash(Path(self.path), certificate) if hashed else repr(certificate.files)
+
+    def is_copy(self, other: _Source) -> bool:
+        """True for two sources of one release, whole or in part; other labels under its name are another draw."""
+        one, two = self.certificate, other.certificate
+        return one == two or ((one.release, one.draws) == (two.release, two.draws) and self.labels == other.labels)
+
 
 def combined_guarantee(
     paths: Sequence[str | Path],
@@ -101,7 +122,8 @@ def combined_guarantee(
 
     Args:
         paths: Release folders, which are verified first; single certificates, which are checked; ledgers.
-            A release that is passed twice, or in slices, counts once. A release that the generator of another one was
+            A release that is passed twice, or in slices, counts once; other labels under its name count too, and so
+            does a slice beside the single certificate of the whole. A release that the generator of another one was
             fitted on (its paid split) counts too, whether it is passed or not.
         deltas: Failure probabilities at which to compute epsilon, besides 1e-9, 1e-6 and about one over the rows.
         epsilons: Epsilons at which to compute the failure probability.
@@ -168,14 +190,15 @@ def combined_guarantee(
 
 def _splits(sources: Sequence[_Source]) -> list[_Source]:
     """The releases that generators of others were fitted on, which cost their rows too, and were not passed."""
-    passed, found = {source.certificate.release for source in sources}, dict[str, _Source]()
+    passed, found = [source.certificate for source in sources], list[_Source]()
     for source in sources:
         split = source.certificate.paid_split
-        if split is not None and split.release not in passed:
+        if split is not None and split not in passed:
             channel = channel_of(split.law)
             guessed = candidate_sizes(channel) is not None
-            found[split.release] = _Source(f"the split behind {source.path}", split, channel, guessed)
-    return list(found.values())
+            found.append(_Source(f"the split behind {source.path}", split, channel, guessed))
+            passed.append(split)
+    return found
 
 
 def _one_in(rows: int) -> tuple[float, ...]:
@@ -212,10 +235,8 @@ def _source(path: Path, long: bool) -> _Source:
 
 def _of_certificates(sources: Sequence[_Source], one_table: bool) -> list[CombinedGuarantee]:
     """The compositions of releases for each unit, each once; of two copies, the one with known rows counts."""
-    once: dict[str, _Source] = {}
-    for source in sorted(sources, key=lambda source: source.guessed):
-        once.setdefault(repr((source.certificate.release, source.certificate.draws)), source)
-    counted = list(once.values())
+    ordered = sorted(sources, key=attrgetter("order"))
+    counted = [each for i, each in enumerate(ordered) if not any(each.is_copy(other) for other in ordered[:i])]
     draws = [(draw, source) for source in counted for draw in _overlapping_draws(source.certificate, one_table)]
     repeated = tuple(source.path for source in sources if all(source is not each for each in counted))
     found = []

@@ -1,5 +1,6 @@
 """Accounting: releases, certificates and ledgers, against compositions made by hand."""
 
+import dataclasses
 import json
 import math
 import shutil
@@ -16,9 +17,11 @@ from labeldp import (
     NoisyHistogram,
     PriorSubsetResponse,
     RandomizedResponse,
+    Release,
     SubsetResponse,
     TopKResponse,
     combined_guarantee,
+    verify,
 )
 from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LedgerError, VerificationError
@@ -80,8 +83,48 @@ def test_a_release_counts_once(curator, space, save):
     (found,) = combined_guarantee([one, one / "_certificate.json", copied, part, other])
     assert len(found.composition.charges) == 1
     assert found.composition.epsilon == release.guarantee.epsilon
+    (found,) = combined_guarantee([one / "_certificate.json", part, one])
+    assert len(found.composition.charges) == 1, "in any order"
     (found,) = combined_guarantee([two, part, other])
     assert found.composition.epsilon == 2 * release.guarantee.epsilon
+
+
+def test_two_draws_under_one_name_both_count(curator, space, save):
+    """Whole, in slices or as certificates alone, in any order; and no rows of both make one release."""
+    release, other = (curator.randomize(RandomizedResponse(space, 0.7)) for _ in range(2))
+    named = dataclasses.replace(other.certificate, release=release.certificate.release)
+    renamed = Release(other.codes, other.channel, space, named)
+    one, part, two, slices = save(release, release[:20], renamed, renamed[20:])
+    assert verify(two).holds
+    certificates = [folder / "_certificate.json" for folder in (one, two)]
+    for paths in (
+        [one, two],
+        [one, slices],
+        [two, part],
+        [part, slices],
+        certificates,
+        [two, one, *certificates, part],
+    ):
+        for each in (paths, paths[::-1]):
+            (found,) = combined_guarantee(each)
+            assert found.composition.epsilon == 2 * release.guarantee.epsilon, each
+    for parts in ([release[:20], renamed[20:]], [release, renamed], [release, renamed[20:]]):
+        with pytest.raises(InputError, match=r"found (one twice|two under one name)"):
+            Release.concat(parts)
+    dearer = curator.randomize(RandomizedResponse(space, 3.0))
+    named = dataclasses.replace(dearer.certificate, release=release.certificate.release)
+    with pytest.raises(InputError, match="found two under one name"):
+        Release.concat([release, Release(dearer.codes, dearer.channel, space, named)])
+
+
+def test_two_answers_under_one_name_both_count(curator, space, save):
+    """Their files tell them apart."""
+    one, two = save(*(curator.answer(NoisyHistogram(space, 0.5)) for _ in range(2)))
+    name = json.loads((one / "_certificate.json").read_text(encoding="utf-8"))["release"]
+    certificate = json.loads((two / "_certificate.json").read_text(encoding="utf-8")) | {"release": name}
+    (two / "_certificate.json").write_text(json.dumps(certificate), encoding="utf-8")
+    (once,), (both,) = combined_guarantee([one, one]), combined_guarantee([one, two])
+    assert both.composition.epsilon == pytest.approx(2 * once.composition.epsilon)
 
 
 def test_row_numbers_are_believed_when_that_is_declared(curator, space, save):

@@ -31,7 +31,8 @@ def concatenated(parts: Sequence[Certificate], other_people: str = "") -> Certif
         other_people: The reason why nobody has rows in two of the releases; empty without such a declaration.
 
     Raises:
-        InputError: The parts are about several labels, label spaces or units; or a whole release is among them twice.
+        InputError: The parts are about several labels, label spaces or units; or a whole release is among them twice,
+            or two under one name.
     """
     first, releases = parts[0], {part.release: part for part in parts}
     about = (first.label, first.space, first.guarantee.unit)
@@ -44,6 +45,11 @@ def concatenated(parts: Sequence[Certificate], other_people: str = "") -> Certif
         raise InputError("expected releases with public features, found one with resampled features")
     if any(part.may_share_rows(other) and not (part.parent and other.parent) for part, other in combinations(parts, 2)):
         raise InputError("expected each release once, found one twice; pass it once")
+    if any(_contradict(part, other) for part, other in combinations(parts, 2)):
+        raise InputError(
+            "expected one set of released labels for each release, found two under one name, which are two draws; one "
+            "of them was renamed: learn from each alone"
+        )
     rows = sum(part.rows for part in parts)
     if len(releases) == 1:
         return dataclasses.replace(first, rows=rows)
@@ -72,6 +78,11 @@ def concatenated(parts: Sequence[Certificate], other_people: str = "") -> Certif
     )
     repeats = _repeats(releases.values(), max if other_people else sum)
     return dataclasses.replace(whole, assumptions=(*whole.assumptions, *declarations(repeats, whole.guarantee)))
+
+
+def _contradict(one: Certificate, other: Certificate) -> bool:
+    """True for two draws under one name: other charges, or slices of other labels."""
+    return one.release == other.release and (one.draws, one.parent) != (other.draws, other.parent)
 
 
 def _repeats(parts: Collection[Certificate], together: Callable[[list[int]], int]) -> dict[str, int]:
