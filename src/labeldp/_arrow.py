@@ -1,13 +1,20 @@
-"""Columns of Arrow as arrays of NumPy and back without pandas, which pyarrow itself would load: a fifth of a second."""
+"""Columns of others' tables as Arrow, each alone; and columns of Arrow as arrays of NumPy and back.
+
+The latter without pandas, which pyarrow itself would load: a fifth of a second.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from labeldp._conversions import kind_of, result_or_none
 from labeldp._shapes import Shaped
+from labeldp.errors import InputError
 
 
 def arrow(values: Shaped[np.ndarray, "n"]) -> pa.Array:
@@ -35,3 +42,124 @@ def class_array(values: Sequence[str | int | float | bool], kind: pa.DataType) -
     texts = [str(text).encode() for text in values]
     ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
     return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(b"".join(texts)))
+
+
+def column_or_none(values: Any, *, nan_is_missing: bool | None = None) -> pa.Array | pa.ChunkedArray | None:
+    """One column in any container, or None where its values are not all of one kind that Arrow knows.
+
+    Args:
+        values: A list, array, tensor, or series or column of any library.
+        nan_is_missing: True if NaN is a missing value; by default only in pandas objects, and among texts.
+    """
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    if hasattr(categories := getattr(getattr(values, "dtype", None), "categories", None), "left"):  # by pandas.cut
+        values = getattr(values, "cat", values).rename_categories(list(map(str, categories)))
+    column = result_or_none(lambda: pa.array(values, from_pandas=nan_is_missing))
+    if column is None and hasattr(values, "__array__"):  # tensors, sparse series, numbers of another byte order
+        column = result_or_none(lambda: pa.array(_native(np.asanyarray(values)), from_pandas=True))
+    return column
+
+
+def array_or_none(values: Any) -> pa.Array | None:
+    """One column in any container as one array, with NaN as a missing value; None as of ``column_or_none``."""
+    column = column_or_none(values, nan_is_missing=True)
+    return result_or_none(column.combine_chunks) if isinstance(column, pa.ChunkedArray) else column
+
+
+def _native(array: np.ndarray) -> np.ndarray:
+    """An array in the byte order of this machine."""
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def type_name(kind: pa.DataType) -> str:
+    """The name of a type for a message, without fields of nested types or digits of decimals: they may be values."""
+    if pa.types.is_nested(kind):
+        return "nested values"
+    return "decimal" if pa.types.is_decimal(kind) else str(kind)
+
+
+class Columns:
+    """The columns of a table in any container; each is read and converted alone, and only if it is chosen.
+
+    Args:
+        table: A frame or series of pandas or polars, also a lazy one, a table or batch of Arrow, a mapping of columns,
+            a ``Dataset`` of Hugging Face, or anything else that exports Arrow's stream.
+
+    Attributes:
+        names: Their names, as text.
+
+    Raises:
+        InputError: It is nothing of these.
+    """
+
+    def __init__(self, table: Any) -> None:
+        access = result_or_none(lambda: _access(table.to_frame() if hasattr(table, "to_frame") else table))
+        if access is None:
+            raise InputError(
+                "expected a table such as a pandas or polars frame, an Arrow table or a mapping of columns, found "
+                f"{type(table).__name__}"
+            )
+        keys, self._pick = access
+        self.names = list(map(str, keys))
+
+    def __len__(self) -> int:
+        """The number of rows: those of the first column that can be read."""
+        read = (result_or_none(partial(self._pick, [place])) for place in range(len(self.names)))
+        return next((len(picked[0]) for picked in read if picked is not None), 0)
+
+    def table(self, names: Iterable[str] | None = None, instead: Callable[[Any], pa.Array] | None = None) -> pa.Table:
+        """Chosen columns, by default all, as an Arrow table without metadata.
+
+        Args:
+            names: Their names; those without a column are left out.
+            instead: Makes a column of values that Arrow refuses; by default they are an error.
+
+        Raises:
+            InputError: A chosen name has two columns, or the values of a column are not of one kind.
+        """
+        chosen = [name for name in dict.fromkeys(self.names if names is None else names) if name in self.names]
+        if not chosen:
+            return pa.table({"": pa.nulls(len(self))}).select([])
+        if twice := [name for name in chosen if self.names.count(name) > 1]:
+            raise InputError(f"expected one column {twice[0]!r}, found {self.names.count(twice[0])}; rename them")
+        picked = result_or_none(partial(self._pick, list(map(self.names.index, chosen))))
+        if picked is None:
+            shown = ", ".join(map(repr, chosen))
+            raise InputError(f"expected columns that can be read, found an error in {shown}; collect them first")
+        columns = []
+        for name, values in zip(chosen, picked, strict=True):
+            column = column_or_none(values)
+            if column is None and instead is not None:
+                column = instead(values)
+            if column is None:
+                raise InputError(
+                    f"expected values of one kind in the column {name!r}, found others ({kind_of(values)}); convert "
+                    "it, such as to text, or leave it out"
+                )
+            columns.append(column)
+        if len(set(map(len, columns))) > 1:
+            raise InputError("expected columns of one length, found several lengths")
+        return pa.table(columns, names=chosen)
+
+
+def _access(table: Any) -> tuple[Iterable[Any], Callable[[list[int]], Sequence[Any]]]:
+    """The names of a table's columns as they are, and a function that reads some of them by place."""
+    if isinstance(table, Mapping):
+        keys = list(table)
+        return keys, lambda places: [table[keys[place]] for place in places]
+    if hasattr(table, "iloc"):  # pandas
+        return table.columns, lambda places: [table.iloc[:, place] for place in places]
+    if hasattr(table, "collect_schema"):  # polars
+        keys = table.collect_schema().names()
+        return keys, lambda places: table.lazy().select([keys[place] for place in places]).collect().get_columns()
+    if hasattr(table, "select_columns") and hasattr(table, "with_format"):  # a data set of Hugging Face
+        keys = table.column_names
+        return keys, lambda places: _arrow_rows(table, [keys[place] for place in places]).columns
+    stored = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else pa.table(table)
+    return stored.column_names, lambda places: [stored.column(place) for place in places]
+
+
+def _arrow_rows(dataset: Any, names: list[str]) -> pa.Table:
+    """Some columns of a data set of Hugging Face."""
+    return dataset.select_columns(names).with_format("arrow")[:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labeldp._conversions import floats_or_none, result_or_none
 from labeldp._shapes import Float, Int
 from labeldp.errors import LabelError
 from labeldp.privacy._rounding import EXACT
@@ -150,7 +151,7 @@ class Classes(LabelSpace):
         import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
         import pyarrow.compute as pc  # noqa: PLC0415
 
-        from labeldp._arrow import as_array, class_array  # noqa: PLC0415
+        from labeldp._arrow import as_array, class_array, type_name  # noqa: PLC0415
 
         array = _as_arrow(labels)
         expected = self.arrow_type()
@@ -158,7 +159,7 @@ class Classes(LabelSpace):
             array = pa.nulls(len(array), expected)
         if not _same_kind(array.type, expected):
             raise LabelError(
-                f"expected labels of type {expected} like the declared classes, found {_type_name(array.type)}; "
+                f"expected labels of type {expected} like the declared classes, found {type_name(array.type)}; "
                 "declare the classes in the type of the labels"
             )
         invalid = _unrepresentable(array, expected)
@@ -213,7 +214,7 @@ def _spelling(value: object) -> str | float:
 
 
 def _is_number(value: object) -> bool:
-    return not isinstance(value, bool) and _result_or_none(lambda: float(str(value))) is not None
+    return not isinstance(value, bool) and result_or_none(lambda: float(str(value))) is not None
 
 
 @dataclass(frozen=True)
@@ -301,14 +302,17 @@ class Interval(LabelSpace):
         """Codes of the nearest grid points; see ``LabelSpace.encode``."""
         import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
-        exact = _result_or_none(lambda: _as_arrow(labels))
-        array = _result_or_none(lambda: _as_arrow(_as_floats(labels))) if exact is None else exact
+        from labeldp._arrow import type_name  # noqa: PLC0415
+
+        array = result_or_none(lambda: _as_arrow(labels))
+        if array is None and (floats := floats_or_none(labels)) is not None and floats.ndim == 1:
+            array = _as_arrow(floats)  # numbers of types that Arrow does not know, such as integers of any length
         if array is None:
             raise LabelError("expected numbers as labels, in one dimension, found something else")
         if pa.types.is_null(array.type):
             array = pa.nulls(len(array), pa.float64())
         if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type) or pa.types.is_decimal(array.type)):
-            raise LabelError(f"expected numbers as labels, found {_type_name(array.type)}; declare classes for others")
+            raise LabelError(f"expected numbers as labels, found {type_name(array.type)}; declare classes for others")
         values = np.array(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
         missing = np.isnan(values)
         if self.missing != REFUSE:
@@ -363,49 +367,20 @@ def _as_arrow(labels: object) -> pa.Array:
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    if isinstance(labels, pa.Array):
-        array = labels
-    elif isinstance(labels, pa.ChunkedArray):
-        array = labels.combine_chunks()
-    else:
-        dimensions = _result_or_none(lambda: np.ndim(labels))  # type: ignore[arg-type]
+    from labeldp._arrow import array_or_none  # noqa: PLC0415
+
+    if not isinstance(labels, pa.Array | pa.ChunkedArray):
+        dimensions = result_or_none(lambda: np.ndim(labels))  # type: ignore[arg-type]
         if dimensions == 2 and getattr(labels, "shape", ())[1:] == (1,):
             labels = np.asanyarray(labels)[:, 0]
         elif dimensions != 1:
             raise LabelError(f"expected labels in one dimension, found {dimensions or 'something else'}")
-        array = _result_or_none(lambda: pa.array(labels, from_pandas=True))
-        if array is None and hasattr(labels, "__array__"):  # tensors, and numbers of another byte order
-            array = _result_or_none(lambda: pa.array(_native(np.asanyarray(labels)), from_pandas=True))
-        if array is None:
-            raise LabelError("expected labels that are all strings, numbers or booleans, found something else")
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.nulls(0)
+    array = array_or_none(labels)
+    if array is None:
+        raise LabelError("expected labels that are all strings, numbers or booleans, found something else")
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
     return pc.if_else(pc.is_nan(array), None, array) if pa.types.is_floating(array.type) else array
-
-
-def _native(array: np.ndarray) -> np.ndarray:
-    """An array in the byte order of this machine."""
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
-
-
-def _as_floats(labels: object) -> Float[np.ndarray, "n"]:
-    """Real numbers of types that Arrow does not know, such as integers of any length, as floats."""
-    array = np.asarray(labels)
-    if array.dtype.kind == "c":
-        raise TypeError("expected real numbers")
-    return array.astype(np.float64)
-
-
-def _result_or_none(make: Callable[[], Any]) -> Any:
-    """The result of a function, or None where Arrow raises: its message is dropped, since it may quote a label."""
-    import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
-
-    try:
-        return make()
-    except (pa.ArrowException, OverflowError, RuntimeError, TypeError, ValueError):
-        return None
 
 
 def _unrepresentable(array: pa.Array, expected: pa.DataType) -> pa.Array | None:
@@ -431,15 +406,6 @@ def _python_value(value: Any) -> Any:
 
 def _is_finite(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _type_name(kind: pa.DataType) -> str:
-    """The name of a type for a message, without fields of nested types or digits of decimals: they may be labels."""
-    import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
-
-    if pa.types.is_nested(kind):
-        return "nested values"
-    return "decimal" if pa.types.is_decimal(kind) else str(kind)
 
 
 def _same_kind(actual: pa.DataType, expected: pa.DataType) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from labeldp._arrow import Columns
 from labeldp._shapes import Int
 from labeldp.errors import InputError, LabelDPError
 from labeldp.privacy.channels import Channel, ClassChannel, channel_of
@@ -151,7 +152,7 @@ def _columns_at(table: Table, names: Sequence[str], rows: Int[np.ndarray, "k"]) 
 
 def warn_of_repeats(table: object, *, stacklevel: int) -> None:
     """Warn if a column of a table repeats like a person's identifier, though each row is a privacy unit."""
-    for repeat in repeats_in(pa.table(table))[:1]:
+    for repeat in repeats_in(Columns(table))[:1]:
         warnings.warn(
             f"expected rows of different people, since epsilon covers one row, found that {repeat.name!r} repeats, in "
             f"up to {repeat.most} rows: if it identifies people, that person's epsilon is {repeat.most} times as "

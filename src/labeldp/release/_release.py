@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
+from labeldp._conversions import floats
 from labeldp._html import facts_html
 from labeldp._shapes import Float, Int32
 from labeldp.errors import InputError, RowsError
@@ -344,7 +345,7 @@ class Release(OpaqueLabels):
         curves = [getattr(law, name) for law in self.channel.number_laws()]
         if at is None:
             return np.asarray(np.array([curve.mean() for curve in curves])[which])
-        labels = np.asarray(at, dtype=np.float64)
+        labels = floats(at, "labels")
         if labels.shape != (len(self),):
             raise InputError(f"expected a label for each of {len(self)} rows, found shape {labels.shape}")
         steps, points, values = (labels - space.low) / space.step, np.arange(space.size), np.empty(len(self))

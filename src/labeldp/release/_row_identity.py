@@ -10,9 +10,11 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 import pyarrow as pa
 
+from labeldp._arrow import array_or_none
+from labeldp._conversions import kind_of, result_or_none
 from labeldp._row_names import row_names
 from labeldp._shapes import Int, Integer, Shaped
-from labeldp.errors import InputError, RowsError, TableError
+from labeldp.errors import InputError, RowsError
 from labeldp.privacy.accounting import RowRanges
 from labeldp.release.folder import digest
 from labeldp.release.ledger import Earlier, Entry
@@ -138,10 +140,9 @@ def concatenated_identity(parts: list[RowIdentity | None], order: Int[np.ndarray
 
 def _identity(values: Any, kind: Literal["index", "identity"]) -> RowIdentity | None:
     """The identity of rows; None if values are equal or cannot be compared."""
-    try:
-        column = _plain(values)
-        hashes = cell_hashes(column)[0]
-    except (pa.ArrowException, TableError, TypeError, ValueError, OverflowError, AttributeError):
+    column = array_or_none(values)
+    hashes = None if column is None else result_or_none(lambda: cell_hashes(column)[0])
+    if column is None or hashes is None:
         return None
     numbers = _whole_numbers(column) if hashes.size else None
     if not (numbers is not None and _increase(numbers)) and not _increase(np.sort(hashes)):
@@ -157,12 +158,6 @@ def _identity(values: Any, kind: Literal["index", "identity"]) -> RowIdentity | 
 def _increase(values: Shaped[np.ndarray, "n"]) -> bool:
     """True if each value is larger than the one before."""
     return bool((values[1:] > values[:-1]).all())
-
-
-def _plain(values: Any) -> pa.Array:
-    """One array of values; a missing one is null."""
-    column = values if isinstance(values, pa.ChunkedArray | pa.Array) else pa.array(values, from_pandas=True)
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _whole_numbers(column: pa.Array) -> np.ndarray | None:
@@ -192,12 +187,13 @@ def check_same_rows(features: object, labels: Any, what: str = "features") -> No
 
 def identities_digest(identity: object, count: int) -> str:
     """A digest of public identities in order, after a check that there are ``count``, all different."""
-    try:
-        values = pa.array(identity, from_pandas=True).to_pylist()
-    except (pa.ArrowException, TypeError, ValueError, AttributeError):
+    column = array_or_none(identity)
+    if column is None:
         raise InputError(
-            "expected identities that are all numbers or all texts, found something else; convert them to text"
-        ) from None
+            f"expected identities that are all numbers or all texts, found something else ({kind_of(identity)}); "
+            "convert them to text"
+        )
+    values = column.to_pylist()
     texts = list(map(repr, values))
     if len(values) != count or None in values or len(set(texts)) != count:
         raise InputError(

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from labeldp._arrow import array_or_none
+from labeldp._conversions import kind_of
 from labeldp._random_words import Words
 from labeldp._shapes import Int
 from labeldp.errors import InputError
@@ -27,6 +29,7 @@ from labeldp.release.tables import (
     Units,
     changed,
     label_codes,
+    plain_column,
     prefetch,
     unit_keys,
 )
@@ -404,15 +407,13 @@ def unit_numbers(units: object, count: int) -> Int[np.ndarray, "n"]:
     Raises:
         InputError: There is no unit for each row, or their values are of different kinds.
     """
-    try:
-        column = pa.array(units, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError):
+    column = array_or_none(units)
+    if column is None:
         raise InputError(
-            "expected units that are all numbers, all texts or all dates, found something else; convert them to text"
-        ) from None
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
+            "expected units that are all numbers, all texts or all dates, found something else "
+            f"({kind_of(units)}); convert them to text"
+        )
     if len(column) != count:
         raise InputError(f"expected a unit for each of the {count} labels, found {len(column)}")
-    _, numbers = np.unique(unit_keys(column), return_inverse=True)
+    _, numbers = np.unique(unit_keys(plain_column(column)), return_inverse=True)
     return np.asarray(numbers, dtype=np.int64)

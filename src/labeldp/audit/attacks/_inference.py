@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from labeldp._conversions import floats
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, PriorError
 from labeldp.privacy import Interval, LabelSpace, declared_columns, predicted_columns
@@ -267,7 +268,7 @@ def checked_loss(loss: Loss, space: LabelSpace) -> Loss:
                 "expected loss='wrong', 'squared' for labels of an Interval, or a matrix of losses, found another"
             )
         return loss
-    matrix: np.ndarray = np.array(loss, dtype=np.float64)
+    matrix: np.ndarray = np.array(floats(loss, "losses"))
     if matrix.shape != (space.size, space.size) or not ((matrix >= 0) & (matrix <= 1)).all():
         raise InputError(
             f"expected losses in [0, 1] of shape ({space.size}, {space.size}), by true label and answer, found shape "
@@ -278,7 +279,7 @@ def checked_loss(loss: Loss, space: LabelSpace) -> Loss:
 
 def checked_prior(prior: object, space: LabelSpace) -> Float[np.ndarray, "k"]:
     """Validate a prior distribution over the labels."""
-    shares = np.asarray(prior, dtype=np.float64)
+    shares = floats(prior, "a prior", PriorError)
     if shares.shape != (space.size,) or not (shares >= 0).all() or abs(float(shares.sum()) - 1) > _TOLERANCE:
         raise PriorError(
             f"expected a prior of {space.size} probabilities that sum to 1, found shape {shares.shape} or another sum"
@@ -312,7 +313,7 @@ def _label_beliefs(release: Release, knowledge: Knowledge, features: object) -> 
     """P(label | features), given or predicted by a model."""
     model = knowledge.probabilities
     if not hasattr(model, "predict_proba"):
-        chances = np.asarray(declared_columns(model, release.space), dtype=np.float64)
+        chances = floats(declared_columns(model, release.space), "probabilities")
     elif features is None:
         raise InputError("expected features for the model to predict labels from, found none; give features=")
     elif _is_fitted_on(model, release):
@@ -359,7 +360,7 @@ def _own_feature_shares(mixing: object, rows: int, no_features: bool) -> Float[n
     """Probability that features are a row's own: one number, or one for each row."""
     if mixing is None:
         return np.array(1.0)
-    shares = np.asarray(mixing, dtype=np.float64)
+    shares = floats(mixing, "mixing")
     if no_features:
         raise InputError("expected probabilities from features together with mixing, found none; give probabilities")
     if shares.shape not in ((), (rows,)) or not ((shares >= 0) & (shares <= 1)).all():

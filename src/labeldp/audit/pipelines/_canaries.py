@@ -15,6 +15,7 @@ from scipy.stats import binom
 
 from labeldp import _checks
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
+from labeldp._conversions import floats
 from labeldp._shapes import Float, Int
 from labeldp.audit._audit import check_confidence
 from labeldp.audit.pipelines._trade_off import largest_tail, uniform_curve
@@ -178,7 +179,7 @@ def canary_memorisation(
         InputError: Scores of another shape, NaN, or an array alone for classes whose declared order is not sorted.
     """
     level, k, delta = check_confidence(confidence), canaries.space.size, _checks.delta(delta)
-    values = np.asarray(declared_columns(scores, canaries.space), dtype=np.float64)
+    values = floats(declared_columns(scores, canaries.space), "scores")
     if values.shape != (len(canaries), k) or np.isnan(values).any():
         raise InputError(
             f"expected scores of shape ({len(canaries)}, {k}), a number for each class of each canary, found shape "

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from labeldp import _checks
+from labeldp._conversions import floats
 from labeldp._shapes import Float
 from labeldp.audit._audit import check_confidence
 from labeldp.errors import InputError
@@ -128,9 +129,9 @@ def held_out_log_odds(
     rng = np.random.default_rng()
     halves = []
     for rows, name in ((np.asarray(first), "first"), (np.asarray(second), "second")):
-        if rows.ndim < 2 or len(rows) < _LEAST_ROWS:
+        if rows.ndim < 2 or len(rows) < _LEAST_ROWS or rows.dtype.kind not in "fiub":
             raise InputError(
-                f"expected at least {_LEAST_ROWS} rows of features as {name}, found an array of shape {rows.shape}"
+                f"expected at least {_LEAST_ROWS} rows of numbers as {name}, found {rows.dtype} of shape {rows.shape}"
             )
         order = rng.permutation(len(rows))
         halves.append((rows[order[: len(rows) // 2]], rows[order[len(rows) // 2 :]]))
@@ -159,7 +160,7 @@ def divergence_of_log_odds(
     order, level = _checks.number(alpha, "alpha"), check_confidence(confidence)
     if not 1 < order < math.inf:
         raise InputError(f"expected a finite order above 1, found {order:g}; no sample determines the largest ratio")
-    scores = [np.asarray(each, dtype=np.float64) for each in (first, second)]
+    scores = [floats(each, "log odds") for each in (first, second)]
     if not all(each.ndim == 1 and len(each) and np.isfinite(each).all() for each in scores):
         raise InputError("expected finite log odds, one for each row and at least one, found others")
     rng = np.random.default_rng()

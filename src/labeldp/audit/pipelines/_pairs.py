@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from labeldp._conversions import floats
 from labeldp._shapes import Int
 from labeldp.errors import InputError
 from labeldp.privacy import LabelSpace, declared_columns
@@ -129,7 +130,7 @@ class ObservedPairs:
 
 def _class_shares(distribution: Any, space: LabelSpace, rows: int) -> np.ndarray:
     """Probabilities of the classes in their order, for each row."""
-    law = np.asarray(declared_columns(distribution, space), dtype=np.float64)
+    law = floats(declared_columns(distribution, space), "a distribution")
     law = np.broadcast_to(law, (rows, law.shape[0])) if law.ndim == 1 else law
     if law.shape != (rows, space.size) or not (law >= 0).all() or not np.allclose(law.sum(axis=1), 1.0, atol=1e-6):
         raise InputError(

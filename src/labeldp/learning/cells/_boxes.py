@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from labeldp import _checks
+from labeldp._conversions import floats
 from labeldp._shapes import Bool, Float, Int
 from labeldp._smoothing import averaged_rows, cell_bias, clip_level
 from labeldp.errors import InputError
@@ -340,7 +341,7 @@ def _column_ends(declared: object, default: np.ndarray, name: str) -> Float[np.n
     """One end of the range of each column, as declared or by default."""
     if declared is None:
         return np.asarray(default, dtype=np.float64)
-    ends = np.asarray(declared, dtype=np.float64)
+    ends = floats(declared, name)
     if ends.shape not in ((), default.shape) or not np.isfinite(ends).all():
         raise InputError(
             f"expected {name} as one finite number, or one for each of {len(default)} columns, found others"

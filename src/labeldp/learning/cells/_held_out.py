@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.tree import DecisionTreeRegressor
 
 from labeldp import _checks
+from labeldp._conversions import floats
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.features import freeze_arrays
@@ -68,7 +69,7 @@ def held_out_cells(features: Any, release: Release, *, leaves: int | None = None
         >>> cells.count, np.unique(cells.numbers).tolist()
         (4, [0, 1, 2, 3])
     """
-    points = np.asarray(features, dtype=np.float64)
+    points = floats(features, "features")
     if points.ndim != 2 or len(points) != len(release) or np.isinf(points).any():
         raise InputError(
             f"expected features as a matrix of numbers with {len(release)} rows, found shape {points.shape}, or "

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp._shapes import Float, Int
@@ -31,7 +31,7 @@ from labeldp.learning.convex._descent import (
 )
 from labeldp.learning.convex._losses import Loss
 from labeldp.learning.losses import best_penalty, require_release
-from labeldp.learning.sklearn import SparseInput
+from labeldp.learning.sklearn import SparseInput, checked_features
 from labeldp.privacy import LabelSpace
 from labeldp.release import Release, check_same_rows
 
@@ -192,7 +192,7 @@ class ConvexLearner(SparseInput, BaseEstimator):
         """Check features: as many rows as labels, and none longer than declared."""
         if labels == 0:
             raise InputError("expected at least one row to learn from, found none; leave out empty batches")
-        features = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
+        features = checked_features(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
         if features.shape[0] != labels:
             raise InputError(f"expected features of {labels} rows, as many as labels, found {features.shape[0]}")
         if issparse(features) and not features.has_canonical_format:
@@ -316,5 +316,5 @@ class ConvexLearner(SparseInput, BaseEstimator):
 
     def _scores(self, X: Any) -> Float[np.ndarray, "n s"]:  # noqa: N803
         check_is_fitted(self, "coef_")
-        features = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        features = checked_features(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return np.asarray(features @ self.coef_.T + self.intercept_)

@@ -17,6 +17,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
+from labeldp._arrow import type_name
+from labeldp._conversions import result_or_none
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
 from labeldp.errors import InputError, TableError
@@ -106,7 +108,8 @@ def columns_of(
             taken = any(f"{name} {part}" in names for part in CALENDAR.get(kind, ()))
             used[name] = _PLAIN[kind] if taken else kind
         elif wanted is not None:
-            raise InputError(f"expected numbers, dates or text in the feature {name!r}, found {table[name].type}")
+            found = type_name(table[name].type)
+            raise InputError(f"expected numbers, dates or text in the feature {name!r}, found {found}")
         else:
             left_out[name] = str(why)
     if not used:
@@ -125,9 +128,8 @@ def _column_kind(column: pa.ChunkedArray) -> str | None:
 
 def _are_numbers(texts: pa.Array) -> bool:
     """True if all texts but those of missing values are numbers, not all whole: texts of whole numbers may be codes."""
-    try:
-        numbers = read_as(texts, pa.float64())
-    except pa.ArrowInvalid:
+    numbers = result_or_none(lambda: read_as(texts, pa.float64()))
+    if numbers is None:
         return False
     known = texts.filter(numbers.is_valid())
     fits = (pc.all(pc.match_substring_regex(known, pattern)).as_py() for pattern in (_NUMBER, _WHOLE))
@@ -333,16 +335,19 @@ def _read_as_kind(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
 
 def _column_values(column: pa.ChunkedArray, name: str, kind: str) -> np.ndarray:
     """The values of a column, read as a kind."""
-    try:
-        values = _read_as_kind(column, kind)
-        if kind == "category":  # in CSV a missing text is an empty one
-            texts = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
-            return np.array(texts.to_pylist(), dtype=object)
-        numbers = values.cast(_INTEGER_TYPES.get(kind, pa.float64())).cast(pa.float64()).to_numpy()
-        numbers = numbers / _MICROSECONDS if kind == "instant" else numbers
-    except pa.ArrowException:
-        raise TableError(f"expected a {kind} in every row of the column {name!r}, found {column.type}") from None
-    infinite = np.isinf(numbers)
-    if infinite.any():
+    values = result_or_none(lambda: _values_of_kind(column, kind))
+    if values is None:
+        raise TableError(f"expected a {kind} in every row of the column {name!r}, found {type_name(column.type)}")
+    if kind != "category" and (infinite := np.isinf(values)).any():
         raise TableError(f"expected finite numbers in {name!r}, found infinity in {row_name(int(np.argmax(infinite)))}")
-    return np.asarray(numbers)
+    return values
+
+
+def _values_of_kind(column: pa.ChunkedArray, kind: str) -> np.ndarray:
+    """The values of a column, read as a kind, or an error of Arrow."""
+    values = _read_as_kind(column, kind)
+    if kind == "category":  # in CSV a missing text is an empty one
+        texts = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
+        return np.array(texts.to_pylist(), dtype=object)
+    numbers = values.cast(_INTEGER_TYPES.get(kind, pa.float64())).cast(pa.float64()).to_numpy()
+    return np.asarray(numbers / _MICROSECONDS if kind == "instant" else numbers)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import issparse
 
+from labeldp._conversions import floats
 from labeldp._shapes import Bool, Float, Shaped
 from labeldp.errors import InputError
 
@@ -63,7 +64,7 @@ def row_weights(sample_weight: Any, rows: int) -> Float[np.ndarray, "n"]:
     """One weight for each row; 1 by default."""
     if sample_weight is None:
         return np.ones(rows)
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    weights = floats(sample_weight, "weights")
     if weights.shape != (rows,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         raise InputError(f"expected {rows} finite weights of at least 0 that are not all zero, found others")
     return weights

@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from labeldp import _checks
+from labeldp._conversions import floats
 from labeldp._shapes import Float, Int, UInt64
 from labeldp.errors import InputError
 from labeldp.learning.generators._columns import FormEncoder, FreshNumbers
@@ -105,7 +106,7 @@ def _renyi_above(row: Float[np.ndarray, "cells"], mean: Float[np.ndarray, "cells
 
 def _stated_probabilities(conditional: object, shape: tuple[int, ...]) -> Float[np.ndarray, "k cells"]:
     """Check the stated probabilities of rows given classes."""
-    probabilities = np.asarray(conditional, dtype=np.float64)
+    probabilities = floats(conditional, "probabilities")
     if probabilities.shape != shape:
         raise InputError(f"expected probabilities of shape {shape}, a row for each class, found {probabilities.shape}")
     sums = probabilities.sum(axis=1)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from labeldp import _checks
+from labeldp._conversions import floats
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.losses import blocks_of, gain, require_identified, require_release, unbiased_rows
@@ -369,7 +370,7 @@ def _limits(bins: int | Sequence[float]) -> Float[np.ndarray, "b"]:
     """The limits between bins."""
     if not isinstance(bins, Sequence):
         return np.linspace(0.0, 1.0, _checks.whole(bins, "bins", 1) + 1)[1:-1]
-    limits = np.asarray(bins, dtype=np.float64)
+    limits = floats(bins, "limits of bins")
     if limits.ndim != 1 or not (np.diff(limits) > 0.0).all():
         raise InputError("expected limits of bins that increase, found others; sort them, each once")
     return limits

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from labeldp import _checks
+from labeldp._conversions import floats
 from labeldp._shapes import Bool, Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.features import freeze_arrays
@@ -290,10 +291,7 @@ def positive_row_count(release: Release) -> int:
 
 def finite_array(values: object, name: str, shape: tuple[int, ...]) -> np.ndarray:
     """Finite numbers of a shape as an array."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"expected {name} as numbers of shape {shape}, found something else") from None
+    array = floats(values, name)
     if array.shape != shape:
         raise InputError(f"expected {name} of shape {shape}, found {array.shape}")
     if not np.isfinite(array).all():

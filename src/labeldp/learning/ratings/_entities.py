@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array
 from scipy.sparse.linalg import svds
 
+from labeldp._conversions import floats_or_none
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
@@ -171,10 +172,7 @@ def _complete(column: np.ndarray, name: object) -> np.ndarray:
 
 def _numbers(column: np.ndarray, name: object) -> Float[np.ndarray, "n"]:
     """A column as finite numbers."""
-    try:
-        values = np.asarray(column, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.array([np.nan])
-    if not np.isfinite(values).all():
+    values = floats_or_none(column)
+    if values is None or not np.isfinite(values).all():
         raise InputError(f"expected finite numbers in the column {name!r}, found others; encode it, or leave it out")
     return values

@@ -12,6 +12,7 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
+from labeldp._conversions import floats
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
@@ -187,7 +188,7 @@ class FactorizationClassifier(ProbabilityClassifier):
 
     def _first_shares(self, classes: int) -> Float[np.ndarray, "k"]:
         """The guess of class shares."""
-        shares = np.full(classes, 1 / classes) if self.shares is None else np.array(self.shares, dtype=np.float64)
+        shares = np.full(classes, 1 / classes) if self.shares is None else floats(self.shares, "shares")
         if shares.shape != (classes,) or not (shares >= 0).all() or not shares.sum() > 0:
             raise InputError(f"expected a share for each of {classes} classes, found shape {shares.shape}")
         return np.asarray(np.maximum(shares / shares.sum(), _LEAST))

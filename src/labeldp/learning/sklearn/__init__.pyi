@@ -45,6 +45,7 @@ from ._soft_labels import ProbabilityClassifier as ProbabilityClassifier
 from ._soft_labels import ScoreClassifier as ScoreClassifier
 from ._soft_labels import SparseInput as SparseInput
 from ._soft_labels import check_released_rows as check_released_rows
+from ._soft_labels import checked_features as checked_features
 from ._softmax import PENALTIES as PENALTIES
 from ._softmax import ReleasedLabelClassifier as ReleasedLabelClassifier
 from ._softmax import SoftmaxRegression as SoftmaxRegression

@@ -69,13 +69,15 @@ def rehearse(learner: Any, features: Any, space: LabelSpace) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model.fit(take_rows(features, rows), invented)
+        return
     except LabelDPError:
         raise
-    except Exception as problem:
-        raise InputError(
-            f"expected features that {type(last).__name__} can be fitted on, found an error in a trial with invented "
-            f"labels: {problem}"
-        ) from problem
+    except Exception as problem:  # noqa: BLE001 (of any learner; its message may quote a value)
+        kind = type(problem).__name__
+    raise InputError(
+        f"expected features that {type(last).__name__} can be fitted on, found {kind} in a trial with invented labels; "
+        "fit it on them with invented labels to see why"
+    )
 
 
 def _last_step(learner: Any) -> Any:

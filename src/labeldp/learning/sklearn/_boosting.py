@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp._documented import documented_in
@@ -22,7 +22,7 @@ from labeldp.learning.heads import softmax
 from labeldp.learning.losses import Gains, gain, require_release, splits
 from labeldp.learning.sklearn._calibrated import Calibrator
 from labeldp.learning.sklearn._paths import Held, Path
-from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
+from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows, checked_features
 from labeldp.release import Release
 
 #: Numbers of leaves that are tried.
@@ -50,7 +50,7 @@ class TreeBoosting:
         if reset:
             require_extra("boosting", "lightgbm")
         kinds = (np.float64, np.float32)
-        return validate_data(
+        return checked_features(
             self, features, accept_sparse="csr", dtype=kinds, ensure_all_finite="allow-nan", reset=reset
         )
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp._shapes import Float
@@ -23,7 +23,7 @@ from labeldp.learning.heads import (
     softmax,
 )
 from labeldp.learning.sklearn._regressor import NumberRegressor
-from labeldp.learning.sklearn._soft_labels import ScoreClassifier
+from labeldp.learning.sklearn._soft_labels import ScoreClassifier, checked_features
 from labeldp.mechanisms.queries import ClassSums, EndSums, FeatureSums
 from labeldp.privacy.channels import nearest_distributions
 from labeldp.release import Answer
@@ -41,7 +41,7 @@ class MomentHead(BaseEstimator):
 
     def _fit(self, X: Any, sums: FeatureSums, rows: int) -> Self:  # noqa: N803
         """Fit on the features of shape (n, p) that the moments are of."""
-        features = validate_data(self, X, dtype=np.float64)
+        features = checked_features(self, X, dtype=np.float64)
         fit = HEADS[_checks.among(self.loss, "a loss", HEADS)]
         l2 = None if self.l2 == "auto" else _checks.positive(self.l2, "l2, if not 'auto',")
         if features.shape != (rows, len(sums.values)):
@@ -61,7 +61,7 @@ class MomentHead(BaseEstimator):
 
     def _scores(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         check_is_fitted(self)
-        features = validate_data(self, X, dtype=np.float64, reset=False)
+        features = checked_features(self, X, dtype=np.float64, reset=False)
         return np.asarray(self._clip_norms(features) @ self.coef_.T)
 
     def _clip_norms(self, features: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n p"]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from labeldp import _checks
@@ -27,7 +27,12 @@ from labeldp.learning.losses import (
     unbiased_numbers,
 )
 from labeldp.learning.sklearn._regressor import NumberRegressor, precisions
-from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, SparseInput, check_released_rows
+from labeldp.learning.sklearn._soft_labels import (
+    ProbabilityClassifier,
+    SparseInput,
+    check_released_rows,
+    checked_features,
+)
 from labeldp.privacy.channels import nearest_distributions, pair_share
 from labeldp.release import Release
 
@@ -175,7 +180,7 @@ class NeighborsRegressor(_Neighbors, NumberRegressor):
     def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
         """Store features of shape (n, d) and the released numbers of n rows, and choose the number of neighbours."""
         release = require_numeric_labels(y)
-        features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
+        features = checked_features(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
         check_released_rows(X, release)
         numbers = unbiased_numbers(release)
         self.range_ = ends_of(release)
@@ -187,7 +192,7 @@ class NeighborsRegressor(_Neighbors, NumberRegressor):
     def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
         """The estimated mean label of each row, within the declared range."""
         check_is_fitted(self)
-        features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        features = checked_features(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         return np.asarray(np.clip(self._means(features)[:, 0], *self.range_))
 
 
@@ -228,7 +233,7 @@ class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
     def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
         """Store features of shape (n, d) and the unbiased vectors of n rows, and choose the number of neighbours."""
         release = require_release(y)
-        features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
+        features = checked_features(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
         check_released_rows(X, release)
         require_identified(release)
         shares = np.broadcast_to(pair_share(release.class_channel.membership), len(release))
@@ -243,7 +248,7 @@ class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k): the distributions nearest to the mean vectors."""
         check_is_fitted(self)
-        features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        features = checked_features(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         means = self._means(features)
         return nearest_distributions(means + (1.0 - means.sum(axis=1, keepdims=True)) / means.shape[1])
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
+from labeldp._conversions import floats_or_none, kind_of
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.features import indexable_rows, row_count, take_rows
@@ -153,6 +155,24 @@ def weight_keyword(model: Any) -> str:
     if not has_fit_parameter(model, "sample_weight"):
         raise InputError(f"expected a classifier that takes sample_weight, found {type(model).__name__}")
     return f"{prefix}sample_weight"
+
+
+def checked_features(estimator: Any, features: Any, **requirements: Any) -> Any:
+    """Features as ``validate_data`` of scikit-learn converts them, whose message may quote a value that is no number.
+
+    Raises:
+        InputError: There are values that are no real numbers.
+        ValueError: Their shape, their names or missing values are not as required.
+    """
+    try:
+        return validate_data(estimator, features, **requirements)
+    except ValueError:
+        if issparse(features) or floats_or_none(features) is not None:
+            raise
+    raise InputError(
+        f"expected real numbers as features, found other values ({kind_of(features)}); encode texts and categories as "
+        "numbers. Complex data not supported"
+    )
 
 
 def check_released_rows(features: Any, release: Release) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp._documented import documented_in
@@ -45,6 +45,7 @@ from labeldp.learning.sklearn._soft_labels import (
     ScoreClassifier,
     SparseInput,
     check_released_rows,
+    checked_features,
     fit_on_soft_labels,
     soft_probabilities,
 )
@@ -177,7 +178,7 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
                 serves the choice of ``l2``.
         """
         release = require_release(y)
-        features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
+        features = checked_features(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
         check_released_rows(X, release)
         _checks.among(self.method, "a method", METHODS)
         weights = row_weights(sample_weight, len(release))
@@ -205,7 +206,7 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
 
     def _scores(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         check_is_fitted(self)
-        features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        features = checked_features(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         return np.asarray(features @ self.coef_.T + self.intercept_)
 
     def path(self, X: Any, y: Release, held: Held) -> Path:  # noqa: N803

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from labeldp import _checks
+from labeldp._conversions import floats
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, PriorError, RowsError
 from labeldp.learning.features import indexable_rows, row_count, take_rows
@@ -132,8 +133,7 @@ class FixedPrior(Prior):
     def _result(self, request: PriorRequest) -> PriorResult:
         """The probabilities of these rows."""
         count, k = len(request.curator), request.curator.space.size
-        columns = declared_columns(self.probabilities, request.curator.space)
-        probabilities = np.asarray(columns, dtype=np.float64)
+        probabilities = floats(declared_columns(self.probabilities, request.curator.space), "a prior", PriorError)
         if probabilities.shape not in ((k,), (count, k)):
             raise PriorError(
                 f"expected {k} probabilities, or {k} for each of the {count} rows, found shape {probabilities.shape}"

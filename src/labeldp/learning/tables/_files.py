@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
+from labeldp._arrow import Columns
 from labeldp._shapes import Float
 from labeldp.errors import InputError, VerificationError
 from labeldp.learning.features import (
@@ -183,7 +183,8 @@ class TableModel:
         """
         if self.of_numbers:
             raise InputError("expected a model of classes for probabilities, found one of numbers; use predict")
-        columns, unit = pa.table(table), unit_of(enough_rows(release))
+        unit = unit_of(enough_rows(release))
+        columns = Columns(table).table([*self.columns, *([] if unit is None else [unit])])
         if isinstance(self.estimator, AutoClassifier):
             again = AutoClassifier(every_row=True)
             again.fit(frame_of(columns, self.columns), release, units_in(columns, unit))
@@ -256,7 +257,7 @@ class TableModel:
 
     def _frame(self, table: object) -> pd.DataFrame:
         """The features of rows, with categories as the model knows them."""
-        return frame_of(pa.table(table), self.columns, categories_in(self.estimator))
+        return frame_of(Columns(table).table(self.columns), self.columns, categories_in(self.estimator))
 
     def _calibrator_from(self, body: dict[str, Any] | None) -> Calibrator | NumberMixture | None:
         """The calibrator of this model from plain data."""

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from labeldp._arrow import Columns
 from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.features import (
@@ -177,7 +177,8 @@ class NetworkModel:
                 predictions are not finite.
         """
         table, pixels = _rows_and_images(table, images)
-        frame = frame_of(pa.table(table), self.columns, self.network.encoder.texts) if self.columns else pd.DataFrame()
+        chosen, texts = self.columns, self.network.encoder.texts
+        frame = frame_of(Columns(table).table(chosen), chosen, texts) if chosen else pd.DataFrame()
         features = self.network.encoder.features(frame, pixels)
         device = next(self.module.parameters()).device
         declared = predicted_rows(self.module, features, self.space.size, device)
@@ -244,7 +245,7 @@ def _rows_and_images(table: Any, images: Any) -> tuple[Any, np.ndarray | None]:
             "expected an image for each row of the table, found those of a folder in the order of their names; pass "
             "images.of_rows(len(table), table[...]) with the column of the file names"
         )
-    return table, images.pixels if table is None else images.of_rows(pa.table(table).num_rows)
+    return table, images.pixels if table is None else images.of_rows(len(Columns(table)))
 
 
 class _ScaledImages(nn.Module):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from labeldp import _checks
+from labeldp._conversions import floats
 from labeldp._shapes import Float, Float32, Integer
 from labeldp.errors import InputError
 from labeldp.learning.losses import Latent, require_release, row_loss, unbiased_numbers
@@ -141,7 +142,7 @@ class ChannelLoss(nn.Module):
         """Weights of the classes, if the method can have some."""
         if class_weights is None:
             return None
-        weights = np.asarray(class_weights, dtype=np.float32)
+        weights = floats(class_weights, "class weights").astype(np.float32)
         if self.squared or self.method != "unbiased":
             raise InputError(
                 f"expected class weights for classes with method='unbiased' alone, found method={self.method!r}: the "

@@ -9,6 +9,7 @@ import torch
 from scipy.sparse import issparse
 from torch import Tensor, nn
 
+from labeldp._conversions import floats
 from labeldp._shapes import Float, Float32, Int
 from labeldp._threads import blocks
 from labeldp.errors import InputError
@@ -85,7 +86,7 @@ def _checked_prior(prior: object, release: Release, method: NetworkMethod) -> Fl
     shape = (len(release), release.channel.classes)
     if method not in LIKELIHOODS:
         raise InputError(f"expected the method likelihood or posterior with a prior, found {method!r}")
-    odds = np.asarray(declared_columns(prior, release.space), dtype=np.float64)
+    odds = floats(declared_columns(prior, release.space), "a prior")
     if odds.shape != shape or not np.isfinite(odds).all() or (odds < 0.0).any() or not (odds.sum(axis=1) > 0).all():
         raise InputError(
             f"expected a prior of shape {shape} whose rows are finite, not negative and not all zero, found one of "

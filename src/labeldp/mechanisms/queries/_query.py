@@ -379,7 +379,7 @@ def cell_numbers(cells: object) -> Int[np.ndarray, "n"]:
             f"{array.shape}; number the cells from 0, as pandas.factorize does"
         )
     if array.min() < 0 or array.max() > array.size + _MOST_EMPTY:
-        raise InputError(f"expected cells numbered from 0 without large gaps, found {array.min()} to {array.max()}")
+        raise InputError("expected cells numbered from 0 without large gaps, found others; number them anew")
     fixed = array.astype(np.int32 if array.max() <= np.iinfo(np.int32).max else np.int64)
     fixed.flags.writeable = False
     return fixed

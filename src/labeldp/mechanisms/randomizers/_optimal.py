@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from labeldp._conversions import floats
 from labeldp._shapes import Float
 from labeldp.errors import EpsilonError, PriorError
 from labeldp.mechanisms.randomizers._column_generation import RestrictedProgramme, even, least_variance, projected
@@ -111,12 +112,7 @@ class OptimalResponse(NumberRandomizer):
 
 def checked_distribution(prior: object, points: int) -> Float[np.ndarray, "k"]:
     """A prior over grid points as a read-only copy in floats that sums to one."""
-    try:
-        array = np.array(prior, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise PriorError(
-            f"expected a prior of {points} numbers, one for each grid point, found something else"
-        ) from None
+    array = np.array(floats(prior, f"a prior of the {points} grid points", PriorError))
     if array.shape != (points,):
         raise PriorError(
             f"expected a prior of {points} numbers, one for each grid point, found shape {array.shape}; give "

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from labeldp import _checks
+from labeldp._conversions import floats
 from labeldp._row_names import row_names
 from labeldp._shapes import Float
 from labeldp.errors import PriorError
@@ -203,10 +204,7 @@ class PriorSubsetResponse(CandidateRandomizer):
 
 def checked_prior(prior: object, classes: int, first_row: int = 0) -> np.ndarray:
     """A prior as a read-only copy in floats, of shape (n, classes), whose rows are distributions."""
-    try:
-        array = np.array(prior, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
-        raise PriorError(f"expected a prior of numbers with shape (rows, {classes})") from None
+    array = np.array(floats(prior, f"a prior of shape (rows, {classes})", PriorError), order="C")
     if array.ndim != 2 or array.shape[1] != classes:
         raise PriorError(
             f"expected a prior with one row for each label and one column for each of the {classes} classes, "

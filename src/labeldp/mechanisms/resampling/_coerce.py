@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from labeldp._arrow import Columns, type_name
 from labeldp._shapes import Bool, Float, UInt64
 from labeldp.errors import InputError
 from labeldp.mechanisms.resampling._column_form import (
@@ -57,20 +58,21 @@ def schema_of(columns: ColumnForms) -> pa.Schema:
 
 def table_of(columns: ColumnForms, array_name: str | None, rows: object) -> pa.Table:
     """See ``Form.table``."""
-    table, names = _as_table(rows, array_name), [column.name for column in columns]
-    if sorted(table.column_names) != sorted(names):
+    found, names = _columns(rows, array_name), [column.name for column in columns]
+    if sorted(found.names) != sorted(names):
         raise InputError(
             f"expected exactly the columns {', '.join(map(repr, names))}, found "
-            f"{', '.join(map(repr, table.column_names)) or 'none'}; select them"
+            f"{', '.join(map(repr, found.names)) or 'none'}; select them"
         )
+    table = found.table(names)
     for column in columns:
         kind = values_type(table.schema.field(column.name).type)
         if not _fits(kind, column):
             raise InputError(
-                f"expected values of type {column.type} in the column {column.name!r}, found {_type_name(kind)}; "
+                f"expected values of type {column.type} in the column {column.name!r}, found {type_name(kind)}; "
                 "give them in the type of the public rows"
             )
-    return table.select(names)
+    return table
 
 
 def shaped(columns: ColumnForms, rows: pa.Table) -> tuple[pa.Table, Bool[np.ndarray, "n"]]:
@@ -149,48 +151,22 @@ def _value_words(column: ColumnForm, values: pa.ChunkedArray) -> UInt64[np.ndarr
     return np.ascontiguousarray(np.pad(bytes_of, ((0, 0), (0, -bytes_of.shape[1] % 8)))).view(np.uint64)
 
 
-def _as_table(rows: object, array_name: str | None) -> pa.Table:
-    """Rows in any container as a table without metadata."""
-    if isinstance(rows, pa.RecordBatch):
-        rows = pa.Table.from_batches([rows])
+def _columns(rows: object, array_name: str | None) -> Columns:
+    """The columns of rows in any container; an array is one column."""
     if array_name is not None and not isinstance(rows, pa.Table | Mapping) and hasattr(rows, "__array__"):
-        return pa.table({array_name: _as_lists(np.asarray(rows))})
-    table = _table_or_none(rows)
-    if table is None:
-        raise InputError(
-            "expected rows as a pandas or polars frame, an Arrow table or a mapping of columns, each of one type, "
-            f"found {type(rows).__name__}, or values of several types in one column"
-        )
-    return table.replace_schema_metadata(None)
+        return Columns({array_name: _as_lists(np.asarray(rows))})
+    return Columns(rows)
 
 
-def container(array_name: str | None, rows: object) -> pa.Table:
-    """Rows in any container as a table; columns of mixed Python objects become text."""
-    columns: Any = rows
-    named = hasattr(columns, "columns") if _is_pandas(columns) else isinstance(columns, Mapping)
-    if not named or _table_or_none(columns) is not None:
-        return _as_table(rows, array_name)
-    return pa.table({str(name): _as_texts(columns[name]) for name in columns})
+def container(columns: ColumnForms, array_name: str | None, rows: object) -> pa.Table:
+    """The columns of a form, of rows in any container; those of mixed Python objects become text."""
+    return _columns(rows, array_name).table([column.name for column in columns], _as_texts)
 
 
 def _as_texts(values: Any) -> pa.Array:
     """Python objects as text; None and NaN are missing."""
     absent = [value is None or (isinstance(value, float) and np.isnan(value)) for value in values]
     return pa.array([None if none else str(value) for value, none in zip(values, absent, strict=True)], pa.string())
-
-
-def _is_pandas(rows: Any) -> bool:
-    return type(rows).__module__.partition(".")[0] == "pandas"
-
-
-def _table_or_none(rows: Any) -> pa.Table | None:
-    """Rows as a table, or None where Arrow raises: its message is dropped, since it may quote a value."""
-    try:
-        if _is_pandas(rows):
-            return pa.Table.from_pandas(rows, preserve_index=False)
-        return pa.table(rows)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError, LookupError, AttributeError):
-        return None
 
 
 def _as_lists(numbers: np.ndarray) -> pa.Array:
@@ -210,13 +186,6 @@ def _as_lists(numbers: np.ndarray) -> pa.Array:
 def values_type(kind: pa.DataType) -> pa.DataType:
     """The type of the values, also of a dictionary's."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _type_name(kind: pa.DataType) -> str:
-    """The name of a type for a message, without digits of decimals or lengths of lists, which may come from values."""
-    if pa.types.is_nested(kind):
-        return "nested values"
-    return "decimal" if pa.types.is_decimal(kind) else str(kind)
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -358,7 +327,7 @@ def columns_of(public: object) -> tuple[ColumnForms, bool]:
     if array and hasattr(rows, "__array__"):
         numbers = np.asarray(rows)
         return (_list_form(FEATURES, _as_lists(numbers), numbers.shape[1:]),), True
-    table = _as_table(public, None)
+    table = Columns(public).table()
     if table.num_rows == 0:
         raise InputError("expected public rows from which to derive the form, found none")
     return tuple(_form_of_column(name, table[name]) for name in table.column_names), False
@@ -388,7 +357,7 @@ def _element_of(name: str, kind: pa.DataType) -> str:
     if element not in WHOLE and element not in REAL:
         raise InputError(
             f"expected texts, flags, numbers of at most 63 bits, dates or times without a zone in the public column "
-            f"{name!r}, found {_type_name(kind)}; leave it out, or give it in another type"
+            f"{name!r}, found {type_name(kind)}; leave it out, or give it in another type"
         )
     return element
 

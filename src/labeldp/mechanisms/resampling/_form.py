@@ -115,7 +115,7 @@ class Form:
             Each value is a function of the same text alone, and every text has one: text that is no value of the
             column's type becomes missing. So reading private rows never fails, and failure discloses nothing.
         """
-        return read_columns(self.columns, _coerce.container(self.array_name, rows))
+        return read_columns(self.columns, _coerce.container(self.columns, self.array_name, rows))
 
     def shaped(self, rows: pa.Table) -> tuple[pa.Table, Bool[np.ndarray, "n"]]:
         """Rows shaped to fit: numbers clipped to the range and rounded, unknown texts replaced by the fallback.

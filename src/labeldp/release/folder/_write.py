@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
@@ -14,6 +14,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from labeldp._arrow import Columns
 from labeldp._threads import FEW_ROWS
 from labeldp.errors import InputError
 from labeldp.release.folder._certificate import FEATURES_REDRAWN, Certificate, File
@@ -124,23 +125,23 @@ def declared_public(table: object, keep: Sequence[str] | str | None) -> pa.Table
     Raises:
         InputError: None were declared, one does not exist, or there is no table.
     """
-    if isinstance(keep, str) and keep != "all":
+    if keep is not None and (keep != "all" if isinstance(keep, str) else not isinstance(keep, Iterable)):
         raise InputError(f"expected keep as a list of columns or 'all', found {keep!r}; write keep=[{keep!r}]")
     if table is None:
         if keep is not None:
             raise InputError("expected the table of the columns to keep, found none; pass it, or leave keep out")
         return pa.table({})
-    columns = without_index(pa.table(table))
-    names = columns.column_names
+    columns = Columns(_without_index(table))
+    names = columns.names
     if keep is None:
         raise InputError(
             f"expected keep=[...] or keep='all' to declare public columns, found neither; columns: "
-            f"{', '.join(map(str, names[:20]))} (the true label must not be among them)"
+            f"{', '.join(names[:20])} (the true label must not be among them)"
         )
-    chosen = names if isinstance(keep, str) else list(keep)
+    chosen = names if isinstance(keep, str) else list(map(str, keep))
     if missing := [name for name in chosen if name not in names]:
         raise InputError(no_such_column(missing[0], names))
-    return columns if chosen is names else columns.select(chosen)
+    return columns.table(chosen)
 
 
 def check_beside(certificate: Certificate, table: object) -> None:
@@ -156,8 +157,12 @@ def check_beside(certificate: Certificate, table: object) -> None:
         )
 
 
-def without_index(table: pa.Table) -> pa.Table:
-    """Drop the columns of a pandas index: an index is public only if it is declared as a column."""
+def _without_index(table: object) -> object:
+    """Drop the columns of a pandas index from an Arrow table: an index is public only if it is declared as a column."""
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    if not isinstance(table, pa.Table):
+        return table
     try:
         index = (table.schema.pandas_metadata or {}).get("index_columns", [])
     except ValueError:

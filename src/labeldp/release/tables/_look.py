@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
+from labeldp._arrow import Columns
+from labeldp._conversions import result_or_none
 from labeldp._shapes import UInt64
 from labeldp.release.engines import Engine, Progress, Tick, reported
 from labeldp.release.tables._cell_hashes import cell_hashes
 from labeldp.release.tables._fingerprints import MOST_ROWS, FingerprintBuilder, Fingerprints
 from labeldp.release.tables._parts import TablePart
-from labeldp.release.tables._repeats import Repeat, RepeatFinder
+from labeldp.release.tables._repeats import Repeat, RepeatFinder, tells_people_apart
 from labeldp.release.tables._tables import Table, prefetch
 
 _ROWS_PER_BATCH = 1 << 18
@@ -127,12 +130,15 @@ def look_at_part(task: _Task, tick: Tick) -> PartLook:
     return look
 
 
-def repeats_in(table: pa.Table) -> tuple[Repeat, ...]:
-    """Columns of a table in memory that repeat like a person's identifier."""
-    finder = RepeatFinder(table.schema)
-    for batch in table.select(finder.names).to_batches():
-        finder.watch(batch)
-        finder.add({name: cell_hashes(batch[name])[0] for name in finder.names})
+def repeats_in(columns: Columns) -> tuple[Repeat, ...]:
+    """Columns of a table in memory that repeat like a person's identifier; those that cannot be read are no columns."""
+    read = (result_or_none(partial(columns.table, [name])) for name in columns.names if tells_people_apart(name))
+    parts = [part for part in read if part is not None]
+    finder = RepeatFinder(pa.schema([part.schema.field(0) for part in parts]))
+    for part in parts:
+        for batch in part.select([name for name in part.column_names if name in finder.names]).to_batches():
+            finder.watch(batch)
+            finder.add({name: cell_hashes(batch[name])[0] for name in batch.schema.names})
     return finder.result()
 
 
