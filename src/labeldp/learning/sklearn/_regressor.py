@@ -38,7 +38,7 @@ from labeldp.learning.losses import (
 )
 from labeldp.learning.metrics import gains_of
 from labeldp.learning.sklearn._paths import Held, OneSetting
-from labeldp.learning.sklearn._soft_labels import MetaEstimator, check_released_rows, weight_keyword
+from labeldp.learning.sklearn._soft_labels import MetaEstimator, check_released_rows, of_features, weight_keyword
 from labeldp.release import Release, check_same_rows
 
 NUMBER_METHODS = ("auto", "unbiased", "likelihood", "decoded", "plain")
@@ -166,7 +166,7 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
         check_is_fitted(self)
         features = indexable_rows(X)
         with few_threads(row_count(features)):
-            centres = np.asarray(self.estimator_.predict(features), dtype=np.float64)
+            centres = np.asarray(of_features(self.estimator_.predict, features), dtype=np.float64)
         return self._mean_labels(centres)
 
     def _method(self, release: Release) -> str:
@@ -269,7 +269,7 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
         centres = np.full(len(numbers), np.average(numbers, weights=weights))
         for fit_on, rest in fold_splits(len(numbers), self.folds):
             model = fit_copy(estimator, take_rows(features, fit_on), numbers[fit_on], weights[fit_on])
-            centres[rest] = model.predict(take_rows(features, rest))
+            centres[rest] = of_features(model.predict, take_rows(features, rest))
             if rival is not None and is_behind(centres[rest], rival[rest], numbers[rest], weights[rest]):
                 return rival
             rival = None
@@ -315,7 +315,7 @@ def fit_copy(estimator: Any, features: Any, numbers: Float[np.ndarray, "n"], wei
     """Fit a copy of a regressor, with weights if they differ."""
     model = clone(estimator)
     keywords = {} if (weights == weights[0]).all() else {weight_keyword(model): weights}
-    return model.fit(features, numbers, **keywords)
+    return of_features(model.fit, features, numbers, **keywords)
 
 
 def few_threads(rows: int) -> Any:

@@ -39,7 +39,12 @@ from labeldp.learning.losses import (
 )
 from labeldp.learning.metrics import Estimate, class_weights, normal_estimate
 from labeldp.learning.sklearn._adapter import for_released_labels
-from labeldp.learning.sklearn._soft_labels import MetaEstimator, ProbabilityClassifier, check_released_rows
+from labeldp.learning.sklearn._soft_labels import (
+    MetaEstimator,
+    ProbabilityClassifier,
+    check_released_rows,
+    of_features,
+)
 from labeldp.learning.sklearn._softmax import ReleasedLabelClassifier
 from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import columns_in_order
@@ -124,8 +129,8 @@ def original_share(
     quotient = np.empty(count)  # qbar / f
     for fit_on, held in KFold(folds, shuffle=True, random_state=0).split(np.empty(count)):
         both = stack_rows(take_rows(rows, fit_on), fresh)
-        fitted = clone(model).fit(both, np.repeat([1, 0], [len(fit_on), drawn]))
-        scores = np.asarray(fitted.predict_proba(take_rows(rows, held)))[:, 1]
+        fitted = of_features(clone(model).fit, both, np.repeat([1, 0], [len(fit_on), drawn]))
+        scores = np.asarray(of_features(fitted.predict_proba, take_rows(rows, held)))[:, 1]
         quotient[held] = (1 / np.clip(scores, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY) - 1) * len(fit_on) / drawn
     return np.clip(1 - probability * quotient, 0.0, 1.0)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -134,12 +136,13 @@ def fit_on_soft_labels(
     """
     model = LogisticRegression(max_iter=1000) if estimator is None else clone(estimator)
     rows, codes = np.nonzero(soft >= smallest)
-    return model.fit(take_rows(features, rows), codes, **{weight_keyword(model): soft[rows, codes] * weights[rows]})
+    weighted = {weight_keyword(model): soft[rows, codes] * weights[rows]}
+    return of_features(model.fit, take_rows(features, rows), codes, **weighted)
 
 
 def soft_probabilities(model: Any, features: Any, classes: int) -> Float[np.ndarray, "n k"]:
     """Probabilities of all columns that ``fit_on_soft_labels`` had, zero for those that it was not fitted on."""
-    known = np.asarray(model.predict_proba(indexable_rows(features)))
+    known = np.asarray(of_features(model.predict_proba, indexable_rows(features)))
     probabilities = np.zeros((len(known), classes))
     probabilities[:, np.asarray(model.classes_, dtype=np.int64)] = known
     return probabilities
@@ -158,20 +161,25 @@ def weight_keyword(model: Any) -> str:
 
 
 def checked_features(estimator: Any, features: Any, **requirements: Any) -> Any:
-    """Features as ``validate_data`` of scikit-learn converts them, whose message may quote a value that is no number.
+    """Features as ``validate_data`` of scikit-learn converts them, under the guard of ``of_features``."""
+    return of_features(partial(validate_data, estimator), features, **requirements)
+
+
+def of_features(call: Callable[..., Any], features: Any, *arguments: Any, **named: Any) -> Any:
+    """The result of a function of features in another library, whose message may quote values that are no numbers.
 
     Raises:
-        InputError: There are values that are no real numbers.
-        ValueError: Their shape, their names or missing values are not as required.
+        InputError: It fails, and features are no matrix of real numbers.
+        ValueError: It fails on a matrix of real numbers, such as for its shape or for missing values.
     """
     try:
-        return validate_data(estimator, features, **requirements)
+        return call(features, *arguments, **named)
     except ValueError:
-        if issparse(features) or floats_or_none(features) is not None:
+        if issparse(features) or ((numbers := floats_or_none(features)) is not None and numbers.ndim == 2):
             raise
     raise InputError(
-        f"expected real numbers as features, found other values ({kind_of(features)}); encode texts and categories as "
-        "numbers. Complex data not supported"
+        f"expected features in rows and columns that the learner takes, found others ({kind_of(features)}). Reshape "
+        "your data if it has no columns, and encode texts and categories as numbers. Complex data not supported"
     )
 
 

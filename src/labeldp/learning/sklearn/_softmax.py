@@ -19,6 +19,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
+from labeldp._conversions import kind_of, result_or_none
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
@@ -442,6 +443,8 @@ def total_variance(features: Any) -> float:
         mean = np.asarray(features.mean(axis=0), np.float64)
         variance = np.asarray(features.multiply(features).mean(axis=0), np.float64) - mean**2
     else:
-        variance = features.var(axis=0, dtype=np.float64)
+        variance = result_or_none(lambda: features.var(axis=0, dtype=np.float64))
+        if variance is None:
+            raise InputError(f"expected features as a matrix of numbers, found others ({kind_of(features)})")
     total = float(np.sum(variance))
     return total if total > 0 else 1.0
