@@ -53,7 +53,8 @@ def column_or_none(values: Any, *, nan_is_missing: bool | None = None) -> pa.Arr
     """
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
-    if hasattr(categories := getattr(getattr(values, "dtype", None), "categories", None), "left"):  # by pandas.cut
+    categories: Any = getattr(getattr(values, "dtype", None), "categories", None)
+    if hasattr(categories, "left"):  # intervals, as of pandas.cut
         values = getattr(values, "cat", values).rename_categories(list(map(str, categories)))
     column = result_or_none(lambda: pa.array(values, from_pandas=nan_is_missing))
     if column is None and hasattr(values, "__array__"):  # tensors, sparse series, numbers of another byte order

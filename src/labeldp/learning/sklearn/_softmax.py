@@ -443,8 +443,9 @@ def total_variance(features: Any) -> float:
         mean = np.asarray(features.mean(axis=0), np.float64)
         variance = np.asarray(features.multiply(features).mean(axis=0), np.float64) - mean**2
     else:
-        variance = result_or_none(lambda: features.var(axis=0, dtype=np.float64))
-        if variance is None:
+        found = result_or_none(lambda: np.asarray(features.var(axis=0, dtype=np.float64)))
+        if found is None:
             raise InputError(f"expected features as a matrix of numbers, found others ({kind_of(features)})")
+        variance = found
     total = float(np.sum(variance))
     return total if total > 0 else 1.0
