@@ -376,9 +376,10 @@ class Release(OpaqueLabels):
 
         Args:
             directory: A folder that does not exist yet; it is written atomically.
-            table: One row for each label: a pandas or polars frame, or an Arrow table. None writes the released
-                labels alone.
-            keep: The columns of the table that you declare public, or ``"all"``. The true label must not be one.
+            table: One row for each label: a pandas or polars frame, an Arrow table, a mapping of columns, or anything
+                that exports Arrow's stream. None writes the released labels alone.
+            keep: The columns of the table that you declare public, or ``"all"``. The true label must not be one. No
+                other column is read, but for those that are named like a person's identifier.
             label: Prefix of the released columns, by default the curator's name of the labels.
 
         A column of the table that repeats like a person's identifier, beside labels whose epsilon covers one row each,
