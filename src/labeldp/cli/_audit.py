@@ -260,28 +260,28 @@ def _attack(directory: Path, model: Any, generator: Any, options: AttackOptions)
     release = releases.Release.load(directory)
     truth, label = options.truth, str(options.label)
     public = None if truth is None else releases.public_table(options.file.of(truth), label, release.space, {})[1]
-    rows = None if model is None else _features(directory, len(release), model, options.images)
+    rows = None if model is None else _features(directory, release, model, options.images)
     mixing = None if model is None else _mixing(release, model)
     knowledge = attacks.Knowledge(model, features=rows, mixing=mixing, generator=generator)
-    groups = None if options.group is None else _groups(directory, options.group)
+    groups = None if options.group is None else _groups(directory, release, options.group)
     with printed_warnings(features.UnknownCategoryWarning):
         found = attacks.attack_release(release, knowledge, truth=public, groups=groups)
     commonest = found.utility("nothing about the row", "the model itself").value
     return dataclasses.replace(found, limits=_limits(release, commonest))
 
 
-def _features(directory: Path, rows: int, model: Any, images: ImageOptions) -> Any:
+def _features(directory: Path, release: Release, model: Any, images: ImageOptions) -> Any:
     """The rows that a model predicts from: the public columns of a release, or images."""
     from labeldp.learning.tables import images_of_rows  # noqa: PLC0415 (commands load what they need)
 
-    columns = releases.public_columns(directory)
-    pixels = images_of_rows(model, columns, rows, **images.read())
+    columns = releases.public_columns(directory, release.certificate)
+    pixels = images_of_rows(model, columns, len(release), **images.read())
     return columns if pixels is None else pixels
 
 
-def _groups(directory: Path, name: str) -> list[str]:
+def _groups(directory: Path, release: Release, name: str) -> list[str]:
     """The values of a public column, one for each row."""
-    table = releases.public_columns(directory)
+    table = releases.public_columns(directory, release.certificate)
     if name not in table.column_names:
         raise InputError(f"expected a public column of {directory}, found {name!r}. Columns: {table.column_names}")
     return [str(value) for value in table[name].to_pylist()]
@@ -292,7 +292,8 @@ def _profile(directory: Path, options: ProfileOptions, json_: bool) -> LossProfi
 
     It is computed from the release alone, at no further privacy cost.
     """
-    release, table = releases.Release.load(directory), releases.public_columns(directory)
+    release = releases.Release.load(directory)
+    table = releases.public_columns(directory, release.certificate)
     points = features.points_of(table, None if release.guarantee.unit == "row" else release.guarantee.unit)
     with progress() as bar:
         profile = attacks.loss_profile(

@@ -42,12 +42,15 @@ def report(paths: list[ReleaseFolder], *, output: Path, public_key: Path | None 
 
     pages.check_page(output)
     _check_paths(paths)
-    named = dict(zip(paths, _names(paths), strict=True))
-    parts = [_part(path, name, public_key, long) for path, name in named.items()]
-    together = [path for path in named if folder.is_release(path)]
-    if len(together) > 1 and all(part.holds for part in parts):
-        combined = release.combined_guarantee(together, long=long)
-        parts.append(pages.account_part(combined, [named[path] for path in together]))
+    named = dict[Path, str](zip(paths, _names(paths), strict=True))
+    verdicts = {
+        path: folder.verify(path, public_key=public_key, long=long) for path in named if ledger_of(path).is_dir()
+    }
+    parts = [_part(path, name, verdicts.get(path)) for path, name in named.items()]
+    if len(verdicts) > 1 and all(part.holds for part in parts):
+        verified = {path: verdict.certificate for path, verdict in verdicts.items() if verdict.certificate is not None}
+        combined = release.combined_guarantee(list(verified), long=long, verified=verified)
+        parts.append(pages.account_part(combined, [named[path] for path in verified]))
     page = pages.dossier(parts)
     if page.private and not output.name.endswith(pages.HOLDER_ENDING):
         name = f"{output.stem}{pages.HOLDER_ENDING}"
@@ -76,13 +79,12 @@ def _check_paths(paths: Sequence[Path]) -> None:
             )
 
 
-def _part(path: Path, name: str, public_key: Path | None, long: bool) -> Part:
-    """The part of a page for one path, by its name."""
+def _part(path: Path, name: str, verdict: folder.Verdict | None) -> Part:
+    """The part of a page for one path, by its name; that of a release has a verdict."""
     from labeldp.report import pages  # noqa: PLC0415 (it needs the extra)
 
     ledger = ledger_of(path)
-    if ledger.is_dir():
-        verdict = folder.verify(path, public_key=public_key, long=long)
+    if verdict is not None:
         return pages.sourced(pages.release_part(path, verdict), path, name)
     if path.suffix == _SAVED:
         return pages.sourced(pages.result_part(path), path, name)

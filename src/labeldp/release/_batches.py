@@ -35,9 +35,9 @@ _MOST_ROWS = 1 << 31
 def release_batches(directory: str | Place, rows: int = _ROWS) -> Iterator[tuple[pa.Table, Release]]:
     """Iterate over a release folder in batches of public columns and released labels, in bounded memory.
 
-    The folder is verified before the first batch, and each file again when it is opened and when it was read. Batches
-    come in the order of ``Release.load``, so that a folder whose
-    rows are sorted by something gives sorted batches.
+    The folder is verified before the first batch, and each file is the one that was verified when it is opened and when
+    it was read. Batches come in the order of ``Release.load``, so that a folder whose rows are sorted by something
+    gives sorted batches.
 
     Args:
         directory: The folder of a release: a path, or an address such as ``s3://bucket/shared``.

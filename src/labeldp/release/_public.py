@@ -8,30 +8,37 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from labeldp._shapes import Int
 from labeldp.errors import InputError, TableError
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import ResponseChannel
 from labeldp.release._release import Release
-from labeldp.release.folder import CLUSTERS, added_columns, column_name, local_copy, read_certificate
+from labeldp.release.folder import (
+    CLUSTERS,
+    Certificate,
+    added_columns,
+    column_name,
+    local_copy,
+    read_certificate,
+    stored_columns,
+)
 from labeldp.release.tables import Place, Table, TableFile, label_codes, open_table
 
 _ROWS_PER_BATCH = 1 << 18
 _NO_ROWS = "expected at least one row in {}, found none"
 
 
-def public_columns(directory: str | Place) -> pa.Table:
+def public_columns(directory: str | Place, certificate: Certificate | None = None) -> pa.Table:
     """Read the public columns of a release, in the row order of ``Release.load``.
 
     Args:
-        directory: The folder of a release: a path, or an address such as ``s3://bucket/shared``. An address is copied
-            at each call, and the release there may be exchanged in between: take columns and labels from one copy
-            (``labeldp.release.folder.local_copy``), or together from ``release_batches``.
+        directory: The folder of a release: a path, or an address such as ``s3://bucket/shared``.
+        certificate: The certificate of the labels that the columns go with, ``Release.load(directory).certificate``, as
+            the folder may hold another release by now. By default that of the folder, which is not verified.
 
     Raises:
-        VerificationError: The folder has no certificate.
+        VerificationError: The folder has no certificate, or a file is not what the certificate says.
         TableError: One of its files cannot be read.
 
     Example:
@@ -46,21 +53,9 @@ def public_columns(directory: str | Place) -> pa.Table:
         ['age']
     """
     with local_copy(directory) as folder:
-        return _public_columns(folder)
-
-
-def _public_columns(folder: Path) -> pa.Table:
-    """The public columns of a release on a disk."""
-    certificate = read_certificate(folder)
-    added = added_columns(certificate)
-    names = [name for name, _ in certificate.columns if name not in added]
-    try:
-        parts = [pq.read_table(folder / file.name, columns=names, partitioning=None) for file in certificate.files]
-    except (pa.ArrowException, OSError):
-        raise TableError(
-            f"expected the files that the certificate in {folder} lists, found others; run labeldp verify on it"
-        ) from None
-    return pa.concat_tables(parts)
+        known = certificate or read_certificate(folder)
+        added = added_columns(known)
+        return stored_columns(folder, known, [name for name, _ in known.columns if name not in added])
 
 
 def is_answer(directory: str | Path) -> bool:
@@ -72,19 +67,17 @@ def is_answer(directory: str | Path) -> bool:
     return read_certificate(Path(directory)).of_answer
 
 
-def clusters_in(directory: str | Path) -> Int[np.ndarray, "n"]:
+def clusters_in(folder: Path, certificate: Certificate) -> Int[np.ndarray, "n"]:
     """The clusters in which peers exchanged labels, one number for each row.
 
     Raises:
         InputError: The folder holds no clusters.
+        VerificationError: A file is not what the certificate says.
     """
-    folder = Path(directory)
-    certificate = read_certificate(folder)
     name = column_name(certificate.label, CLUSTERS)
     if name not in dict(certificate.columns):
         raise InputError(f"expected the clusters of rows in a column {name!r}, found none; pass them to a learner")
-    parts = [pq.read_table(folder / file.name, columns=[name], partitioning=None)[name] for file in certificate.files]
-    return np.concatenate([part.to_numpy() for part in parts]).astype(np.int64)
+    return np.asarray(stored_columns(folder, certificate, [name])[name].to_numpy(), dtype=np.int64)
 
 
 def public_table(

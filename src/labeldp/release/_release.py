@@ -431,7 +431,7 @@ class Release(OpaqueLabels):
 
         Args:
             directory: The folder of a release: a path, or an address such as ``s3://bucket/shared``, which is copied
-                at each call; ``public_columns`` says how to read labels and columns from one copy.
+                at each call; ``public_columns`` takes the certificate of these labels, so that columns are theirs.
 
         Raises:
             VerificationError: The folder and its certificate do not agree.

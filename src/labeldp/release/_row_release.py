@@ -123,7 +123,7 @@ class RowRelease:
                 f"expected rows with resampled features in {directory}, found labels with public features; open them "
                 "with Release.load"
             )
-        return cls(labels, public_columns(directory))
+        return cls(labels, public_columns(directory, labels.certificate))
 
     def __repr__(self) -> str:
         return f"<RowRelease of {len(self)} rows, {self.features.num_columns} columns; {self.labels!r}>"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
+from types import MappingProxyType
 
 from labeldp import _checks
 from labeldp.errors import InputError, VerificationError
@@ -117,6 +118,7 @@ def combined_guarantee(
     epsilons: Sequence[float] = (),
     one_table: bool = False,
     long: bool = False,
+    verified: Mapping[Path, Certificate] = MappingProxyType({}),
 ) -> list[CombinedGuarantee]:
     """Compose the releases of each label, and the charges of each ledger.
 
@@ -130,6 +132,7 @@ def combined_guarantee(
         one_table: Declare that all releases are of one table, so that row numbers mean the same rows. Otherwise all
             releases of a label are counted for the same rows, which claims less privacy.
         long: Allow recomputations of a release that take longer than ten seconds, as ``verify`` does.
+        verified: The certificates of folders that were verified already, by their paths.
 
     Returns:
         One result for each label name of the certificates, then one for each label of each data set of each ledger. Of
@@ -168,7 +171,7 @@ def combined_guarantee(
         if _is_database(path):
             ledgers.append(path)
         else:
-            sources.append(_source(path, long))
+            sources.append(_source(path, long, verified.get(path)))
     sources += _splits(sources)
     labels = dict.fromkeys(source.certificate.label for source in sources)
     groups = [
@@ -213,14 +216,14 @@ def _is_database(path: Path) -> bool:
         return file.read(len(_SQLITE)) == _SQLITE
 
 
-def _source(path: Path, long: bool) -> _Source:
+def _source(path: Path, long: bool, certificate: Certificate | None) -> _Source:
     """Read a release and its channel.
 
     The rows of a part do not determine the fewest candidates of all drawn rows; and candidates from another release
     would have been others for other outcomes of that release.
     """
     try:
-        certificate = certified(path, long=long) if path.is_dir() else read_alone(path, long=long)
+        certificate = certificate or (certified if path.is_dir() else read_alone)(path, long=long)
     except VerificationError as problem:
         raise VerificationError(f"{problem} ({path})") from None
     if certificate.of_answer:

@@ -79,6 +79,25 @@ def test_what_was_not_signed_does_not_hold(keys, folder, forgery):
     assert "signed" in found.checks[-1].what
 
 
+@pytest.mark.parametrize("when", ["digest", "verify"])
+def test_a_certificate_that_is_exchanged_meanwhile_is_not_signed(keys, folder, when):
+    """The signature is checked over the certificate that gave the verdict, whatever lies in the folder by then."""
+    (private, public), _ = keys
+    sign(folder, private)
+    signed = (folder / "_certificate.json").read_bytes()
+    evil = Curator(["no", "yes"] * 20, SPACE).randomize(RandomizedResponse(SPACE, 5.0)).save(folder.parent / "evil")
+    shutil.copy(folder / "_signature.json", evil)
+
+    def swap(name, *_):
+        if name == when:
+            (evil / "_certificate.json").write_bytes(signed)
+
+    found = verify(evil, public_key=public, progress=swap)
+    assert (evil / "_certificate.json").read_bytes() == signed
+    assert not found.holds
+    assert not found.checks[-1].holds
+
+
 def test_the_key_of_a_stranger_signs_nothing_of_ours(keys, folder):
     """Nor does a signature that was made for another release."""
     (private, public), (strange, _) = keys

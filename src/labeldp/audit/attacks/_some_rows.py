@@ -39,7 +39,8 @@ def _some_rows(directory: Path, most: int, progress: Callable[[str, int, int], N
     """Rows of a release on a disk."""
     rows = read_certificate(directory).rows
     if rows <= most:
-        return public_columns(directory), Release.load(directory)
+        release = Release.load(directory)
+        return public_columns(directory, release.certificate), release
     places = np.sort(np.random.default_rng().choice(rows, most, replace=False, shuffle=False))
     tables, parts, first = list[pa.Table](), list[Release](), 0
     for table, labels in release_batches(directory, _ROWS_PER_BATCH):

@@ -270,7 +270,7 @@ def attack_folder(
         VerificationError: The folder and its certificate do not agree.
     """
     release = Release.load(directory)
-    features = None if model is None else public_columns(directory)
+    features = None if model is None else public_columns(directory, release.certificate)
     public_truth = None if truth is None else Release.public(truth, release.space)
     knowledge = Knowledge(model, features=features, mixing=mixing, generator=generator)
     return attack_release(release, knowledge, truth=public_truth, limits=limits, confidence=confidence)

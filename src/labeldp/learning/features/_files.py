@@ -151,22 +151,22 @@ def _staged(target: Path) -> Iterator[Path]:
         yield Path(folder) / target.name
 
 
-def check_stored(path: Path) -> None:
+def check_stored(file: BinaryIO) -> None:
     """Refuse a zip file that holds more than its own bytes, or an array of more than its part of the file.
 
     Raises:
         ValueError: Its parts are compressed or overlap, or an array's header says that it is larger than its part.
     """
-    with zipfile.ZipFile(path) as opened:
+    with zipfile.ZipFile(file) as opened:
         parts = opened.infolist()
         stored = all(
             part.compress_type == zipfile.ZIP_STORED and part.file_size == part.compress_size for part in parts
         )
-        if not stored or sum(part.file_size for part in parts) > path.stat().st_size:
+        if not stored or sum(part.file_size for part in parts) > os.fstat(file.fileno()).st_size:
             raise ValueError("parts that are larger than the file")
         for part in parts:
             if part.filename.endswith(_ARRAY):
-                with opened.open(part) as file:
-                    shape, _, kind = _ARRAY_HEADERS[np.lib.format.read_magic(file)](file)
+                with opened.open(part) as array:
+                    shape, _, kind = _ARRAY_HEADERS[np.lib.format.read_magic(array)](array)
                 if kind.hasobject or math.prod(shape) * kind.itemsize > part.file_size:
                     raise ValueError("an array that is larger than its part of the file")

@@ -358,11 +358,12 @@ def open_generator(path: str | Path) -> FittedGenerator:
     Raises:
         InputError: The file does not exist, or is not a generator.
     """
-    with _FORMAT.reading(path) as file:
-        with zipfile.ZipFile(file) as opened:
-            if sum(entry.file_size for entry in opened.infolist()) > _LARGEST_FILE:
+    with _FORMAT.reading(path) as file, file.open("rb") as opened:
+        with zipfile.ZipFile(opened) as parts:
+            if sum(entry.file_size for entry in parts.infolist()) > _LARGEST_FILE:
                 raise ValueError("a larger file than any generator")
-        with np.load(file, allow_pickle=False) as arrays:
+        opened.seek(0)
+        with np.load(opened, allow_pickle=False) as arrays:
             about = _FORMAT.read_description(arrays[_ABOUT].tobytes().decode())
             kind = _LAWS[about["law"]]
             names = {field.name for field in dataclasses.fields(kind)}

@@ -212,10 +212,11 @@ def from_release(
         InputError: The folder holds an answer, or a column does not exist.
     """
     fit = fit_of(model)
-    with local_copy(directory) as folder:  # labels and columns of one copy are of one release
+    with local_copy(directory) as folder:
         if is_answer(folder):
             raise InputError(f"expected released labels in {directory}, found an answer; release labels of these rows")
-        table: pa.Table = public_columns(folder)
+        release = Release.load(folder)
+        table: pa.Table = public_columns(folder, release.certificate)
         if columns != (None, None):
             table = table.select(kept_columns(table.schema, None, *columns))
-        return fit(table, Release.load(folder), text, **settings)
+        return fit(table, release, text, **settings)

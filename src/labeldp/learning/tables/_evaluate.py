@@ -72,8 +72,9 @@ def evaluate(
                 f"expected {wanted} in every row of {label!r}, found another value or none; leave such rows out"
             ) from None
     else:
-        with local_copy(path) as folder:  # labels and columns of one copy are of one release
-            labels, table = Release.load(folder), public_columns(folder)
+        with local_copy(path) as folder:
+            labels = Release.load(folder)
+            table = public_columns(folder, labels.certificate)
         _check_other(model.certificate, labels.certificate, label)
     units = None if labels.certificate is None else units_in(table, unit_of(labels.certificate))
     pixels = images_of_rows(model, table, len(labels), images, image_column)

@@ -232,11 +232,11 @@ class TableModel:
         Raises:
             InputError: The file does not exist, or is not such a model.
         """
-        with _FORMAT.reading(path) as file:
-            check_stored(file)
+        with _FORMAT.reading(path) as file, file.open("rb") as opened:
+            check_stored(opened)
             skops_io = _skops_io()
             try:
-                held = skops_io.load(file, trusted=_TRUSTED)
+                held = skops_io.load(opened, trusted=_TRUSTED)
             except skops_io.exceptions.UntrustedTypesFoundException:
                 raise VerificationError("other types in it") from None
             about = _FORMAT.read_description(held["about"])

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from labeldp import _checks
 from labeldp._html import facts_html
@@ -261,7 +260,6 @@ def learn(
         _checks.among(model, "a model", dict.fromkeys([*METHODS, *NUMBER_METHODS]))
     report("load", 0, 0)
     directory = disk_path(directory)
-    table = public_columns(directory)
     if is_answer(directory):
         if generator is not None or minutes is not None or rows is not None:
             raise InputError(
@@ -269,8 +267,9 @@ def learn(
                 "exchange; leave it out"
             )
         model, method = check_class_model(model or OF_CLASSES, method)
-        return _learn_from_peers(directory, table, model, method, features)
+        return _learn_from_peers(directory, model, method, features)
     release = Release.load(directory)
+    table = public_columns(directory, release.certificate)
     if generator is not None:
         check_generator(generator, release)
     chosen = model or _default_model(release, method, generator)
@@ -425,9 +424,7 @@ def _learn_classes(rows: _Rows, name: str, method: str, generator: Generator | N
     )
 
 
-def _learn_from_peers(
-    folder: Path, table: pa.Table, model: str, method: str | None, features: Sequence[str] | None
-) -> Learned:
+def _learn_from_peers(folder: Path, model: str, method: str | None, features: Sequence[str] | None) -> Learned:
     """Learn a model from labels after peer exchange in clusters, which do not allow scores."""
     answer = Answer.load(folder)
     if not isinstance(answer.reading, FlippedLabels):
@@ -440,7 +437,7 @@ def _learn_from_peers(
     if CLUSTERS not in METHODS[model]:
         known = ", ".join(name for name, methods in METHODS.items() if CLUSTERS in methods)
         raise InputError(f"expected a model that learns from clusters among {known}, found {model!r}")
-    cells = clusters_in(folder)
+    cells, table = clusters_in(folder, answer.certificate), public_columns(folder, answer.certificate)
     columns, left_out = columns_of(table, features, None)
     (estimator, *_) = estimators_of(columns, model, EXCHANGED)
     fitted = estimator.fit(frame_of(table, columns), answer, model__cells=cells)

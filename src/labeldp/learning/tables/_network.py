@@ -178,7 +178,8 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
     """
     if is_answer(directory):
         raise InputError("expected released labels for a network, found the answer to a query; learn with softmax")
-    release, table = Release.load(directory), public_columns(directory)
+    release = Release.load(directory)
+    table = public_columns(directory, release.certificate)
     certificate = enough_rows(release)
     unit = unit_of(certificate)
     table = table if table.column_names else pa.table({"": pa.nulls(len(release))})  # so that it has rows

@@ -137,8 +137,9 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
-            check_stored(self.path)
-            state = torch.load(self.path, map_location=device, weights_only=True)
+            with self.path.open("rb") as file:
+                check_stored(file)
+                state = torch.load(file, map_location=device, weights_only=True)
             owner = state["owner"]
         except Exception as error:  # noqa: BLE001 (a damaged file fails in many ways)
             raise VerificationError(

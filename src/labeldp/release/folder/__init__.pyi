@@ -25,6 +25,7 @@ from ._read import answer_in as answer_in
 from ._read import batch_fields as batch_fields
 from ._read import BUFFER as BUFFER
 from ._read import released_columns as released_columns
+from ._read import stored_columns as stored_columns
 from ._read import unchanged_file as unchanged_file
 from ._run import Run as Run
 from ._run import run_in as run_in
@@ -55,7 +56,6 @@ from ._verify import read_certificate as read_certificate
 from ._verify import Verdict as Verdict
 from ._verify import verified as verified
 from ._verify import verify as verify
-from ._write import file_digest as file_digest
 from ._write import check_beside as check_beside
 from ._write import columns_of as columns_of
 from ._write import declared_public as declared_public

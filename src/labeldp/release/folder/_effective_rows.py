@@ -60,7 +60,7 @@ def rows_of_unit_sizes(folder: Path, certificate: Certificate) -> dict[int, int]
     sizes = [int(size) for size in certificate.law["repeats"]]
     rows = np.zeros(len(sizes), dtype=np.int64)
     for file in certificate.files:
-        for batch in read_batches(folder / file.name, [column], _ROWS_PER_BATCH):
+        for batch in read_batches(folder, file, [column], _ROWS_PER_BATCH):
             rows += np.bincount(batch[column].to_numpy(), minlength=len(sizes))
     found = dict.fromkeys(sorted(set(sizes)), 0)
     for size, count in zip(sizes, rows.tolist(), strict=True):

@@ -152,14 +152,11 @@ def check_files(paths: Iterable[Path]) -> None:
             raise VerificationError(f"expected a regular file at {path.name}, found something else") from None
 
 
-def check_sizes(
-    folder: Path, files: Iterable[str], columns: Collection[str], of_sets: int, most: tuple[int, int]
-) -> None:
+def check_sizes(files: Iterable[BufferedReader], columns: Collection[str], of_sets: int, most: tuple[int, int]) -> None:
     """Refuse Parquet files whose columns are much larger than they are.
 
     Args:
-        folder: Their folder.
-        files: Their names.
+        files: Each of them, while it is open.
         columns: The columns to read.
         of_sets: For rows with sets of classes, the number of values that take as long as a set.
         most: The most values that are read, and how many more for each byte.
@@ -168,14 +165,13 @@ def check_sizes(
         VerificationError: There are more values, or columns are compressed by another method than ours.
     """
     size, values = 0, 0
-    for name in files:
-        size += (folder / name).stat().st_size
-        with pq.ParquetFile(folder / name) as parquet:
+    for file in files:
+        size += os.fstat(file.fileno()).st_size
+        with pq.ParquetFile(file) as parquet:
             values += parquet.metadata.num_rows * of_sets
-        with opened(folder / name) as file:
-            for chunk in chunks(file):
-                _check(chunk.compression in _COMPRESSIONS, "columns compressed by snappy, as labeldp does")
-                values += chunk.values * _is_of(chunk.path, columns)
+        for chunk in chunks(file):
+            _check(chunk.compression in _COMPRESSIONS, "columns compressed by snappy, as labeldp does")
+            values += chunk.values * _is_of(chunk.path, columns)
     allowed, each = most
     _check(values <= allowed + each * size, f"at most {allowed} released values, and {each} for each byte of the files")
 

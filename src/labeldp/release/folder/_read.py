@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
@@ -13,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from labeldp.errors import VerificationError
+from labeldp.errors import TableError, VerificationError
 from labeldp.privacy.channels import (
     channel_of,
 )
@@ -31,6 +33,11 @@ _ROWS_PER_BATCH = 1 << 16
 _ENTRIES_PER_BATCH = 1 << 24
 #: Bytes of a column to read from disk at a time, whatever the size of its pieces in the file.
 BUFFER = 1 << 18
+#: Digests of open files by their identity.
+_DIGESTS: dict[tuple[int, ...], str] = {}
+_MOST_DIGESTS = 1 << 16
+#: Nanoseconds after which a change gives a file another time, on any file system.
+_SETTLED = 2_500_000_000
 
 
 def released_columns(certificate: Certificate) -> dict[str, str]:
@@ -50,14 +57,16 @@ def added_columns(certificate: Certificate) -> list[str]:
 def unchanged_file(folder: Path, file: File) -> Iterator[BufferedReader]:
     """A released file that stays open, whatever takes the place of its name meanwhile.
 
+    Whatever is read of a release is read through this, so that it is what was verified.
+
     Raises:
         VerificationError: Its bytes are others than the certificate says, when it is opened or when it is closed.
     """
 
     def check() -> None:
-        held.seek(0)
-        if hashlib.file_digest(held, "sha256").hexdigest() != file.sha256:
+        if _digest_of(held) != file.sha256:
             raise VerificationError(f"expected {file.name} as it was released, found different bytes")
+        held.seek(0)
 
     with opened(folder / file.name) as held:
         check()
@@ -65,19 +74,68 @@ def unchanged_file(folder: Path, file: File) -> Iterator[BufferedReader]:
         check()
 
 
-def read_batches(path: Path, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+def unchanged_files(folder: Path, certificate: Certificate) -> Iterator[BufferedReader]:
+    """Each file of a release, while it is open."""
+    for file in certificate.files:
+        with unchanged_file(folder, file) as held:
+            yield held
+
+
+def _digest_of(file: BufferedReader) -> str:
+    """SHA-256 of an open file, computed once as long as the file stays what it was.
+
+    Its identity is taken before its bytes, so that a change while they are read shows. A file that was changed a moment
+    ago might be changed again at the same time by its clock: its bytes are read every time.
+    """
+    state = os.fstat(file.fileno())
+    identity = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    if (digest := _DIGESTS.get(identity)) is None:
+        settled = time.time_ns() - state.st_ctime_ns > _SETTLED
+        file.seek(0)
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if settled:
+            if len(_DIGESTS) >= _MOST_DIGESTS:
+                _DIGESTS.clear()
+            _DIGESTS[identity] = digest
+    return digest
+
+
+def read_batches(folder: Path, file: File, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
     """Columns of a released file in batches; at least one, which may be empty.
 
     Raises:
-        VerificationError: Texts of a batch are too long together.
+        VerificationError: Texts of a batch are too long together, or the file is not what it was.
     """
-    with pq.ParquetFile(path) as file:
-        texts, some = texts_in(file, columns), file.metadata.num_rows
-    with pq.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER, read_dictionary=texts) as file:
-        for batch in file.iter_batches(batch_size=rows, columns=list(columns)):
-            yield pa.record_batch([plain(batch[name]) for name in columns], names=list(columns))
-        if not some:
-            yield pa.record_batch([pa.array([], file.schema_arrow.field(name).type) for name in columns], list(columns))
+    names = list(columns)
+    with unchanged_file(folder, file) as held:
+        with pq.ParquetFile(held) as parquet:
+            texts, some = texts_in(parquet, names), parquet.metadata.num_rows
+        with pq.ParquetFile(held, pre_buffer=False, buffer_size=BUFFER, read_dictionary=texts) as parquet:
+            for batch in parquet.iter_batches(batch_size=rows, columns=names):
+                yield pa.record_batch([plain(batch[name]) for name in names], names=names)
+            if not some:
+                yield pa.record_batch([pa.array([], parquet.schema_arrow.field(name).type) for name in names], names)
+
+
+def stored_columns(folder: Path, certificate: Certificate, names: Sequence[str]) -> pa.Table:
+    """Columns of all files of a release.
+
+    Raises:
+        TableError: A file cannot be read.
+        VerificationError: A file is not what the certificate says.
+    """
+    readable = True
+    try:
+        parts = [
+            pq.read_table(held, columns=list(names), partitioning=None) for held in unchanged_files(folder, certificate)
+        ]
+    except (pa.ArrowException, OSError):
+        readable = False
+    if not readable:
+        raise TableError(
+            f"expected the files that the certificate in {folder} lists, found others; run labeldp verify on it"
+        )
+    return pa.concat_tables(parts)
 
 
 def answer_in(folder: Path, certificate: Certificate) -> np.ndarray:
@@ -90,9 +148,7 @@ def answer_in(folder: Path, certificate: Certificate) -> np.ndarray:
     names, clusters = stored_form(law, certificate.space).names(label), column_name(label, CLUSTERS)
     counted = [clusters] if "cluster_sizes" in law and clusters in columns else []
     batches = [
-        batch
-        for file in certificate.files
-        for batch in read_batches(folder / file.name, [*names, *counted], _ROWS_PER_BATCH)
+        batch for file in certificate.files for batch in read_batches(folder, file, [*names, *counted], _ROWS_PER_BATCH)
     ]
     table = pa.Table.from_batches(batches)
     if counted:
@@ -108,7 +164,7 @@ def batch_fields(folder: Path, certificate: Certificate) -> Iterator[tuple[File,
     columns = released_columns(certificate)
     rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // certificate.space.size))
     for file in certificate.files:
-        for batch in prefetch(read_batches(folder / file.name, list(columns.values()), rows)):
+        for batch in prefetch(read_batches(folder, file, list(columns.values()), rows)):
             yield (
                 file,
                 from_columns({name: batch[column] for name, column in columns.items()}, certificate.space, law),

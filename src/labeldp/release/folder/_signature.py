@@ -112,12 +112,17 @@ def sign(directory: str | Place, key: str | Path | Ed25519PrivateKey, certificat
         return add_file(place, path)
 
 
-def check_signature(folder: Path, public_key: str | Path) -> str:
-    """Check that a folder was signed with the private key that belongs to a public one.
+def check_signature(folder: Path, public_key: str | Path, certificate: str) -> str:
+    """Check that a certificate was signed with the private key that belongs to a public one.
+
+    Args:
+        folder: The folder of the signature.
+        public_key: The file of the public key.
+        certificate: The text of the certificate that was verified: the one in the folder may be another by now.
 
     Raises:
         InputError: The file holds no public key.
-        VerificationError: The folder is not signed, or with another key, or was changed since.
+        VerificationError: There is no signature, or one with another key or of another certificate.
     """
     try:
         key = load_pem_public_key(_read(Path(public_key)))
@@ -129,7 +134,7 @@ def check_signature(folder: Path, public_key: str | Path) -> str:
         body = json.loads(_read(part_of(folder, SIGNATURE)))
         if set(body) != {"schema", "signature"} or body["schema"] != _SCHEMA:
             raise VerificationError(f"expected a signature of schema {_SCHEMA}, found another")
-        key.verify(bytes.fromhex(body["signature"]), _signed(folder))
+        key.verify(bytes.fromhex(body["signature"]), _purpose(certificate.encode()))
     except OSError:
         raise VerificationError("expected a signed release, found no signature") from None
     except (InvalidSignature, TypeError, ValueError, RecursionError) as problem:

@@ -37,10 +37,16 @@ from labeldp.release.folder._limits import (
     check_sizes,
     text_of,
 )
-from labeldp.release.folder._read import answer_in, batch_fields, read_batches, released_columns
+from labeldp.release.folder._read import (
+    answer_in,
+    batch_fields,
+    read_batches,
+    released_columns,
+    unchanged_file,
+    unchanged_files,
+)
 from labeldp.release.folder._signature import check_signature
 from labeldp.release.folder._staging import CERTIFICATE, SIGNATURE, is_signed, or_beside, part_of
-from labeldp.release.folder._write import file_digest
 from labeldp.release.tables import Place
 
 R = TypeVar("R")
@@ -148,7 +154,7 @@ def _verified(folder: Path, public_key: str | Path | None, long: bool, workers: 
     if public_key is None:
         return dataclasses.replace(verdict, signed=signed)
     try:
-        check = Check(_IS_SIGNED, True, check_signature(folder, public_key))
+        check = Check(_IS_SIGNED, True, check_signature(folder, public_key, verdict.text))
     except VerificationError as problem:
         check = Check(_IS_SIGNED, False, str(problem))
     unknown = tuple(what for what in verdict.unknown if what != WHO_MADE_IT)
@@ -308,10 +314,8 @@ def _check_files(folder: Path, certificate: Certificate, workers: _Workers) -> s
 def _unchanged(task: _FileTask, tick: Tick) -> None:
     """Check the bytes of a file."""
     (file,) = task.certificate.files
-    with _readable(task.folder):
-        if file_digest(task.folder / file.name) != file.sha256:
-            raise VerificationError(f"expected {file.name} as it was released, found different bytes")
-    tick(file.rows)
+    with _readable(task.folder), unchanged_file(task.folder, file):
+        tick(file.rows)
 
 
 @contextmanager
@@ -339,7 +343,7 @@ def _some(names: set[str]) -> list[str]:
 def _check_schemas(folder: Path, certificate: Certificate, _: _Workers) -> str:
     """Check that every file has the listed columns and rows, and no other metadata."""
     for file in certificate.files:
-        with pq.ParquetFile(folder / file.name) as parquet:
+        with unchanged_file(folder, file) as held, pq.ParquetFile(held) as parquet:
             schema = parquet.schema_arrow
             listed = tuple((field.name, str(field.type)) for field in schema)
             fields = [field.name for field in schema if _has_metadata(field)]
@@ -372,17 +376,19 @@ def _check_schemas(folder: Path, certificate: Certificate, _: _Workers) -> str:
 
 def _check_sizes(folder: Path, certificate: Certificate) -> None:
     """Refuse files whose values would take long to check."""
-    files, label = [file.name for file in certificate.files], certificate.label
+    label = certificate.label
     if certificate.of_answer:
         form = stored_form(certificate.law, certificate.space)
-        check_sizes(folder, files, {*form.names(label), column_name(label, CLUSTERS)}, 0, MOST_ANSWERED)
+        columns = {*form.names(label), column_name(label, CLUSTERS)}
+        check_sizes(unchanged_files(folder, certificate), columns, 0, MOST_ANSWERED)
         return
     columns = set(released_columns(certificate).values())
     sets = channel_of(certificate.law).form == "set" or "candidates" in certificate.law["by_row"]
     generator = None if certificate.features is None else certificate.features.generator
     if generator is not None:
         columns |= {*form_from(generator["form"]).names}
-    check_sizes(folder, files, columns, certificate.space.size // _ENTRIES_OF_A_VALUE * sets, MOST_RELEASED)
+    entries = certificate.space.size // _ENTRIES_OF_A_VALUE * sets
+    check_sizes(unchanged_files(folder, certificate), columns, entries, MOST_RELEASED)
 
 
 def _check_answer_columns(form: StoredForm, certificate: Certificate) -> None:
@@ -453,7 +459,7 @@ def _check_groups(rows: Sequence[int], sizes: Sequence[int]) -> None:
 def _check_form(folder: Path, certificate: Certificate, form: Form) -> None:
     """Check that all released features are in the form that true and drawn features share."""
     for file in certificate.files:
-        for batch in read_batches(folder / file.name, form.names, _ROWS_PER_BATCH):
+        for batch in read_batches(folder, file, form.names, _ROWS_PER_BATCH):
             if form.shaped(pa.Table.from_batches([batch]))[1].any():
                 raise VerificationError(f"expected only rows of the generator's form in {file.name}, found others")
 

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from labeldp.errors import VerificationError
 from labeldp.mechanisms.queries import QUERIES, Counts, Means, cell_rows
-from labeldp.release.folder import Certificate, answer_in, file_digest, stored_form
+from labeldp.release.folder import Certificate, answer_in, stored_form, unchanged_file
 from labeldp.report._parts import three_digits
 from labeldp.report._text import noise_text
 from labeldp.report.pages._blocks import Block, Grid, Picture
@@ -25,22 +24,13 @@ _CONFIDENCE = 0.95
 
 def answer_blocks(folder: Path, certificate: Certificate) -> Iterator[Block]:
     """The first entries of an answer with error bars for its noise, where it is numbers plus noise; its first lines."""
-    _check_unchanged(folder, certificate)
     yield from _noise(folder, certificate)
-    with pq.ParquetFile(folder / certificate.files[0].name) as file:
+    with unchanged_file(folder, certificate.files[0]) as held, pq.ParquetFile(held) as file:
         names = file.schema_arrow.names[:_MOST_COLUMNS]
         batch = next(file.iter_batches(batch_size=_MOST_LINES, columns=names), None)
         lines = [] if batch is None else [tuple(map(_value, line.values())) for line in batch.to_pylist()]
         more = file.metadata.num_rows - len(lines)
-    _check_unchanged(folder, certificate)
     yield Grid("The answer", tuple(names), tuple(lines), frozenset(range(len(names))), more)
-
-
-def _check_unchanged(folder: Path, certificate: Certificate) -> None:
-    """Refuse an answer that was exchanged since it was verified."""
-    listed = certificate.files[0]
-    if file_digest(folder / listed.name) != listed.sha256:
-        raise VerificationError(f"expected {listed.name} as it was verified, found other bytes; make the page again")
 
 
 def _noise(folder: Path, certificate: Certificate) -> Iterator[Picture]:

@@ -1,0 +1,148 @@
+"""What is read of a release is what was verified, byte for byte: each reader, on files that are exchanged meanwhile."""
+
+import hashlib
+import os
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from labeldp import (
+    Classes,
+    ClassProbabilities,
+    Curator,
+    NoisyHistogram,
+    PriorResponse,
+    RandomizedResponse,
+    Release,
+    combined_guarantee,
+    public_columns,
+    release_batches,
+    verify,
+)
+from labeldp.errors import VerificationError
+from labeldp.release import folder as folders
+from labeldp.release.folder import _read, _verify
+from labeldp.release.folder._read import answer_in
+from labeldp.report.pages import _answers
+
+SPACE, LABELS = Classes(["no", "yes"]), ["no", "yes"] * 20
+
+
+def of_labels(path):
+    """Released labels beside a column."""
+    columns = pa.table({"age": list(range(40))})
+    return Curator(LABELS, SPACE).randomize(RandomizedResponse(SPACE, 1.0)).save(path, columns, keep="all")
+
+
+def of_candidates(path):
+    """Released labels whose channel is one of each row."""
+    prior = ClassProbabilities(np.tile([[0.9, 0.1], [0.5, 0.5]], (20, 1)), SPACE.points)
+    return Curator(LABELS, SPACE).randomize(PriorResponse(SPACE, 1.0, prior)).save(path)
+
+
+def of_answer(path):
+    """An answer."""
+    return Curator(LABELS, SPACE).answer(NoisyHistogram(SPACE, 1.0, np.arange(40) % 2)).save(path)
+
+
+def blocks(folder, certificate):
+    """The answer on a page."""
+    return list(_answers.answer_blocks(folder, certificate))
+
+
+READERS = {
+    "labels": (of_labels, lambda folder, _: Release.load(folder)),
+    "batches": (of_labels, lambda folder, _: list(release_batches(folder))),
+    "columns": (of_labels, public_columns),
+    "columns of whatever is there": (of_labels, lambda folder, _: public_columns(folder)),
+    "effective rows": (of_labels, folders.effective_share),
+    "candidates": (of_candidates, folders.law_of_rows),
+    "total": (of_candidates, lambda folder, certificate: combined_guarantee([folder], verified={folder: certificate})),
+    "answer": (of_answer, answer_in),
+    "page": (of_answer, blocks),
+}
+
+
+def rotated(folder):
+    """Put another file of the same form in the place of the one that is there."""
+    file = folder / "data.parquet"
+    table = pq.read_table(file)
+    other = pa.concat_tables([table.slice(1), table.slice(0, 1)])
+    pq.write_table(other, folder.parent / "other")
+    (folder.parent / "other").replace(file)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_what_is_read_was_verified(reader, tmp_path, monkeypatch):
+    """A file that takes the place of one between verification and use is refused, by each reader."""
+    make, read = READERS[reader]
+    folder, check = make(tmp_path / "shared"), _verify.verify
+    certificate = folders.certified(folder)
+    read(folder, certificate)
+
+    def exchanged(*arguments, **options):
+        verdict = check(*arguments, **options)
+        rotated(folder)
+        return verdict
+
+    monkeypatch.setattr(_verify, "verify", exchanged)
+    if reader not in ("labels", "batches"):
+        rotated(folder)
+    with pytest.raises(VerificationError, match="different bytes"):
+        read(folder, certificate)
+
+
+@pytest.mark.parametrize("when", ["digest", "verify"])
+def test_values_are_those_whose_bytes_were_checked(when, tmp_path):
+    """A file that is exchanged while a folder is verified does not hold."""
+    folder = of_labels(tmp_path / "shared")
+    assert not verify(
+        folder, progress=lambda name, done, _: rotated(folder) if (name, done) == (when, 0) else None
+    ).holds
+
+
+def test_columns_go_with_the_labels_that_were_loaded(tmp_path):
+    """Columns are of the release whose certificate is given, or of none, though another one verifies there by now."""
+    folder = of_labels(tmp_path / "shared")
+    certificate = Release.load(folder).certificate
+    for file in of_labels(tmp_path / "again").iterdir():
+        file.replace(folder / file.name)
+    assert verify(folder).holds
+    assert public_columns(folder).num_rows == 40
+    with pytest.raises(VerificationError, match="different bytes"):
+        public_columns(folder, certificate)
+
+
+def test_a_change_in_place_is_noticed(tmp_path, monkeypatch):
+    """Other bytes of the same length in the same file are noticed, though its time of modification is set back."""
+    monkeypatch.setattr(_read, "_SETTLED", 0)
+    folder = of_labels(tmp_path / "shared")
+    file = folder / "data.parquet"
+    time.sleep(0.05)
+    assert verify(folder).holds
+    time.sleep(0.05)
+    state = file.stat()
+    with file.open("r+b") as opened:
+        opened.seek(10)
+        opened.write(b"?")
+    os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert not verify(folder).holds
+
+
+def test_bytes_are_read_once_where_the_file_is_settled(tmp_path, monkeypatch):
+    """The digest of a file is computed once while the file stays what it is, and each time where it is just written."""
+    folder, counted = of_labels(tmp_path / "shared"), []
+    digest = hashlib.file_digest
+    monkeypatch.setattr(hashlib, "file_digest", lambda *given: counted.append(given) or digest(*given))
+    monkeypatch.setattr(_read, "_SETTLED", 1 << 62)
+    Release.load(folder)
+    assert len(counted) > 3
+    monkeypatch.setattr(_read, "_SETTLED", 0)
+    time.sleep(0.05)
+    counted.clear()
+    Release.load(folder)
+    public_columns(folder)
+    assert len(counted) == 1
