@@ -289,7 +289,7 @@ def test_a_page_shows_what_was_verified(tmp_path):
     assert verdict.text in html.unescape(page)
     (file,) = answer.glob("*.parquet")
     pq.write_table(pq.read_table(file).slice(0, 0), file)  # whose reader would fail
-    with pytest.raises(VerificationError, match="as it was verified, found other bytes"):
+    with pytest.raises(VerificationError, match="as it was released, found different bytes"):
         release_part(answer, verdict)
 
 

@@ -16,12 +16,13 @@ import typer
 
 import labeldp.release as releases
 from labeldp import privacy, report
+from labeldp._new_files import check_new_file, write_new_file
 from labeldp.audit import attacks, mechanisms
 from labeldp.bounds import theorems
 from labeldp.cli._command import ReleaseFolder
 from labeldp.cli._import_object import named_object
 from labeldp.cli._options import FileOptions, ImageOptions, check_one_of, class_texts, range_of
-from labeldp.cli._terminal import complain, printed_warnings, progress, result, show
+from labeldp.cli._terminal import complain, for_holder, printed_warnings, progress, result, show
 from labeldp.errors import InputError, LabelDPError
 from labeldp.learning import features
 from labeldp.release import folder
@@ -181,6 +182,9 @@ def _audit_release(
     directory: Path, attack: AttackOptions, profile: ProfileOptions, confidence: float, json_: bool
 ) -> bool:
     """Audit a release, print the results, and return True if every claim holds."""
+    attacks_it = (attack.model, attack.truth, attack.private_rows) != (None, None, None)
+    if attacks_it or profile != ProfileOptions():
+        for_holder()
     model = None if attack.model is None else _load_model(attack.model)
     generator = None if attack.generator is None else _load_generator(attack.generator)
     attacked = bounded = exposed = None
@@ -188,7 +192,7 @@ def _audit_release(
         found = mechanisms.audit_folder(directory, attack.against or [], confidence=confidence, progress=bar)
         if found.holds:
             exposed = _exposure(directory, bar)
-    if found.holds and (model is not None or attack.truth is not None or attack.private_rows is not None):
+    if found.holds and attacks_it:
         attacked = _attack(directory, model, generator, attack)
     if attacked is not None and attack.private_rows is not None:
         _write_rows(attack.private_rows, attacked)
@@ -223,7 +227,7 @@ def _check_rows(path: Path, directory: Path) -> None:
         raise InputError(
             f"expected a file outside of {directory}, which is shared, found {path}; choose another folder"
         )
-    features.check_model_path(path)
+    check_new_file(path)
 
 
 def _write_rows(path: Path, found: AttackReport) -> None:
@@ -238,7 +242,7 @@ def _write_rows(path: Path, found: AttackReport) -> None:
             table.writerow(header)
             table.writerows([row, guess, f"{one:.6g}", f"{both:.6g}"] for row, (guess, one, both) in enumerate(lines))
 
-    features.write_new_file(path, write)
+    write_new_file(path, write, private=True)
 
 
 def _load_model(model: Path) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from labeldp import release, report
 from labeldp.cli._command import Place
 from labeldp.cli._options import FileOptions
-from labeldp.cli._terminal import progress, result
+from labeldp.cli._terminal import for_holder, progress, result
 
 
 def check(
@@ -34,6 +34,7 @@ def check(
         file: How CSV files are written.
         json_: Print JSON; 'labeldp schema' describes it.
     """
+    for_holder()
     with progress() as bar:
         found = release.check_table(file.of(source), label or "", bar, unit=unit, ledger=ledger)
     command = report.release_command(found)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labeldp import report
+from labeldp._new_files import check_new_file
 from labeldp.audit import pipelines
 from labeldp.cli._command import Place
 from labeldp.cli._options import ColumnOptions, FileOptions, class_texts
 from labeldp.cli._terminal import names, result
 from labeldp.errors import InputError
-from labeldp.learning import features
 from labeldp.release import folder, tables
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def generator(
     """
     from labeldp.learning import generators  # noqa: PLC0415 (the learners are an extra)
 
-    features.check_model_path(output)
+    check_new_file(output)
     settings: dict[str, Any] = {} if smoothing is None else {"smoothing": smoothing}
     if folder.is_release(table):
         if judge or labels != LabelOptions():

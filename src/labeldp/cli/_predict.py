@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp import report
+from labeldp._new_files import check_new_file, write_new_file
 from labeldp.cli._command import Place
 from labeldp.cli._options import FileOptions, ImageOptions
 from labeldp.cli._terminal import printed_warnings, result
@@ -35,14 +36,14 @@ def predict(
         json_: Print JSON; 'labeldp schema' describes it.
     """
     from labeldp.learning import tables  # noqa: PLC0415 (first, as its extra has all of them)
-    from labeldp.learning.features import UnknownCategoryWarning, check_model_path, write_new_file  # noqa: PLC0415
+    from labeldp.learning.features import UnknownCategoryWarning  # noqa: PLC0415
 
     write = _writer(output)
-    check_model_path(output)
+    check_new_file(output)
     loaded = tables.open_model(model)
     with printed_warnings(UnknownCategoryWarning):
         found = tables.predict_table(loaded, None if table is None else file.of(table), **images.read())
-    write_new_file(output, lambda path: write(found, path))
+    write_new_file(output, lambda path: write(found, path), private=True)
     result(
         json_,
         lambda: report.predicted_json(loaded, found, str(output)),

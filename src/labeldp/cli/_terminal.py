@@ -8,13 +8,14 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
 from labeldp._checks import printable
+from labeldp._new_files import keep_private
 
 _WIDTH_OF_FILES = 1000
 #: Seconds from which on a time is told in a unit, and the seconds of that unit.
@@ -60,6 +61,12 @@ def result(json_: bool, body: Callable[[], object], parts: Callable[[], Sequence
         print(json.dumps(body(), indent=1))  # noqa: T201 (plain text, whatever the terminal)
     else:
         show(*parts())
+
+
+def for_holder() -> None:
+    """Keep the file that standard output goes to, if it is one, from everybody else: what follows depends on labels."""
+    with suppress(OSError, ValueError, AttributeError):  # a standard output that is closed, or none
+        keep_private(sys.stdout.fileno())
 
 
 def complain(message: str, style: str = "red") -> None:

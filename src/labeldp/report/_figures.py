@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from labeldp._checks import printable
+from labeldp._new_files import check_new_file, write_new_file
 from labeldp.errors import InputError, MissingExtraError, OutputError
 from labeldp.release import CombinedGuarantee
 
@@ -60,7 +60,7 @@ def save_lines(
     if marked:
         axes.scatter(*zip(*marked, strict=True), marker="x", color="black", zorder=3, label="in the table")
     axes.set(xscale="log", xlabel=x_label, ylabel=y_label, title=title)
-    return write_figure(figure, axes, path)
+    return write_figure(figure, axes, path, private=False)
 
 
 def draw_lines(axes: Any, lines: Mapping[str, Sequence[tuple[float, float]]]) -> None:
@@ -78,11 +78,7 @@ def check_figure(path: Path) -> Path:
         MissingExtraError: matplotlib is not installed.
     """
     new_figure(path)
-    if os.path.lexists(path):
-        raise OutputError(f"expected a figure that does not exist yet, found {path}; choose another name")
-    if not path.parent.is_dir():
-        raise OutputError(f"expected an existing folder to put the figure in, found none at {path.parent}")
-    return path
+    return check_new_file(path, "a figure")
 
 
 def new_figure(path: Path) -> tuple[Any, Any]:
@@ -99,7 +95,7 @@ def new_figure(path: Path) -> tuple[Any, Any]:
     return figure, figure.add_subplot()
 
 
-def write_figure(figure: Any, axes: Any, path: Path, *, at_points: bool = True) -> Path:
+def write_figure(figure: Any, axes: Any, path: Path, *, private: bool, at_points: bool = True) -> Path:
     """Write a figure with a legend; with ``at_points`` the ticks are at the points of its lines."""
     axes.grid(alpha=0.3)
     for axis in (axes.xaxis, axes.yaxis):
@@ -109,8 +105,4 @@ def write_figure(figure: Any, axes: Any, path: Path, *, at_points: bool = True) 
         axes.set_xticks(sorted(ticks))
     axes.minorticks_off()
     axes.legend(frameon=False, fontsize="small")
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as problem:
-        raise OutputError(f"expected to write the figure {path}, found: {problem.strerror}") from None
-    return path
+    return write_new_file(path, lambda staged: figure.savefig(staged, dpi=150), private=private)

@@ -24,7 +24,7 @@ def save_plan_figure(plan: Plan, path: Path) -> Path:
     classes = f"{plan.classes} {'equally common ' if plan.shares is None else ''}classes"
     axes.set(**_LOGARITHMIC, xlabel=_epsilon(plan.units), ylabel="effective rows, in % of all rows", title=classes)
     axes.set_yticks(_round_numbers(*axes.get_ylim()))
-    return write_figure(figure, axes, path)
+    return write_figure(figure, axes, path, private=False)
 
 
 def _epsilon(units: UnitSizes | None) -> str:
@@ -57,7 +57,7 @@ def save_forecast_figure(forecast: Forecast, path: Path) -> Path:
     title = f"Expected error with {forecast.rows:,} rows"
     axes.set(**_LOGARITHMIC, xlabel=_epsilon(forecast.units), ylabel=error[not forecast.of_numbers], title=title)
     axes.set_yticks(_round_numbers(*axes.get_ylim()))
-    return write_figure(figure, axes, path)
+    return write_figure(figure, axes, path, private=False)
 
 
 def error_curves(forecast: Forecast) -> dict[str, list[tuple[float, float]]]:

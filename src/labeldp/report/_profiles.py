@@ -151,7 +151,7 @@ def save_profile_figure(profile: LossProfile, path: Path) -> Path:
         ylim=(0.0, 1.02),
         title=f"Estimates, and bounds with confidence {profile.confidence:g}",
     )
-    return write_figure(figure, axes, path, at_points=False)
+    return write_figure(figure, axes, path, private=True, at_points=False)
 
 
 def _summary(profile: LossProfile, curve: LossCurve) -> str:

@@ -56,7 +56,7 @@ def test_lists_are_dictionaries_like_plain_columns(tmp_path):
     with FileWriter(tmp_path / "a", table.schema) as writer:
         writer.write(table)
         writer.write(table)
-        writer.close()
+        file = writer.close()
     group = pq.read_metadata(tmp_path / "a").row_group(0)
     columns = [group.column(number) for number in range(group.num_columns)]
     assert {column.path_in_schema for column in columns if column.has_dictionary_page} == {
@@ -65,5 +65,5 @@ def test_lists_are_dictionaries_like_plain_columns(tmp_path):
         "text",
     }
     assert pq.read_table(tmp_path / "a").equals(pa.concat_tables([table, table]))
-    batches = list(read_batches(tmp_path / "a", table.column_names, 6))
+    batches = list(read_batches(tmp_path, file, table.column_names, 6))
     assert pa.Table.from_batches(batches).equals(pa.concat_tables([table, table]))

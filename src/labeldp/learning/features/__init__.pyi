@@ -20,9 +20,6 @@ from ._files import OtherVersionError as OtherVersionError
 from ._files import check_model_path as check_model_path
 from ._files import check_stored as check_stored
 from ._files import is_network as is_network
-from ._files import remove_staging as remove_staging
-from ._files import replace_file as replace_file
-from ._files import write_new_file as write_new_file
 from ._images import Images as Images
 from ._images import read_images as read_images
 from ._rows import finite_points as finite_points

@@ -1,23 +1,22 @@
-"""Files of what was fitted: a description in JSON beside named parts, one reader's checks, and atomic writing."""
+"""Files of what was fitted: a description in JSON beside named parts, and one reader's checks."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-import shutil
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from labeldp._new_files import check_new_file
 from labeldp.errors import InputError, OutputError, VerificationError
 
 #: Bytes of the header length that a safetensors file begins with; the JSON header follows.
@@ -95,11 +94,7 @@ def check_model_path(path: Path, ending: str = "") -> Path:
         raise OutputError(
             f"expected a model file that ends in {ending}, found {path}; name it {path.with_suffix(ending).name}"
         )
-    if os.path.lexists(path):
-        raise OutputError(f"expected an output file that does not exist yet, found {path}; choose another name")
-    if not path.parent.is_dir():
-        raise OutputError(f"expected an existing folder for the output, found none at {path.parent}")
-    return path
+    return check_new_file(path)
 
 
 def is_network(path: Path) -> bool:
@@ -108,47 +103,6 @@ def is_network(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return file.read(_LENGTH_BYTES + 1)[_LENGTH_BYTES:] == b"{"
-
-
-def write_new_file(path: Path, write: Callable[[Path], object]) -> Path:
-    """Write a new file atomically: beside its path, then moved there.
-
-    Raises:
-        OutputError: The file exists, or there is no folder to put it in.
-    """
-    target = check_model_path(path)
-    with _staged(target) as staged:
-        write(staged)
-        staged.chmod(0o600)
-        staged.replace(check_model_path(target))
-    return target
-
-
-def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file as a whole, or replace one: an interruption leaves the old one."""
-    with _staged(path) as staged:
-        with staged.open("xb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        staged.chmod(0o600)
-        staged.replace(path)
-
-
-def remove_staging(path: Path) -> None:
-    """Remove what interrupted ``replace_file`` left beside a path."""
-    for left in path.parent.glob(f".{path.name}*"):
-        if left.is_dir() and not left.is_symlink():
-            shutil.rmtree(left)
-        else:
-            left.unlink()
-
-
-@contextmanager
-def _staged(target: Path) -> Iterator[Path]:
-    """A file to write, in a folder beside its target that others can neither write to nor foresee the name of."""
-    with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-        yield Path(folder) / target.name
 
 
 def check_stored(file: BinaryIO) -> None:

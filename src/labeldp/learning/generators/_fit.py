@@ -18,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
+from labeldp._new_files import write_new_file
 from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
 from labeldp.errors import InputError, RowsError
-from labeldp.learning.features import FileFormat, write_new_file
+from labeldp.learning.features import FileFormat
 from labeldp.learning.generators._cell_law import CellLaw, cell_codes, cell_law, check_smoothing
 from labeldp.learning.generators._coarse_form import coarse_form
 from labeldp.learning.generators._columns import FEW, FormEncoder, FreshNumbers
@@ -179,7 +180,7 @@ class FittedGenerator:
             with file.open("wb") as opened:
                 np.savez_compressed(opened, **held)
 
-        return write_new_file(Path(path), write)
+        return write_new_file(Path(path), write, private=True)
 
 
 def fit_copula(

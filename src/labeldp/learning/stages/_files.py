@@ -11,8 +11,8 @@ from typing import Any
 import joblib
 import numpy as np
 
+from labeldp._new_files import remove_staging, replace_file
 from labeldp.errors import OutputError
-from labeldp.learning.features import remove_staging, replace_file
 from labeldp.privacy.accounting import RowRanges
 from labeldp.release import Answer, Release
 

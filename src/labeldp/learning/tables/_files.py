@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeldp._arrow import Columns
+from labeldp._new_files import write_new_file
 from labeldp._shapes import Float
 from labeldp.errors import InputError, VerificationError
 from labeldp.learning.features import (
@@ -23,7 +24,6 @@ from labeldp.learning.features import (
     check_stored,
     frame_of,
     is_network,
-    write_new_file,
 )
 from labeldp.learning.sklearn import AutoClassifier, Calibrator, NumberMixture, group_folds
 from labeldp.learning.tables._classifiers import OF_CLASSES, estimators_of
@@ -218,7 +218,7 @@ class TableModel:
             "calibrator": None if self.calibrator is None else self.calibrator.plain(),
         }
         held = {"about": _FORMAT.description(about), "estimator": self.estimator}
-        return write_new_file(Path(path), lambda file: _skops_io().dump(held, file))
+        return write_new_file(Path(path), lambda file: _skops_io().dump(held, file), private=True)
 
     @classmethod
     def load(cls, path: str | Path) -> TableModel:

@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from labeldp._arrow import Columns
+from labeldp._new_files import write_new_file
 from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.features import (
@@ -32,7 +33,6 @@ from labeldp.learning.features import (
     PixelEncoder,
     encoder_from,
     frame_of,
-    write_new_file,
 )
 from labeldp.learning.sklearn import Calibrator
 from labeldp.learning.torch._networks import NETWORKS
@@ -203,7 +203,8 @@ class NetworkModel:
             "calibrator": None if self.calibrator is None else self.calibrator.plain(),
         }
         weights = {name: value.detach().cpu().contiguous() for name, value in self.module.state_dict().items()}
-        return write_new_file(Path(path), lambda file: save_file(weights, file, {_HEADER: _FORMAT.description(about)}))
+        header = {_HEADER: _FORMAT.description(about)}
+        return write_new_file(Path(path), lambda file: save_file(weights, file, header), private=True)
 
     @classmethod
     def load(cls, path: str | Path) -> NetworkModel:

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from labeldp._new_files import replace_file
 from labeldp.errors import VerificationError
-from labeldp.learning.features import check_stored, replace_file
+from labeldp.learning.features import check_stored
 
 Schedule = Callable[[float], float]
 

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from labeldp._checks import printable
+from labeldp._new_files import write_new_file
 from labeldp.errors import InputError, OutputError
 from labeldp.privacy import Classes, shown_above
 from labeldp.privacy.channels import channel_of
@@ -186,11 +187,7 @@ def write_card(folder: Path, certificate: Certificate) -> list[Path]:
     for name in DERIVED:
         path = folder / name
         if not os.path.lexists(path):
-            try:
-                with path.open("x", encoding="utf-8", newline="") as file:
-                    file.write(DERIVED[name](certificate))
-            except OSError as problem:
-                raise OutputError(f"expected to write {path}, found: {problem.strerror}") from None
+            write_new_file(path, DERIVED[name](certificate).encode(), private=False)
         elif not is_derived(folder, name, certificate):
             raise OutputError(f"expected no other {name} in {folder}, found one; move it away")
         written.append(path)

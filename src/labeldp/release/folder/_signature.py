@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -17,7 +16,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from labeldp.errors import InputError, OutputError, VerificationError
+from labeldp._new_files import check_new_file, write_new_file
+from labeldp.errors import InputError, VerificationError
 from labeldp.release.folder._certificate import Certificate
 from labeldp.release.folder._copies import add_file, local_copy
 from labeldp.release.folder._limits import opened
@@ -55,10 +55,10 @@ def make_key(path: str | Path) -> tuple[Path, Path]:
     """
     private, key = Path(path), Ed25519PrivateKey.generate()
     public = private.with_name(private.name + _PUBLIC)
-    if os.path.lexists(public):
-        raise OutputError(f"expected a file that does not exist yet, found {public}; choose another name")
-    _write(private, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), 0o600)
-    _write(public, key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo), 0o644)
+    check_new_file(public)
+    write_new_file(private, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), private=True)
+    shared = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    write_new_file(public, shared, private=False)
     return private, public
 
 
@@ -108,7 +108,7 @@ def sign(directory: str | Place, key: str | Path | Ed25519PrivateKey, certificat
         signature = private.sign(body)
         text = json.dumps({"schema": _SCHEMA, "signature": signature.hex()}, indent=2, sort_keys=True)
         path = part_of(folder, SIGNATURE)
-        _write(path, (text + "\n").encode(), 0o644)
+        write_new_file(path, (text + "\n").encode(), private=False)
         return add_file(place, path)
 
 
@@ -169,14 +169,3 @@ def _read(path: Path) -> bytes:
     if len(content) > _MOST_BYTES:
         raise ValueError("a larger file than a key or a signature")
     return content
-
-
-def _write(path: Path, content: bytes, mode: int) -> None:
-    """Write a new file."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-    except OSError as problem:
-        raise OutputError(f"expected a new file at {path}, found: {problem.strerror}") from None
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        os.fsync(file.fileno())

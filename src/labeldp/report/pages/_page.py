@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
-import os
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from labeldp._checks import printable
+from labeldp._new_files import check_new_file, write_new_file
 from labeldp.errors import OutputError
 from labeldp.release.folder import is_release
 from labeldp.report.pages._blocks import Page, Part
@@ -48,10 +48,7 @@ def check_page(path: Path) -> Path:
         raise OutputError(
             f"expected a page whose name ends in {_ENDING}, found {path.name}; write {path.stem}{_ENDING}"
         )
-    if os.path.lexists(path):
-        raise OutputError(f"expected a page that does not exist yet, found {path}; choose another name")
-    if not path.parent.is_dir():
-        raise OutputError(f"expected an existing folder to put the page in, found none at {path.parent}")
+    check_new_file(path, "a page")
     if is_release(path.parent):
         raise OutputError(
             f"expected a page outside of release folders, found {path}: with a file that is not in its certificate, "
@@ -61,18 +58,12 @@ def check_page(path: Path) -> Path:
 
 
 def write_page(page: Page, path: Path) -> Path:
-    """Write a page to a new file.
+    """Write a page to a new file, which its owner alone may read if it is for the holder alone.
 
     Raises:
         OutputError: It cannot be written.
     """
-    content = html_of(page).encode("utf-8")
-    try:
-        with check_page(path).open("xb") as file:
-            file.write(content)
-    except OSError as problem:
-        raise OutputError(f"expected to write the page {path}, found: {problem.strerror}") from None
-    return path
+    return write_new_file(check_page(path), html_of(page).encode("utf-8"), private=page.private)
 
 
 def html_of(page: Page) -> str:
