@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -26,6 +25,7 @@ from labeldp.cli._release import release
 from labeldp.cli._report import report
 from labeldp.cli._schema import schema
 from labeldp.cli._stages import stages
+from labeldp.cli._streams import lasting_streams
 from labeldp.cli._terminal import complain
 from labeldp.cli._verify import verify
 from labeldp.errors import LabelDPError
@@ -33,10 +33,13 @@ from labeldp.errors import LabelDPError
 __all__ = ["main"]
 
 _INTERRUPTED = 130
+_NOT_PRINTED = 2
 _STATE = "an output that exists is complete"
 _RELEASED = f"{_STATE}, and nothing else was released; labeldp ledger shows what was charged"
 #: Commands that may charge a ledger.
 _CHARGING = ("release", "stages", "plan")
+#: Commands whose result is what they print.
+_PRINTING = ("check", "verify", "audit", "evaluate", "plan", "account", "ledger", "schema")
 
 app = typer.Typer(
     help="Label differential privacy: release a table with a sensitive label, learn from it, and account for epsilon.",
@@ -66,11 +69,23 @@ for _command in (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code. No error shows a traceback, which could contain a label."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    """Run a command and return its exit code, which says what the command did, whatever happens to what it prints.
+
+    A reader that goes away is no failure. A result that could not be printed is one where nothing else was made.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    with lasting_streams() as output:
+        code = _completed(words)
+        output.flush()
+        if output.lost:
+            printed_alone = words[:1] and words[0] in _PRINTING and not any(word.startswith("--buy") for word in words)
+            complain(f"{'error' if printed_alone else 'warning'}: expected to print the result, found: {output.lost}")
+            code = code or (_NOT_PRINTED if printed_alone else 0)
+    return code
+
+
+def _completed(words: list[str]) -> int:
+    """Run a command and return its exit code. No error shows a traceback, which could contain a label."""
     state = _RELEASED if words[:1] and words[0] in _CHARGING else _STATE
     try:
         return _run(words)
