@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
+import re
 from collections.abc import Iterable
 from typing import TypeVar
 from unicodedata import category
@@ -27,6 +28,24 @@ _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _MOST_REASON = 200
 #: A bound that no count reaches.
 _MANY = 1 << 63
+#: What looks like an address: ``://`` anywhere; a protocol and a slash, or that of a store; a word, ``:`` and ``@``.
+_ADDRESS = re.compile(
+    r".*://|[^\w./]*[a-z][a-z0-9+.-]+:[/\\]|[^\w./]*(s3|gs|gcs|abfss?):|(.*:/+|/*)[^/:]*:[^/]*@",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def is_address(text: object) -> bool:
+    """True for a path or text that is an address, or looks like one, so that it may hold a password.
+
+    A path is none because of a colon in it: ``visits-10:30.parquet``, ``C:/visits``. What looks like an address only
+    from its second letter on, has one slash or none after a protocol, or a word before ``:...@``, looks like one.
+
+    Example:
+        >>> [is_address(each) for each in ("s3://bucket/t", " S3:/u:word@bucket/t", "u:word@host", "at-10:30.csv")]
+        [True, True, True, False]
+    """
+    return _ADDRESS.match(str(text)) is not None
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

@@ -132,6 +132,24 @@ REFUSED = [
     ("report", "s3://KEY:secret@bucket/t", "--output", "r.html"),
     ("audit", "s3://bucket/t", "--against", "s3://KEY:top/secret@bucket/t"),
     ("evaluate", "s3://KEY:top/secret@bucket/m", "t.csv", "--released"),
+    ("check", "s3:/KEY:secret@bucket/t"),
+    ("plan", " s3://KEY:secret@bucket/t", "--epsilon", "1"),
+    ("verify", "S3:KEY:secret@bucket/t"),
+    ("predict", "KEY:secret@host/m", "t.csv", "--output", "p.csv"),
+    ("card", "https:/KEY:secret@host/t"),
+    ("account", "x s3://KEY:secret@bucket/t"),
+    (
+        "release",
+        "t.csv",
+        "--label",
+        "y",
+        "--classes",
+        "@s3:/KEY:secret@bucket/c.txt",
+        "--epsilon",
+        "1",
+        "--output",
+        "o",
+    ),
 ]
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NewType, get_args, get_origin,
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from labeldp._checks import is_address
 from labeldp.errors import InputError
 
 #: Appends to the help of an option, in ``Annotated``; called when the help is shown, since it may load much.
@@ -41,7 +42,7 @@ def _whole(text: str | int) -> int:
 
 def _place(text: str | Path) -> Any:
     """Parse a path, or an address of an object store."""
-    if "://" not in str(text):
+    if not is_address(text):
         return Path(text)
     from labeldp.release.tables import place_of  # noqa: PLC0415 (it loads Arrow)
 
@@ -61,8 +62,6 @@ else:  #: A path, or the ``StorePath`` of an address; what that is, Arrow must b
 ReleaseFolder = NewType("ReleaseFolder", Path)
 _PLACES = {hint: of for of in (Place, ReleaseFolder) for hint in (of, of | None, list[of], list[of] | None)}  # type: ignore[valid-type]
 
-#: The beginning of an address as a path has it, without the second slash.
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 _NUMBERS: dict[type, Callable[..., float]] = {float: _number, int: _whole}
 _METAVARS = {float: "NUMBER", int: "INTEGER"}
 
@@ -144,7 +143,7 @@ def _check_on_disk(name: str, value: Any) -> None:
         InputError: A path begins as an address does.
     """
     for path in value if isinstance(value, list | tuple) else [value]:
-        if isinstance(path, Path) and _ADDRESS.match(str(path)):
+        if isinstance(path, Path) and is_address(path):
             shown = name.strip("_").replace("_", "-")
             raise InputError(
                 f"expected a path on a disk as {shown!r}, found an address; name one, and copy between it and the store"

@@ -173,11 +173,13 @@ def class_texts(classes: str) -> list[str]:
     if not classes.startswith("@"):
         quoted = '"' in classes
         return next(csv.reader([classes], skipinitialspace=True)) if quoted else [t.strip() for t in classes.split(",")]
+    from labeldp.release.tables import disk_path  # noqa: PLC0415 (it loads Arrow)
+
     path, _, column = classes[1:].rpartition(":")
     try:
         if path and not Path(classes[1:]).exists():
-            return _column_of(Path(path), column)
-        lines = Path(classes[1:]).read_text(encoding="utf-8").splitlines()
+            return _column_of(disk_path(path), column)
+        lines = disk_path(classes[1:]).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeError, csv.Error):
         raise InputError(
             f"expected a text file with one class per line, or FILE.csv:COLUMN, found none at {classes[1:]}"

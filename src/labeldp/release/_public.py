@@ -23,7 +23,7 @@ from labeldp.release.folder import (
     read_certificate,
     stored_columns,
 )
-from labeldp.release.tables import Place, Table, TableFile, label_codes, open_table
+from labeldp.release.tables import Place, Table, TableFile, disk_path, label_codes, open_table
 
 _ROWS_PER_BATCH = 1 << 18
 _NO_ROWS = "expected at least one row in {}, found none"
@@ -64,7 +64,7 @@ def is_answer(directory: str | Path) -> bool:
     Raises:
         VerificationError: The folder has no certificate.
     """
-    return read_certificate(Path(directory)).of_answer
+    return read_certificate(disk_path(directory)).of_answer
 
 
 def clusters_in(folder: Path, certificate: Certificate) -> Int[np.ndarray, "n"]:

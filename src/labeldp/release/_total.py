@@ -19,6 +19,7 @@ from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes, c
 from labeldp.release._batches import labels_hash
 from labeldp.release.folder import Certificate, Draw, certified, law_of_rows, or_beside, read_alone
 from labeldp.release.ledger import Entry, Ledger, by_data, totals_of_units
+from labeldp.release.tables import disk_path
 
 _SQLITE = b"SQLite format 3\x00"
 _DELTAS = (1e-9, 1e-6)
@@ -163,7 +164,7 @@ def combined_guarantee(
     wanted = tuple(_checks.delta(delta) for delta in deltas)
     requested = tuple(_checks.epsilon(epsilon) for epsilon in epsilons)
     ledgers, sources = [], []
-    for path in map(Path, paths):
+    for path in map(disk_path, paths):
         if not path.exists():
             raise InputError(
                 f"expected a release folder, a certificate or a ledger at {path}, found nothing{or_beside(path)}"

@@ -29,6 +29,7 @@ from labeldp import (
     Ledger,
     RandomizedResponse,
     Release,
+    combined_guarantee,
     make_key,
     release_batches,
     release_table,
@@ -38,6 +39,8 @@ from labeldp import (
 from labeldp.audit.attacks import some_rows
 from labeldp.audit.mechanisms import audit_folder
 from labeldp.errors import BudgetError, InputError, OutputError, TableError, VerificationError
+from labeldp.learning.generators import open_generator
+from labeldp.learning.tables import learn, open_model
 from labeldp.release import check_table, public_columns
 from labeldp.release.tables import StorePath, open_table, place_of
 from labeldp.report import release_command
@@ -473,6 +476,10 @@ def test_a_forged_file_in_a_store_does_not_verify(ledger):
         ("s3://bucket/t#x", "expected a folder or a file in a bucket"),
         ("http://host/t", "expected a path, or an address that begins with s3://"),
         ("http://host/t?x=1", "expected a path, or an address that begins with s3://"),
+        (
+            "s3://KEY:secret\uff0f@bucket/t",
+            "only looks like an address",
+        ),  # an error of the standard library
     ],
 )
 def test_an_address_that_is_none_is_refused(address, message):
@@ -483,6 +490,94 @@ def test_an_address_that_is_none_is_refused(address, message):
     assert "secret" not in str(found.value)
     assert "KEY" not in str(found.value)
     assert "account" not in str(found.value)
+
+
+#: Spellings of an address with a password that are none, or of a store that is not read.
+LOOKALIKES = [
+    *("s3:/u:SECRET@b/t", " s3://u:SECRET@b/t", "\ts3://u:SECRET@b/t", "\ufeffs3://u:SECRET@b/t", "S3://u:SECRET@b/t"),
+    *(
+        "S3:/u:SECRET@b/t",
+        "s3:///u:SECRET@b/t",
+        "s3:u:SECRET@b/t",
+        "s3:\\\\u:SECRET@b\\t",
+        "gs:/SECRET@b/t",
+        "ABFSS:SECRET@b/t",
+    ),
+    *(
+        "https://u:SECRET@h/t",
+        "https:/u:SECRET@h/t",
+        "ftp://u:SECRET@h/t",
+        "hdfs://u:SECRET@h/t",
+        "file://u:SECRET@h/t",
+    ),
+    *("'s3://u:SECRET@b/t'", "see s3://u:SECRET@b/t", "u:SECRET@h/t", "//u:SECRET@h/t", "x s3:/u:SECRET@b/t"),
+    *("s3://b/t?secret_key=SECRET", "s3://u:SECRET@b/t.parquet", "s3://[SECRET/t", "git+ssh:/u:SECRET@h/t"),
+]
+
+
+def shown_by(problem):
+    """Everything that an error shows: its text, and that of every error behind it."""
+    while problem is not None:
+        yield repr(problem)
+        problem = problem.__cause__ or problem.__context__
+
+
+@pytest.mark.parametrize("address", LOOKALIKES)
+@pytest.mark.parametrize("kind", [str, Path])
+def test_what_looks_like_an_address_with_a_password_is_refused_everywhere(address, kind, tmp_path, monkeypatch):
+    """By each door that takes a table, a folder or a file; and no error, nor one behind it, shows the password."""
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({"ill": ["no", "yes"] * 20}), tmp_path / "t.parquet")
+    labels = Curator(["no", "yes"] * 20, SPACE).randomize(RandomizedResponse(SPACE, epsilon=1.0))
+    public, given = make_key(tmp_path / "office")[1], kind(address)
+    shared = labels.save(tmp_path / "shared")
+    doors = [
+        lambda: place_of(given),
+        lambda: open_table(given, "ill"),
+        lambda: release_table(given, "ill", SPACE, 1.0, "o", keep=[]),
+        lambda: release_table("t.parquet", "ill", SPACE, 1.0, given, keep=[]),
+        lambda: release_table("t.parquet", "ill", SPACE, 1.0, "o", keep=[], ledger=given),
+        lambda: check_table(given, "ill"),
+        lambda: verify(given),
+        lambda: verify(shared, public_key=given),
+        lambda: sign(given, tmp_path / "office"),
+        lambda: sign(shared, given),
+        lambda: make_key(given),
+        lambda: Release.load(given),
+        lambda: labels.save(given),
+        lambda: public_columns(given),
+        lambda: release_batches(given),
+        lambda: combined_guarantee([given]),
+        lambda: audit_folder(given),
+        lambda: open_model(given),
+        lambda: open_generator(given),
+        lambda: learn(given),
+    ]
+    for number, door in enumerate(doors):
+        with pytest.raises(InputError) as found:
+            door()
+        assert not any("SECRET" in text for text in shown_by(found.value)), number
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["office", "office.pub", "shared", "t.parquet"]
+    assert verify(shared, public_key=public).holds is False
+
+
+@pytest.mark.parametrize(
+    "name", ["visits-2026-11-26T10:30:00.parquet", "a:b.parquet", "C:x.parquet", "2026:11.parquet"]
+)
+@pytest.mark.parametrize("where", ["file", "folder"])
+def test_a_path_with_a_colon_is_a_path(name, where, tmp_path, monkeypatch):
+    """It is read as it is named, from the folder that it is in and by its whole path, and so is what is made of it."""
+    monkeypatch.chdir(tmp_path)
+    path = Path(name) if where == "file" else Path("C:", "10:30", name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"age": list(range(40)), "ill": ["no", "yes"] * 20}), path.absolute())
+    for given in (path, str(path), path.absolute()):
+        assert sum(batch.num_rows for batch in open_table(given, "ill").batches(["age"], 9)) == 40
+    out = path.with_name("o:1")
+    release_table(path, "ill", SPACE, 1.0, out, keep=["age"])
+    assert verify(out).holds
+    assert verify(str(out.absolute())).holds
+    assert public_columns(out).num_rows == len(Release.load(out)) == 40
 
 
 def test_an_address_where_a_path_must_be_is_not_repeated():

@@ -18,6 +18,7 @@ import numpy as np
 
 from labeldp._new_files import check_new_file
 from labeldp.errors import InputError, OutputError, VerificationError
+from labeldp.release.tables import disk_path
 
 #: Bytes of the header length that a safetensors file begins with; the JSON header follows.
 _LENGTH_BYTES = 8
@@ -76,7 +77,7 @@ class FileFormat:
         Raises:
             InputError: The file does not exist, or is not of this format.
         """
-        file = Path(path)
+        file = disk_path(path)
         if not file.is_file():
             raise InputError(f"expected a {self.noun}, found no file {file}; {self.advice}")
         try:

@@ -32,6 +32,7 @@ from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.mechanisms.resampling import Form, Generator, Source, form_from, seen_in
 from labeldp.privacy import Classes, LabelSpace, predicted_columns, space_from
 from labeldp.release import Release, check_same_rows
+from labeldp.release.tables import disk_path
 
 _FORMAT = FileFormat(
     "labeldp/generator/1", "generator", "made by 'labeldp generator'", "make one with 'labeldp generator'"
@@ -180,7 +181,7 @@ class FittedGenerator:
             with file.open("wb") as opened:
                 np.savez_compressed(opened, **held)
 
-        return write_new_file(Path(path), write, private=True)
+        return write_new_file(disk_path(path), write, private=True)
 
 
 def fit_copula(

@@ -35,6 +35,7 @@ from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import Interval, LabelSpace, columns_in_order, predicted_columns
 from labeldp.release import Release
 from labeldp.release.folder import Certificate, check_charges
+from labeldp.release.tables import disk_path
 
 if TYPE_CHECKING:  # PyTorch is an extra of its own
     import pandas as pd
@@ -218,7 +219,7 @@ class TableModel:
             "calibrator": None if self.calibrator is None else self.calibrator.plain(),
         }
         held = {"about": _FORMAT.description(about), "estimator": self.estimator}
-        return write_new_file(Path(path), lambda file: _skops_io().dump(held, file), private=True)
+        return write_new_file(disk_path(path), lambda file: _skops_io().dump(held, file), private=True)
 
     @classmethod
     def load(cls, path: str | Path) -> TableModel:
@@ -273,7 +274,7 @@ def open_model(path: str | Path) -> TableModel | NetworkModel:
         InputError: The file does not exist, or is not such a model.
         MissingExtraError: It is a network, and PyTorch is not installed.
     """
-    if not is_network(Path(path)):
+    if not is_network(disk_path(path)):
         return TableModel.load(path)
     from labeldp.learning.torch import NetworkModel  # noqa: PLC0415 (PyTorch is an extra of its own)
 

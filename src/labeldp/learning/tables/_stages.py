@@ -33,7 +33,7 @@ from labeldp.privacy import ClassProbabilities, LabelSpace
 from labeldp.privacy.channels import pair_share
 from labeldp.release import Curator, Release, TableRelease, release_with
 from labeldp.release.folder import Certificate
-from labeldp.release.tables import Place, TableFile, place_of
+from labeldp.release.tables import Place, TableFile, disk_path, place_of
 
 if TYPE_CHECKING:  # PyTorch is an extra of its own
     from labeldp.learning.torch import NetworkModel
@@ -192,7 +192,7 @@ def learn_in_stages(
     """
     file = plan.file(place_of(output))
     plan.check()
-    given = None if plan.prior in (UNIFORM, CLUSTERS) else _read_prior(Path(plan.prior), space)
+    given = None if plan.prior in (UNIFORM, CLUSTERS) else _read_prior(disk_path(plan.prior), space)
     runs: list[tuple[_Student, MultiStage]] = []
 
     def ask(columns: pa.Table, curator: Curator) -> Release:

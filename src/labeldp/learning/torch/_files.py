@@ -40,6 +40,7 @@ from labeldp.learning.torch._rows import predicted_rows
 from labeldp.learning.torch._values import NETWORK_METHODS
 from labeldp.privacy import LabelSpace
 from labeldp.release.folder import Certificate, check_charges
+from labeldp.release.tables import disk_path
 
 _FORMAT = FileFormat(
     "labeldp/network/1",
@@ -204,7 +205,7 @@ class NetworkModel:
         }
         weights = {name: value.detach().cpu().contiguous() for name, value in self.module.state_dict().items()}
         header = {_HEADER: _FORMAT.description(about)}
-        return write_new_file(Path(path), lambda file: save_file(weights, file, header), private=True)
+        return write_new_file(disk_path(path), lambda file: save_file(weights, file, header), private=True)
 
     @classmethod
     def load(cls, path: str | Path) -> NetworkModel:

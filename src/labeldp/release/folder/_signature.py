@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -22,7 +23,7 @@ from labeldp.release.folder._certificate import Certificate
 from labeldp.release.folder._copies import add_file, local_copy
 from labeldp.release.folder._limits import opened
 from labeldp.release.folder._staging import CERTIFICATE, SIGNATURE, part_of
-from labeldp.release.tables import Place, place_of
+from labeldp.release.tables import Place, disk_path, place_of
 
 #: The file of a signature in a release folder.
 
@@ -53,7 +54,7 @@ def make_key(path: str | Path) -> tuple[Path, Path]:
         >>> private.name, public.name
         ('office', 'office.pub')
     """
-    private, key = Path(path), Ed25519PrivateKey.generate()
+    private, key = disk_path(path), Ed25519PrivateKey.generate()
     public = private.with_name(private.name + _PUBLIC)
     check_new_file(public)
     write_new_file(private, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), private=True)
@@ -68,10 +69,9 @@ def private_key(path: str | Path) -> Ed25519PrivateKey:
     Raises:
         InputError: The file holds none of the kind that ``make_key`` makes.
     """
-    try:
-        key = load_pem_private_key(_read(Path(path)), password=None)
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
-        key = None
+    file, key = disk_path(path), None
+    with suppress(OSError, ValueError, TypeError, UnsupportedAlgorithm):
+        key = load_pem_private_key(_read(file), password=None)
     if not isinstance(key, Ed25519PrivateKey):
         raise InputError(f"expected a private key in {path}, found none; make one with 'labeldp key'")
     return key
@@ -124,10 +124,9 @@ def check_signature(folder: Path, public_key: str | Path, certificate: str) -> s
         InputError: The file holds no public key.
         VerificationError: There is no signature, or one with another key or of another certificate.
     """
-    try:
-        key = load_pem_public_key(_read(Path(public_key)))
-    except (OSError, ValueError, UnsupportedAlgorithm):
-        key = None
+    file, key = disk_path(public_key), None
+    with suppress(OSError, ValueError, UnsupportedAlgorithm):
+        key = load_pem_public_key(_read(file))
     if not isinstance(key, Ed25519PublicKey):
         raise InputError(f"expected a public key in {public_key}, found none; ask whoever made the release for theirs")
     try:

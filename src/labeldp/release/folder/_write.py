@@ -38,7 +38,8 @@ class FileWriter:
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path = path
         self._rows = 0
-        self._writer = pq.ParquetWriter(path, schema, use_dictionary=dictionary_columns(schema), compression="snappy")
+        dictionaries = dictionary_columns(schema)
+        self._writer = pq.ParquetWriter(path.absolute(), schema, use_dictionary=dictionaries, compression="snappy")
         self._thread = ThreadPoolExecutor(1)
         self._last: Future[None] | None = None
         self._hashing, self._hash = ThreadPoolExecutor(1), _FileHash(path)
@@ -172,7 +173,7 @@ def _without_index(table: object) -> object:
 
 def columns_of(file: Path) -> tuple[tuple[str, str], ...]:
     """Names and types of a file's columns, in the form of a certificate."""
-    return tuple((field.name, str(field.type)) for field in pq.read_schema(file))
+    return tuple((field.name, str(field.type)) for field in pq.read_schema(file.absolute()))
 
 
 def write_release(target: Path, table: pa.Table, certificate: Certificate) -> Path:

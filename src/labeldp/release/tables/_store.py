@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
 
+from labeldp._checks import is_address
 from labeldp.errors import InputError
 
 #: Protocols of object stores, as Arrow names them.
@@ -76,11 +77,7 @@ class StorePath:
         Raises:
             InputError: It is no address of an object store, or holds a password.
         """
-        try:
-            found = urlsplit(address)
-            options = parse_qsl(found.query, keep_blank_values=True)
-        except ValueError:
-            raise InputError("expected an address such as s3://bucket/table, found another text") from None
+        found, options = _split(address)
         if found.scheme not in _SCHEMES:
             raise InputError(
                 f"expected a path, or an address that begins with {', '.join(f'{each}://' for each in _SCHEMES)}, "
@@ -234,11 +231,27 @@ def place_of(text: str | Path | StorePath) -> Place:
     """The place that a text names: an address of an object store, or else a path.
 
     Raises:
-        InputError: It is an address of another kind.
+        InputError: It is an address of another kind, or only looks like one; it is not repeated.
     """
-    if isinstance(text, str) and _ADDRESS.match(text):
-        return StorePath.of(text)
-    return text if isinstance(text, StorePath) else Path(text)
+    if isinstance(text, StorePath):
+        return text
+    return StorePath.of(str(text)) if is_address(text) else Path(text)
+
+
+def _split(address: str) -> tuple[SplitResult, list[tuple[str, str]]]:
+    """The parts of an address, and its options.
+
+    Raises:
+        InputError: It is none.
+    """
+    with suppress(ValueError):  # its message may quote a password
+        if _ADDRESS.match(address):
+            found = urlsplit(address)
+            return found, parse_qsl(found.query, keep_blank_values=True)
+    raise InputError(
+        "expected a path, or an address such as s3://bucket/table, found a text that only looks like an address; write "
+        "the whole path of a file whose name has ':' and '@'"
+    )
 
 
 def disk_path(text: str | Path) -> Path:
@@ -247,7 +260,7 @@ def disk_path(text: str | Path) -> Path:
     Raises:
         InputError: It is an address, which is not repeated: it may hold a password.
     """
-    if _ADDRESS.match(str(text)):
+    if is_address(text):
         raise InputError("expected a path on a disk, found an address; name one, and copy between it and the store")
     return Path(text)
 

@@ -321,7 +321,7 @@ def prefetch(batches: Iterator[Rows]) -> Iterator[Rows]:
 def open_parquet(path: Place, **options: Any) -> Iterator[pq.ParquetFile]:
     """A Parquet file of a disk or of a store."""
     if isinstance(path, Path):
-        with pq.ParquetFile(path, **options) as file:
+        with pq.ParquetFile(path.absolute(), **options) as file:  # Arrow may take another path for an address
             yield file
     else:
         with path.opened() as stored, pq.ParquetFile(stored, **options) as file:

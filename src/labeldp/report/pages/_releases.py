@@ -19,12 +19,14 @@ from labeldp.privacy import Classes, Guarantee, Interval, shown_above
 from labeldp.release.folder import (
     CODES,
     Certificate,
+    File,
     Verdict,
     added_columns,
     digest,
     effective_share,
     released_columns,
     rows_of_unit_sizes,
+    unchanged_file,
 )
 from labeldp.report._parts import epsilon_above, resampled_share
 from labeldp.report._plan_answer import expected_sentences
@@ -270,7 +272,7 @@ def _expected(folder: Path, certificate: Certificate) -> list[str]:
             certificate.space,
             certificate.rows,
             certificate.guarantee.epsilon,
-            conventions=Conventions(_dimension(folder / certificate.files[0].name, names)),
+            conventions=Conventions(_dimension(folder, certificate.files[0], names)),
             epsilons=(),
             units=_units(folder, certificate),
         )
@@ -285,13 +287,13 @@ def _public_numbers(certificate: Certificate) -> list[str]:
     return [name for name, kind in certificate.columns if name not in own and kind.startswith(_NUMBERS)]
 
 
-def _dimension(path: Path, names: list[str]) -> float:
+def _dimension(folder: Path, listed: File, names: list[str]) -> float:
     """The effective dimension of columns of numbers, from the first rows of a file.
 
     Raises:
         InputError: None varies.
     """
-    with pq.ParquetFile(path) as file:
+    with unchanged_file(folder, listed) as held, pq.ParquetFile(held) as file:
         batch = next(file.iter_batches(batch_size=_MOST_LOOKED_AT, columns=names), None)
     columns = [] if batch is None else [column.cast(pa.float64(), safe=False).to_numpy(False) for column in batch]
     numbers = np.array(columns).reshape(len(columns), -1)
