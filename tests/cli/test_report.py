@@ -392,5 +392,5 @@ def test_a_missing_extra_is_named(run, tmp_path, monkeypatch):
     ran = run("report", GOLDEN / "auto", "--output", tmp_path / "page.html")
     assert (ran.code, ran.err) == (
         1,
-        "error: expected jinja2 to be installed, found none; pip install 'labeldp[report]'\n",
+        "error: expected jinja2 to be installed, found none; pip install 'jinja2>=3.1'\n",
     )

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from labeldp._checks import printable
+from labeldp._extras import require_extra
 from labeldp._new_files import check_new_file, write_new_file
-from labeldp.errors import InputError, MissingExtraError, OutputError
+from labeldp.errors import InputError, OutputError
 from labeldp.release import CombinedGuarantee
 
 #: Widths of lines in points: where there are more than a few, that of the first, and how much thinner the next is.
@@ -85,12 +86,9 @@ def new_figure(path: Path) -> tuple[Any, Any]:
     """An empty figure and its axes; the path must end in a figure format."""
     if path.suffix.lower() not in _ENDINGS:
         raise OutputError(f"expected a figure whose name ends in {', '.join(_ENDINGS)}, found {path.name}")
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
-    except ImportError:
-        raise MissingExtraError(
-            "expected matplotlib to be installed, found none; pip install 'labeldp[plots]'"
-        ) from None
+    require_extra("plots", "matplotlib")
+    from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
+
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     return figure, figure.add_subplot()
 

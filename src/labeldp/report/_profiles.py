@@ -47,7 +47,7 @@ _NOTHING = (
 )
 _NO_EXPOSURE = (
     "What public columns and released labels disclose together is not bounded here: that takes two classes, each label "
-    "flipped with one known probability, columns to tell rows apart, and the extra labeldp[learn]."
+    "flipped with one known probability, columns to tell rows apart, and the libraries of the extra 'learn'."
 )
 #: The source of the labels, by whether they were declared public.
 SOURCE = {

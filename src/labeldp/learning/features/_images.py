@@ -1,4 +1,4 @@
-"""Images as features: IDX files, and folders of PNG files, which need ``pip install 'labeldp[torch]'``.
+"""Images as features: IDX files, and folders of PNG files, which need the extra ``torch``.
 
 The files are not trusted: an image's header is checked before it is unpacked, and sizes are limited.
 """
@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from labeldp._extras import require_extra
 from labeldp._shapes import UInt8
-from labeldp.errors import InputError, MissingExtraError, TableError
+from labeldp.errors import InputError, TableError
 from labeldp.privacy import row_name
 from labeldp.release.tables import read_idx
 
@@ -107,10 +108,9 @@ def read_images(path: str | Path) -> Images:
 
 def _read_folder(folder: Path) -> Images:
     """The PNG files of a folder, in the order of their names."""
-    try:
-        from PIL import Image  # noqa: PLC0415 (only folders need it)
-    except ModuleNotFoundError:
-        raise MissingExtraError("expected Pillow to be installed, found none; pip install 'labeldp[torch]'") from None
+    require_extra("torch", "PIL")
+    from PIL import Image  # noqa: PLC0415 (only folders need it)
+
     files = sorted(file for file in folder.iterdir() if file.name.lower().endswith(_ENDING) and file.is_file())
     if not files:
         raise TableError(f"expected PNG files in the folder {folder}, found none; convert images of other kinds")

@@ -1,6 +1,6 @@
 """Learn a model from the folder of a release: select columns, fit and evaluate.
 
-Needs ``pip install 'labeldp[learn]'``.
+Needs the extra ``learn``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Release the labels of a table on disk in stages, and learn a model from them.
 
 No true label is visible here, only public columns and a curator, who releases labels stage by stage. Needs
-``pip install 'labeldp[learn]'``, and for networks ``pip install 'labeldp[torch]'``.
+the extra ``learn``, and for networks the extra ``torch``.
 """
 
 from __future__ import annotations
