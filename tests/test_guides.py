@@ -1,8 +1,18 @@
-"""The pages in docs/guide: their Python runs, block after block, on data of the kind that they speak of."""
+"""The pages in docs/guide: their Python runs, block after block, on data of the kind that they speak of.
 
+Their recipes are attacked, too: each is followed for two months, and what it truly costs anybody is added up. In the
+second month some people return, with rows of the first month and with new ones. No person may have lost more than the
+ledger says, by a recipe with a privacy unit; by one of rows, no row.
+"""
+
+import contextlib
+import io
+import json
 import re
 import shlex
 import warnings
+from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +20,11 @@ import pandas as pd
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse
+from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse, Release
 from labeldp.cli import main
+from labeldp.errors import InputError
 from labeldp.learning.ratings import FactorizationClassifier
+from labeldp.learning.sklearn import AutoClassifier
 from labeldp.learning.tables import ModelChoice, learn, read_images
 
 GUIDES = Path(__file__).parents[1] / "docs/guide"
@@ -43,6 +55,7 @@ def names(tmp_path, monkeypatch):
     amounts = (features["age"] * 100 + chance.exponential(500, ROWS)).to_numpy()
     release = Curator(labels, space).randomize(RandomizedResponse(space, 1.0))
     release.save("shared", features, keep="all")
+    features.assign(patient_id="P7").to_csv("patients.csv", index=False)
     for month in ("january", "february"):
         Curator(labels, space).randomize(RandomizedResponse(space, 1.0)).save(month, features, keep="all")
     costs = Curator(amounts, Interval(0, 20_000, 10), name="cost").randomize(epsilon=2.0)
@@ -108,9 +121,9 @@ def test_the_python_of_a_page_runs(names, page, tmp_path, monkeypatch):
 
 
 def commands(page):
-    """The indented commands of a page."""
+    """The indented commands of a page, and those that follow a dollar sign."""
     text = (GUIDES / page).read_text(encoding="utf-8").replace("\\\n", "")
-    return re.findall(r"^    (labeldp .*)$", text, flags=re.MULTILINE)
+    return re.findall(r"^(?:    |\$ )(labeldp .*)$", text, flags=re.MULTILINE)
 
 
 def test_audits_of_the_guide_run_on_the_story(tmp_path, monkeypatch, capsys):
@@ -228,3 +241,270 @@ def test_every_link_of_a_page_leads_somewhere():
             assert (page.parent / link).exists(), (page.name, link)
         for path in re.findall(r"`((?:docs|examples|experiments|benchmarks)/[\w./-]+)`", text):
             assert (GUIDES.parents[1] / path).exists(), (page.name, path)
+
+
+README = "../../README.md"
+#: The recipe that the guide once had: people who return get other numbers.
+RENUMBERED = """
+table = pd.read_csv("patients.csv", dtype=str, keep_default_na=False)
+table["person"] = table["patient_id"].factorize()[0]
+table.to_csv("numbered.csv", index=False)
+"""
+
+
+def visits(month):
+    """Visits of patients, of whom some return: in old rows, in new ones and in another spelling; the newest first."""
+    file = Path("made/patients.csv")
+    if not file.exists():
+        with contextlib.redirect_stdout(io.StringIO()):
+            main(["demo", "made"])
+    table = pd.read_csv(file, dtype=str, keep_default_na=False)
+    table["who"], visit = table["patient_id"].str[1:].astype(int), table.groupby("patient_id").cumcount()
+    first, again = (visit == 0) & (table["who"] < 300), (visit > 0) & (table["who"] < 300)
+    if month == 1:
+        return table[first]
+    spelled = table[again].assign(patient_id=table["patient_id"].str.lower())
+    return pd.concat(
+        [table[(visit == 0) & table["who"].between(300, 449)], table[first & (table["who"] >= 150)], spelled]
+    )
+
+
+def made_up(month, *, label, classes, seed, person=""):
+    """Rows of a month, the newest first: the second has half of those of the first; people have one row or several."""
+    random, rows = np.random.default_rng(seed), 300
+    table = pd.DataFrame(
+        {
+            "who": random.integers(0, 120, rows) if person else np.arange(rows),
+            "device": random.choice(["phone", "desktop"], rows),
+            "age": random.integers(18, 95, rows),
+            "blood_pressure": random.normal(130, 15, rows),
+            label: random.choice(classes, rows),
+        }
+    )
+    table = table.assign(**{person: table["who"]}) if person else table
+    return table[:150] if month == 1 else table[:74:-1]
+
+
+def rated(month, *, seed):
+    """Ratings of a month: the second has half of those of the first, and others by the same users."""
+    table = ratings(60, seed).assign(who=lambda of: of["user"]).sample(frac=1, random_state=0)
+    return table[: len(table) // 2] if month == 1 else table[: len(table) // 4 : -1]
+
+
+#: The tables of the pages in a month. ``who`` is the person in truth, which no command sees.
+TABLES = {
+    "patients.csv": visits,
+    "first.csv": lambda month: visits(month).drop_duplicates("who"),
+    "december.csv": lambda _: visits(1),
+    "january.csv": lambda _: visits(2),
+    "february.csv": lambda _: visits(2)[100:],
+    "clicks": partial(made_up, label="clicked", classes=[0, 1], person="user_id", seed=0),
+    "bucket/clicks": partial(made_up, label="clicked", classes=[0, 1], seed=1),
+    "ratings.csv": partial(rated, seed=0),
+    "club.csv": partial(rated, seed=1),
+    "published.csv": partial(made_up, label="diagnosis", classes=["benign", "malignant"], seed=2),
+    "ward.csv": partial(made_up, label="diagnosis", classes=["benign", "malignant"], seed=3),
+}
+#: Each recipe with a privacy unit, a ledger or other people: the tables of a page whose releases are made in turn.
+RECIPES = [
+    (README, "patients.csv"),
+    ("again.md", "december.csv january.csv february.csv"),
+    ("cluster.md", "clicks"),
+    ("command-line.md", "patients.csv first.csv"),
+    ("large-tables.md", "clicks"),
+    ("large-tables.md", "bucket/clicks"),
+    ("numeric-labels.md", "patients.csv"),
+    ("people.md", "patients.csv"),
+    ("people.md", "numbered.csv"),
+    ("private-features.md", "published.csv ward.csv"),
+    ("ratings.md", "ratings.csv club.csv"),
+]
+_TOUCHED = {"--unit", "--ledger", "--other-people", "--budget", "--generator"}
+
+
+def steps(page):
+    """The words of each command of a page that makes a release or prepares one, on this disk and in this process."""
+    every = [shlex.split(command, comments=True)[1:] for command in commands(page)]
+    every = [without(words, "--engine") for words in every if words[0] in ("key", "generator", "release", "stages")]
+    return [[word.replace("s3://", "").removesuffix("/") for word in words] for words in every]
+
+
+def option(words, name, default=None):
+    """The value of an option."""
+    return words[words.index(name) + 1] if name in words else default
+
+
+def without(words, name):
+    """Words without an option and its value."""
+    place = words.index(name) if name in words else len(words)
+    return words[:place] + words[place + 2 :]
+
+
+def file_of(table):
+    """The one file of a table, which may be a folder."""
+    return Path(table) if table.endswith(".csv") else Path(table, "0.csv")
+
+
+class Play:
+    """A recipe that is followed month by month, with what it truly costs.
+
+    Attributes:
+        grows: Whether the table of a later month has the name of the first and some of its rows; otherwise it has a
+            name of its own and new rows alone.
+        costs: The epsilons of each person and of each row, summed over all releases.
+        truth: The person and the row in truth of each row of a table.
+        outputs: The releases, in order.
+        unseen: What somebody of a released table has lost, and what the release says is spent, where that is less.
+    """
+
+    def __init__(self, capsys, *, grows):
+        self.capsys, self.grows, self.costs, self.truth, self.outputs, self.unseen = (
+            capsys,
+            grows,
+            Counter(),
+            {},
+            [],
+            [],
+        )
+
+    def month(self, page, tables, month, prepare=()):
+        """Write the tables of a month, and follow the commands of a page that read them."""
+        for name in {*tables, "patients.csv"} & {*TABLES}:
+            table = TABLES[name](month)
+            if month > 1 and not self.grows:
+                table = table[~table.index.isin(TABLES[name](1).index)]
+            file_of(name).parent.mkdir(parents=True, exist_ok=True)
+            table.drop(columns="who").to_csv(file_of(name), index=False)
+            self.truth[name] = table[["who"]].rename_axis("row").reset_index()
+        self.truth["numbered.csv"] = self.truth["patients.csv"]
+        for block in prepare:
+            exec(compile(block, page, "exec"), {"pd": pd, "Path": Path})  # noqa: S102 (the text is ours)
+        for words in steps(page):
+            if words[0] in ("key", "generator"):
+                assert month > 1 or self.ran(words)[0] == 0
+            elif words[1] in tables:
+                self.follow(words if month == 1 else self.later(words))
+
+    def later(self, words):
+        """A command in a later month: people of the first are not declared to be others."""
+        command, name, *more = without(words, "--other-people")
+        if not self.grows:
+            other = f"{name.removesuffix('.csv')}-2{'.csv' if name.endswith('.csv') else ''}"
+            file_of(other).parent.mkdir(exist_ok=True)
+            file_of(other).write_bytes(file_of(name).read_bytes())
+            self.truth[other], name = self.truth[name], other
+        return [command, name, *more]
+
+    def ran(self, words):
+        """The exit code of a command, and what it printed."""
+        self.capsys.readouterr()
+        code, printed = main(words), self.capsys.readouterr()
+        return code, printed.out if code == 0 else printed.err
+
+    def follow(self, words):
+        """Release a table; if it is refused, the rows that the refusal calls new, and then all with a larger budget."""
+        refused = self.release(words)
+        new = re.search(r"as a table of their own: ([\d,to ]+) \(the first is row 1\)", refused)
+        if new:
+            ends = re.findall(r"([\d,]+) to ([\d,]+\d)", new[1])
+            rows = np.concatenate([np.arange(int(a.replace(",", "")) - 1, int(b.replace(",", ""))) for a, b in ends])
+            alone = f"new-{len(self.outputs)}.csv"
+            pd.read_csv(words[1], dtype=str, keep_default_na=False).iloc[rows].to_csv(alone, index=False)
+            self.truth[alone] = self.truth[words[1]].iloc[rows].reset_index(drop=True)
+            self.release(["release", alone, *words[2:]])
+        if refused:
+            self.release([*without(words, "--budget"), "--budget", "99,0.5"])
+
+    def release(self, words):
+        """Release a table and compare with the ledger what everybody has lost; what is printed if it is refused."""
+        output = f"out-{len(self.outputs)}"
+        code, printed = self.ran([*without(words, "--output"), "--output", output, "--json"])
+        if code:
+            return printed
+        self.outputs.append(output)
+        unit, body, truth = option(words, "--unit", "row"), json.loads(printed), self.truth[words[1]]
+        units = truth["row"] if unit == "row" else pd.read_csv(file_of(words[1]), dtype=str)[unit].str.casefold()
+        for what in ("who", "row"):
+            for one, count in units.groupby(truth[what].to_numpy()).nunique().items():
+                self.costs[what, body["label"], one] += body["epsilon"] * count
+        whose = "row" if unit == "row" else "who"
+        true = max(self.costs[whose, body["label"], one] for one in truth[whose].unique())
+        counted = body["spent"]["epsilon"]
+        if true > counted + 1e-9:
+            self.unseen.append((true, counted))
+        return ""
+
+
+@pytest.fixture(params=[True, False], ids=["grown", "new"])
+def play(request, tmp_path, monkeypatch, capsys):
+    """A play in an empty folder, with a table that grows, and with a table of new rows each month."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in {"rounds": 20, "unused": 20}.items():
+        monkeypatch.setitem(FactorizationClassifier.__init__.__kwdefaults__, name, value)
+    return Play(capsys, grows=request.param)
+
+
+def followed(play, page, tables, once=(), monthly=()):
+    """Play a page for two months; how many releases the first had. The commands of one page are months already."""
+    play.month(page, tables.split(), 1, [*once, *monthly])
+    first = len(play.outputs)
+    if page != "again.md":
+        play.month(page, tables.split(), 2, monthly)
+    return first
+
+
+@pytest.mark.parametrize(("page", "tables"), RECIPES, ids=[f"{Path(page).stem} {tables}" for page, tables in RECIPES])
+def test_nobody_loses_more_than_a_release_says(play, page, tables):
+    """After each release of a recipe that is followed for two months, with whatever a refusal proposes instead."""
+    once, monthly = blocks("people.md")[:2]
+    first = followed(play, page, tables, [once], [monthly])
+    assert first >= 1
+    assert play.unseen == []
+    assert len(play.outputs) > first or page in ("again.md", "private-features.md")  # features leave once
+
+
+@pytest.mark.parametrize("play", [False], indirect=True)
+def test_numbers_that_are_given_anew_break_the_guarantee(play):
+    """The attack sees that people who got other numbers by their order in an export lost twice what is said."""
+    followed(play, "people.md", "numbered.csv", [], [RENUMBERED])
+    assert (2.0, 1.0) in play.unseen
+
+
+def test_every_recipe_is_attacked():
+    """Each table that a command of a guide, or of the README, releases with a unit, a ledger or for other people."""
+    pages = [README, *sorted(path.name for path in GUIDES.glob("*.md"))]
+    touched = {(page, words[1]) for page in pages for words in steps(page) if _TOUCHED & {*words}}
+    assert touched == {(page, name) for page, names in RECIPES for name in names.split() if name != "published.csv"}
+
+
+@pytest.mark.parametrize("play", [True], indirect=True)
+def test_a_made_up_number_keeps_people_together(play, monkeypatch):
+    """Rows of one person share folds, and have one number over two months; the identifier is in no release."""
+    groups, real = [], AutoClassifier.fit
+
+    def fit(self, features, release, given, **more):
+        groups.append(given)
+        return real(self, features[:0], release, given, **more)  # an error, since all else takes long
+
+    monkeypatch.setattr(AutoClassifier, "fit", fit)
+    once, monthly = blocks("people.md")[:2]
+    followed(play, "people.md", "numbered.csv", [once], [monthly])
+    last = pd.read_parquet(play.outputs[-1])
+    with pytest.raises(InputError):
+        learn(play.outputs[-1])
+    who = play.truth["numbered.csv"]["who"].to_numpy()
+    for numbers in (pd.Series(groups[0]), last["person"]):
+        assert (numbers.groupby(who).nunique() == 1).all()
+        assert numbers.nunique() == len({*who})
+    assert len({*pd.read_parquet(play.outputs[0])["person"]} & {*last["person"]}) == len({*range(300)} & {*who})
+    assert not {"patient_id", "postcode"} & {*last.columns}
+
+
+def test_releases_of_two_months_add_up(play):
+    """Put together in Python or by ``account``, they promise no less than what they cost whoever is in both."""
+    followed(play, "people.md", "patients.csv")
+    true = max(cost for (what, _, _), cost in play.costs.items() if what == "who")
+    assert true > max(Release.load(output).guarantee.epsilon for output in play.outputs)
+    assert Release.concat([Release.load(output) for output in play.outputs]).guarantee.epsilon >= true
+    (total,) = json.loads(play.ran(["account", *play.outputs, "--json"])[1])
+    assert total["epsilon"] >= true
