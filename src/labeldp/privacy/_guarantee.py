@@ -70,14 +70,29 @@ class Guarantee:
         if self.rho is not None and not (math.isfinite(self.rho) and self.rho >= 0):
             raise ValueError(f"expected a finite rho of at least 0, or none, found {self.rho!r}")
 
+    @property
+    def labels(self) -> str:
+        """The labels that epsilon covers together, in words."""
+        return "one row's label" if self.unit == "row" else f"all labels of one {_checks.printable(self.unit)}"
+
+    @property
+    def statement(self) -> str:
+        """The subject of a belief about these labels, in words."""
+        return self.labels if self.unit == "row" else f"a statement about {self.labels}"
+
+    @property
+    def everything_else(self) -> str:
+        """The knowledge on which a belief before the release may rest, in words."""
+        peers = "; not who asked whom and what peers tell" if self.trust == "peer" else ""
+        return f"everything else (features, other labels, earlier releases{peers})"
+
     def sentence(self) -> str:
         """The guarantee in one plain sentence, its numbers rounded up."""
-        labels = "one row's label" if self.unit == "row" else f"all labels of one {_checks.printable(self.unit)}"
         factor, epsilon = shown_above(exp_above(self.epsilon), 5), shown_above(self.epsilon, 7)
         delta = shown_above(self.delta, 5)
         plus = f", plus {delta}" if self.delta else ""
         return (
-            f"{_TRUST[self.trust]}: {_KNOWN[self.trust]}, replacing {labels} changes the probability of "
+            f"{_TRUST[self.trust]}: {_KNOWN[self.trust]}, replacing {self.labels} changes the probability of "
             f"anything in this release by a factor of at most {factor}{plus} (epsilon {epsilon}, delta "
             f"{delta}); the kept columns are public and are not protected."
         )
@@ -128,13 +143,10 @@ class Guarantee:
             whom: What it is about, if a unit is not a person.
         """
         half, tenth = (shown_above(UP.multiply(100, posterior_above(prior, self.epsilon)), 3) for prior in _EXAMPLES)
-        unit = _checks.printable(self.unit)
-        whose = "one row's label" if self.unit == "row" else f"a statement about all labels of one {unit}"
-        peers = "; not who asked whom and what peers tell" if self.trust == "peer" else ""
         failure = f", but for a failure of probability {shown_above(self.delta, 5)}" if self.delta else ""
         return (
-            f"For {whom}: someone whom everything else (features, other labels, earlier releases{peers}) makes 50 % "
-            f"sure of {whose} can become at most {half} % sure; 10 % sure, at most {tenth} %{failure}."
+            f"For {whom}: someone whom {self.everything_else} makes 50 % sure of {self.statement} can become at most "
+            f"{half} % sure; 10 % sure, at most {tenth} %{failure}."
         )
 
     def __str__(self) -> str:

@@ -138,11 +138,11 @@ def _sections(folder: Path, verdict: Verdict, certificate: Certificate) -> Itera
 def _odds(promise: Guarantee) -> Iterator[Block]:
     """The largest and the least belief after the release, by the belief before: a figure, a slider and a table."""
     pairs = {percent: _belief(promise, percent) for percent in range(1, 100)}
-    whose = "one row's label" if promise.unit == "row" else f"all labels of one {promise.unit}"
+    failure = f", but for a failure of probability {delta_above(promise.delta)}" if promise.delta else ""
     yield Prose(
-        f"Whoever holds this release may learn something about {whose}, and no more than this. The belief before is "
-        "that of someone who knows everything else; the belief after lies between the two limits"
-        + (f", but for a failure of probability {delta_above(promise.delta)}." if promise.delta else ".")
+        f"Before: how sure {promise.everything_else} makes someone of {promise.statement}. After: how sure this "
+        f"release can make them, between the two limits{failure}. Features count before: what they reveal about "
+        "labels, a model that is learned from this release can show."
     )
     curve = [(0.0, 0.0, 0.0), *((float(p), float(a), float(b)) for p, (a, b) in pairs.items()), (100.0,) * 3]
     marked = [(float(p), float(pairs[p][1]), f"{p} % → {pairs[p][1]} %") for p in _MARKED]
@@ -150,7 +150,7 @@ def _odds(promise: Guarantee) -> Iterator[Block]:
         odds_figure(curve, marked),
         "At most, and at least, as sure afterwards, both rounded outwards. Dotted: nothing learned.",
     )
-    yield Odds(whose, tuple(pairs.values()))
+    yield Odds(promise.labels, tuple(pairs.values()))
     rows = [(f"{p} %", f"{pairs[p][0]} %", f"{pairs[p][1]} %") for p in _BELIEFS]
     yield Grid.of("Belief in a statement about it", ("sure before", "at least, after", "at most, after"), rows, (1, 2))
 

@@ -54,9 +54,8 @@ def _plan(body: Mapping[str, Any]) -> Part:
     columns = ("epsilon", "mechanism", "effective rows", "expected error", "5 % sure becomes")
     forecast = body.get("forecast")
     sections = [] if forecast is None else [Section("What the forecast assumes", (Points.of(forecast["assumptions"]),))]
-    sections.append(
-        Section("Over epsilon", (*_plan_figure(body), Grid.of("What each epsilon costs", columns, rows, (0, 2, 3, 4))))
-    )
+    caption = "What each epsilon costs, and how sure someone can become whom everything else makes 5 % sure"
+    sections.append(Section("Over epsilon", (*_plan_figure(body), Grid.of(caption, columns, rows, (0, 2, 3, 4)))))
     options = (body.get("plan") or {}).get("options", [])[:_MOST_DRAWN]
     if options:
         drawn = [
