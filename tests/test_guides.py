@@ -358,14 +358,8 @@ class Play:
     """
 
     def __init__(self, capsys, *, grows):
-        self.capsys, self.grows, self.costs, self.truth, self.outputs, self.unseen = (
-            capsys,
-            grows,
-            Counter(),
-            {},
-            [],
-            [],
-        )
+        self.capsys, self.grows = capsys, grows
+        self.costs, self.truth, self.outputs, self.unseen = Counter(), {}, [], []
 
     def month(self, page, tables, month, prepare=()):
         """Write the tables of a month, and follow the commands of a page that read them."""
@@ -411,12 +405,12 @@ class Play:
             alone = f"new-{len(self.outputs)}.csv"
             pd.read_csv(words[1], dtype=str, keep_default_na=False).iloc[rows].to_csv(alone, index=False)
             self.truth[alone] = self.truth[words[1]].iloc[rows].reset_index(drop=True)
-            self.release(["release", alone, *words[2:]])
+            self.release([words[0], alone, *words[2:]])
         if refused:
             self.release([*without(words, "--budget"), "--budget", "99,0.5"])
 
     def release(self, words):
-        """Release a table and compare with the ledger what everybody has lost; what is printed if it is refused."""
+        """Release a table, and compare what everybody lost with what is said to be spent; the message of a refusal."""
         output = f"out-{len(self.outputs)}"
         code, printed = self.ran([*without(words, "--output"), "--output", output, "--json"])
         if code:
