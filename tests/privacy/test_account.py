@@ -1,6 +1,7 @@
 """The arithmetic of charges, against a loop over single rows and single charges."""
 
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -195,3 +196,20 @@ def test_all_rows_are_one_range():
     """All rows of nothing are none."""
     assert RowRanges.all(3).ranges == ((0, 3),)
     assert RowRanges.all(0).ranges == ()
+
+
+@pytest.mark.parametrize("allowed", [(100.0, 0.0), (1.0, 1e-6), (0.5, 1e-5), (2.0, 0.1)])
+@pytest.mark.parametrize("asked", [(0.5, 1e-6), (3.0, 0.0), (3.0, 1e-3), (1 / 3, 1 / 3)])
+def test_the_budget_that_a_refusal_offers_is_no_smaller_than_the_one_in_force(allowed, asked):
+    """It admits the request, and takes away neither epsilon nor delta of what was allowed before."""
+    charge = Charge(Guarantee(*asked), RowRanges.all(9))
+    account = Account(Budget(*allowed))
+    if account.allows(charge):
+        return
+    with pytest.raises(BudgetError) as refused:
+        account.admit(charge)
+    offered = re.search(r"--budget (\S+) ", str(refused.value))[1].split(",")
+    budget = Budget(*map(float, offered))
+    assert budget.epsilon >= allowed[0]
+    assert budget.delta >= allowed[1]
+    assert Account(budget).allows(charge)

@@ -254,6 +254,10 @@ class Account:
         guarantee = charge.guarantee
         alone = self.budget.concentrated and guarantee.delta and guarantee.rho is None
         why = "a delta without a rho needs a reserve in the budget (Budget(..., apart=)); " if alone else ""
+        epsilon, delta = (  # never less than is in force, whichever of the two was exceeded
+            max(each, Decimal(repr(allowed)))
+            for each, allowed in zip((epsilon, delta), (self.budget.epsilon, self.budget.delta), strict=True)
+        )
         total = shown_above(epsilon, 7) + (f",{shown_above(delta, 3)}" if delta else "")
         raise BudgetError(
             f"budget exceeded: {_both(guarantee.epsilon, guarantee.delta)} is requested, {_both(*self.spent)} is spent"
