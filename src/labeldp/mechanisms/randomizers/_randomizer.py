@@ -55,7 +55,7 @@ class Randomizer(ABC):
     name: ClassVar[str]
     about: ClassVar[str]
     #: The class of its channels, or a base of all.
-    draws_from: ClassVar[type[Channel]] = Channel
+    draws_from: ClassVar[type[Any]] = Channel
 
     def __post_init__(self) -> None:
         if not isinstance(self.space, LabelSpace):
