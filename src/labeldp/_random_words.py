@@ -12,6 +12,7 @@ same labels, and other true labels never meet the same words. ``docs/design/clus
 from __future__ import annotations
 
 import os
+import re
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ from labeldp.errors import OutputError
 _WORDS_PER_BLOCK = 2  # an AES block is 128 bits
 _ZEROS = memoryview(bytes(1 << 20))
 _KEY_BYTES = 32
+_IDENTIFIER = re.compile("[0-9a-f]{32}")
 
 
 class WordSource(ABC):
@@ -256,3 +258,8 @@ class WatchedWords(Words):
 def identifier() -> str:
     """A random name for a release: 128 bits in hexadecimal, independent of the released values."""
     return os.urandom(16).hex()
+
+
+def is_identifier(text: str) -> bool:
+    """True for a name that ``identifier`` may have given."""
+    return _IDENTIFIER.fullmatch(text) is not None

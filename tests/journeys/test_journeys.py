@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
+
+from labeldp._locks import locked
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -79,7 +80,7 @@ def fresh(tmp_path_factory):
     shared = tmp_path_factory.getbasetemp()
     shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
     programs, wheels = shared / "fresh" / "bin", shared / "wheels"
-    with FileLock(shared / "fresh.lock"):  # one environment for all processes of a run
+    with locked(shared / "fresh.lock", patience=600):  # one environment for all processes of a run
         if not (programs / "labeldp").exists():
             pip = [programs / "python", "-m", "pip", "--disable-pip-version-check", "--quiet"]
             subprocess.run([sys.executable, "-m", "venv", shared / "fresh"], check=True)

@@ -24,7 +24,6 @@ LIBRARIES = (
     "beartype.vale",
     "cryptography.hazmat.primitives.ciphers",
     "dp_accounting.pld",
-    "filelock",
     "kornia.augmentation",
     "matplotlib.pyplot",
     "mpmath",

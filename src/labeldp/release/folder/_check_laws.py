@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from labeldp._random_words import is_identifier
 from labeldp.errors import VerificationError
 from labeldp.mechanisms.queries import promise_of
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, draws_from, expectation
@@ -30,7 +30,6 @@ from labeldp.release.folder._read import added_columns
 _ROUNDING = 1e-9
 #: The most rows, which readers of JSON represent exactly.
 _MOST_ROWS = (1 << 53) - 1
-_IDENTIFIER = re.compile("[0-9a-f]{32}")
 _OF_ROWS = (DoubleResponse.name, DummyResponse.name)
 
 
@@ -46,7 +45,7 @@ def check_randomness(_: Path, certificate: Certificate) -> str:
 def check_laws(_: Path, certificate: Certificate) -> str:
     """Recompute the epsilon of each charge from the integers of its law."""
     *before, last = certificate.draws
-    if not _IDENTIFIER.fullmatch(certificate.release):
+    if not is_identifier(certificate.release):
         raise VerificationError("expected 32 hexadecimal digits as the name of the release, found others")
     counts = [certificate.rows, *(file.rows for file in certificate.files)]
     if max(*counts, *(draw.rows.stop for draw in certificate.draws)) > _MOST_ROWS:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
+from labeldp._locks import locked
 from labeldp.errors import InputError, LedgerError
 from labeldp.release.ledger import is_ledger
 from labeldp.release.tables import Place
 
 _ENDING = ".labeldp-ledger"
-#: Held from the choice of a table's ledger until the release is marked in it.
-_LOCK = ".labeldp-ledger.lock"
 #: Seconds to wait for another release of a table in the same folder.
 _PATIENCE = 60.0
 
@@ -72,27 +68,23 @@ def alone_with(table: Path) -> Iterator[None]:
 def _alone_in(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder.
 
-    A folder that cannot be written holds no ledger either, and needs no lock.
-
     Raises:
-        LedgerError: Another release does not end.
+        LedgerError: Another release does not end, or the folder cannot be locked, so that none would be noticed.
     """
-    lock = FileLock(folder / _LOCK, timeout=_PATIENCE, mode=0o600)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise LedgerError(
-            f"expected no other release of a table in {folder}, found one in progress; wait for it"
-        ) from None
-    except OSError:
+    why: str | None = None
+    with ExitStack() as lock:
+        try:
+            lock.enter_context(locked(folder, _PATIENCE))
+        except TimeoutError:
+            why = f"expected no other release of a table in {folder}, found one in progress; wait for it"
+        except OSError as problem:
+            why = (
+                f"expected to lock the folder {folder}, so that no other release of its tables goes unnoticed, found: "
+                f"{problem.strerror}; copy the table to a folder on a local disk that you may read"
+            )
+        if why is not None:
+            raise LedgerError(why)
         yield
-        return
-    process = os.getpid()
-    try:
-        yield
-    finally:
-        if os.getpid() == process:  # a forked child would release its parent's lock
-            lock.release()
 
 
 def ledgers_near(table: Path) -> list[Path]:

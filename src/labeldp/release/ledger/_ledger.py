@@ -14,18 +14,18 @@ import os
 import sqlite3
 import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from filelock import FileLock, Timeout
-
-from labeldp._random_words import identifier
+from labeldp._locks import locked
+from labeldp._random_words import identifier, is_identifier
+from labeldp._strict_json import strict_json
 from labeldp.errors import BudgetError, LedgerError
 from labeldp.privacy.accounting import Account, Budget
 from labeldp.release.folder import Fate, Inode, beside_ledger, fate_of, inode_of, is_unused
@@ -39,7 +39,7 @@ from labeldp.release.ledger._accounts import (
 )
 from labeldp.release.ledger._entry import Earlier, Entry, State
 from labeldp.release.ledger._same_data import WEAK, KeyedData, Match, PublicData, Recognizer
-from labeldp.release.ledger._schema import CHARGES, HASHES, ONLY_GROWS, VERSION
+from labeldp.release.ledger._schema import CHARGES, HASHES, ONLY_GROWS, VERSION, schema_of, statements
 from labeldp.release.tables import StorePath, place_of
 
 #: Seconds to wait for another thread or process that holds the ledger. It holds it while it draws and writes.
@@ -49,6 +49,8 @@ _STATES: dict[str, State] = {"drawn": "drawn", "released": "released", "void": "
 #: Bytes of hashes that are written beside the draw; a copy of the ledger that is made meanwhile may be damaged.
 _LARGE = 1 << 23
 _SQLITE = b"SQLite format 3\0"
+#: The statements of every ledger, and all statements that one may have.
+_LEAST, _MOST = schema_of(CHARGES), schema_of(CHARGES, HASHES)
 #: Bytes at the beginning of a ledger that contain its schema.
 _HEAD = 1 << 16
 
@@ -123,7 +125,9 @@ class Ledger:
         try:
             for time, name, event, body in rows:
                 if event == "charged":
-                    entry = Entry.read(name, time, dict(json.loads(body)))
+                    if not is_identifier(name):
+                        raise ValueError("a charge of another name")
+                    entry = Entry.read(name, time, dict(strict_json(body)))
                     entries[name] = dataclasses.replace(entry, ledger=self.path)
                 else:
                     entries[name] = dataclasses.replace(entries[name], state=_STATES[event])
@@ -161,7 +165,7 @@ class Ledger:
                 parent.
         """
         with self._locked():
-            self._settle_interrupted()
+            self._settle_interrupted(entry.output)
             try:
                 with ThreadPoolExecutor(1) as beside:
                     yield self._admit(entry, budget, data, elsewhere, beside)
@@ -263,16 +267,17 @@ class Ledger:
         self._writing = beside.submit(self._append_hashes, entry.identifier, rows) if rows else None
         return Admitted(account, tuple(earlier))
 
-    def _settle_interrupted(self) -> None:
+    def _settle_interrupted(self, address: str | None = None) -> None:
         """Mark charges as released if their output exists, as void if it was never published; others stay.
 
-        The caller holds the lock, so no release is in progress.
+        The caller holds the lock, so no release is in progress. A store is asked about its own ``address`` alone, which
+        is the output of this command: others may have written the addresses in a ledger.
         """
         for entry in self.entries():
             if entry.state in ("charged", "drawn") and entry.output:
                 places = self._outputs(entry.output, entry.beside)
                 fate = fate_of(places, entry.identifier, entry.staging, ended=self._has_ended(entry))
-                if fate == "never left" and (entry.state == "drawn" or _may_be_uploaded(entry.output)):
+                if fate == "never left" and (entry.state == "drawn" or _may_be_uploaded(entry.output, address)):
                     fate = "unknown"
                 self._settle(entry, fate)
 
@@ -316,18 +321,24 @@ class Ledger:
         body: Mapping[str, Any] | None = None,
         hashes: Mapping[str, memoryview] = MappingProxyType({}),
     ) -> None:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
+        now, text = datetime.now(UTC).isoformat(timespec="seconds"), json.dumps(body or {})
         with self._open() as database:
-            for statement in _statements(HASHES) if hashes else ():
-                database.execute(statement)
             database.execute("BEGIN IMMEDIATE")
+            for statement in statements(HASHES) if hashes else ():
+                database.execute(statement)
             if hashes:
                 database.executemany("INSERT INTO hashes VALUES (?, ?, ?)", [(name, *each) for each in hashes.items()])
             database.execute(
                 "INSERT INTO events (time, charge, event, body) VALUES (?, ?, ?, ?)",
-                (now, name, event, json.dumps(body or {})),
+                (now, name, event, text),
             )
             database.execute("COMMIT")
+            stored = database.execute("SELECT time, charge, event, body FROM events ORDER BY number DESC LIMIT 1")
+            if stored.fetchall() != [(now, name, event, text)]:
+                raise LedgerError(
+                    f"expected the ledger {self.path} to keep what is written to it, found something else in it; "
+                    "restore a backup"
+                )
 
     def _append_hashes(self, name: str, hashes: Mapping[str, memoryview]) -> None:
         """Add large hashes to a charge, beside the thread that draws and has locked the ledger."""
@@ -367,22 +378,19 @@ class Ledger:
                 yield
                 return
             mine = _held.__dict__.setdefault("paths", set())
-            lock = FileLock(f"{self.path}.lock", timeout=0 if self.path in mine else _PATIENCE, mode=0o600)
-            try:
-                lock.acquire()
-            except Timeout:
-                raise LedgerError(
-                    f"expected the ledger {self.path} to be free, found another release in progress; wait for it"
-                ) from None
-            except OSError as problem:
-                raise LedgerError(f"expected to lock the ledger {self.path}, found: {problem.strerror}") from None
-            mine.add(self.path)
-            try:
+            patience, why = 0.0 if self.path in mine else _PATIENCE, ""
+            with ExitStack() as lock:
+                try:
+                    lock.enter_context(locked(Path(f"{self.path}.lock"), patience))
+                except TimeoutError:
+                    why = f"expected the ledger {self.path} to be free, found another release in progress; wait for it"
+                except OSError as problem:
+                    why = f"expected to lock the ledger {self.path}, found: {problem.strerror}"
+                if why:
+                    raise LedgerError(why)
+                mine.add(self.path)
+                lock.callback(mine.discard, self.path)
                 yield
-            finally:
-                mine.discard(self.path)
-                if os.getpid() == self._process:  # a forked child would release its parent's lock
-                    lock.release()
 
     def _check_process(self) -> None:
         """Refuse a forked child."""
@@ -403,6 +411,7 @@ class Ledger:
                 self._check_file()
                 database = sqlite3.connect(self.path, isolation_level=None, timeout=_PATIENCE)  # type: ignore[arg-type]
                 database.execute("PRAGMA synchronous = FULL")
+                database.execute("PRAGMA trusted_schema = OFF")
             _prepare(database, check=not self._checked)
             self._checked = True
             yield database
@@ -442,10 +451,10 @@ class Ledger:
             os.close(descriptor)
 
 
-def _may_be_uploaded(output: str) -> bool:
-    """True unless an output is on a disk, or a store answers that nothing is there."""
+def _may_be_uploaded(output: str, address: str | None) -> bool:
+    """True unless an output is on a disk, or is at an address whose store answers that nothing is there."""
     place = place_of(output)
-    return isinstance(place, StorePath) and not is_unused(place)
+    return isinstance(place, StorePath) and not (output == address and is_unused(place))
 
 
 def _marked(key: str, *parts: str) -> str:
@@ -458,13 +467,13 @@ def _prepare(database: sqlite3.Connection, *, check: bool) -> None:
     if not _tables(database):
         database.execute("BEGIN IMMEDIATE")
         if not _tables(database):  # another thread or process may have made them in the meantime
-            for statement in _statements(CHARGES):
+            for statement in statements(CHARGES):
                 database.execute(statement)
             rows = [("version", str(VERSION)), ("key", identifier())]
             database.executemany("INSERT INTO about VALUES (?, ?)", rows)
         database.execute("COMMIT")
-    if not {"about", "events"} <= _tables(database):
-        raise sqlite3.DatabaseError("another kind of database")
+    if not _LEAST <= _stored_schema(database) <= _MOST:  # a trigger or a view of somebody else could hide charges
+        raise sqlite3.DatabaseError("another schema")
     if check and database.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
         raise sqlite3.DatabaseError("a damaged database")
     version = dict(database.execute("SELECT name, value FROM about").fetchall())["version"]
@@ -484,16 +493,12 @@ def is_ledger(path: Path) -> bool:
     return False
 
 
+def _stored_schema(database: sqlite3.Connection) -> frozenset[str]:
+    """The statements that made a database; what SQLite makes by itself has none, or a name of its own."""
+    rows = database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name != 'sqlite_sequence'")
+    return frozenset(sql for (sql,) in rows.fetchall())
+
+
 def _tables(database: sqlite3.Connection) -> set[str]:
     """Names of the tables of a database."""
     return {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-
-
-def _statements(script: str) -> Iterable[str]:
-    """The statements of a script one by one, for a single transaction."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""

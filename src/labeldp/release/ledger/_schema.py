@@ -1,5 +1,10 @@
 """The tables of a ledger, to which triggers allow additions alone."""
 
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
 VERSION = 1
 #: Text of every trigger, by which a damaged ledger is told from other databases.
 ONLY_GROWS = b"the ledger only grows"
@@ -31,3 +36,19 @@ CREATE TRIGGER IF NOT EXISTS hashes_are_new BEFORE INSERT ON hashes
     WHEN EXISTS (SELECT 1 FROM hashes WHERE charge = NEW.charge AND name = NEW.name)
     BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
 """
+
+
+def statements(script: str) -> Iterator[str]:
+    """The statements of a script one by one, for a single transaction."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def schema_of(*scripts: str) -> frozenset[str]:
+    """The statements of scripts as SQLite stores them."""
+    every = (each for script in scripts for each in statements(script))
+    return frozenset(each.strip().rstrip(";").replace(" IF NOT EXISTS", "") for each in every)

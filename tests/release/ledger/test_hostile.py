@@ -1,0 +1,275 @@
+"""A ledger that somebody else wrote or altered, and locks that cannot be held: both refuse, and nothing is drawn."""
+
+import fcntl
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from labeldp import Classes, Curator, Ledger, release_table
+from labeldp.errors import BudgetError, LedgerError
+from labeldp.release import ledger_path
+from labeldp.release.ledger import _ledger as ledger_module
+
+SPACE = Classes(["no", "yes"])
+ROWS = 60
+IGNORED = "BEGIN SELECT RAISE(IGNORE); END"
+
+
+def table(path):
+    """A table of sixty people."""
+    columns = {"number": range(10**6, 10**6 + ROWS), "ill": ["no", "yes"] * (ROWS // 2)}
+    pq.write_table(pa.table({name: list(values) for name, values in columns.items()}), path)
+    return path
+
+
+def release(path, output="out", **options):
+    """Release the table at epsilon 1."""
+    return release_table(path, "ill", SPACE, 1.0, path.parent / output, keep=[], unit="row", **options)
+
+
+def rewritten(ledger, *statements):
+    """Run statements on a ledger as somebody who may write it would; its triggers are put back."""
+    with sqlite3.connect(ledger) as database:
+        triggers = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            database.execute(f"DROP TRIGGER {name}")
+        for statement in statements:
+            database.execute(*([statement] if isinstance(statement, str) else statement))
+        for _, sql in triggers:
+            database.execute(sql)
+    database.close()
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    """The ledger of a table that was released once at epsilon 1."""
+    return release(table(tmp_path / "t.parquet"), "first").ledger
+
+
+#: What somebody adds to a ledger, or takes from it, so that charges vanish or change.
+SCHEMAS = {
+    "charges are dropped": f"CREATE TRIGGER z BEFORE INSERT ON events {IGNORED}",
+    "charges are voided": (
+        "CREATE TRIGGER z AFTER INSERT ON events WHEN NEW.event = 'charged' BEGIN INSERT INTO events "
+        "(time, charge, event, body) VALUES (NEW.time, NEW.charge, 'void', '{}'); END"
+    ),
+    "a label is renamed": (
+        "CREATE TRIGGER z BEFORE INSERT ON events WHEN NEW.body LIKE '%ill%' BEGIN INSERT INTO events "
+        "(time, charge, event, body) VALUES (NEW.time, NEW.charge, NEW.event, replace(NEW.body, 'ill', 'sick')); "
+        "SELECT RAISE(IGNORE); END"
+    ),
+    "hashes are dropped": f"CREATE TRIGGER z BEFORE INSERT ON hashes {IGNORED}",
+    "a view": "CREATE VIEW z AS SELECT * FROM events",
+    "another table": "CREATE TABLE z (x)",
+    "an index": "CREATE INDEX z ON events (charge)",
+    "a trigger of another name": f"CREATE TRIGGER sqlit BEFORE INSERT ON about {IGNORED}",
+}
+
+
+@pytest.mark.parametrize("planted", [False, True])
+@pytest.mark.parametrize("change", SCHEMAS)
+def test_a_ledger_with_another_schema_is_refused(ledger, change, planted):
+    """Whatever else is in it: it is refused, nothing is drawn, and nothing is written to it."""
+    path = ledger.with_name("t.parquet")
+    with sqlite3.connect(ledger) as database:
+        database.execute(SCHEMAS[change])
+    database.close()
+    if planted:  # beside the table, under a name that nobody gave
+        ledger = ledger.rename(ledger.with_name("aaa.labeldp-ledger"))
+    before = ledger.read_bytes()
+    for options in ({}, {"ledger": ledger}):
+        with pytest.raises(LedgerError, match=r"expected a labeldp ledger at .*, found another file, or a damaged one"):
+            release(path, "second", budget=9.0, **options)
+    with pytest.raises(LedgerError):
+        Curator(["no", "yes"], SPACE, ledger=ledger).randomize(epsilon=1.0)
+    assert not (path.parent / "second").exists()
+    assert ledger.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["events_stay", "events_remain", "events_are_new", "about_stays"])
+def test_a_ledger_without_one_of_its_triggers_is_refused(ledger, name):
+    """It would no longer only grow."""
+    with sqlite3.connect(ledger) as database:
+        database.execute(f"DROP TRIGGER {name}")
+    database.close()
+    with pytest.raises(LedgerError):
+        release(ledger.with_name("t.parquet"), "second", budget=9.0)
+
+
+def test_a_charge_that_is_not_kept_draws_nothing(ledger, monkeypatch):
+    """Each event is read back: even where the schema says nothing, what was not written is not charged."""
+    monkeypatch.setattr(ledger_module, "_MOST", frozenset([*ledger_module._MOST, SCHEMAS["charges are dropped"]]))
+    with sqlite3.connect(ledger) as database:
+        database.execute(SCHEMAS["charges are dropped"])
+    database.close()
+    path = ledger.with_name("t.parquet")
+    with pytest.raises(LedgerError, match="to keep what is written to it"):
+        release(path, "second", budget=9.0)
+    assert not (path.parent / "second").exists()
+
+
+BODIES = {
+    "a body that is nested deep": ("0" * 32, '{"a":' * 100_000 + "1" + "}" * 100_000),
+    "a charge with a path for a name": ("x/../../y", None),
+    "a charge of another form": ("A" * 32, None),
+    "a key twice": ("0" * 32, '{"label": "ill", "label": "x"}'),
+    "a number that is none": ("0" * 32, '{"asked": NaN}'),
+}
+
+
+@pytest.mark.parametrize("case", BODIES)
+def test_events_of_another_form_are_damage(ledger, case):
+    """A sentence, no crash: in the release of a table, in the list of charges and in an account."""
+    name, body = BODIES[case]
+    with sqlite3.connect(ledger) as database:
+        (stored,) = database.execute("SELECT body FROM events WHERE event = 'charged'").fetchone()
+    database.close()
+    change = "INSERT INTO events (time, charge, event, body) VALUES ('2026-01-01T00:00:00+00:00', ?, 'charged', ?)"
+    rewritten(ledger, (change, (name, body or stored)))
+    for ask in (lambda: Ledger(ledger).entries(), lambda: release(ledger.with_name("t.parquet"), "second", budget=9.0)):
+        with pytest.raises(LedgerError, match="found damaged ones"):
+            ask()
+
+
+def test_no_address_in_a_ledger_is_asked(ledger, monkeypatch):
+    """An unsettled charge names a store of somebody else: nobody connects to it, and the charge stays."""
+    address = "s3://bucket/x?endpoint_override=127.0.0.1:9&scheme=http"
+    asked = []
+    monkeypatch.setattr(ledger_module, "is_unused", lambda place: asked.append(place) or True)
+    with sqlite3.connect(ledger) as database:
+        (body,) = database.execute("SELECT body FROM events WHERE event = 'charged'").fetchone()
+    database.close()
+    body = json.dumps(json.loads(body) | {"output": address})
+    change = "INSERT INTO events (time, charge, event, body) VALUES ('2026-01-01T00:00:00+00:00', ?, 'charged', ?)"
+    rewritten(ledger, (change, ("0" * 32, body)))
+    with pytest.raises(BudgetError):
+        release(ledger.with_name("t.parquet"), "second")
+    Ledger(ledger).settle()
+    assert not asked
+    assert [each.state for each in Ledger(ledger).entries()] == ["released", "charged"]
+
+
+def test_a_ledger_from_before_hashes_is_one_still(tmp_path):
+    """It has fewer tables, and gets the others with the first charge."""
+    ledger = tmp_path / "old.labeldp-ledger"
+    with sqlite3.connect(ledger) as database:
+        for statement in ledger_module.statements(ledger_module.CHARGES):
+            database.execute(statement)
+        database.executemany("INSERT INTO about VALUES (?, ?)", [("version", "1"), ("key", "0" * 32)])
+    database.close()
+    assert release(table(tmp_path / "t.parquet"), ledger=ledger).spent == (1.0, 0.0)
+
+
+RACE = """
+import sys, time
+from pathlib import Path
+from labeldp import Classes, release_table
+from labeldp.errors import BudgetError, LedgerError
+
+path, go = map(Path, sys.argv[1:])
+print("ready", flush=True)
+while not go.exists():
+    time.sleep(0.0005)
+try:
+    release_table(path, "ill", Classes(["no", "yes"]), 1.0, path.with_suffix(".out"), keep=[], unit="row")
+except (BudgetError, LedgerError) as problem:
+    print(type(problem).__name__)
+else:
+    print("left")
+"""
+
+
+def raced(folder):
+    """What becomes of two copies of a table that two processes release at one instant."""
+    copies = [table(folder / f"{name}.parquet") for name in "ab"]
+    words = [[sys.executable, "-c", RACE, str(path), str(folder / "go")] for path in copies]
+    racers = [subprocess.Popen(each, stdout=subprocess.PIPE, text=True) for each in words]
+    for racer in racers:
+        assert racer.stdout.readline() == "ready\n"
+    (folder / "go").touch()
+    return sorted(racer.communicate(timeout=120)[0].strip() for racer in racers)
+
+
+PLANTED = {
+    "nothing": lambda _: None,
+    "a file": lambda lock: lock.touch(mode=0o000),
+    "a link to nowhere": lambda lock: lock.symlink_to("nowhere"),
+    "a folder": lambda lock: lock.mkdir(),
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_two_copies_never_both_leave(tmp_path, planted):
+    """Whatever lies in the folder under the name of an older lock: one leaves, and the other finds its charge."""
+    PLANTED[planted](tmp_path / ".labeldp-ledger.lock")
+    assert raced(tmp_path) == ["BudgetError", "left"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("planted", PLANTED)
+def test_fifty_races_have_one_winner_each(tmp_path, planted):
+    """Two hundred in all."""
+    for number in range(50):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        PLANTED[planted](folder / ".labeldp-ledger.lock")
+        assert raced(folder) == ["BudgetError", "left"]
+
+
+def test_a_folder_that_cannot_be_locked_releases_nothing(tmp_path, monkeypatch):
+    """As on a network file system without locks: a guard that cannot work refuses."""
+
+    def refuse(*_):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    path = table(tmp_path / "t.parquet")
+    with pytest.raises(LedgerError, match="found: No locks available; copy the table to a folder on a local disk"):
+        release(path)
+    with pytest.raises(LedgerError, match=r"expected to lock the ledger .*, found: No locks available"):
+        Curator(["no", "yes"], SPACE, ledger=tmp_path / "l.labeldp-ledger").randomize(epsilon=1.0)
+    assert {each.name for each in tmp_path.iterdir()} <= {"t.parquet", "l.labeldp-ledger", "l.labeldp-ledger.lock"}
+
+
+@pytest.mark.parametrize("planted", ["link", "dangling link", "pipe"])
+def test_the_lock_of_a_ledger_is_a_file_of_its_own(tmp_path, planted):
+    """A link leads elsewhere, to a file that stays as it was: the ledger is refused."""
+    path, other = table(tmp_path / "t.parquet"), tmp_path / "thesis.txt"
+    other.write_text("years of work")
+    lock = tmp_path / f"{ledger_path(path).name}.lock"
+    if planted == "pipe":
+        os.mkfifo(lock)
+    else:
+        lock.symlink_to(other if planted == "link" else "nowhere")
+    with pytest.raises(LedgerError, match="expected to lock the ledger"):
+        release(path)
+    assert other.read_text() == "years of work"
+    assert not (tmp_path / "nowhere").exists()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_forked_child_does_not_let_go_of_a_lock(tmp_path):
+    """Whatever ends in the child: the parent still holds it, and others wait."""
+    lock, seen = ledger_module.locked(tmp_path, 1.0), tmp_path / "ended"
+    with lock:
+        child = os.fork()
+        if not child:
+            try:
+                lock.__exit__(None, None, None)
+                seen.touch()
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        assert seen.exists()
+        with pytest.raises(TimeoutError), ledger_module.locked(tmp_path, 0.1):
+            pass
+    begun = time.monotonic()
+    with ledger_module.locked(tmp_path, 60.0):
+        assert time.monotonic() - begun < 30.0
