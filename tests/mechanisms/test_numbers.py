@@ -251,7 +251,7 @@ def test_the_same_is_found_again():
         (np.full(5, 0.3), "sum to 1"),
         ([0.5, 0.6, -0.1, 0.0, 0.0], "sum to 1"),
         ([np.nan] * 5, "sum to 1"),
-        ("abc", "a prior of 5 numbers"),
+        ("abc", "a prior of the 5 grid points as numbers"),
     ],
 )
 @pytest.mark.usefixtures("as_users_call")
