@@ -176,7 +176,7 @@ def test_a_certificate_whose_law_costs_more_is_refused(calibrated, tmp_path):
     (draw,) = model.certificate.draws
     cheap = dataclasses.replace(draw, guarantee=dataclasses.replace(draw.guarantee, epsilon=0.01))
     forged = dataclasses.replace(model, certificate=dataclasses.replace(model.certificate, draws=(cheap,)))
-    with pytest.raises(InputError, match=r"found expected epsilon .*, found 0\.01"):
+    with pytest.raises(InputError, match=r"found expected epsilon .*, found epsilon 0\.01"):
         open_model(forged.save(tmp_path / "forged.skops"))
 
 

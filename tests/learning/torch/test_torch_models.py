@@ -201,7 +201,7 @@ def test_a_certificate_whose_law_costs_more_is_refused(small, tmp_path):
     cheap = dataclasses.replace(draw, guarantee=dataclasses.replace(draw.guarantee, epsilon=0.01))
     forged = dataclasses.replace(small.certificate, draws=(cheap,))
     path = written_as(small, tmp_path, {"certificate": json.loads(forged.to_json())})
-    with pytest.raises(InputError, match=r"found expected epsilon .*, found 0\.01"):
+    with pytest.raises(InputError, match=r"found expected epsilon .*, found epsilon 0\.01"):
         NetworkModel.load(path)
 
 
