@@ -297,7 +297,7 @@ class Curator:
     @property
     def charges(self) -> tuple[Entry, ...]:
         """The charges for these labels so far, oldest first; those of requests that drew nothing are left out."""
-        return tuple(each for each in self._ledger.entries() if each.label == self._name and each.state != "void")
+        return tuple(each for each in self._ledger.entries() if each.is_of(self._name) and each.state != "void")
 
     @property
     def remaining(self) -> float:

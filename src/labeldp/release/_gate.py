@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from labeldp._arrow import Columns
 from labeldp._shapes import Int
+from labeldp._spelling import canonical
 from labeldp.errors import InputError, LabelDPError
 from labeldp.privacy.channels import Channel, ClassChannel, channel_of
 from labeldp.release._same_label import is_label_renamed
@@ -65,7 +66,8 @@ def refuse_labels(public: Mapping[str, str], labels: Iterable[str], other_people
     Raises:
         InputError: There is one.
     """
-    for name in sorted(public.keys() & set(labels)):
+    before = set(map(canonical, labels))
+    for name in sorted(name for name in public if canonical(name) in before):
         raise InputError(
             f"{name!r} was already released with noise, and {public[name]} would publish its true values: leave it "
             f"out. If these are other people's rows, {other_people}"

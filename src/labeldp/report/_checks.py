@@ -146,13 +146,13 @@ def _released_before(found: TableCheck) -> Iterator[str]:
         entry = each.entry
         spent = shown_above(entry.guarantee.epsilon, 3)
         again = "another release of it adds up, and needs --budget"
-        if entry.label != found.label.name:
+        if not entry.is_of(found.label.name):
             again = "the epsilons of both labels add up if one reveals the other, and its column must not be kept"
         yield (
             f"{entry.label!r} of {returning(each, found.rows, found.unit)} was released on {entry.time[:10]} at "
             f"epsilon {spent}{f' into {entry.output}' if entry.output else ''}: {again}"
         )
-    of_label = [each for each in found.earlier if each.entry.label == found.label.name]
+    of_label = [each for each in found.earlier if each.entry.is_of(found.label.name)]
     if new := new_rows(of_label, found.rows, found.unit) if of_label else "":
         yield new
 
@@ -200,7 +200,7 @@ def release_command(found: TableCheck) -> str:
     words += ["--epsilon", _EPSILON, *(["--unit", unit] if unit else [])]
     if found.ledger is not None or not isinstance(table.path, Path):
         words += ["--ledger", str(ledger_path(table.path, found.ledger))]
-    words += ["--budget", "TOTAL"] if any(each.entry.label == label.name for each in found.earlier) else []
+    words += ["--budget", "TOTAL"] if any(each.entry.is_of(label.name) for each in found.earlier) else []
     words += ["--drop", _listed(left_out)] if left_out else ["--keep", "all"]
     if table.kind == "csv" and table.file.encoding != "utf-8":
         words += ["--encoding", table.file.encoding]

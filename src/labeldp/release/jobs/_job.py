@@ -328,7 +328,7 @@ class TableJob:
         for path in self.ledgers:
             known |= Ledger(path).matches(data)
         found = with_the_same_data(known)
-        return [each for each in found if each.entry.label == self.table.label] if data.anonymous else found
+        return [each for each in found if each.entry.is_of(self.table.label)] if data.anonymous else found
 
     @property
     def ledgers(self) -> list[Path]:
@@ -478,7 +478,7 @@ class TableJob:
         return Ledger(chosen), {entry: match for each in others for entry, match in each.items()}
 
     def _is_of(self, entry: Entry, match: Match | None) -> bool:
-        return match is not None and entry.label == self.table.label
+        return match is not None and entry.is_of(self.table.label)
 
     def _check_unchanged(self) -> None:
         """Refuse a table that changed since it was checked: other units and priors would not be charged."""

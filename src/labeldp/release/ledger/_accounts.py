@@ -106,7 +106,7 @@ def latest_budget(earlier: Sequence[Earlier]) -> Budget | None:
 
 def spent_on(entries: Sequence[Entry], label: str, session: str) -> tuple[float, float]:
     """The (epsilon, delta) charged for a label of any data, for a session and composed as the budget in force does."""
-    known = [entry for entry in entries if entry.state != "void" and entry.label == label]
+    known = [entry for entry in entries if entry.state != "void" and entry.is_of(label)]
     return account_of(known, session).spent if known else (0.0, 0.0)
 
 
@@ -123,7 +123,7 @@ def by_data(entries: Sequence[Entry]) -> list[list[Entry]]:
     groups: list[list[Entry]] = []
     for entry in rest:
         near = {*_same(entry, rest), *entry.shares}
-        joined = [g for g in groups if g[-1].label == entry.label and any(e.identifier in near for e in g)]
+        joined = [g for g in groups if g[-1].is_of(entry.label) and any(e.identifier in near for e in g)]
         groups = [group for group in groups if all(group is not each for each in joined)]
         groups.append([*(each for group in joined for each in group), entry])
     return groups

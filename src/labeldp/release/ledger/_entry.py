@@ -8,10 +8,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
+from labeldp._spelling import canonical
 from labeldp.privacy import Guarantee, printed_above
 from labeldp.privacy.accounting import Budget, Charge, RowRanges
 from labeldp.release.folder import Inode
-from labeldp.release.ledger._same_data import ANY_ROWS, NO_PAIRS, RowPairs
+from labeldp.release.ledger._same_data import ANY_ROWS, NO_PAIRS, SPELLING, RowPairs
 
 State = Literal["charged", "drawn", "released", "void"]
 
@@ -45,6 +46,7 @@ class Entry:
             older ledgers.
         other_people: The reason for which the rows were declared to be other people's than any earlier ones.
         public: The columns that left, or from which a released column follows; empty in older ledgers.
+        spelling: The version of the spelling in which its hashes know texts; 0 in older ledgers.
         spent: The (epsilon, delta) of these rows after this charge.
         state: ``"charged"`` while the outcome is unknown, ``"drawn"`` from the moment when a client may have seen
             labels, then ``"released"`` or ``"void"``.
@@ -74,6 +76,7 @@ class Entry:
     hashes: tuple[str, ...] = ()
     other_people: str = ""
     public: tuple[str, ...] = ()
+    spelling: int = SPELLING
     spent: tuple[float, float] | None = None
     state: State = "charged"
     time: str = ""
@@ -83,6 +86,10 @@ class Entry:
     def of_any_data(self) -> bool:
         """True if the data cannot be recognized, and so may be any data; older ledgers marked its path alone."""
         return not self.marks or (self.same is None and len(self.marks) == 1)
+
+    def is_of(self, label: str) -> bool:
+        """True for a charge for a label of this name, in any spelling."""
+        return canonical(self.label) == canonical(label)
 
     def charge(self, session: str) -> Charge:
         """The charge in the account of a session; rows of another session may be any rows."""
@@ -130,6 +137,7 @@ class Entry:
             hashes=tuple(body.get("hashes", ())),
             other_people=body.get("other_people", ""),
             public=tuple(body.get("public", ())),
+            spelling=int(body.get("spelling", 0)),
             spent=None if body.get("spent") is None else tuple(body["spent"]),
         )
 

@@ -223,7 +223,7 @@ class Ledger:
         """
         entry = entries[0]
         known = [
-            each for each in (self.of_session(entry) if earlier is None else earlier) if each.entry.label == entry.label
+            each for each in (self.of_session(entry) if earlier is None else earlier) if each.entry.is_of(entry.label)
         ]
         in_force = budget or latest_budget(known) or Budget(entry.asked, entry.guarantee.delta)
         try:

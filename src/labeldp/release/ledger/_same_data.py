@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from labeldp.release.ledger._entry import Entry
 
 ANY_ROWS = RowRanges.all(1 << 62)
+#: The version of the canonical spelling, which a charge records.
+SPELLING = 1
 #: The beginning of a mark that other people's data may have by chance, such as the hours of all visits.
 WEAK = "~"
 NO_ROWS = RowRanges.all(0)
@@ -199,6 +201,8 @@ class Recognizer:
     def _match(self, entry: Entry, known: KeyedData | None) -> Match | None:
         if known is None:
             return Match(ANY_ROWS, certain=False, labels_of_a_unit=None)
+        if self._data.fingerprints and self._data.fingerprints.respelled and entry.spelling < SPELLING:
+            return Match(ANY_ROWS, certain=False, labels_of_a_unit=None)  # it knows the texts in another spelling
         anybody = self._data.anonymous or entry.of_any_data
         if self._rows is None or known.rows is None:
             same = anybody or self._is_marked_like(entry) or self._looks_alike(known, None, None)

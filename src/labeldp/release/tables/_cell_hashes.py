@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from labeldp._arrow import arrow, as_array
 from labeldp._shapes import UInt64
+from labeldp._spelling import canonical
 from labeldp.errors import TableError
 from labeldp.release.tables._fingerprint_kernels import MISSING, hash_floats, hash_texts, hash_whole, mix_all
 
@@ -26,6 +27,9 @@ _CLOCK = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
 _ZONE = r"(z|[+-][0-9]{2}:?[0-9]{2})$"
 _TIME = rf"^([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([ t]{_CLOCK}{_ZONE[:-1]}?)?|{_CLOCK})$"
 _MICROSECONDS = r"(\.[0-9]{6})[0-9]+"
+#: Texts that may have another canonical spelling, by their bytes, their length and a pattern.
+_NOT_ASCII, _FEWEST_OF_UUID = 128, 36
+_ODD = r"[^\x00-\x7f]|\s\s|[\t\n\v\f\r]|[0-9a-f]{8}-[0-9a-f]{4}-"
 _NOTHING = np.zeros(0, dtype=np.uint64)
 
 #: Texts of dictionaries, with their hashes.
@@ -60,6 +64,7 @@ def hashes_of(column: pa.Array, texts: Texts) -> CellHashes:
         column: The column.
         texts: The texts that places of the batch before refer to, with their hashes; replaced by those of this one.
     """
+    column = plain_uuids(column)
     column = column.storage if isinstance(column, pa.ExtensionArray) else column
     kind = column.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -124,7 +129,7 @@ def _of_dictionary(column: pa.DictionaryArray, texts: Texts) -> CellHashes:
 
 def _text_hashes(texts: pa.Array) -> UInt64[np.ndarray, "n"]:
     """Hashes of texts: those that are numbers or times have the hashes of these."""
-    texts = pc.utf8_lower(pc.utf8_trim_whitespace(texts))
+    texts = _canonical(pc.utf8_lower(pc.utf8_trim_whitespace(texts)))
     hashes = _plain_hashes(texts)
     missing = as_array(pc.match_substring_regex(texts, _MISSING))
     hashes[missing] = MISSING
@@ -140,6 +145,43 @@ def _text_hashes(texts: pa.Array) -> UInt64[np.ndarray, "n"]:
     if time.any():
         hashes[time] = _time_hashes(_those(texts, time), hashes[time])
     return hashes
+
+
+def is_respelled(column: pa.Array) -> bool:
+    """True for a column of texts with another canonical spelling than small letters without blanks at the ends."""
+    texts = column.dictionary if isinstance(column, pa.DictionaryArray) else column
+    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
+        return False
+    texts = texts.cast(pa.large_string())
+    if _is_plain(texts):
+        return False
+    small = pc.utf8_lower(pc.utf8_trim_whitespace(texts))
+    return not _canonical(small).equals(small)
+
+
+def _canonical(texts: pa.Array) -> pa.Array:
+    """Texts in their canonical spelling, from small letters without blanks at the ends."""
+    if _is_plain(texts):
+        return texts
+    some = pc.match_substring_regex(texts, _ODD).fill_null(False)
+    respelled = pa.array([canonical(text) for text in texts.filter(some).to_pylist()], texts.type)
+    return pc.replace_with_mask(texts, some, respelled)
+
+
+def _is_plain(texts: pa.Array) -> bool:
+    """True for texts of ASCII whose only blanks are single ones, and that are too short for UUIDs."""
+    letters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
+    if letters.max(initial=0) >= _NOT_ASCII or letters.min(initial=_NOT_ASCII) < ord(" "):
+        return False
+    blank = letters == ord(" ")
+    return not (blank[1:] & blank[:-1]).any() and (pc.max(pc.binary_length(texts)).as_py() or 0) < _FEWEST_OF_UUID
+
+
+def plain_uuids(column: pa.Array) -> pa.Array:
+    """UUIDs of Arrow's own type as the digits that their texts are known by; any other column as it is."""
+    if getattr(column.type, "extension_name", "") != "arrow.uuid":
+        return column
+    return pa.array([None if value is None else value.hex() for value in column.storage.to_pylist()], pa.string())
 
 
 def _those(texts: pa.Array, some: np.ndarray) -> pa.Array:

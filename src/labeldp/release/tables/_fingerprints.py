@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from labeldp._shapes import Int, UInt64
 from labeldp._threads import FEW_ROWS
-from labeldp.release.tables._cell_hashes import CellHashes, Texts, hashes_of, whole_hashes
+from labeldp.release.tables._cell_hashes import CellHashes, Texts, hashes_of, is_respelled, whole_hashes
 from labeldp.release.tables._fingerprint_kernels import hash_in_order, sketch
 from labeldp.release.tables._repeats import CopyCounter
 
@@ -79,6 +79,7 @@ class Fingerprints:
         anonymous: True if no values but row numbers identify rows.
         copies: The number of rows that equal an earlier one in each column, and the most equal rows, estimated from
             some of many rows. Elsewhere the order of columns plays no part.
+        respelled: True if texts have another canonical spelling than the one that older ledgers know.
     """
 
     count: int
@@ -87,6 +88,7 @@ class Fingerprints:
     columns: tuple[tuple[int, bool], ...]
     anonymous: bool
     copies: tuple[int, int]
+    respelled: bool = False
 
 
 @dataclass
@@ -130,6 +132,7 @@ class _Part:
         sums: The sum of the hashes of each column.
         views: For each view of the builder, the rows with the smallest hashes; None if the batch has no such view.
         ranges: The least and the largest value of columns of whole numbers.
+        respelled: True if texts have another canonical spelling than older ledgers know.
     """
 
     heads: Mapping[str, np.ndarray]
@@ -139,6 +142,7 @@ class _Part:
     sums: UInt64[np.ndarray, "d"]
     views: Sequence[_View | None]
     ranges: Mapping[str, tuple[int, int]]
+    respelled: bool
 
 
 class FingerprintBuilder:
@@ -159,7 +163,7 @@ class FingerprintBuilder:
         self._rows: list[np.ndarray] = []
         self._copies = CopyCounter()
         self._texts: dict[str, Texts] = {name: [] for name in self._names}
-        self._count, self._every_row = 0, every_row
+        self._count, self._every_row, self._respelled = 0, every_row, False
 
     def add(
         self, batches: Iterable[pa.RecordBatch], also: Callable[[Mapping[str, np.ndarray]], object] = lambda _: None
@@ -192,6 +196,7 @@ class FingerprintBuilder:
         for name, total in other._sums.items():
             self._sums[name] = (self._sums[name] + total) % (1 << 64)
         self._several = other._several | self._several
+        self._respelled |= other._respelled
         for name, ends in other._ranges.items():
             self._widen(name, ends)
         self._copies.merge(other._copies)
@@ -213,6 +218,7 @@ class FingerprintBuilder:
             or len(numbers) == len(self._names)
             or any(numbers.issuperset(group) and rest.distinct < least for group, rest in without),
             self._copies.result(),
+            self._respelled,
         )
 
     def _part(self, batch: pa.RecordBatch) -> _Part:
@@ -230,6 +236,7 @@ class FingerprintBuilder:
             sums=np.zeros(len(self._names), np.uint64),
             views=views,
             ranges=dict(_ranges(batch, self._names)),
+            respelled=any(is_respelled(batch[name]) for name in self._names),
         )
         _collect(columns, self._names, [each for each in left_out if each is not None], part)
         return part
@@ -259,6 +266,7 @@ class FingerprintBuilder:
                     self._several[name] = different >= first.size / 2
         for name, ends in part.ranges.items():
             self._widen(name, ends)
+        self._respelled |= part.respelled
         self._copies.add(part.in_order)
         self._count += part.total.size
         self._keep([part.total])

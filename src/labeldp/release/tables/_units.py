@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp._shapes import Int
+from labeldp._spelling import canonical
 from labeldp.errors import TableError
+from labeldp.release.tables._cell_hashes import plain_uuids
 
 _FEWEST_TO_SORT = 1 << 21
 _KEYS, _COUNTS = "unit-keys.npy", "unit-counts.npy"
-#: A whole number in any spelling: one person's rows may come from two sources.
-_WHOLE = re.compile(rb"\+?(-?)(?=[0-9])0*+([0-9]*+)(?:\.0*+)?")
 
 
 @dataclass
@@ -90,6 +89,7 @@ def unit_keys(column: pa.Array, *, as_stored: bool = False) -> Int[np.ndarray, "
         column = column.dictionary_decode()
     if column.null_count:
         raise TableError(f"expected a unit in every row, found {column.null_count} rows without one; fill them in")
+    column = plain_uuids(column)
     kind = column.type
     if pa.types.is_integer(kind):
         return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
@@ -121,18 +121,13 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 def _stored_bytes(value: object) -> bytes:
     """The bytes of a value, equal for 0.0 and -0.0."""
-    return value if isinstance(value, bytes) else repr(value + 0.0 if isinstance(value, float) else value).encode()
+    return value if isinstance(value, bytes) else str(value + 0.0 if isinstance(value, float) else value).encode()
 
 
 def _bytes(value: object) -> bytes:
-    """The bytes of a value: equal for 0.0 and -0.0, ``7`` and ``007``, and texts that differ in capitals or blanks.
+    """The bytes of a value in its canonical spelling: one person's rows may come from two sources.
 
-    One person's rows may come from two sources that write an identifier otherwise. Taking two people for one is safe:
-    their rows share an epsilon that covers both.
+    Taking two people for one is safe: their rows share an epsilon that covers both.
     """
-    text = _stored_bytes(value).strip()
-    if not text.isascii():
-        text = text.decode("utf-8", "surrogateescape").casefold().encode("utf-8", "surrogateescape")
-    text = text.lower()
-    number = _WHOLE.fullmatch(text)
-    return text if number is None else (number[1] + number[2] if number[2] else b"0")
+    text = _stored_bytes(value).decode("utf-8", "surrogateescape")
+    return canonical(text).encode("utf-8", "surrogateescape")
