@@ -41,9 +41,14 @@ def asked(curator, query=SMALL, most=40):
     return most
 
 
+def named(name):
+    """An identifier that follows from a name."""
+    return name.encode().hex().zfill(32)
+
+
 def entry(name, guarantee, **more):
     """A charge for labels, such as a query with Gaussian noise makes."""
-    return Entry(name, "label", (), "noise", guarantee, RowRanges.all(20), asked=1.0, **more)
+    return Entry(named(name), "label", (), "noise", guarantee, RowRanges.all(20), asked=1.0, **more)
 
 
 def charge_to(ledger, guarantees, budget=None):
@@ -148,9 +153,9 @@ def test_ledgers_from_before_still_open(tmp_path):
         del body[name]
     del body["guarantee"]["rho"], body["budget"]["concentrated"], body["budget"]["apart"]
     with sqlite3.connect(tmp_path / "l") as database:
-        insert = "INSERT INTO events (time, charge, event, body) VALUES ('', 'old', ?, ?)"
-        database.execute(insert, ("charged", json.dumps(body)))
-        database.execute(insert, ("released", "{}"))
+        insert = "INSERT INTO events (time, charge, event, body) VALUES ('', ?, ?, ?)"
+        database.execute(insert, (named("old"), "charged", json.dumps(body)))
+        database.execute(insert, (named("old"), "released", "{}"))
     database.close()
     (found,) = ledger.entries()
     assert (found.budget, found.guarantee.rho) == (Budget(1.0, 1e-6), None)

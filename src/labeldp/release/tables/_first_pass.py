@@ -311,8 +311,8 @@ def disclosing_columns(
     rows, wanted = max(1, _HEAD // len(chosen)), list(dict.fromkeys([*labels, *names]))
     heads = [next(part.table.batches(wanted, rows), None) for part in chosen]
     pairs = [(part.table, batch) for part, batch in zip(chosen, heads, strict=True) if batch is not None]
-    groups = {name: _groups([batch[name] for _, batch in pairs]) for name in wanted}
-    own = parts[0].table.label
+    own = parts[0].table.label  # its type may differ from file to file, where labels are missing
+    groups = {name: _groups([batch[name] for _, batch in pairs]) for name in wanted if name != own}
     if own in labels:
         groups[own] = np.concatenate([label_codes(table, batch, space, 0) for table, batch in pairs]).astype(np.int64)
     for label, name in itertools.product(labels, names):
