@@ -154,6 +154,18 @@ def test_a_repeated_key_is_refused(verified):
         assert not verified(text.replace(key, f"{key}, {key}", 1))["holds"]
 
 
+def test_a_zero_with_a_sign_is_no_whole_number(verified, tmp_path):
+    """It reads as another zero in each language."""
+    body = json.loads((GOLDEN / "command/auto/certificate.json").read_text(encoding="utf-8"))
+    text = json.dumps(make.edited(body, [("label/space/values", [1, 0, 2])]))
+    file = tmp_path / "certificate.json"
+    for each, holds in ((text, True), (text.replace("[1, 0, 2]", "[1, -0, 2]"), False)):
+        assert verified(each)["holds"] is holds
+        file.write_text(each, encoding="utf-8")
+        with contextlib.nullcontext() if holds else pytest.raises(VerificationError, match="zero with a sign"):
+            read_alone(file)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 1 << 70), st.integers(0, 1 << 70), st.integers(1, 40))
 def test_logarithms_and_decimals_are_those_of_python(script, small, more, digits):

@@ -163,6 +163,7 @@ EDITS = (
     ),
     ("command/auto", [("guarantee/delta", -0.0)], "a delta with a sign"),
     ("command/auto", [("table/files/0/rows", -1)], "fewer rows than none"),
+    ("command/auto", [_PART, ("table/rows", -20)], "a part of fewer rows than none"),
     ("command/auto", [("table/files/0/sha256", "none")], "a file without a digest"),
     ("command/auto", [("made_with", None)], "made with nothing"),
     ("command/auto", [("label/space/values", [1, 2, 9223372036854775808])], "a class beyond 64 bits"),

@@ -108,7 +108,7 @@ def check_plain(body: Mapping[str, Any]) -> None:
     _check(len({each["name"] for each in table["files"]}) == len(table["files"]), "files that are listed once")
     _check(all(is_hash(each["sha256"]) for each in table["files"]), "files with their digests")
     numbers = [each for part in (body, *charges) for each in part["guarantee"].values() if isinstance(each, float)]
-    rows = [each["rows"] for each in table["files"]]
+    rows = [table["rows"], *(each["rows"] for each in table["files"])]
     _check(not any(str(each).startswith("-") for each in (*numbers, *rows)), "numbers that are not negative")
     made_with = body["made_with"]
     _check(isinstance(made_with, dict) and all(isinstance(each, str) for each in made_with.values()), "versions")

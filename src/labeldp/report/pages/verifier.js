@@ -467,7 +467,10 @@ function isStrict(text, body) { // as many colons outside of strings as there ar
 
 // The same document with each number as it is spelled: JSON of a browser takes 80.0 for 80, and a count is not a float.
 const NUMBERS = /"(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?/g;
-const spellings = (text) => JSON.parse(text.replace(NUMBERS, (token) => (token[0] === '"' ? token : `"${token}"`)));
+const spellings = (text) => JSON.parse(text.replace(NUMBERS, (token) => {
+  demand(token !== "-0", "zero without a sign");
+  return token[0] === '"' ? token : `"${token}"`;
+}));
 const areCounts = (...spelled) => spelled.every((each) => /^(0|[1-9][0-9]*)$/.test(each));
 const areFloats = (...spelled) => spelled.every((each) => /^-?[0-9]+(?=[.eE])/.test(each));
 
