@@ -121,6 +121,8 @@ def release_table(
 
     Guarantee:
         * The charge is in the ledger before a label is drawn, and stays unless nothing was written.
+        * No column that was released as a label of these rows leaves by any option: by its name, or by its values as far
+          as the labels released before tell.
         * Failures and their messages do not depend on labels inside the space; ``notes`` may.
         * Every attempt of a worker at a part writes the same bytes, so that parts that are worked on several times
           cost nothing: ``docs/design/cluster.md`` has the proof.
