@@ -152,7 +152,7 @@ def check_files(paths: Iterable[Path]) -> None:
             raise VerificationError(f"expected a regular file at {path.name}, found something else") from None
 
 
-def check_sizes(files: Iterable[BufferedReader], columns: Collection[str], of_sets: int, most: tuple[int, int]) -> None:
+def check_sizes(files: Iterable[pa.NativeFile], columns: Collection[str], of_sets: int, most: tuple[int, int]) -> None:
     """Refuse Parquet files whose columns are much larger than they are.
 
     Args:

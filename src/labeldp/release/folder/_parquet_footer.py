@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from io import BufferedIOBase
 from typing import Any
 
+import pyarrow as pa
+
 from labeldp.errors import VerificationError
 
 _MAGIC = b"PAR1"
@@ -34,7 +36,7 @@ class Chunk:
     values: int
 
 
-def chunks(file: BufferedIOBase) -> Iterator[Chunk]:
+def chunks(file: BufferedIOBase | pa.NativeFile) -> Iterator[Chunk]:
     """All columns of all row groups of a file.
 
     Raises:
