@@ -500,9 +500,13 @@ def test_a_label_that_was_released_is_not_kept(tmp_path):
 
     assert verify(released("ill", ledger).save(tmp_path / "one", table, keep=["age"])).holds
     second = released("cost", ledger)
-    with pytest.raises(InputError, match="found 'ill': its true values would leave; drop it"):
+    with pytest.raises(
+        InputError, match="'ill' was already released with noise, and keep= would publish its true values"
+    ):
         second.save(tmp_path / "two", table, keep=["age", "ill"])
-    with pytest.raises(InputError, match="found 'ill': its true values would leave; drop it"):
+    with pytest.raises(
+        InputError, match="'ill' was already released with noise, and keep= would publish its true values"
+    ):
         second[:40].save(tmp_path / "two", table[:40], keep=["ill"])
     assert verify(second.save(tmp_path / "two", table, keep=["age"])).holds
     assert verify(released("cost", tmp_path / "own").save(tmp_path / "three", table, keep=["age", "ill"])).holds
@@ -512,7 +516,7 @@ def test_a_column_that_repeats_like_a_person_is_warned_of(tmp_path):
     """Epsilon covers one row, whether the column is kept or not; with units, nothing is said."""
     table = pd.DataFrame({"patient_id": [f"p{row // 3}" for row in range(90)], "age": range(90)})
     labels, space = ["no", "yes"] * 45, Classes(["no", "yes"])
-    with pytest.warns(UnitWarning, match="'patient_id' repeats, in up to 3 rows: if it identifies people, .* 3 times"):
+    with pytest.warns(UnitWarning, match="'patient_id' repeats: if it identifies people, the epsilons"):
         Curator(labels, space).randomize(epsilon=1.0).save(tmp_path / "one", table, keep=["age"])
     people = Curator(labels, space, units=table["patient_id"]).randomize(epsilon=1.0)
     people.save(tmp_path / "two", table, keep=["age"])

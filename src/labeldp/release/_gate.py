@@ -8,9 +8,11 @@ with the *released* labels alone, so that no failure depends on a true one.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +24,10 @@ from labeldp.errors import InputError, LabelDPError
 from labeldp.privacy.channels import Channel, ClassChannel, channel_of
 from labeldp.release._same_label import is_label_renamed
 from labeldp.release.folder import CODES, UNREADABLE, batch_fields, read_certificate
-from labeldp.release.ledger import Earlier
+from labeldp.release.ledger import Earlier, Entry
 from labeldp.release.tables import Table, no_such_column, place_of, repeats_in
+
+T = TypeVar("T")
 
 #: Rows in which columns are compared with labels that were released before, and rows of a batch.
 _MOST_ROWS, _ROWS_PER_BATCH = 1 << 20, 1 << 16
@@ -102,63 +106,86 @@ def refuse_renamed_labels(
         if not here.size and each.entry.rows.stop == rows:  # nothing tells rows apart: they may be in their order
             here = there = np.arange(rows)
         here, there = here[there < _MOST_ROWS], there[there < _MOST_ROWS]
-        released = _released_at(each.entry.output, there) if names or clusters is not None else None
+        released = _released_labels(each.entry, there) if here.size and (names or clusters is not None) else None
         if released is None:
             continue
         columns = _columns_at(table, names, here)
         if clusters is not None:
             columns["clusters"] = pa.array(clusters[here])
         for name, values in columns.items():
-            if is_label_renamed(values, *released):
+            if _guarded(partial(is_label_renamed, values, *released)):
                 raise InputError(
-                    f"{name!r} has one value for each class of {each.entry.label!r}, which was already released with "
-                    f"noise: by the released labels the two agree, and {public.get(name, CLUSTERS)} would publish the "
-                    "true values. Leave it out"
+                    f"{name!r} seems to be a copy of {each.entry.label!r}, which was already released with noise: it "
+                    "has one value for each class, and by the released labels the two agree. "
+                    f"{public.get(name, CLUSTERS)} would publish the true values: leave it out"
                 )
 
 
-def _released_at(output: str | None, rows: Int[np.ndarray, "k"]) -> tuple[ClassChannel, np.ndarray] | None:
-    """The channel and the released classes of some rows of a release on a disk, in their order; None if unreadable."""
-    place = place_of(output) if output and rows.size else None
-    if not isinstance(place, Path):
-        return None
-    parts, first = [], 0
-    with suppress(LabelDPError, OSError, pa.ArrowException, *UNREADABLE):  # moved away, or another folder by now
-        certificate = read_certificate(place)
-        for _, fields in batch_fields(place, certificate):
-            inside = np.sort(rows[(rows >= first) & (rows < first + len(fields[CODES]))]) - first
-            parts.append({name: values[inside] for name, values in fields.items()})
-            first += len(fields[CODES])
-            if first > rows.max():
-                break
-        order = np.argsort(np.argsort(rows, kind="stable"), kind="stable")
-        fields = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
-        codes = fields.pop(CODES)
-        channel: Channel = channel_of(certificate.law, fields)
-        return (channel, codes) if isinstance(channel, ClassChannel) and len(codes) == rows.size else None
+def _guarded(make: Callable[[], T]) -> T | None:
+    """The result of a comparison; None where it fails, as of nested columns and of folders that others changed."""
+    with suppress(LabelDPError, OSError, pa.ArrowException, *UNREADABLE):
+        return make()
     return None
 
 
+def _released_labels(entry: Entry, rows: Int[np.ndarray, "k"]) -> tuple[ClassChannel, np.ndarray] | None:
+    """The channel and the released classes of some rows of a release on a disk, in their order.
+
+    None if it was moved away, but not with its ledger, or if others changed it, or it holds no classes.
+    """
+    moved = [entry.ledger.parent / entry.beside] if entry.ledger and entry.beside else []
+    places = [place for place in (*moved, place_of(entry.output or "")) if isinstance(place, Path)]
+    found = (_guarded(partial(_read_labels, place, entry.identifier, rows)) for place in places)
+    return next((each for each in found if each is not None), None)
+
+
+def _read_labels(folder: Path, identifier: str, rows: Int[np.ndarray, "k"]) -> tuple[ClassChannel, np.ndarray] | None:
+    """See ``_released_labels``."""
+    certificate, parts, first = read_certificate(folder), list[dict[str, np.ndarray]](), 0
+    if certificate.release != identifier:
+        return None
+    for _, fields in batch_fields(folder, certificate):
+        inside = np.sort(rows[(rows >= first) & (rows < first + len(fields[CODES]))]) - first
+        parts.append({name: values[inside] for name, values in fields.items()})
+        first += len(fields[CODES])
+        if first > rows.max():
+            break
+    order = np.argsort(np.argsort(rows, kind="stable"), kind="stable")
+    fields = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
+    codes = fields.pop(CODES)
+    channel: Channel = channel_of(certificate.law, fields)
+    return (channel, codes) if isinstance(channel, ClassChannel) and len(codes) == rows.size else None
+
+
 def _columns_at(table: Table, names: Sequence[str], rows: Int[np.ndarray, "k"]) -> dict[str, pa.Array]:
-    """Columns of some rows of a table, in their order."""
-    order, parts, first = np.argsort(rows, kind="stable"), list[pa.RecordBatch](), 0
+    """Columns of some rows of a table, in their order; without those that Arrow cannot take rows of."""
+    order, first, parts = np.argsort(rows, kind="stable"), 0, {name: list[pa.Array | None]() for name in names}
     for batch in table.batches(names, _ROWS_PER_BATCH) if names else ():
-        inside = rows[order][(rows[order] >= first) & (rows[order] < first + batch.num_rows)] - first
-        parts.append(batch.take(pa.array(inside)))
+        inside = pa.array(rows[order][(rows[order] >= first) & (rows[order] < first + batch.num_rows)] - first)
+        for name, taken in parts.items():
+            taken.append(_guarded(partial(batch[name].take, inside)))
         first += batch.num_rows
         if first > rows.max():
             break
     places = pa.array(np.argsort(order, kind="stable"))
-    return {name: pa.chunked_array([part[name] for part in parts]).combine_chunks().take(places) for name in names}
+    return {
+        name: pa.chunked_array(taken).combine_chunks().take(places)
+        for name, taken in parts.items()
+        if all(part is not None for part in taken)
+    }
 
 
-def warn_of_repeats(table: object, *, stacklevel: int) -> None:
-    """Warn if a column of a table repeats like a person's identifier, though each row is a privacy unit."""
-    for repeat in repeats_in(Columns(table))[:1]:
+def warn_of_repeats(table: object, labels: Iterable[str], *, stacklevel: int) -> None:
+    """Warn if a column of a table repeats like a person's identifier, though each row is a privacy unit.
+
+    Labels are no such columns: in how many rows their values are is what a release hides.
+    """
+    private = set(map(canonical, labels))
+    for repeat in [each for each in repeats_in(Columns(table)) if canonical(each.name) not in private][:1]:
         warnings.warn(
-            f"expected rows of different people, since epsilon covers one row, found that {repeat.name!r} repeats, in "
-            f"up to {repeat.most} rows: if it identifies people, that person's epsilon is {repeat.most} times as "
-            f"large; pass Curator(..., units=table[{repeat.name!r}])",
+            f"expected rows of different people, since epsilon covers one row, found that {repeat.name!r} repeats: if "
+            "it identifies people, the epsilons of all rows of one person add up; pass "
+            f"Curator(..., units=table[{repeat.name!r}])",
             UnitWarning,
             stacklevel=stacklevel + 1,
         )

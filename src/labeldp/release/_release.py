@@ -410,7 +410,7 @@ class Release(OpaqueLabels):
         released = [label for origin in self.origins for label in origin.labels]
         refuse_labels(dict.fromkeys(public.column_names, "keep="), released, OWN_LEDGER)
         if table is not None and certificate.guarantee.unit == "row":
-            warn_of_repeats(table, stacklevel=2)
+            warn_of_repeats(table, (certificate.label, *released), stacklevel=2)
         kept, labels = zip(public.column_names, public.columns, strict=True), (self.space, self.channel, self.codes)
         if keep == "all" and (own := [each for each, values in kept if may_be_label(values, *labels)]):
             raise InputError(

@@ -17,6 +17,10 @@ from labeldp.privacy.channels import CandidateRows, Channel, ClassChannel
 _MOST_ENTRIES = 1 << 22
 #: How much likelier released labels must be if a column is the label than if it says nothing about it.
 _EVIDENCE = 20.0
+#: Standard errors within which two means are taken to be equal.
+_ERRORS = 3.0
+#: Shares of rows in which a column may be the label.
+_SHARES = np.linspace(0.0, 1.0, 101)
 #: Steps in which the class shares of released labels are estimated.
 _STEPS = 50
 
@@ -41,9 +45,12 @@ def may_be_label(column: pa.ChunkedArray, space: LabelSpace, channel: Channel, r
 def is_label_renamed(column: pa.Array, channel: ClassChannel, released: np.ndarray) -> bool:
     """True for a column that has one value for each class of a label, as far as its released labels tell.
 
-    The classes of the values are the likeliest ones. Released labels must agree with them as ``may_be_label`` demands,
-    and be ``_EVIDENCE`` times likelier than if the column said nothing. A column that says nothing reaches that with a
-    probability of at most 1 / ``_EVIDENCE``, over all ways to give its values different classes.
+    The classes of the values are the likeliest ones. Released labels must agree with them as with true ones, and be
+
+    - ``_EVIDENCE`` times likelier than if the column said nothing: a column that says nothing reaches that with a
+      probability of at most 1 / ``_EVIDENCE``, over all ways to give its values different classes;
+    - at least as likely as if the column were the label in an unknown share of the rows, each share as likely as any
+      other, and said nothing in the rest: a column that predicts the label is not the label.
     """
     places = np.arange(0, len(released), 1 + len(released) * channel.classes // _MOST_ENTRIES)
     channel, released = channel.take(places), released[places]
@@ -61,15 +68,30 @@ def is_label_renamed(column: pa.Array, channel: ClassChannel, released: np.ndarr
     shares = np.full(channel.classes, 1 / channel.classes)
     for _ in range(_STEPS):  # of expectation maximization
         shares = (likelihood * shares / (likelihood @ shares)[:, None]).mean(axis=0)
-    odds = scores.max(axis=1).sum() - np.log(likelihood @ shares).sum()
+    own, other = likelihood[np.arange(len(codes)), classes[codes]], likelihood @ shares
+    with np.errstate(divide="ignore"):
+        odds = np.array([np.log(share * own + (1 - share) * other).sum() for share in _SHARES])
     ways = math.lgamma(channel.classes + 1) - math.lgamma(channel.classes - count + 1)
-    return bool(odds >= math.log(_EVIDENCE) + ways) and _agrees(channel, released, classes[codes])
+    is_likely = odds[-1] - odds[0] >= math.log(_EVIDENCE) + ways and np.exp(odds - odds[-1]).mean() <= 1.0
+    mean, error = _agreement_of(channel, released, classes[codes])
+    return bool(is_likely) and abs(mean - 1.0) <= _ERRORS * error
 
 
 def _agrees(channel: ClassChannel, released: np.ndarray, codes: Int[np.ndarray, "n"]) -> bool:
-    """True if released labels agree with classes as with true ones, within three standard errors."""
+    """True if released labels agree with classes at least as with true ones, within three standard errors."""
+    mean, error = _agreement_of(channel, released, codes)
+    return mean + _ERRORS * error >= 1.0
+
+
+def _agreement_of(channel: ClassChannel, released: np.ndarray, codes: Int[np.ndarray, "n"]) -> tuple[float, float]:
+    """The mean of ``_agreement``, which is 1 if the classes are the true ones, and its standard error; 1 without any.
+
+    The error allows for one more row of another kind, since at large epsilons all rows may be of one kind.
+    """
     own = _agreement(channel, released, codes)
-    return not len(own) or float(own.mean() + 3.0 * own.std() / np.sqrt(len(own))) >= 1.0
+    if not len(own):
+        return 1.0, 0.0
+    return float(own.mean()), float(own.std() / np.sqrt(len(own)) + (np.abs(own).max() + 1.0) / len(own))
 
 
 def _agreement(channel: ClassChannel, released: np.ndarray, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "m"]:

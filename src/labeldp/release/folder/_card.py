@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import quote
 
 from labeldp._checks import printable
 from labeldp._new_files import write_new_file
@@ -233,7 +234,7 @@ def _file(name: str, sha256: str) -> dict[str, Any]:
         "@type": "cr:FileObject",
         "@id": f"file/{name}",
         "name": name,
-        "contentUrl": name,
+        "contentUrl": quote(name),
         "encodingFormat": "application/x-parquet",
         "sha256": sha256,
     }

@@ -166,7 +166,7 @@ def check_sizes(files: Iterable[pa.NativeFile], columns: Collection[str], of_set
     """
     size, values = 0, 0
     for file in files:
-        size += os.fstat(file.fileno()).st_size
+        size += file.size()
         with pq.ParquetFile(file) as parquet:
             values += parquet.metadata.num_rows * of_sets
         for chunk in chunks(file):

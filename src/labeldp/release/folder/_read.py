@@ -33,7 +33,9 @@ _ROWS_PER_BATCH = 1 << 16
 _ENTRIES_PER_BATCH = 1 << 24
 #: Bytes of a column to read from disk at a time, whatever the size of its pieces in the file.
 BUFFER = 1 << 18
-#: Digests of open files by their identity.
+#: Bytes of a file that is held in memory while it is read.
+_IN_MEMORY = 1 << 25
+#: Digests of large files by their identity.
 _DIGESTS: dict[tuple[int, ...], str] = {}
 _MOST_DIGESTS = 1 << 16
 #: Nanoseconds after which a change gives a file another time, on any file system.
@@ -57,22 +59,30 @@ def added_columns(certificate: Certificate) -> list[str]:
 def unchanged_file(folder: Path, file: File) -> Iterator[pa.NativeFile]:
     """A released file that stays open, whatever takes the place of its name meanwhile.
 
-    Whatever is read of a release is read through this, so that it is what was verified. It is a file of Arrow's own:
-    its threads would wait for Python's lock to read one of Python's, which ends the process if the interpreter ends.
+    Whatever is read of a release is read through this, so that it is what was verified: the very bytes that were
+    hashed, of a file that is not large, and else a file whose bytes are hashed anew when it is closed. It is a file of
+    Arrow's own: its threads would wait for Python's lock to read one of Python's, which ends the process if the
+    interpreter ends.
 
     Raises:
         VerificationError: Its bytes are others than the certificate says, when it is opened or when it is closed.
     """
-
-    def check() -> None:
-        if _digest_of(held) != file.sha256:
-            raise VerificationError(f"expected {file.name} as it was released, found different bytes")
-
     with opened(folder / file.name) as held:
-        check()
+        if os.fstat(held.fileno()).st_size <= _IN_MEMORY:
+            content = held.read(_IN_MEMORY + 1)
+            _check(file, hashlib.sha256(content).hexdigest())
+            yield pa.BufferReader(content)
+            return
+        _check(file, _digest_of(held, known=True))
         with pa.OSFile(f"/dev/fd/{held.fileno()}") as native:
             yield native
-        check()
+        _check(file, _digest_of(held, known=False))
+
+
+def _check(file: File, digest: str) -> None:
+    """Refuse a file with another digest than the certificate says."""
+    if digest != file.sha256:
+        raise VerificationError(f"expected {file.name} as it was released, found different bytes")
 
 
 def unchanged_files(folder: Path, certificate: Certificate) -> Iterator[pa.NativeFile]:
@@ -82,22 +92,23 @@ def unchanged_files(folder: Path, certificate: Certificate) -> Iterator[pa.Nativ
             yield held
 
 
-def _digest_of(file: BufferedReader) -> str:
-    """SHA-256 of an open file, computed once as long as the file stays what it was.
+def _digest_of(file: BufferedReader, *, known: bool) -> str:
+    """SHA-256 of an open file; one that is known already counts as long as the file seems to be what it was.
 
     Its identity is taken before its bytes, so that a change while they are read shows. A file that was changed a moment
-    ago might be changed again at the same time by its clock: its bytes are read every time.
+    ago might be changed again at the same time by its clock, and memory that maps a file changes no time at all.
     """
     state = os.fstat(file.fileno())
     identity = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-    if (digest := _DIGESTS.get(identity)) is None:
-        settled = time.time_ns() - state.st_ctime_ns > _SETTLED
-        file.seek(0)
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if settled:
-            if len(_DIGESTS) >= _MOST_DIGESTS:
-                _DIGESTS.clear()
-            _DIGESTS[identity] = digest
+    if known and identity in _DIGESTS:
+        return _DIGESTS[identity]
+    settled = time.time_ns() - state.st_ctime_ns > _SETTLED
+    file.seek(0)
+    digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if settled:
+        if len(_DIGESTS) >= _MOST_DIGESTS:
+            _DIGESTS.clear()
+        _DIGESTS[identity] = digest
     return digest
 
 

@@ -174,7 +174,7 @@ def check_table(
     job = TableJob(
         *(table, _space_of(table, labels), [], Path()),
         *(Spending.of(None, ledger, None), progress or (lambda *_: None), table.stamp, column_heads(table)),
-        public=dict.fromkeys(others, ""),
+        looked_at=tuple(others),
     )
     found: CheckedTable = job.checked(unit or ROW)
     if unit is None and found.repeats and job.ledgers:  # people who return are known by the unit alone

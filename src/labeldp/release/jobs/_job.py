@@ -15,6 +15,7 @@ import pyarrow as pa
 from labeldp import _checks
 from labeldp._random_words import identifier
 from labeldp._shapes import Int
+from labeldp._spelling import canonical
 from labeldp.errors import InputError, LabelError, LedgerError, OutputError, TableError
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
@@ -67,6 +68,7 @@ _ROWS_PER_BATCH = 1 << 18
 _ENTRIES_PER_BATCH = 1 << 24
 #: Files of a table: a certificate names one for each, in at most 32 MiB.
 _MOST_FILES = 200_000
+_OTHER_PEOPLE = "declare it (--other-people, other_people=)"
 #: Options that name public columns, as messages name them.
 KEEP, UNIT = "--keep (keep=)", "--unit (unit=)"
 
@@ -193,6 +195,7 @@ class TableJob:
         engine: The engine that works on its parts.
         public: Every column that leaves, or that something that leaves follows from, with the option that names it.
         clusters: The numbers of public clusters, if they are no column.
+        looked_at: Columns that a check looks at, which do not leave.
     """
 
     table: Table
@@ -206,6 +209,7 @@ class TableJob:
     engine: Engine = field(default_factory=InProcess)
     public: Mapping[str, str] = field(default_factory=dict)
     clusters: Int[np.ndarray, "n"] | None = None
+    looked_at: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -281,7 +285,7 @@ class TableJob:
     @property
     def shown(self) -> list[str]:
         """The columns whose values leave or decide what leaves: of a unit only the sizes of its groups do."""
-        return [name for name, option in self.public.items() if option != UNIT]
+        return [*self.looked_at, *(name for name, option in self.public.items() if option != UNIT)]
 
     def checked(
         self,
@@ -301,8 +305,15 @@ class TableJob:
         """
         rows, column = self.rows_per_batch, None if unit == ROW else unit
         seen = look_at(self.table, parts_of(self.table), column, self.report, self.engine)
-        if seen.repeats and unit is None:
-            raise undeclared(seen.repeats[0])
+        labels = self.charged
+        repeats = tuple(each for each in seen.repeats if canonical(each.name) not in labels)
+        if repeats and unit is None:
+            raise undeclared(repeats[0])
+        path = str(self.table.path.resolve())
+        data = PublicData(path, self.heads if seen.fingerprints else {}, seen.fingerprints, column or ROW, seen.units)
+        if not self.spending.other_people and any(canonical(name) in labels for name in self.public):
+            # before any value is checked, since a failure would show something about it
+            refuse_labels(self.public, [each.entry.label for each in self.earlier(data)], _OTHER_PEOPLE)
         checks = (self.space, self.shown, column, list(prior), rows, self.report)
         found = survey(self.table, *checks, seen.parts, self.engine)
         if seen.fingerprints and seen.fingerprints.count != found.rows:  # no ledger would know the others
@@ -312,10 +323,11 @@ class TableJob:
             )
         facts = (found.rows, column or ROW, found.units, rows, found.parts)
         source = TableSource(self.table, self.space, *facts, self.engine)
-        path = str(self.table.path.resolve())
-        data = PublicData(path, self.heads if seen.fingerprints else {}, seen.fingerprints, column or ROW, seen.units)
-        remarks = (*(copies_of_rows(data) if column is None else ()), *respelled(self.table, self.kept))
-        return CheckedTable(source, data, found.notes, remarks, unit == ROW, seen.repeats)
+        copies = copies_of_rows(data) if column is None else ()
+        known = any(canonical(name) in labels for name in self.table.schema.names)  # then copies show what it hides
+        remarks = (*(() if known else copies), *respelled(self.table, self.kept))
+        notes = (*found.notes, *(copies if known else ()))
+        return CheckedTable(source, data, notes, remarks, unit == ROW, repeats)
 
     def earlier(self, data: PublicData) -> list[Earlier]:
         """Earlier charges of what may be rows of the table; nothing is settled or charged.
@@ -329,6 +341,13 @@ class TableJob:
             known |= Ledger(path).matches(data)
         found = with_the_same_data(known)
         return [each for each in found if each.entry.is_of(self.table.label)] if data.anonymous else found
+
+    @property
+    def charged(self) -> set[str]:
+        """The labels, as they are spelled canonically, of all charges in these ledgers, but of this table's label."""
+        entries = [entry for path in self.ledgers for entry in Ledger(path).entries()]
+        names = {canonical(entry.label) for entry in entries if entry.state != "void"}
+        return names - {canonical(self.table.label)}
 
     @property
     def ledgers(self) -> list[Path]:
@@ -422,10 +441,9 @@ class TableJob:
             ):
                 self._check_unchanged()
                 earlier = admitted.earlier
-                labels = [each.entry.label for each in earlier]
-                refuse_labels(self.public, labels, "declare it (--other-people, other_people=)")
+                refuse_labels(self.public, [each.entry.label for each in earlier], _OTHER_PEOPLE)
                 refuse_renamed_labels(self.table, self.public, self.clusters, checked.source.rows, earlier)
-                private = tuple(disclosed(self.shown, checked.source, earlier))
+                private = tuple(disclosed(self.shown, self.clusters, checked.source, earlier))
                 redrawn = features_left(admitted.earlier, entry.rows, "redrawn")
                 certificate = write(staging, TableCharge(entry, redrawn, lambda: record.drawn(entry.identifier)))
                 if declared := self._declared(checked, certificate.guarantee):

@@ -8,6 +8,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
+
+from labeldp._shapes import Int
 from labeldp.release._source import TableSource
 from labeldp.release.ledger import Earlier, PublicData
 from labeldp.release.tables import Table, disclosing_columns
@@ -36,18 +39,24 @@ def left_before(label: str, earlier: Sequence[Earlier]) -> Iterator[str]:
         yield f"the label {label!r} was a public column of the release in {output}: its true values left with it"
 
 
-def disclosed(shown: Sequence[str], source: TableSource, earlier: Sequence[Earlier]) -> Iterator[str]:
+def disclosed(
+    shown: Sequence[str], clusters: Int[np.ndarray, "n"] | None, source: TableSource, earlier: Sequence[Earlier]
+) -> Iterator[str]:
     """Private notes on columns that are labels by their true values: public ones, and ones that left before.
 
     Args:
         shown: The columns whose values are about to leave.
+        clusters: The numbers of clusters that are about to leave and are no column.
         source: The labels.
         earlier: The earlier charges of these rows.
     """
     table, stored = source.table, source.table.schema.names
     labels = {each.entry.label for each in earlier}.intersection(stored) - {table.label}
-    for name, label in disclosing_columns(source.parts, source.space, sorted(labels), shown):
+    beside = {} if clusters is None else {"clusters": clusters}
+    for name, label in disclosing_columns(source.parts, source.space, sorted(labels), shown, beside):
         yield f"the column {name!r} equals or determines {label!r}, which was released with noise before: drop it"
+    for _, _ in disclosing_columns(source.parts, source.space, [table.label], [], beside):
+        yield "the numbers of clusters equal or determine the label"
     left = {name for each in earlier for name in each.entry.public}.intersection(stored) - set(shown)
     for name, _ in disclosing_columns(source.parts, source.space, [table.label], sorted(left)):
         yield f"the column {name!r}, which left in an earlier release, equals or determines the label"

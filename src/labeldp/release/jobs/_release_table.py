@@ -121,8 +121,8 @@ def release_table(
 
     Guarantee:
         * The charge is in the ledger before a label is drawn, and stays unless nothing was written.
-        * No column that was released as a label of these rows leaves by any option: by its name, or by its values as far
-          as the labels released before tell.
+        * No column that was released as a label of these rows leaves by any option: by its name, and by its values as
+          far as the labels released before tell.
         * Failures and their messages do not depend on labels inside the space; ``notes`` may.
         * Every attempt of a worker at a part writes the same bytes, so that parts that are worked on several times
           cost nothing: ``docs/design/cluster.md`` has the proof.
@@ -155,13 +155,13 @@ def release_table(
     job = job.declaring(cells, CLUSTERS).declaring(priors, "--prior (prior=)")
     job = job.declaring([column] if column else [], UNIT)
     job = job.typed([name for name in job.public if not (generator and name in job.kept)])
+    checked = job.checked(unit, priors)
     if generator is not None:
         _check_generator(job.table, generator, job.rows_per_batch)
     if clusters is not None:
         numbers = clusters_of(job.table, clusters, job.rows_per_batch, job.report)
         request = dataclasses.replace(request, clusters=numbers)
         job = dataclasses.replace(job, clusters=None if cells else numbers)
-    checked = job.checked(unit, priors)
     table = checked.source
     table_mechanism = mechanism_on_table(request, table)
     schema, law = (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -293,7 +294,11 @@ def _different(values: Int[np.ndarray, "n"]) -> int:
 
 
 def disclosing_columns(
-    parts: Sequence[TablePart], space: LabelSpace, labels: Sequence[str], names: Sequence[str]
+    parts: Sequence[TablePart],
+    space: LabelSpace,
+    labels: Sequence[str],
+    names: Sequence[str],
+    beside: Mapping[str, Int[np.ndarray, "n"]] = MappingProxyType({}),
 ) -> Iterator[tuple[str, str]]:
     """Columns that equal or determine a label in the first rows of parts all over the table, each with that label.
 
@@ -304,8 +309,9 @@ def disclosing_columns(
         space: The declared space of the table's own label; other labels are compared as they are stored.
         labels: Columns that are labels.
         names: The columns to compare with each.
+        beside: Whole numbers from 0 of all rows, to compare with each as columns.
     """
-    if not labels or not names:
+    if not labels or not (names or beside):
         return
     chosen = [parts[place] for place in np.unique(np.linspace(0, len(parts) - 1, min(len(parts), _HEADS)).astype(int))]
     rows, wanted = max(1, _HEAD // len(chosen)), list(dict.fromkeys([*labels, *names]))
@@ -315,7 +321,10 @@ def disclosing_columns(
     groups = {name: _groups([batch[name] for _, batch in pairs]) for name in wanted if name != own}
     if own in labels:
         groups[own] = np.concatenate([label_codes(table, batch, space, 0) for table, batch in pairs]).astype(np.int64)
-    for label, name in itertools.product(labels, names):
+    for name, numbers in beside.items():
+        pieces = [numbers[part.first :][: head.num_rows] for part, head in zip(chosen, heads, strict=True) if head]
+        groups[name] = np.concatenate(pieces).astype(np.int64)
+    for label, name in itertools.product(labels, [*names, *beside]):
         codes, values = groups[label], groups[name]
         if label != name and codes is not None and values is not None and _determines(values, codes):
             yield name, label
