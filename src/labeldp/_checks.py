@@ -30,7 +30,7 @@ _MOST_REASON = 200
 _MANY = 1 << 63
 #: What looks like an address: ``://`` anywhere; a protocol and a slash, or that of a store; a word, ``:`` and ``@``.
 _ADDRESS = re.compile(
-    r".*://|[^\w./]*[a-z][a-z0-9+.-]+:[/\\]|[^\w./]*(s3|gs|gcs|abfss?):|(.*:/+|(?![/.~]))[^:]*:[^@]*@",
+    r".*://|[^\w./]*[a-z][a-z0-9+.-]+:[/\\]|[^\w./]*(s3|gs|gcs|abfss?):|(.*:/+|/*)[^/:]*:[^/]*@|(?![/.~])[^:]*:[^@]*@",
     re.IGNORECASE | re.DOTALL,
 )
 

@@ -350,7 +350,7 @@ def test_a_release_expects_what_a_plan_does(tmp_path):
     folder = release.save(tmp_path / "shared", table, keep="all")
     certificate = read_certificate(folder)
     dimension = effective_dimension(np.cov(table[["a", "b", "d"]].T)).participation
-    assert _dimension(folder / "data.parquet", ["a", "b", "d"]) == pytest.approx(dimension) != 3
+    assert _dimension(folder, certificate.files[0], ["a", "b", "d"]) == pytest.approx(dimension) != 3
     planned = forecast(SPACE, 600, certificate.guarantee.epsilon, conventions=Conventions(dimension))
     assumed, expected = _expected(folder, certificate)
     assert assumed == f"Assumed: {'; '.join(planned.assumptions)}."

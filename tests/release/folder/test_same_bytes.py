@@ -1,6 +1,7 @@
 """What is read of a release is what was verified, byte for byte: each reader, on files that are exchanged meanwhile."""
 
 import hashlib
+import mmap
 import os
 import time
 
@@ -132,17 +133,34 @@ def test_a_change_in_place_is_noticed(tmp_path, monkeypatch):
     assert not verify(folder).holds
 
 
-def test_bytes_are_read_once_where_the_file_is_settled(tmp_path, monkeypatch):
-    """The digest of a file is computed once while the file stays what it is, and each time where it is just written."""
+def test_bytes_are_hashed_once_where_a_large_file_is_settled(tmp_path, monkeypatch):
+    """And once more whenever the file is closed; twice each time where it was just written."""
     folder, counted = of_labels(tmp_path / "shared"), []
     digest = hashlib.file_digest
+    monkeypatch.setattr(_read, "_IN_MEMORY", 0)
     monkeypatch.setattr(hashlib, "file_digest", lambda *given: counted.append(given) or digest(*given))
     monkeypatch.setattr(_read, "_SETTLED", 1 << 62)
     Release.load(folder)
-    assert len(counted) > 3
+    twice = len(counted)
     monkeypatch.setattr(_read, "_SETTLED", 0)
     time.sleep(0.05)
     counted.clear()
     Release.load(folder)
-    public_columns(folder)
-    assert len(counted) == 1
+    assert twice > 3
+    assert len(counted) == twice // 2 + 1
+
+
+@pytest.mark.parametrize("in_memory", [0, 1 << 25])
+def test_memory_that_maps_a_file_is_no_way_around_its_digest(tmp_path, monkeypatch, in_memory):
+    """Writing to it changes no time of the file."""
+    monkeypatch.setattr(_read, "_IN_MEMORY", in_memory)
+    monkeypatch.setattr(_read, "_SETTLED", 0)
+    folder = of_labels(tmp_path / "shared")
+    with (folder / "data.parquet").open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        mapped[8:9] = mapped[8:9]
+        time.sleep(0.05)
+        Release.load(folder)
+        mapped[8] ^= 1
+        with pytest.raises(VerificationError):
+            Release.load(folder)
+        assert not verify(folder).holds

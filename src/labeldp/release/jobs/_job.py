@@ -484,7 +484,7 @@ class TableJob:
         for path in ledgers_near(self.home):
             beside = Ledger(path)
             with suppress(*([] if path == own else [LedgerError])):  # then charges that are in doubt count
-                beside.settle()
+                beside.settle(str(self.target))
             known[path] = beside.matches(data)
         chosen = own
         if not own.exists() and self.spending.ledger is None and not self.spending.other_people:

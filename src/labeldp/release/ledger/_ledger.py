@@ -202,11 +202,11 @@ class Ledger:
         with self._locked():
             yield
 
-    def settle(self) -> None:
-        """Determine the state of charges whose process died."""
+    def settle(self, address: str | None = None) -> None:
+        """Determine the state of charges whose process died; of stores only the output of this command is asked."""
         if self.path is None or self.path.exists():
             with self._locked():
-                self._settle_interrupted()
+                self._settle_interrupted(address)
 
     def allows(
         self, entries: Sequence[Entry], budget: Budget | None, earlier: Sequence[Earlier] | None = None
