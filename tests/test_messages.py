@@ -66,7 +66,7 @@ def doors():
         for name in re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     ]
     for owner in (*owners, *RETURNED):
-        members = [value for _, value in inspect.getmembers(owner, callable)] if inspect.isclass(owner) else []
+        members = [value for _, value in inspect.getmembers(owner, inspect.isroutine)] if inspect.isclass(owner) else []
         for value in (owner, *members):
             name = getattr(value, "__qualname__", "_")
             if "_" in (name[0], name.partition(".")[2][:1]) or not value.__module__.startswith("labeldp"):

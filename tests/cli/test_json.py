@@ -57,6 +57,7 @@ def documents(run, tmp_path):
         "key": (tmp_path / "key",),
         "check": (table, "--label", "diagnosis"),
         "plan": (table, "--label", "diagnosis", "--classes", 2, "--unit", "patient_id"),
+        "generator": (table, *public, "--keep", "sex,smoker", "--source", "demo", "--output", tmp_path / "g.generator"),
         "release": (table, *declared, "--drop", "patient_id", "--output", shared),
         "verify": (shared,),
         "learn": (shared, "--output", model),
@@ -65,7 +66,6 @@ def documents(run, tmp_path):
         "account": (shared,),
         "ledger": (table,),
         "audit": (shared, "--truth", table, *public[:2], "--labels-are-public"),
-        "generator": (table, *public, "--keep", "sex,smoker", "--source", "demo", "--output", tmp_path / "g.generator"),
     }
     printed = {}
     for name, arguments in commands.items():

@@ -31,8 +31,10 @@ T = TypeVar("T")
 
 #: Rows in which columns are compared with labels that were released before, and rows of a batch.
 _MOST_ROWS, _ROWS_PER_BATCH = 1 << 20, 1 << 16
-#: The option that names public clusters: a column, or their numbers.
-CLUSTERS = "--clusters (clusters=)"
+#: Options that name public columns, as messages name them.
+KEEP, UNIT = "--keep (keep=)", "--unit (unit=)"
+CLUSTERS, PRIOR = "--clusters (clusters=)", "--prior (prior=)"
+_NOUNS = {UNIT: "unit", CLUSTERS: "cluster", PRIOR: "prior"}
 #: What to do about labels of other people in the ledger of a curator.
 OWN_LEDGER = "release them through a ledger of their own (Curator(..., ledger=))"
 
@@ -50,7 +52,7 @@ def declare(schema: pa.Schema, label: str | None, names: Iterable[str], option: 
     public = dict.fromkeys(names, option)
     for name in public:
         if name not in schema.names:
-            raise InputError(no_such_column(name, schema.names))
+            raise InputError(no_such_column(name, schema.names, _NOUNS.get(option, "")))
         if name == label:
             raise InputError(
                 f"expected public columns for {option}, found the label {label!r}, which leaves with noise alone; "

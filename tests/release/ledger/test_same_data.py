@@ -20,7 +20,7 @@ TABLE = pa.table({"id": range(100, 220, 3), "age": [i * i % 97 for i in range(40
 
 def release(source, output, **options):
     """A release of the table's label at epsilon 1."""
-    return release_table(source, "y", SPACE, 1.0, source.parent / output, drop=[], **options)
+    return release_table(source, "y", SPACE, 1.0, source.parent / output, **{"drop": []} | options)
 
 
 def test_a_renamed_or_converted_table_meets_its_ledger(tmp_path):
@@ -51,7 +51,7 @@ def test_a_ledger_for_another_label_hides_nothing(tmp_path):
         "two.parquet.labeldp-ledger",
     ]
     with pytest.raises(BudgetError):
-        release(tmp_path / "two.parquet", "o3")
+        release(tmp_path / "two.parquet", "o3", drop=["x"])
     with pytest.raises(BudgetError):
         release_table(tmp_path / "one.parquet", "x", SPACE, 1.0, tmp_path / "o3", drop=["y"])
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from labeldp._arrow import Columns
 from labeldp.release.tables import FingerprintBuilder, RepeatFinder, cell_hashes, keyed, repeats_in
 from labeldp.release.tables import _fingerprints as module
 
@@ -331,7 +332,7 @@ def test_a_gap_hides_no_identifier(kind, added, found):
     plain = kind.value_type if pa.types.is_dictionary(kind) else kind
     column = pa.array([*people, *added], plain)
     column = column.dictionary_encode() if pa.types.is_dictionary(kind) else column
-    assert [repeat.name for repeat in repeats_in(pa.table({"user": column}))] == (["user"] if found else [])
+    assert [repeat.name for repeat in repeats_in(Columns(pa.table({"user": column})))] == (["user"] if found else [])
 
 
 def test_a_fraction_in_any_part_is_a_measurement():

@@ -140,6 +140,7 @@ class Checkpoint:
         try:
             with self.path.open("rb") as file:
                 check_stored(file)
+                file.seek(0)
                 state = torch.load(file, map_location=device, weights_only=True)
             owner = state["owner"]
         except Exception as error:  # noqa: BLE001 (a damaged file fails in many ways)

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from labeldp.errors import TableError
 from labeldp.privacy import Classes, Interval, LabelSpace
-from labeldp.release._gate import refuse_labels
+from labeldp.release._gate import KEEP, refuse_labels
 from labeldp.release._source import ROW
 from labeldp.release.engines import Progress
-from labeldp.release.jobs._job import KEEP, CheckedTable, Spending, TableJob
+from labeldp.release.jobs._job import CheckedTable, Spending, TableJob
 from labeldp.release.jobs._release_table import unit_column
 from labeldp.release.ledger import Earlier, PublicData
 from labeldp.release.tables import (
@@ -206,7 +206,7 @@ def refuse_public_labels(source: str | Place | TableFile, label: str, columns: S
         seen = look_at(table, parts_of(table), None, job.report, job.engine)
         data = PublicData(str(table.path.resolve()), job.heads if seen.fingerprints else {}, seen.fingerprints)
         public = dict.fromkeys(columns, KEEP) | {label: "--labels-are-public"}
-        labels = [each.entry.label for each in job.earlier(data)]
+        labels = [each.entry.label for each in job.earlier(data) if each.certain]  # others may be in one folder with it
         refuse_labels(public, labels, "put the table into a folder without their ledger")
 
 

@@ -19,7 +19,7 @@ from labeldp._spelling import canonical
 from labeldp.errors import InputError, LabelError, LedgerError, OutputError, TableError
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
-from labeldp.release._gate import declare, refuse_labels, refuse_renamed_labels
+from labeldp.release._gate import KEEP, UNIT, declare, refuse_labels, refuse_renamed_labels
 from labeldp.release._sink import clashing
 from labeldp.release._source import ROW, TableSource
 from labeldp.release.engines import Count, Engine, InProcess, Progress
@@ -69,8 +69,6 @@ _ENTRIES_PER_BATCH = 1 << 24
 #: Files of a table: a certificate names one for each, in at most 32 MiB.
 _MOST_FILES = 200_000
 _OTHER_PEOPLE = "declare it (--other-people, other_people=)"
-#: Options that name public columns, as messages name them.
-KEEP, UNIT = "--keep (keep=)", "--unit (unit=)"
 
 
 @dataclass(frozen=True)

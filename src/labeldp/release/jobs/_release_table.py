@@ -18,13 +18,13 @@ from labeldp.privacy import LabelSpace
 from labeldp.privacy.accounting import Budget
 from labeldp.release._answer import Answer
 from labeldp.release._curator import Curator
-from labeldp.release._gate import CLUSTERS, declare
+from labeldp.release._gate import CLUSTERS, PRIOR, UNIT, declare
 from labeldp.release._row_release import POPULATION
 from labeldp.release._sink import FolderSink
 from labeldp.release._source import ROW, TableSource
 from labeldp.release.engines import Count, Engine, Executor, InProcess, Progress, engine_of
 from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns, run_in, stored_form
-from labeldp.release.jobs._job import UNIT, Spending, TableCharge, TableJob, TableRelease
+from labeldp.release.jobs._job import Spending, TableCharge, TableJob, TableRelease
 from labeldp.release.jobs._requests import (
     AUTO,
     CLUSTER,
@@ -152,7 +152,7 @@ def release_table(
     request = dataclasses.replace(request, resampling=_resampling(request, job.kept, generator, *options))
     cells = [clusters] if isinstance(clusters, str) else []
     _check_clusters(request, clusters)
-    job = job.declaring(cells, CLUSTERS).declaring(priors, "--prior (prior=)")
+    job = job.declaring(cells, CLUSTERS).declaring(priors, PRIOR)
     job = job.declaring([column] if column else [], UNIT)
     job = job.typed([name for name in job.public if not (generator and name in job.kept)])
     checked = job.checked(unit, priors)
