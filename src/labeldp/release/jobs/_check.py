@@ -22,6 +22,7 @@ from labeldp.release.jobs._job import CheckedTable, Spending, TableJob
 from labeldp.release.jobs._release_table import unit_column
 from labeldp.release.ledger import Earlier, PublicData
 from labeldp.release.tables import (
+    SKETCH,
     Place,
     Repeat,
     Table,
@@ -206,7 +207,8 @@ def refuse_public_labels(source: str | Place | TableFile, label: str, columns: S
         seen = look_at(table, parts_of(table), None, job.report, job.engine)
         data = PublicData(str(table.path.resolve()), job.heads if seen.fingerprints else {}, seen.fingerprints)
         public = dict.fromkeys(columns, KEEP) | {label: "--labels-are-public"}
-        labels = [each.entry.label for each in job.earlier(data) if each.certain]  # others may be in one folder with it
+        most = min(SKETCH, seen.fingerprints.count if seen.fingerprints else 0) / 2  # in doubt they are other rows
+        labels = [each.entry.label for each in job.earlier(data) if each.certain or each.pairs[0].size > most]
         refuse_labels(public, labels, "put the table into a folder without their ledger")
 
 
