@@ -424,6 +424,24 @@ def test_a_column_that_predicts_the_label_is_not_the_label():
     assert share_refused(0.6, 1.0, 4000) <= 0.1
 
 
+def share_of_predictors(draws=40, rows=2000, share=0.1, precision=0.7, recall=0.5):
+    """How often a column is taken for a rare class of which it finds a part."""
+    refused, space = 0, Classes([0, 1])
+    for seed in range(draws):
+        chance = np.random.default_rng(seed)
+        ill = chance.random(rows) < share
+        false = share * recall * (1 - precision) / precision / (1 - share)
+        found = chance.random(rows) < np.where(ill, recall, false)
+        release = Curator(ill.astype(int), space).randomize(epsilon=0.5)
+        refused += is_label_renamed(pa.array(found), release.channel, release.codes)
+    return refused / draws
+
+
+def test_a_column_that_finds_half_of_a_rare_class_is_mostly_not_the_label():
+    """Of 40 at most 20; about 8 in truth, so that more have a probability below 1e-4."""
+    assert share_of_predictors() <= 0.5
+
+
 def test_released_labels_are_not_the_label():
     """They leave again as a public column: what they say was paid for."""
     labels = np.random.default_rng(0).integers(0, 3, 500)

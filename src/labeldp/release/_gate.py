@@ -89,7 +89,7 @@ def refuse_renamed_labels(
 ) -> None:
     """Refuse public columns that are, by their values, a label that was released before.
 
-    Earlier releases are read where they were written on a disk: those that were moved away, or lie in a store, are
+    Earlier releases are read on a disk, where they were written or beside a ledger that was moved with them. Others are
     compared by name alone. Columns that left beside the earlier labels are public already.
 
     Args:

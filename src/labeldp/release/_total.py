@@ -94,7 +94,7 @@ class _Source:
 
     @property
     def order(self) -> tuple[bool, bool, bool]:
-        """What tells more of a release comes first: known candidates, all rows, a folder."""
+        """Sort key that puts sources of known candidates first, then those of all rows, then folders."""
         return self.guessed, self.certificate.parent is not None, not Path(self.path).is_dir()
 
     @cached_property

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from labeldp._shapes import Int
+from labeldp._spelling import canonical
 from labeldp.release._source import TableSource
 from labeldp.release.ledger import Earlier, PublicData
 from labeldp.release.tables import Table, disclosing_columns
@@ -35,7 +36,8 @@ def copies_of_rows(data: PublicData) -> tuple[str, ...]:
 
 def left_before(label: str, earlier: Sequence[Earlier]) -> Iterator[str]:
     """Remarks on earlier releases for which the label was a public column: kept, or behind a column that left."""
-    for output in sorted({each.entry.output or "memory" for each in earlier if label in each.entry.public}):
+    own = [each.entry for each in earlier if canonical(label) in map(canonical, each.entry.public)]
+    for output in sorted({entry.output or "memory" for entry in own}):
         yield f"the label {label!r} was a public column of the release in {output}: its true values left with it"
 
 
