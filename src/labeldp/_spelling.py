@@ -6,6 +6,7 @@ Two names that fall together here are taken for one. For people that is safe: th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from unicodedata import category, decimal, normalize
 
 #: Whole numbers and decimals, also with an exponent: the sign, the digits before and after the point, the exponent.
@@ -31,6 +32,20 @@ def canonical(text: str) -> str:
     if uuid := _UUID.fullmatch(text):
         text = "".join(uuid.groups())
     return _number(text)
+
+
+def spelled_as(name: str, names: Iterable[str]) -> str | None:
+    """The one of several names that is meant by a typed one: itself, or the only one with its canonical spelling.
+
+    Example:
+        >>> spelled_as("age ", ["Age", "sex"]), spelled_as("AGE", ["age", "Age"])
+        ('Age', None)
+    """
+    known = list(names)
+    if name in known:
+        return name
+    alike = [each for each in known if canonical(each) == canonical(name)]
+    return alike[0] if len(alike) == 1 else None
 
 
 def _plain(letter: str) -> str:

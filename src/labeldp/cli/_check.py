@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from labeldp import release, report
+from labeldp._new_files import write_new_file
 from labeldp.cli._command import Place
 from labeldp.cli._options import FileOptions
 from labeldp.cli._terminal import for_holder, progress, result
+from labeldp.errors import InputError
 
 
 def check(
@@ -16,6 +18,7 @@ def check(
     label: str | None = None,
     unit: str | None = None,
     ledger: Path | None = None,
+    save_classes: Path | None = None,
     file: FileOptions,
     json_: bool = False,
 ) -> None:
@@ -31,11 +34,16 @@ def check(
         unit: Column of the privacy unit, or 'row'; default: the one proposed. All rows of a unit that was released
             before count as released.
         ledger: A ledger elsewhere than beside the table, such as that of last month.
+        save_classes (FILE): A new file for the classes that occur, one a line, as --classes @FILE reads them.
         file: How CSV files are written.
         json_: Print JSON; 'labeldp schema' describes it.
     """
     for_holder()
     with progress() as bar:
         found = release.check_table(file.of(source), label or "", bar, unit=unit, ledger=ledger)
-    command = report.release_command(found)
-    result(json_, lambda: report.check_json(found, command), lambda: report.check_text(found))
+    if save_classes is not None:
+        if found.label.is_number:
+            raise InputError(f"{found.label.name!r} has numbers, and no classes to save; leave --save-classes out")
+        write_new_file(save_classes, "".join(f"{name}\n" for name in found.label.classes).encode(), private=True)
+    command = report.release_command(found, save_classes)
+    result(json_, lambda: report.check_json(found, command), lambda: report.check_text(found, save_classes))

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from labeldp._spelling import spelled_as
 from labeldp.errors import TableError
 from labeldp.release import tables
 
@@ -54,8 +55,10 @@ def public_shape(
     from labeldp.bounds.planning import UnitSizes, effective_dimension  # noqa: PLC0415 (commands load what they need)
 
     others = [name for name in table.schema.names if name != table.label]
-    if unit is not None and unit not in others:
+    own = None if unit is None else spelled_as(unit, others)
+    if unit is not None and own is None:
         raise TableError(tables.no_such_column(unit, others))
+    unit = own
     if not others:
         raise TableError(f"expected a column beside the label in {table.path}, found none; give --rows instead")
     named = [name for name in others if name == unit or tables.tells_people_apart(name)]

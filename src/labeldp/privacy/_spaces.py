@@ -14,6 +14,7 @@ import numpy as np
 
 from labeldp._conversions import floats_or_none, result_or_none
 from labeldp._shapes import Float, Int
+from labeldp._spelling import canonical
 from labeldp.errors import LabelError
 from labeldp.privacy._rounding import EXACT
 
@@ -83,8 +84,11 @@ class LabelSpace(ABC):
 class Classes(LabelSpace):
     """A declared, ordered list of classes.
 
+    A label is of the class that has its text, or else of the only class with its canonical spelling: capitals, blanks
+    around it, composed letters and the notation of a number do not matter.
+
     Args:
-        values: At least two different strings, whole numbers or booleans, all of one kind.
+        values: At least two strings, whole numbers or booleans, all of one kind, which differ in more than spelling.
         missing: ``"refuse"``, or the declared class that replaces missing labels.
 
     Example:
@@ -93,13 +97,25 @@ class Classes(LabelSpace):
         [1, 0]
 
     Raises:
-        LabelError: Fewer than two classes, duplicates, or classes of different kinds.
+        LabelError: Fewer than two classes, classes without an order, of different kinds, or alike.
     """
 
     values: tuple[Any, ...]
     missing: Any = REFUSE
 
     def __init__(self, values: Iterable[Any], missing: Any = REFUSE) -> None:
+        self._declare(values, missing)
+        if isinstance(values, set | frozenset):
+            raise LabelError("expected classes in an order, found a set, which has none; write ['a', 'b']")
+        if isinstance(self.values[0], str) and len(self._by_spelling) < len(self.values):
+            one, other = next(each[:2] for each in self._by_spelling.values() if len(each) > 1)
+            raise LabelError(
+                f"expected different classes, found {self.values[one]!r} and {self.values[other]!r}, which differ in "
+                "spelling alone; declare one of them, and labels in either spelling are of it"
+            )
+
+    def _declare(self, values: Any, missing: Any) -> None:
+        """Check classes and take them, also those that differ in spelling alone, as earlier releases may have them."""
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise LabelError("expected classes as a list, found a single value; write ['a', 'b']")
         classes, replacement = tuple(_python_value(value) for value in values), _python_value(missing)
@@ -140,6 +156,33 @@ class Classes(LabelSpace):
         """The classes in declared order."""
         return self.values
 
+    @cached_property
+    def _by_spelling(self) -> dict[str, list[int]]:
+        """The codes of the classes of each canonical spelling."""
+        codes: dict[str, list[int]] = {}
+        for code, value in enumerate(self.values):
+            codes.setdefault(canonical(str(value).rstrip("\0")), []).append(code)
+        return codes
+
+    def text_codes(self, texts: pa.Array) -> pa.Array:
+        """Codes of texts, as they are or in the spelling of one class alone; null for all others.
+
+        Args:
+            texts: An Arrow array of text.
+        """
+        import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        from labeldp._arrow import class_array  # noqa: PLC0415
+
+        names = class_array(tuple(map(str, self.values)), pa.string())
+        texts = texts.cast(pa.string())
+        codes = pc.index_in(texts, value_set=names)
+        others = pc.unique(texts.filter(pc.and_(codes.is_null(), texts.is_valid())))
+        alike = [self._by_spelling.get(canonical(text), ()) for text in others.to_pylist()]
+        known = pa.array([found[0] if len(found) == 1 else None for found in alike], pa.int32())
+        return pc.coalesce(codes, known.take(pc.index_in(texts, value_set=others))) if len(others) else codes
+
     def arrow_type(self) -> pa.DataType:
         """String, 64-bit integer or boolean."""
         import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
@@ -164,7 +207,10 @@ class Classes(LabelSpace):
             )
         invalid = _unrepresentable(array, expected)
         representable = array if invalid is None else pc.if_else(invalid, None, array)
-        codes = pc.index_in(representable.cast(expected), value_set=class_array(self.values, expected))
+        if pa.types.is_string(expected):
+            codes = self.text_codes(representable)
+        else:
+            codes = pc.index_in(representable.cast(expected), value_set=class_array(self.values, expected))
         valid, missing = codes.is_valid(), array.is_null()
         if self.missing != REFUSE:
             codes = pc.if_else(missing, pa.scalar(self.values.index(self.missing), pa.int32()), codes)
@@ -197,20 +243,11 @@ def row_name(position: int) -> str:
 def undeclared_label(label: object, points: Sequence[object], row: int) -> LabelError:
     """The error for a label outside the declared classes: the kind of mistake, and never the label."""
     found, advice = "something else", "declare all classes that can occur, as 'labeldp check' shows them"
-    if _spelling(label) in set(map(_spelling, points)):
-        found = "another spelling of one"
-        advice = "mind blanks, capitals, and 0.0 for 0: 'labeldp check' shows how classes are stored"
-    elif _is_number(label) and not any(map(_is_number, points)):
+    if _is_number(label) and not any(map(_is_number, points)):
         found, advice = "a number", "declare numeric labels by their range, --interval LO,HI,STEP (Interval)"
     return LabelError(
         f"expected one of the {len(points)} declared classes in every row, found {found} in {row_name(row)}; {advice}"
     )
-
-
-def _spelling(value: object) -> str | float:
-    """A class without blanks and capitals, or its number."""
-    text = str(value).strip()
-    return float(text) if _is_number(text) else text.casefold()
 
 
 def _is_number(value: object) -> bool:
@@ -359,7 +396,11 @@ def space_from(description: dict[str, Any]) -> LabelSpace:
     """The label space that a declaration describes."""
     fields = dict(description)
     kind = fields.pop("kind")
-    return Classes(**fields) if kind == "classes" else Interval(**fields)
+    if kind != "classes":
+        return Interval(**fields)
+    space = object.__new__(Classes)
+    space._declare(**fields)
+    return space
 
 
 def _as_arrow(labels: object) -> pa.Array:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from labeldp._arrow import Columns
 from labeldp._shapes import Int
-from labeldp._spelling import canonical
+from labeldp._spelling import canonical, spelled_as
 from labeldp.errors import InputError, LabelDPError
 from labeldp.privacy.channels import Channel, ClassChannel, channel_of
 from labeldp.release._same_label import is_label_renamed
@@ -44,20 +44,22 @@ class UnitWarning(UserWarning):
 
 
 def declare(schema: pa.Schema, label: str | None, names: Iterable[str], option: str) -> dict[str, str]:
-    """Columns that an option declares public, each with that option.
+    """Columns that an option declares public, as the table spells them, each with that option.
 
     Raises:
         InputError: One does not exist, or is the label.
     """
-    public = dict.fromkeys(names, option)
-    for name in public:
-        if name not in schema.names:
+    public = dict[str, str]()
+    for name in names:
+        own = spelled_as(name, schema.names)
+        if own is None:
             raise InputError(no_such_column(name, schema.names, _NOUNS.get(option, "")))
-        if name == label:
+        if own == label:
             raise InputError(
                 f"expected public columns for {option}, found the label {label!r}, which leaves with noise alone; "
                 "leave it out"
             )
+        public[own] = option
     return public
 
 

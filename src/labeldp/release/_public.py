@@ -97,7 +97,7 @@ def public_table(
     """
     table = _with_types(source, label, columns)
     batches, codes, rows = [], [np.empty(0, dtype=np.int32)], 0
-    for batch in table.batches([label, *columns], _ROWS_PER_BATCH):
+    for batch in table.batches([table.label, *columns], _ROWS_PER_BATCH):
         codes.append(label_codes(table, batch, space, rows))
         batches.append(batch.select(list(columns)))
         rows += batch.num_rows

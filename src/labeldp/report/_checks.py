@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,12 +25,19 @@ _SHOWN = 30
 _RARE = 20
 _PRIVATE = "For the holder alone: this page depends on the labels, so do not share it. Nothing was spent or written."
 _EPSILON = "1"
+#: The file of classes that are too many to be typed.
+_CLASSES = Path("classes.txt")
 #: Separators that the first line of a table shows.
 _FOUND = (",", ";", "\t", "|")
 
 
-def check_text(found: TableCheck) -> Parts:
-    """The findings of ``check_table``, what to decide, and the command that releases the table."""
+def check_text(found: TableCheck, classes: Path | None = None) -> Parts:
+    """The findings of ``check_table``, what to decide, and the command that releases the table.
+
+    Args:
+        found: The findings.
+        classes: The file that has the classes, if it was written.
+    """
     table, label = found.table, found.label
     count = len(found.columns)
     columns = f"{count} column{'' if count == 1 else 's'} beside the label"
@@ -40,10 +47,10 @@ def check_text(found: TableCheck) -> Parts:
     rows = [("stored as", _stored(found)), *_labels(found)]
     rows += [("note", remark) for remark in label.remarks]
     parts += [Text(f"label {label.name}", "bold"), name_value_table(rows), Text()]
-    decide = [*_decisions(found)]
+    decide = [*_decisions(found), *(_classes_to_write(found) if classes is None else ())]
     if decide:
         parts += [Text("to decide", "bold"), *(sentence(f"- {each}") for each in decide), Text()]
-    return [*parts, Text("the release, to be edited", "bold"), sentence(release_command(found))]
+    return [*parts, Text("the release, to be edited", "bold"), sentence(release_command(found, classes))]
 
 
 def _columns(found: TableCheck) -> Table:
@@ -81,10 +88,7 @@ def _labels(found: TableCheck) -> Iterator[tuple[str, str]]:
         if rare:
             yield "rare", f"{', '.join(map(repr, rare[:_SHOWN]))}: fewer than {_RARE} rows; consider combining classes"
     if label.missing:
-        yield (
-            "missing",
-            f"{label.missing:,} row{'s' * (label.missing != 1)}: --missing names the class or number that they get",
-        )
+        yield "missing", f"{label.missing:,} row{'s' * (label.missing != 1)}"
 
 
 def _decisions(found: TableCheck) -> Iterator[str]:
@@ -122,8 +126,14 @@ def _decisions(found: TableCheck) -> Iterator[str]:
             "the classes of --classes are published. Above are those that occur: where that alone is secret, take "
             "them from a code book"
         )
-    if found.label.missing or found.notes:
-        yield "--missing, and the columns that are dropped below since they disclose labels, follow from the labels too"
+    if found.label.missing:
+        given = "a number of the range" if found.label.is_number else f"the class {found.label.missing_class!r}"
+        yield (
+            f"rows without a label get {given} below, which shares them with other labels and costs effective rows. "
+            "Leaving them out of the table discloses that they have no label"
+        )
+    if disclosing := _disclosing(found):
+        yield f"that {', '.join(map(repr, disclosing))} is dropped below follows from the labels too"
     if not isinstance(found.table.path, Path):
         yield (
             f"a table in a store has no ledger beside it: charges in the ledgers of {Path.cwd()} count here, others do "
@@ -171,9 +181,22 @@ def _rare(found: TableCheck) -> dict[str, int]:
     return {each.name: each.different for each in columns}
 
 
+def _classes_to_write(found: TableCheck) -> Iterator[str]:
+    """How to write the file of classes that the command names, where they are many."""
+    if not found.label.is_number and len(found.label.classes) > _SHOWN:
+        words = ["labeldp", "check", str(found.table.path), "--label", found.label.name, *_file_options(found)]
+        command = shlex.join([*words, "--save-classes", str(_CLASSES)])
+        yield f"the {len(found.label.classes):,} classes below are read from {_CLASSES}, which this writes: {command}"
+
+
+def _disclosing(found: TableCheck) -> list[str]:
+    """The columns that disclose a label, by the private notes."""
+    return [column.name for column in found.columns if any(repr(column.name) in note for note in found.notes)]
+
+
 def _left_out(found: TableCheck) -> list[str]:
     """The columns that name rows or people, or disclose a label."""
-    disclosing = {column.name for column in found.columns if any(repr(column.name) in note for note in found.notes)}
+    disclosing = set(_disclosing(found))
     people = {_unit(found), *(() if found.unit == "row" and found.declared else (each.name for each in found.repeats))}
     private = disclosing | people | {each.entry.label for each in found.earlier} | set(_rare(found))
     return [column.name for column in found.columns if column.identifies or column.name in private]
@@ -190,31 +213,37 @@ def _one_file(found: TableCheck) -> str:
     return f"{found.table.path}.parquet"
 
 
-def release_command(found: TableCheck) -> str:
-    """The command that releases the table, without columns that name rows or people, or disclose a label."""
+def release_command(found: TableCheck, classes: Path | None = None) -> str:
+    """The command that releases the table, without columns that name rows or people, or disclose a label.
+
+    Args:
+        found: The findings in the table.
+        classes: The file that has the classes; by default one is named if they are many.
+    """
     label, table, left_out = found.label, found.table, _left_out(found)
     unit = found.unit if found.declared else _unit(found)
     words = ["labeldp", "release", _one_file(found) if _in_paths(found) else str(table.path), "--label", label.name]
-    words += ["--interval", "LOW,HIGH,STEP"] if label.is_number else ["--classes", _listed(_in_order(label.counts))]
-    words += ["--missing", "CLASS"] if label.missing else []
+    if label.is_number:
+        words += ["--interval", "LOW,HIGH,STEP", *(["--missing", "LOW"] if label.missing else [])]
+    else:
+        file = classes or (_CLASSES if len(label.classes) > _SHOWN else None)
+        words += ["--classes", f"@{file}" if file else _listed(label.classes)]
+        words += ["--missing", label.missing_class] if label.missing_class else []
     words += ["--epsilon", _EPSILON, *(["--unit", unit] if unit else [])]
     if found.ledger is not None or not isinstance(table.path, Path):
         words += ["--ledger", str(ledger_path(table.path, found.ledger))]
     words += ["--budget", "TOTAL"] if any(each.entry.is_of(label.name) for each in found.earlier) else []
     words += ["--drop", _listed(left_out)] if left_out else ["--keep", "all"]
-    if table.kind == "csv" and table.file.encoding != "utf-8":
-        words += ["--encoding", table.file.encoding]
-    if table.kind == "csv" and table.file.separator not in _FOUND:
-        words += ["--separator", str(table.file.separator)]
-    return shlex.join([*words, "--output", "shared"])
+    return shlex.join([*words, *_file_options(found), "--output", "shared"])
 
 
-def _in_order(values: Iterable[str]) -> list[str]:
-    """Classes in an order that says nothing of how frequent they are: the certificate publishes it."""
-    try:
-        return sorted(values, key=int)
-    except ValueError:
-        return sorted(values)
+def _file_options(found: TableCheck) -> Iterator[str]:
+    """How a CSV file is written, where that is not found from the file."""
+    file = found.table.file
+    if found.table.kind == "csv" and file.encoding != "utf-8":
+        yield from ("--encoding", file.encoding)
+    if found.table.kind == "csv" and file.separator not in _FOUND:
+        yield from ("--separator", str(file.separator))
 
 
 def _listed(values: list[str]) -> str:

@@ -154,6 +154,22 @@ def test_a_label_is_known_in_another_spelling(tmp_path):
     assert Curator(["no", "yes"], SPACE, name="ILL", ledger=ledger).spent == (1.0, 0.0)
 
 
+def test_a_name_in_another_spelling_is_the_column_of_the_table(tmp_path):
+    """Wherever one is typed; it leaves as the table spells it. A name that spells two columns is none."""
+    rows = pa.table({"\xe2ge": [30, 40] * 30, "Person ": list(range(60)), "Gu\xe9ri": ["Oui", "non "] * 30})
+    pq.write_table(rows, tmp_path / "t.parquet")
+    typed = {"keep": ["a\u0302GE"], "unit": "person"}
+    done = release_table(tmp_path / "t.parquet", "gue\u0301ri", Classes(["oui", "non"]), 1.0, tmp_path / "o", **typed)
+    assert pq.read_table(done.output).column_names[:2] == ["\xe2ge", "Gu\xe9ri_released"]
+    assert done.certificate.label == "Gu\xe9ri"
+    assert done.certificate.guarantee.unit == "Person "
+    with pytest.raises(InputError, match="found the label 'Gu\xe9ri'"):
+        release_table(tmp_path / "t.parquet", "gu\xe9ri", SPACE, 1.0, tmp_path / "o2", keep=["GUE\u0301RI"])
+    pq.write_table(rows.append_column("PERSON", rows["Person "]), tmp_path / "u.parquet")
+    with pytest.raises(InputError, match="no unit column 'person'"):
+        release_table(tmp_path / "u.parquet", "gu\xe9ri", SPACE, 1.0, tmp_path / "o3", keep=[], unit="person")
+
+
 @pytest.mark.parametrize("odd", [False, True])
 def test_a_ledger_from_before_is_no_weaker(tmp_path, odd):
     """It knows texts in an older spelling: where a table has others, all of its rows may have been released."""

@@ -165,7 +165,7 @@ def from_public_table(
     """
     fit = fit_of(model)
     opened = open_table(source, label)
-    names = kept_columns(opened.schema, label, *columns)
+    names = kept_columns(opened.schema, opened.label, *columns)
     refuse_public_labels(source, label, names)
     schema = typed(opened, names).schema
     table, labels = public_table(source, label, space, {name: schema.field(name).type for name in names})

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp._shapes import Int
-from labeldp.errors import InputError, TableError
+from labeldp.errors import TableError
 from labeldp.learning.cells import cluster
 from labeldp.learning.features import columns_of, frame_of, scaling_transformer
+from labeldp.release import kept_columns
 from labeldp.release.tables import Table, TableFile, open_table, typed
 
 _ROWS_PER_BATCH = 1 << 16
@@ -50,13 +51,8 @@ def cluster_table(
         TableError: The table cannot be read.
     """
     report = progress or (lambda *_: None)
-    if label in columns:
-        raise InputError(f"expected public columns to find clusters in, found the label {label!r}; leave it out")
     opened = open_table(source, label)
-    if lacking := [name for name in columns if name not in opened.schema.names]:
-        raise InputError(
-            f"expected columns of the table, found {lacking[0]!r}; columns: {', '.join(opened.schema.names)}"
-        )
+    columns = kept_columns(opened.schema, opened.label, columns, None)
     table = typed(opened, columns)
     sample, rows = _spaced(table, columns)
     used, _ = columns_of(sample, None, None)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp._arrow import Columns
+from labeldp._spelling import spelled_as
 from labeldp._threads import FEW_ROWS
 from labeldp.errors import InputError
 from labeldp.release.folder._certificate import FEATURES_REDRAWN, Certificate, File
@@ -139,10 +140,11 @@ def declared_public(table: object, keep: Sequence[str] | str | None) -> pa.Table
             f"expected keep=[...] or keep='all' to declare public columns, found neither; columns: "
             f"{', '.join(names[:20])} (the true label must not be among them)"
         )
-    chosen = names if isinstance(keep, str) else list(map(str, keep))
-    if missing := [name for name in chosen if name not in names]:
+    typed = names if isinstance(keep, str) else list(map(str, keep))
+    chosen = {name: spelled_as(name, names) for name in typed}
+    if missing := [name for name, own in chosen.items() if own is None]:
         raise InputError(no_such_column(missing[0], names))
-    return columns.table(chosen)
+    return columns.table([own for own in chosen.values() if own is not None])
 
 
 def check_beside(certificate: Certificate, table: object) -> None:

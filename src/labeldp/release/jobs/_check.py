@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from labeldp._spelling import canonical
 from labeldp.errors import TableError
 from labeldp.privacy import Classes, Interval, LabelSpace
 from labeldp.release._gate import KEEP, refuse_labels
@@ -54,6 +55,10 @@ _SPELLINGS = {
     r"^[0-9]{1,2}[./][0-9]{1,2}[./][0-9]{2,4}$": "text, since dates are written so: write 2026-01-31",
     _PNG: "names of PNG files, which 'learn --images' needs: rename those that show a label or name a person",
 }
+#: Types of a label column that hold any class.
+_TEXTS = ("string", "large_string", "string_view")
+#: The second class beside one that occurs alone.
+_OPPOSITE = {"true": "false", "false": "true", "0": "1"}
 #: Different values of so few rows say nothing.
 _FEWEST = 2
 #: Texts of more different values may name people if most of these are in fewer than ``_RARE`` rows.
@@ -103,6 +108,33 @@ class LabelFacts:
     missing: int
     is_number: bool
     remarks: tuple[str, ...]
+
+    @property
+    def classes(self) -> list[str]:
+        """The classes that occur, one spelling of each, and one for missing labels.
+
+        The certificate publishes their order, which follows from their names and says nothing of how frequent they are.
+        """
+        names = {*spellings(self.counts), *([] if self.missing_class is None else [self.missing_class])}
+        if len(names) == 1:  # a space has two at least
+            (only,) = names
+            names.add(_OPPOSITE.get(only, f"not {only}" if not _is_whole(only) else "0"))
+        try:
+            return sorted(names, key=int)
+        except ValueError:
+            return sorted(names)
+
+    @property
+    def missing_class(self) -> str | None:
+        """A class for missing labels that no label has and the column's type can hold; None without missing labels."""
+        if not self.missing:
+            return None
+        if self.kind == "bool":
+            return "false"
+        known = set(map(canonical, self.counts))
+        texts = iter(("missing", "no label", "label is missing"))
+        numbers = (str(-1 - number) for number in itertools.count())
+        return next(name for name in (texts if self.kind in _TEXTS else numbers) if name not in known)
 
 
 @dataclass(frozen=True)
@@ -168,8 +200,8 @@ def check_table(
         TableError: The table cannot be read, or has no rows.
     """
     table = open_table(source, label)
-    others = [name for name in table.schema.names if name != label]
-    unit_column(table, unit)
+    others = [name for name in table.schema.names if name != table.label]
+    unit = unit_column(table, unit) or unit
     table = typed(table, others)
     labels = _labels_of(table)
     job = TableJob(
@@ -240,26 +272,27 @@ def _label_remarks(counts: Mapping[str, int], is_number: bool) -> Iterator[str]:
     """Remarks on the spelling of labels."""
     if is_number:
         return
-    alike: dict[str, list[str]] = {}
-    for value in counts:
-        alike.setdefault(" ".join(value.split()).casefold(), []).append(value)
-    for values in alike.values():
+    for values in spellings(counts).values():
         if len(values) > 1:
-            yield f"{', '.join(map(repr, values))} differ in spelling alone: make them one class"
-        elif values[0] != values[0].strip():
-            yield f"{values[0]!r} begins or ends with a blank, which belongs to the class"
+            yield f"{', '.join(map(repr, values))} differ in spelling alone, and count as one class"
+
+
+def spellings(values: Iterable[str]) -> dict[str, list[str]]:
+    """The spellings of each value that occur, by the one that is proposed as the name of a class."""
+    alike: dict[str, list[str]] = {}
+    for value in sorted(values):
+        alike.setdefault(canonical(value), []).append(value)
+    return {" ".join(each[0].split()): each for each in alike.values()}
 
 
 def _space_of(table: Table, labels: LabelFacts) -> LabelSpace:
     """The labels as classes, or in an interval of a few dozen points; a missing one is the first."""
-    values = list(labels.counts)
     if labels.is_number:
-        numbers = [float(value) for value in values]
+        numbers = [float(value) for value in labels.counts]
         step = 2.0 ** math.ceil(math.log2(max(max(numbers) - min(numbers), 1e-9) / _POINTS))
         low = math.floor(min(numbers) / step) * step
         return Interval(low, low + (_POINTS + 1) * step, step, low)
-    other = str(int(values[0] == "0")) if _is_whole(values[0]) else f"not {values[0]}"
-    return declared_classes(table, values if len(values) > 1 else [values[0], other], values[0])
+    return declared_classes(table, labels.classes, labels.classes[0])
 
 
 def _columns_of(table: Table, names: Sequence[str]) -> Iterator[ColumnFacts]:
@@ -278,6 +311,9 @@ def _columns_of(table: Table, names: Sequence[str]) -> Iterator[ColumnFacts]:
         except pa.ArrowNotImplementedError:  # lists and the like
             different = 0
         kind, missing = table.schema.field(name).type, column.null_count
+        if _is_text(column):
+            empty = int(pc.sum(pc.equal(column, "")).as_py() or 0)
+            missing, different = missing + empty, different - (empty > 0)
         spelling = tuple(_spelling(column))
         of_images = _SPELLINGS[_PNG] in spelling
         identifies = different == len(column) > _FEWEST and not of_images and _names_rows(name, column)
@@ -323,7 +359,7 @@ def _spelling(column: pa.ChunkedArray) -> Iterator[str]:
     """A remark on numbers and dates that stay text, since no reader takes them for such, or on names of images."""
     if pa.types.is_dictionary(column.type) or not _is_text(column):
         return
-    texts = pc.utf8_trim_whitespace(column.drop_null())
+    texts = pc.utf8_trim_whitespace(column.filter(pc.not_equal(column, "")).drop_null())
     fits = (each for each in _SPELLINGS if len(texts) and pc.all(pc.match_substring_regex(texts, each)).as_py())
     yield from (_SPELLINGS[pattern] for pattern in itertools.islice(fits, 1))
 

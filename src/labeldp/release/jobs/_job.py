@@ -236,7 +236,7 @@ class TableJob:
                 f"{len(table.files)}; join small files first"
             )
         stamp, heads = table.stamp, column_heads(table)
-        kept = kept_columns(table.schema, label, *columns)
+        kept = kept_columns(table.schema, table.label, *columns)
         if table.kind == "csv" and "" in space.points:
             raise LabelError(
                 "expected non-empty classes, found an empty one, which is a missing label in CSV; rename it"

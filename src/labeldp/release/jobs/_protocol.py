@@ -99,6 +99,7 @@ def release_with(
     job = TableJob.of(
         source, label, space, output, (keep, drop), Spending.of(budget, ledger, other_people), progress, InProcess()
     )
+    label = job.table.label
     for name in (column_name(label, field) for field in (CODES, _CANDIDATES)):
         if name in job.kept:
             raise clashing(name)

@@ -141,8 +141,8 @@ def release_table(
         check_engine(mechanism)
     engine = engine_of(executor, InProcess())
     job = TableJob.of(source, label, space, output, (keep, drop), spending, progress, engine)
-    column = unit_column(job.table, unit)
-    priors = _prior_columns(space, mechanism, prior)
+    column, label = unit_column(job.table, unit), job.table.label
+    priors = list(declare(job.table.schema, label, _prior_columns(space, mechanism, prior), PRIOR))
     request = ReleaseRequest(
         label, space, _checks.epsilon(epsilon), mechanism, tuple(priors), column, None, _checks.delta(delta)
     )
@@ -150,16 +150,16 @@ def release_table(
     check_mechanism(request)
     options = (replaced, divergences, population)
     request = dataclasses.replace(request, resampling=_resampling(request, job.kept, generator, *options))
-    cells = [clusters] if isinstance(clusters, str) else []
     _check_clusters(request, clusters)
+    cells = list(declare(job.table.schema, label, [clusters] if isinstance(clusters, str) else [], CLUSTERS))
     job = job.declaring(cells, CLUSTERS).declaring(priors, PRIOR)
     job = job.declaring([column] if column else [], UNIT)
     job = job.typed([name for name in job.public if not (generator and name in job.kept)])
-    checked = job.checked(unit, priors)
+    checked = job.checked(column or unit, priors)
     if generator is not None:
         _check_generator(job.table, generator, job.rows_per_batch)
     if clusters is not None:
-        numbers = clusters_of(job.table, clusters, job.rows_per_batch, job.report)
+        numbers = clusters_of(job.table, cells[0] if cells else clusters, job.rows_per_batch, job.report)
         request = dataclasses.replace(request, clusters=numbers)
         job = dataclasses.replace(job, clusters=None if cells else numbers)
     table = checked.source
@@ -204,8 +204,7 @@ def unit_column(table: Table, unit: str | None) -> str | None:
             f"expected another name for the column {ROW!r}, since unit {ROW!r} means that each row is one; rename it"
         )
     column = None if unit == ROW else unit
-    declare(table.schema, table.label, [column] if column else [], UNIT)
-    return column
+    return next(iter(declare(table.schema, table.label, [column] if column else [], UNIT)), None)
 
 
 def _drawn(table_mechanism: TableMechanism, sink: FolderSink, charge: TableCharge) -> Certificate:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from labeldp._spelling import canonical, spelled_as
 from labeldp.errors import LabelError
 from labeldp.privacy import REFUSE, Classes
 from labeldp.release.tables._arrow_storage import plain_type
@@ -15,8 +16,8 @@ from labeldp.release.tables._tables import Table
 def declared_classes(table: Table, texts: Sequence[str], missing: str = REFUSE) -> Classes:
     """Convert class names to the label space of a table.
 
-    Text in Parquet stays text, and numbers and booleans are parsed. CSV has no types: classes that are all whole
-    numbers in plain notation are numbers.
+    Text in Parquet stays text, and numbers and booleans are parsed in any spelling. CSV has no types: classes that are
+    all whole numbers in plain notation are numbers.
 
     Raises:
         LabelError: The texts do not fit the column's type, or are no space.
@@ -26,9 +27,10 @@ def declared_classes(table: Table, texts: Sequence[str], missing: str = REFUSE) 
         whole = all(_is_whole(text) for text in texts)
         return _classes(texts, {text: int(text) for text in texts} if whole else {}, missing)
     if pa.types.is_boolean(kind):
-        return _classes(texts, {"true": True, "false": False}, missing, "true and false")
+        flags = {text: canonical(text) == "true" for text in texts if canonical(text) in ("true", "false")}
+        return _classes(texts, flags, missing, "true and false")
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        whole_numbers = {text: int(text) for text in texts if _is_whole(text)}
+        whole_numbers = {text: int(canonical(text)) for text in texts if _is_whole(canonical(text))}
         return _classes(texts, whole_numbers, missing, f"whole numbers, since the column is stored as {kind}")
     return _classes(texts, {}, missing)
 
@@ -39,9 +41,12 @@ def _classes(
     """The declared classes; with ``required``, a description of valid names, each must have a value."""
     if required and not set(texts) <= set(values):
         raise LabelError(f"expected the classes to be {required}, found other text; write them as the table does")
-    if missing != REFUSE and missing not in texts:
-        raise LabelError("expected a declared class for missing labels, found another; add it to the classes")
-    return Classes([values.get(text, text) for text in texts], values.get(missing, missing))
+    named = missing if missing == REFUSE else spelled_as(missing, texts)
+    if named is None:
+        raise LabelError(
+            f"expected one of the declared classes for missing labels, found {missing!r}; add it to the classes"
+        )
+    return Classes([values.get(text, text) for text in texts], values.get(named, named))
 
 
 def _is_whole(text: str) -> bool:

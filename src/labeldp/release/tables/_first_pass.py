@@ -17,7 +17,7 @@ from labeldp._arrow import as_array
 from labeldp._shapes import Int
 from labeldp.errors import LabelError, TableError
 from labeldp.mechanisms.randomizers import checked_prior
-from labeldp.privacy import LabelSpace, undeclared_label
+from labeldp.privacy import Classes, LabelSpace, undeclared_label
 from labeldp.release.engines import Engine, Progress, Tick, reported
 from labeldp.release.tables._cell_hashes import as_texts
 from labeldp.release.tables._fingerprints import FEWEST_VALUES
@@ -212,16 +212,12 @@ def label_codes(table: Table, batch: pa.RecordBatch, space: LabelSpace, first_ro
     column = pc.if_else(empty, pa.scalar(None, pa.string()), column)
     if pa.types.is_string(space.arrow_type()):
         return space.encode(column, first_row)
-    if pa.types.is_floating(space.arrow_type()):
+    if not isinstance(space, Classes):
         numbers = _to_floats(column)
         if numbers is None:
             raise LabelError(f"expected numbers in the label column, found {_kind_of_text(column)}")
         return space.encode(numbers, first_row)
-    if pa.types.is_boolean(space.arrow_type()):
-        column = pc.utf8_lower(column)
-    texts = pa.array([str(value).lower() if isinstance(value, bool) else str(value) for value in space.points])
-    places = pc.index_in(column, value_set=texts).cast(pa.int64())
-    known = pa.array(space.points, space.arrow_type()).take(places)
+    known = pa.array(space.points, space.arrow_type()).take(space.text_codes(column))
     undeclared = pc.and_(known.is_null(), column.is_valid())
     if pc.any(undeclared).as_py():
         place = pc.index(undeclared, True).as_py()
@@ -260,7 +256,7 @@ def column_heads(table: Table) -> dict[str, str]:
     others = [name for name in table.schema.names if name != table.label]
     for batch in table.batches(others, _FINGERPRINT_ROWS) if others else ():
         texts = {
-            name: list(map(_canonical, as_texts(column))) for name, column in zip(others, batch.columns, strict=True)
+            name: list(map(_as_marked, as_texts(column))) for name, column in zip(others, batch.columns, strict=True)
         }
         return {
             name: "\n".join(values)
@@ -279,8 +275,8 @@ def _counts(values: Sequence[str]) -> bool:
     return np.unique(np.abs(steps[np.isfinite(steps)])).size <= 2
 
 
-def _canonical(text: str) -> str:
-    """A number in Python's notation, whatever file it was in; other text unchanged."""
+def _as_marked(text: str) -> str:
+    """A number in Python's notation, and other text unchanged, as the marks in all ledgers have them."""
     try:
         return repr(float(text))
     except ValueError:

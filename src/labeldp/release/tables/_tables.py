@@ -22,6 +22,7 @@ import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from labeldp._checks import nearest
+from labeldp._spelling import spelled_as
 from labeldp._threads import FEW_ROWS
 from labeldp.errors import TableError
 from labeldp.release.tables._arrow_storage import plain_column
@@ -236,13 +237,14 @@ def open_table(source: str | Place | TableFile, label: str) -> Table:
     if kind == "csv":
         (separator,) = _quiet(files[0], _separators(files[0], given, label))
         given = dataclasses.replace(given, separator=separator)
-    if any(label in path_texts(path, file) for file in files):
+    if any(spelled_as(label, path_texts(path, file)) for file in files):
         raise TableError(f"expected {label!r} inside the files, found it in their paths, which disclose labels")
     types = path_types(path, files)
     with ThreadPoolExecutor(_REQUESTS) as threads:
         each = threads.map if isinstance(path, StorePath) else map  # a store takes long to answer
         looks = each(lambda file: _schema(path, file, kind, given, types), files)
         schemas, row_groups = zip(*looks, strict=True)
+    label = spelled_as(label, schemas[0].names) or label
     for file, schema in zip(files, schemas, strict=True):
         if _but(schema, label) != _but(schemas[0], label):
             raise TableError(f"expected the same columns in every file of {path}, found others in {file.name}")
@@ -429,7 +431,8 @@ def _separators(path: Place, given: TableFile, label: str) -> Iterator[str]:
     with _stream(path) as file:
         text = codecs.getincrementaldecoder(given.encoding)("replace").decode(file.read(_MOST_HEADER))
     names = {separator: _first_line(text, separator) for separator in _SEPARATORS}
-    yield max(_SEPARATORS, key=lambda separator: (label in names[separator], len(names[separator])))
+    has_label = {separator: spelled_as(label, names[separator]) is not None for separator in _SEPARATORS}
+    yield max(_SEPARATORS, key=lambda separator: (has_label[separator], len(names[separator])))
 
 
 def _first_line(text: str, separator: str) -> list[str]:
