@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from labeldp import _checks
+from labeldp._spelling import canonical
 from labeldp.errors import InputError, VerificationError
 from labeldp.privacy import Guarantee
 from labeldp.privacy.accounting import Charge, Composition, RowRanges
@@ -143,7 +144,7 @@ def combined_guarantee(
     Guarantee:
         That of ``Composition``, if the releases were fixed beforehand. If a prior was computed from an earlier release
         (``ReleasePrior``), the worst number of candidates counts, which holds for any such release. Labels with
-        different names count as different labels. Ledgers and certificates are not added up.
+        different names, in canonical spelling, count as different labels. Ledgers and certificates are not added up.
 
     Raises:
         VerificationError: A release and its certificate do not agree, or it was drawn with test randomness.
@@ -174,12 +175,10 @@ def combined_guarantee(
         else:
             sources.append(_source(path, long, verified.get(path)))
     sources += _splits(sources)
-    labels = dict.fromkeys(source.certificate.label for source in sources)
-    groups = [
-        group
-        for label in labels
-        for group in _of_certificates([each for each in sources if each.certificate.label == label], one_table)
-    ]
+    labels: dict[str, list[_Source]] = {}
+    for source in sources:
+        labels.setdefault(canonical(source.certificate.label), []).append(source)
+    groups = [group for releases in labels.values() for group in _of_certificates(releases, one_table)]
     groups += [group for path in ledgers for group in _of_ledger(path)]
     return [
         dataclasses.replace(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, Curator, Ledger, release_table
+from labeldp import Classes, Curator, Ledger, combined_guarantee, release_table
 from labeldp._spelling import canonical
 from labeldp.errors import BudgetError, InputError
 from labeldp.release.tables import cell_hashes, unit_keys
@@ -168,6 +168,15 @@ def test_a_name_in_another_spelling_is_the_column_of_the_table(tmp_path):
     pq.write_table(rows.append_column("PERSON", rows["Person "]), tmp_path / "u.parquet")
     with pytest.raises(InputError, match="no unit column 'person'"):
         release_table(tmp_path / "u.parquet", "gu\xe9ri", SPACE, 1.0, tmp_path / "o3", keep=[], unit="person")
+
+
+def test_releases_of_a_label_in_two_spellings_add_up(tmp_path):
+    """One account, whatever the curator called it."""
+    for number, name in enumerate(("ill", "ILL ")):
+        curator = Curator(["no", "yes"] * 9, SPACE, name=name, budget=1.0)
+        curator.randomize(epsilon=1.0).save(tmp_path / f"o{number}")
+    (found,) = combined_guarantee([tmp_path / "o0", tmp_path / "o1"])
+    assert found.composition.epsilon == 2.0
 
 
 @pytest.mark.parametrize("odd", [False, True])
