@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from labeldp._arrays import read_only
 from labeldp._row_names import row_names
 from labeldp._shapes import Float
 from labeldp.errors import InputError
@@ -57,8 +58,7 @@ class ClassProbabilities:
             )
         if len(set(classes)) != len(classes):
             raise InputError("expected different classes, found one for two columns")
-        values.flags.writeable = False
-        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "values", read_only(values))
         object.__setattr__(self, "classes", classes)
 
     @classmethod

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labeldp._arrays import read_only
 from labeldp._conversions import floats_or_none, result_or_none
 from labeldp._shapes import Float, Int
 from labeldp._spelling import canonical
@@ -45,9 +46,7 @@ class LabelSpace(ABC):
     @cached_property
     def sorted_codes(self) -> Int[np.ndarray, "k"]:
         """The codes in the sorted order of their classes, that of scikit-learn's ``classes_``, as of ``np.unique``."""
-        codes = np.argsort(np.array(self.points), kind="stable")
-        codes.flags.writeable = False
-        return codes
+        return read_only(np.argsort(np.array(self.points), kind="stable"))
 
     @property
     def is_sorted(self) -> bool:

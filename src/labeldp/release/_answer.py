@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
+from labeldp._arrays import freeze_arrays
 from labeldp._html import facts_html
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, VerificationError
@@ -63,9 +64,7 @@ class Answer:
     certificate: Certificate
 
     def __post_init__(self) -> None:
-        value = np.array(self.value)
-        value.flags.writeable = False
-        object.__setattr__(self, "value", value)
+        freeze_arrays(self, "value")
 
     @property
     def query(self) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
+from labeldp._arrays import freeze_arrays
 from labeldp._conversions import floats
 from labeldp._html import facts_html
 from labeldp._shapes import Float, Int32
@@ -91,9 +92,7 @@ class Release(OpaqueLabels):
     origins: tuple[Origin, ...] = ()
 
     def __post_init__(self) -> None:
-        codes = np.array(self.codes)
-        codes.flags.writeable = False
-        object.__setattr__(self, "codes", codes)
+        freeze_arrays(self, "codes")
 
     @classmethod
     def public(cls, labels: object, space: LabelSpace) -> Release:

@@ -10,6 +10,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 import pyarrow as pa
 
+from labeldp._arrays import freeze_arrays
 from labeldp._arrow import array_or_none
 from labeldp._conversions import kind_of, result_or_none
 from labeldp._row_names import row_names
@@ -62,9 +63,7 @@ class RowIdentity:
     numbers: tuple[int, int] = _NO_NUMBERS
 
     def __post_init__(self) -> None:
-        digests = np.array(self.digests)
-        digests.flags.writeable = False
-        object.__setattr__(self, "digests", digests)
+        freeze_arrays(self, "digests")
 
     def __len__(self) -> int:
         return len(self.digests)

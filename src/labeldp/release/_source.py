@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from labeldp._arrays import read_only
 from labeldp._arrow import array_or_none
 from labeldp._conversions import kind_of
 from labeldp._random_words import Words
@@ -228,9 +229,9 @@ class ArraySource(Source):
         identified: bool,
         identity: RowIdentity | None = None,
     ) -> None:
-        codes.flags.writeable = False  # queries receive views of it
         self.space, self.rows, self.unit = space, codes.size, "row" if units is None else "unit"
-        self.units, self._codes, self._identified = units, codes, identified
+        self.units, self._identified = units, identified
+        self._codes = read_only(codes)  # queries receive views of it
         self.identity = identity
 
     def batches(self, places: Places, columns: Sequence[str] = ()) -> Iterator[Batch]:

@@ -31,6 +31,7 @@ import numpy as np
 from scipy.special import logit, logsumexp, xlogy
 
 from labeldp import _checks
+from labeldp._arrays import freeze_arrays
 from labeldp._shapes import Bool, Float, Int
 from labeldp.audit._audit import check_confidence
 from labeldp.audit.attacks._class_probability import Bracket, ClassIndicators, mean_lower_bound
@@ -92,9 +93,7 @@ class Exposure:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", self.sizes / self.sizes.sum())
-        for name in ("flips", "sizes", "lower", "upper", "weights"):
-            object.__setattr__(self, name, array := np.array(getattr(self, name)))
-            array.flags.writeable = False
+        freeze_arrays(self, "flips", "sizes", "lower", "upper", "weights")
 
     @property
     def rows(self) -> int:

@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from labeldp._arrays import freeze_arrays
 from labeldp._conversions import floats
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, PriorError
@@ -47,10 +48,7 @@ class Inference:
     expected: Float[np.ndarray, "n"]
 
     def __post_init__(self) -> None:
-        for name in ("guesses", "expected"):
-            array = np.array(getattr(self, name))
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+        freeze_arrays(self, "guesses", "expected")
 
     def __len__(self) -> int:
         return len(self.guesses)

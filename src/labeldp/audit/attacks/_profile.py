@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import logit
 
 from labeldp import _checks
+from labeldp._arrays import freeze_arrays
 from labeldp._shapes import Float, Int
 from labeldp.audit._audit import check_confidence
 from labeldp.audit.attacks._class_probability import Bracket, ClassIndicators
@@ -59,10 +60,7 @@ class LossCurve:
     band: Float[np.ndarray, "m_and_one"]
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if isinstance(value := getattr(self, field.name), np.ndarray):
-                object.__setattr__(self, field.name, array := np.array(value))
-                array.flags.writeable = False
+        freeze_arrays(self, *(each.name for each in fields(self) if isinstance(getattr(self, each.name), np.ndarray)))
 
     def share(self, tau: float) -> Bracket:
         """J at any tau, with the confidence of the whole curve; exactly 1 up to the minimum of H.

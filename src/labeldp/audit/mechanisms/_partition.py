@@ -22,9 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from labeldp._hashes import mixed
 from labeldp._shapes import Float, Int
 from labeldp.audit.mechanisms._event_names import number_name, outcomes_name, output_name, ranges_name
-from labeldp.audit.mechanisms._views import Codes, as_words, fit_views, mix_words
+from labeldp.audit.mechanisms._views import Codes, as_words, fit_views
 from labeldp.errors import InputError
 
 #: Outputs with a cell of their own; others share cells.
@@ -365,7 +366,7 @@ def _vector_partitions(pilot: Sequence[Any], read: Callable[[Any], np.ndarray]) 
 
     def folded(outputs: Any) -> np.ndarray:
         words = np.ascontiguousarray(read(outputs)).view(np.uint64)
-        return np.asarray(mix_words(mix_words(words) + keys).sum(axis=1, dtype=np.uint64))
+        return np.asarray(mixed(mixed(words) + keys).sum(axis=1, dtype=np.uint64))
 
     examples: dict[int, str] = {}
     for outputs, rows in zip(pilot, lines, strict=True):

@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 
+from labeldp._hashes import mixed
 from labeldp._shapes import Bool, Float, Int, UInt64
 
 #: Words of rows to their cells.
@@ -42,18 +43,6 @@ _SPARE_ROWS = 64
 _SOLVED = 4
 
 
-def mix_words(words: np.ndarray) -> np.ndarray:
-    """Hash words so that all bits depend on all bits: two different rows share a sum with a chance of 2^-64.
-
-    References:
-        Steele, Lea and Flood 2014, the last steps of SplitMix.
-    """
-    mixed = words
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
-
-
 def as_words(rows: Float[np.ndarray, "n d"], whole: bool) -> Int[np.ndarray, "n d"]:
     """Rows of floats as words: their bits, or, if ``whole``, whole numbers as themselves."""
     bits = np.ascontiguousarray(rows).view(np.int64)
@@ -79,7 +68,7 @@ def _low_bits(words: Int[np.ndarray, "n 1"]) -> Int[np.ndarray, "n"]:
     codes = words[:, 0] & (_LOW - 1)
     floats = words[:, 0].view(np.float64)
     special = np.flatnonzero(~np.isfinite(floats) | (floats == 0))
-    codes[special] = _LOW + mix_words(words[special, 0].view(np.uint64)) % np.uint64(_SPECIALS)
+    codes[special] = _LOW + mixed(words[special, 0].view(np.uint64)) % np.uint64(_SPECIALS)
     return codes
 
 

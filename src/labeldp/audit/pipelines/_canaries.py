@@ -14,6 +14,7 @@ import numpy as np
 from scipy.stats import binom
 
 from labeldp import _checks
+from labeldp._arrays import freeze_arrays
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp._conversions import floats
 from labeldp._shapes import Float, Int
@@ -38,10 +39,7 @@ class Canaries:
     codes: Int[np.ndarray, "m"]
 
     def __post_init__(self) -> None:
-        for name in ("rows", "codes"):
-            array = np.array(getattr(self, name), dtype=np.int64)
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+        freeze_arrays(self, rows=np.int64, codes=np.int64)
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from labeldp._arrays import read_only
 from labeldp._conversions import floats
 from labeldp._shapes import Int
 from labeldp.errors import InputError
@@ -118,9 +119,8 @@ class ObservedPairs:
             (points[a], points[b]) if coin == 0 else (points[b], points[a])
             for a, b, coin in zip(own[differ].tolist(), other[differ].tolist(), coins.tolist(), strict=True)
         ]
-        for name, array in (("canaries", rows[differ]), ("_coins", coins)):
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+        object.__setattr__(self, "canaries", read_only(rows[differ]))
+        object.__setattr__(self, "_coins", read_only(coins))
         object.__setattr__(self, "pairs", pairs)
 
     def draw(self) -> tuple[list[Any], Int[np.ndarray, "m"]]:

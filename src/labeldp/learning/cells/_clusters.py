@@ -27,12 +27,13 @@ from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from labeldp import _checks
+from labeldp._arrays import freeze_arrays, read_only
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
 from labeldp.errors import EpsilonError, InputError
 from labeldp.learning.cells._tree import ClusterTree, ward
-from labeldp.learning.features import finite_points, freeze_arrays
+from labeldp.learning.features import finite_points
 from labeldp.privacy.accounting import least_deviation
 
 ClusterMethod = Literal["auto", "kmeans", "minibatch", "graph"]
@@ -102,7 +103,7 @@ class Embedding:
 
     def __post_init__(self) -> None:
         for array in (self.places, self.order):
-            array.flags.writeable = False
+            read_only(array)
 
     def neighbours(self, features: Any) -> Int[np.ndarray, "m neighbours"]:
         """The embedded rows that are nearest to new rows, nearest first.

@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.tree import DecisionTreeRegressor
 
 from labeldp import _checks
+from labeldp._arrays import freeze_arrays
 from labeldp._conversions import floats
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
-from labeldp.learning.features import freeze_arrays
 from labeldp.release import Release, check_same_rows
 
 #: Rows in the smallest leaf: fewer bound no share.

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from labeldp._arrays import freeze_arrays
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int, Shaped
-from labeldp.learning.features import freeze_arrays
 
 
 @documented_in("labeldp.learning.cells")

@@ -23,7 +23,6 @@ from ._files import is_network as is_network
 from ._images import Images as Images
 from ._images import read_images as read_images
 from ._rows import finite_points as finite_points
-from ._rows import freeze_arrays as freeze_arrays
 from ._rows import indexable_rows as indexable_rows
 from ._rows import missing_values as missing_values
 from ._rows import row_count as row_count

@@ -84,11 +84,3 @@ def finite_points(features: Any, width: int | None = None, groups: str = "cluste
     if not np.isfinite(points).all():
         raise InputError("expected finite features, found NaN or infinity; impute missing values first")
     return points
-
-
-def freeze_arrays(value: Any, /, **types: Any) -> None:
-    """Replace arrays of a frozen dataclass by copies of a type that cannot be changed."""
-    for name, dtype in types.items():
-        array = np.array(getattr(value, name), dtype=dtype)
-        array.flags.writeable = False
-        object.__setattr__(value, name, array)

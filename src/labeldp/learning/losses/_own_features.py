@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from labeldp import _checks
+from labeldp._arrays import freeze_arrays
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, RowsError
-from labeldp.learning.features import freeze_arrays
 from labeldp.learning.losses._released import blocks_of, require_identified, unbiased_rows
 from labeldp.privacy.channels import nearest_distributions
 from labeldp.release import Release

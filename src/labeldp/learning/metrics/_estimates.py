@@ -11,10 +11,10 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from labeldp import _checks
+from labeldp._arrays import freeze_arrays
 from labeldp._conversions import floats
 from labeldp._shapes import Bool, Float, Int
 from labeldp.errors import InputError
-from labeldp.learning.features import freeze_arrays
 from labeldp.learning.losses import require_release
 from labeldp.learning.metrics._units import Units, design_effect
 from labeldp.release import Release

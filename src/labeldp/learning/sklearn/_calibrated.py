@@ -14,10 +14,11 @@ from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
+from labeldp._arrays import freeze_arrays
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
-from labeldp.learning.features import freeze_arrays, indexable_rows, take_rows
+from labeldp.learning.features import indexable_rows, take_rows
 from labeldp.learning.heads import INTERCEPT_VARIANCE, SoftmaxProblem, softmax
 from labeldp.learning.losses import gain, is_clearly_better, require_release, row_loss
 from labeldp.learning.sklearn._adapter import for_released_labels

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from labeldp._arrays import freeze_arrays
 from labeldp._documented import documented_in
 from labeldp._shapes import Bool, Float, Int
-from labeldp.learning.features import freeze_arrays
 from labeldp.learning.heads import softmax
 from labeldp.learning.sklearn._calibrated import Calibrator
 from labeldp.release import Release

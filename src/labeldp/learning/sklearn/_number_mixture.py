@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
+from labeldp._arrays import freeze_arrays
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
-from labeldp.learning.features import freeze_arrays
 from labeldp.learning.losses import decoded_numbers, ends_of, expected_mean
 from labeldp.learning.sklearn._members import Parts
 from labeldp.learning.sklearn._regressor import precisions, shrinkage

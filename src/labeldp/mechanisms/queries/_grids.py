@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from labeldp import _checks
+from labeldp._arrays import read_only
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 
@@ -151,15 +152,14 @@ def _gridded(matrix: Any, factors: Float[np.ndarray, "n"], bits: int) -> Any:
         data = _cut(matrix.data, np.repeat(factors, np.diff(matrix.indptr)), bits)
         copy = type(matrix)((data, matrix.indices, matrix.indptr), shape=matrix.shape)
         for part in (copy.data, copy.indices, copy.indptr):
-            part.flags.writeable = False
+            read_only(part)
         return copy
     steps, low = np.empty(matrix.shape, dtype=np.int32), 0
     for block in _blocks(matrix):
         high = low + len(block)
         steps[low:high] = _cut(block, factors[low:high, None], bits)
         low = high
-    steps.flags.writeable = False
-    return steps
+    return read_only(steps)
 
 
 def _cut(entries: np.ndarray, factors: np.ndarray, bits: int) -> np.ndarray:

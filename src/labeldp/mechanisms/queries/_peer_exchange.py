@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from labeldp import _checks
+from labeldp._arrays import read_only
 from labeldp._random_words import Words
 from labeldp._row_names import row_names
 from labeldp._shapes import Bool, Int, Int8, Integer, UInt64
@@ -269,9 +270,7 @@ class ExchangedLabels(Query):
     def __post_init__(self) -> None:
         PeerExchange.check(self.space)
         object.__setattr__(self, "row_names", {"clusters": row_names(self.clusters)})
-        clusters = _checked_rows(self.clusters, "clusters").copy()
-        clusters.flags.writeable = False
-        object.__setattr__(self, "clusters", clusters)
+        object.__setattr__(self, "clusters", read_only(_checked_rows(self.clusters, "clusters").copy()))
         object.__setattr__(self, "delta", positive_delta(self.delta, _NOT_ALONE))
 
     @cached_property

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from labeldp import _checks
+from labeldp._arrays import read_only
 from labeldp._random_words import Words
 from labeldp._row_names import row_names
 from labeldp._shapes import Float, Int
@@ -380,6 +381,4 @@ def cell_numbers(cells: object) -> Int[np.ndarray, "n"]:
         )
     if array.min() < 0 or array.max() > array.size + _MOST_EMPTY:
         raise InputError("expected cells numbered from 0 without large gaps, found others; number them anew")
-    fixed = array.astype(np.int32 if array.max() <= np.iinfo(np.int32).max else np.int64)
-    fixed.flags.writeable = False
-    return fixed
+    return read_only(array.astype(np.int32 if array.max() <= np.iinfo(np.int32).max else np.int64))

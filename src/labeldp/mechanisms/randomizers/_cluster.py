@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from labeldp import _checks
+from labeldp._arrays import read_only
 from labeldp._row_names import row_names
 from labeldp._shapes import Float, Int
 from labeldp.errors import EpsilonError, InputError, LabelError, PriorError
@@ -94,11 +95,10 @@ class ClusterResponse(ClassRandomizer):
                 raise PriorError(
                     f"expected a distribution for each cluster, found {len(checked)} and a cluster {clusters.max()}"
                 )
-            clusters.flags.writeable = False
             object.__setattr__(self, "row_names", {"clusters": row_names(self.clusters)})
             object.__setattr__(self, "floor", floor)
             object.__setattr__(self, "distributions", checked)
-            object.__setattr__(self, "clusters", clusters)
+            object.__setattr__(self, "clusters", read_only(clusters))
         super().__post_init__()
 
     @classmethod
@@ -244,8 +244,7 @@ def truncated(frequencies: Float[np.ndarray, "clusters k"], floor: float) -> Flo
     slack = np.where(missing < 0, cut - floor, 1.0 - cut)
     total = slack.sum(axis=1, keepdims=True)
     distributions = cut + missing * np.divide(slack, total, out=np.zeros(cut.shape), where=total > 0)
-    distributions.flags.writeable = False
-    return np.asarray(distributions)
+    return read_only(np.asarray(distributions))
 
 
 def _largest_floor(classes: int) -> float:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from labeldp._arrays import read_only
 from labeldp._conversions import floats
 from labeldp._shapes import Float
 from labeldp.errors import EpsilonError, PriorError
@@ -122,8 +123,7 @@ def checked_distribution(prior: object, points: int) -> Float[np.ndarray, "k"]:
     if not (np.isfinite(array).all() and (array >= 0).all() and abs(total - 1) <= _TOLERANCE):
         raise PriorError("expected probabilities of the grid points that sum to 1, found other numbers; normalize them")
     array /= total
-    array.flags.writeable = False
-    return array
+    return read_only(array)
 
 
 def best_channel(

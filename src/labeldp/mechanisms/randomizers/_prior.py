@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from labeldp import _checks
+from labeldp._arrays import read_only
 from labeldp._conversions import floats
 from labeldp._row_names import row_names
 from labeldp._shapes import Float
@@ -216,5 +217,4 @@ def checked_prior(prior: object, classes: int, first_row: int = 0) -> np.ndarray
             "expected non-negative probabilities that sum to 1 in every row of the prior, found other numbers in "
             f"{row_name(first_row + row)}; normalize it"
         )
-    array.flags.writeable = False
-    return array
+    return read_only(array)

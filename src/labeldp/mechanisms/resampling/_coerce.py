@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp._arrow import Columns, type_name
+from labeldp._hashes import STEP, mixed
 from labeldp._shapes import Bool, Float, UInt64
 from labeldp.errors import InputError
 from labeldp.mechanisms.resampling._column_form import (
@@ -33,7 +34,6 @@ FEATURES = "features"
 _FEW, _OFTEN = 20, 20
 _MICROSECONDS = 6
 _NUMBERS_AT_ONCE = 1 << 22
-_MISSING = np.uint64(0x9E3779B97F4A7C15)
 #: Floats that need more significant digits than this count as full precision.
 _MOST_DIGITS = {"float": 7, "double": MOST_DIGITS}
 _TYPES = {
@@ -124,27 +124,19 @@ def digests(columns: ColumnForms, rows: pa.Table) -> UInt64[np.ndarray, "n"]:
         words = np.zeros(piece.num_rows, dtype=np.uint64)
         for column in columns:
             for part in _value_words(column, piece[column.name]).T:
-                words = _hashed(words ^ part)
+                words = mixed(words ^ part)
         hashes.append(words)
     return np.concatenate(hashes)
-
-
-def _hashed(words: UInt64[np.ndarray, "n"]) -> UInt64[np.ndarray, "n"]:
-    """The finalizer of splitmix64 (Steele, Lea and Flood 2014): a permutation of the 64-bit words."""
-    words = words + _MISSING
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(words ^ (words >> np.uint64(31)))
 
 
 def _value_words(column: ColumnForm, values: pa.ChunkedArray) -> UInt64[np.ndarray, "n m"]:
     """The values of a shaped column as words, one or more for each row."""
     if not column.of_numbers:
         codes = _category_codes(column, values)
-        return np.where(codes < 0, _MISSING, codes.astype(np.uint64))[:, None]
+        return np.where(codes < 0, STEP, codes.astype(np.uint64))[:, None]
     numbers, missing = _column_numbers(column, values)
     if column.width is None:
-        return np.where(missing, _MISSING, numbers.view(np.uint64))[:, None]
+        return np.where(missing, STEP, numbers.view(np.uint64))[:, None]
     dtype = np.float64 if missing.any() else _TYPES[column.element].to_pandas_dtype()
     wide = _with_nan(numbers, missing).astype(dtype)
     bytes_of = np.ascontiguousarray(wide.reshape(len(values), column.width)).view(np.uint8)
