@@ -51,6 +51,27 @@ def test_a_stray_import_breaks_its_contract(tmp_path):
     assert sorted(broken) == sorted(contract for _, contract in STRAYS.values())
 
 
+def test_a_circle_of_imports_and_a_tall_package_are_found(tmp_path):
+    """By the script that prints the structure; one import more closes a circle, one package more is a floor."""
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "tests").mkdir()
+    structure = [sys.executable, ROOT / "scripts" / "structure", tmp_path]
+    plain = subprocess.run(structure, capture_output=True, text=True, check=True).stdout
+    counted = re.search(r"^src: ([\d,]+) lines of code", plain)
+    jobs = tmp_path / "src" / "labeldp" / "release" / "jobs" / "__init__.py"
+    for number in range(9):
+        place = tmp_path / "src" / "labeldp" / "release" / f"_floor{number}.py"
+        place.write_text(
+            f'"""A floor."""\n\nfrom labeldp.release.{f"_floor{number - 1}" if number else "jobs"} import x\n'
+        )
+    tall = subprocess.run(structure, capture_output=True, text=True, check=False)
+    assert (tall.returncode, "floors in labeldp.release, found" in tall.stderr) == (1, True)
+    assert int(re.search(r"^src: ([\d,]+)", tall.stdout)[1].replace(",", "")) == int(counted[1].replace(",", "")) + 9
+    jobs.write_text(f"{jobs.read_text()}\n\ndef late():\n    from labeldp.release._floor8 import y\n")
+    found = subprocess.run(structure, capture_output=True, text=True, check=False)
+    assert (found.returncode, "found labeldp.release" in found.stderr) == (1, True)
+
+
 def global_names(code):
     """Names that the functions of a compiled module look up as globals."""
     for instruction in dis.get_instructions(code):

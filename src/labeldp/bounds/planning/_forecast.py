@@ -14,6 +14,7 @@ from labeldp import _checks
 from labeldp.bounds._checks import check_rows
 from labeldp.bounds.planning._curves import CellCurve, LearningCurve, LinearCurve, bisect_threshold
 from labeldp.bounds.planning._noise_of_mechanisms import Noise, auto_name, mechanism_noises, noises_of_units
+from labeldp.bounds.planning._over_epsilon import overview_html
 from labeldp.bounds.planning._plan import EPSILONS
 from labeldp.bounds.planning._unit_sizes import UnitSizes
 from labeldp.errors import EpsilonError, InputError
@@ -142,8 +143,6 @@ class Forecast:
         return dataclasses.asdict(self)
 
     def _repr_html_(self) -> str:
-        from labeldp.bounds.planning._over_epsilon import overview_html  # noqa: PLC0415 (it is about forecasts)
-
         return overview_html(None, self)
 
 

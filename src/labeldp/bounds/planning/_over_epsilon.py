@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labeldp._html import table_html
-from labeldp.bounds.planning._forecast import Forecast, Prospect
-from labeldp.bounds.planning._plan import Option, Plan
 from labeldp.privacy import Guarantee, shown_above
+
+if TYPE_CHECKING:
+    from labeldp.bounds.planning._forecast import Forecast, Prospect
+    from labeldp.bounds.planning._plan import Option, Plan
 
 #: The prior probability of a suspicion whose largest posterior is stated.
 SUSPICION = 0.05

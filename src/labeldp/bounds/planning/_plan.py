@@ -13,6 +13,7 @@ import numpy as np
 
 from labeldp import _checks
 from labeldp._shapes import Float
+from labeldp.bounds.planning._over_epsilon import overview_html
 from labeldp.bounds.planning._unit_sizes import UnitSizes
 from labeldp.errors import EpsilonError, InputError
 from labeldp.mechanisms.randomizers import (
@@ -92,8 +93,6 @@ class Plan:
         return dataclasses.asdict(self)
 
     def _repr_html_(self) -> str:
-        from labeldp.bounds.planning._over_epsilon import overview_html  # noqa: PLC0415 (it is about plans)
-
         return overview_html(self, None)
 
 
