@@ -20,7 +20,7 @@ _MOST_LISTED = 3
 def matched(found: Mapping[Entry, Match | None]) -> list[Earlier]:
     """Charges of what may be rows of a table by their own marks and hashes, whatever else was taken to be the same."""
     return [
-        Earlier(each, match.rows, match.certain, match.labels_of_a_unit, match.units, match.pairs)
+        Earlier(each, match.rows, match.certain, match.labels_of_a_unit, match.units, match.pairs, match.same_people)
         for each, match in found.items()
         if match is not None
     ]

@@ -161,6 +161,7 @@ class Earlier:
         labels_of_a_unit: The most of its rows that one privacy unit of the request may have; None if unknown.
         units: The number of the request's privacy units that it charged; None if unknown.
         pairs: Some rows of the request, each with the same row of this charge.
+        same_people: True if most rows of one of the two are found in the other, by values that identify them.
     """
 
     entry: Entry
@@ -169,10 +170,15 @@ class Earlier:
     labels_of_a_unit: int | None = None
     units: int | None = None
     pairs: RowPairs = field(default=NO_PAIRS, repr=False, compare=False)
+    same_people: bool = False
 
-    def is_all_of(self, request: Entry) -> bool:
-        """True if every row of a request is a row of this charge, told one by one, and both are of one file."""
-        return self.certain and self.entry.table == request.table != "" and self.rows == request.rows
+    def stays_with(self, request: Entry) -> bool:
+        """True if it counts though a request's rows are declared to be other people's: they identify themselves.
+
+        Rows that identify nobody are the same only if all of them are told one by one, in one file.
+        """
+        of_one_file = self.certain and self.entry.table == request.table != "" and self.rows == request.rows
+        return self.same_people or of_one_file
 
     def charge(self, unit: str) -> Charge:
         """The charge for units of protection of a request.

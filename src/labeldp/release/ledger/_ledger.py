@@ -251,8 +251,8 @@ class Ledger:
         """Compare the rows with earlier ones, check the account, and record the charge; hashes of rows in a thread."""
         found = {} if data is None else {**elsewhere, **self.matches(data)}
         earlier = self.of_session(entry) if data is None else with_the_same_data(found)
-        if entry.other_people:  # a file whose rows were all released is no other people's, whatever is declared
-            earlier = [each for each in matched(found) if each.is_all_of(entry)]
+        if entry.other_people:  # rows that identify themselves are no other people's, whatever is declared
+            earlier = [each for each in matched(found) if each.stays_with(entry)]
         check_features(self.entries(), entry, earlier)
         account = self.allows([entry], budget, earlier)
         same = tuple(each.entry.identifier for each in earlier if not each.certain) if data else None

@@ -9,7 +9,7 @@ request's, or if nothing else connects the two data sets.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -155,6 +155,7 @@ class Match:
             unknown.
         units: The number of the request's privacy units that were in the earlier charge; None if unknown.
         pairs: Some rows of the request, each with the row of the earlier charge whose values are the same.
+        same_people: True if most rows of one of the two are found in the other, by values that identify them.
     """
 
     rows: RowRanges
@@ -162,6 +163,7 @@ class Match:
     labels_of_a_unit: int | None
     units: int | None = None
     pairs: RowPairs = field(default=NO_PAIRS, repr=False, compare=False)
+    same_people: bool = False
 
 
 class Recognizer:
@@ -185,7 +187,11 @@ class Recognizer:
         Without hashes that should be there they may be any rows.
         """
         match = self._match(entry, known)
-        return match if match is None or known is None else replace(match, pairs=self._pairs(known))
+        if match is None or known is None:
+            return match
+        identified = not (self._data.anonymous or entry.of_any_data)
+        same_people = identified and any(_are_most(*each) for each in self._compared(known, None, None))
+        return replace(match, pairs=self._pairs(known), same_people=same_people)
 
     def _pairs(self, known: KeyedData) -> RowPairs:
         """Rows that share the hash of a view with a row of an earlier charge."""
@@ -234,6 +240,12 @@ class Recognizer:
         self, known: KeyedData, new: Bool[np.ndarray, "n"] | None, left: Bool[np.ndarray, "m"] | None
     ) -> bool:
         """True if views of the two data sets share hashes, of rows that were not told one by one if these are given."""
+        return any(_is_much(*each) for each in self._compared(known, new, left))
+
+    def _compared(
+        self, known: KeyedData, new: Bool[np.ndarray, "n"] | None, left: Bool[np.ndarray, "m"] | None
+    ) -> Iterator[tuple[int, float, float]]:
+        """Of each two views: the hashes in common, those of one side that can be compared, and the chance of each."""
         found = self._data.fingerprints
         for sketch in found.views if found else ():
             some = slice(None) if new is None else new[sketch.places]
@@ -243,9 +255,7 @@ class Recognizer:
                 common = int(_are_among(mine, theirs).sum())
                 of_mine = float((hashes <= view.limit).sum())
                 of_theirs = theirs.size * min(1.0, (_limit(sketch.hashes) + 1) / (view.limit + 1))
-                if any(_is_much(common, each, view.alike) for each in (of_mine, of_theirs)):
-                    return True
-        return False
+                yield from ((common, each, view.alike) for each in (of_mine, of_theirs))
 
 
 def _most_of_a_unit(
@@ -276,6 +286,13 @@ def _is_much(common: int, comparable: float, alike: float) -> bool:
     return common > 0 and (
         common >= comparable * min(max(_SHARE, 2 * alike), 0.9) or common > 1 + by_chance + 4 * math.sqrt(by_chance)
     )
+
+
+def _are_most(common: int, comparable: float, alike: float) -> bool:
+    """True if half of the comparable hashes or more are common, and more than other people's rows have by chance."""
+    chance = min(2 * alike + _STRAY, 0.9)
+    spread = math.sqrt(comparable * chance * (1 - chance))
+    return common >= comparable / 2 and common > 1 + comparable * chance + 4 * spread
 
 
 def _are_among(some: UInt64[np.ndarray, "n"], others: UInt64[np.ndarray, "m"]) -> Bool[np.ndarray, "n"]:
