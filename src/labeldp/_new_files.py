@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
+from labeldp._own_files import is_own
 from labeldp.errors import LabelDPError, OutputError
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -84,8 +84,7 @@ def remove_staging(path: Path) -> None:
 def keep_private(descriptor: int) -> None:
     """Take an open file of ours from everybody but its owner; nothing happens to a terminal or a pipe."""
     with suppress(OSError):
-        state = os.fstat(descriptor)
-        if stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid():
+        if is_own(os.fstat(descriptor)):
             os.fchmod(descriptor, _PRIVATE)
 
 

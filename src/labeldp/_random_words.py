@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from labeldp._own_files import OTHERS, is_own, objection
 from labeldp._shapes import UInt64
 from labeldp.errors import OutputError
 
@@ -196,9 +197,8 @@ class KeyFile(_DerivedSource):
             descriptor = os.open(self.path.name, flags | os.O_NOFOLLOW, dir_fd=folder)
             with FileIO(descriptor, "rb" if flags == os.O_RDONLY else "rb+") as file:
                 states = os.fstat(folder), os.fstat(descriptor)
-                own = all(state.st_uid == os.geteuid() for state in states) and stat.S_ISREG(states[1].st_mode)
-                shared = states[1].st_nlink > 1 or any(stat.S_IMODE(state.st_mode) & 0o077 for state in states)
-                if not own or (shared and flags == os.O_RDONLY):
+                own = all(map(is_own, states)) and stat.S_ISREG(states[1].st_mode)
+                if not own or (flags == os.O_RDONLY and any(objection(state, OTHERS) for state in states)):
                     raise PermissionError("expected a private file of this user, found another")
                 yield file
         finally:

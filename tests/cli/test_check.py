@@ -1,6 +1,7 @@
 """The look at a table before its release: what it finds, what it leads to, and that it leaves nothing behind."""
 
 import json
+import os
 import shlex
 import struct
 from pathlib import Path
@@ -207,6 +208,35 @@ def test_a_ledger_elsewhere_is_looked_at(run, january, tmp_path):
     assert words[words.index("--ledger") + 1] == str(ledger)
     assert "there is no ledger" in run("check", moved, "--label", LABEL, "--ledger", tmp_path / "none").out
     assert run("check", moved, "--label", LABEL, "--unit", "nobody").code == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can give a file to another user")
+def test_a_ledger_of_a_team_is_named_as_one(run, january):
+    """A colleague's ledger beside the table is not passed over; named as the team's it is looked at, and charged."""
+    ledger = january.parent / "december.csv.labeldp-ledger"
+    os.chown(ledger, 61234, 61234)
+    refused = run("check", january, "--label", LABEL)
+    assert (refused.code, "found one of another user" in refused.err) == (1, True)
+    assert "--team-ledger" in refused.err
+    words = command_in(run("check", january, "--label", LABEL, "--team-ledger", ledger).out)
+    assert words[words.index("--team-ledger") + 1] == str(ledger)
+    both = run("check", january, "--label", LABEL, "--team-ledger", ledger, "--ledger", ledger)
+    assert "expected --ledger or --team-ledger, found both" in both.err
+    release = (
+        "release",
+        january,
+        "--label",
+        LABEL,
+        "--classes",
+        "none,heart disease",
+        "--epsilon",
+        0.1,
+        "--keep",
+        "none",
+    )
+    assert "found one of another user" in run(*release, "--unit", "row", "--output", january.parent / "o").err
+    done = run(*release, "--unit", "row", "--output", january.parent / "o", "--team-ledger", ledger, "--budget", 99)
+    assert done.code == 0, done.err
 
 
 def test_the_order_of_classes_says_nothing_of_labels(run, patients):

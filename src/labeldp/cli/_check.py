@@ -7,7 +7,7 @@ from pathlib import Path
 from labeldp import release, report
 from labeldp._new_files import write_new_file
 from labeldp.cli._command import Place
-from labeldp.cli._options import FileOptions
+from labeldp.cli._options import FileOptions, ledger_of
 from labeldp.cli._terminal import for_holder, progress, result
 from labeldp.errors import InputError
 
@@ -19,6 +19,7 @@ def check(
     unit: str | None = None,
     ledger: Path | None = None,
     save_classes: Path | None = None,
+    team_ledger: Path | None = None,
     file: FileOptions,
     json_: bool = False,
 ) -> None:
@@ -35,12 +36,13 @@ def check(
             before count as released.
         ledger: A ledger elsewhere than beside the table, such as that of last month.
         save_classes (FILE): A new file for the classes that occur, one a line, as --classes @FILE reads them.
+        team_ledger: In place of --ledger, one that a team shares: see 'labeldp release --help'.
         file: How CSV files are written.
         json_: Print JSON; 'labeldp schema' describes it.
     """
     for_holder()
     with progress() as bar:
-        found = release.check_table(file.of(source), label or "", bar, unit=unit, ledger=ledger)
+        found = release.check_table(file.of(source), label or "", bar, unit=unit, ledger=ledger_of(ledger, team_ledger))
     if save_classes is not None:
         if found.label.is_number:
             raise InputError(f"{found.label.name!r} has numbers, and no classes to save; leave --save-classes out")

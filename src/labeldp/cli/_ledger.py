@@ -32,7 +32,7 @@ def ledger(file: Path, *, json_: bool = False) -> None:
         )
     if file.is_dir():
         raise _no_ledger(file)
-    entries = ledgers.Ledger(file).entries()
+    entries = ledgers.Ledger(file, team=True).entries()
     totals = ledgers.spent_by_data(entries)
     result(
         json_, lambda: report.ledger_json(entries, totals, others), lambda: report.ledger_text(entries, totals, others)

@@ -15,6 +15,7 @@ from labeldp.cli._terminal import names
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
+    from labeldp.release.ledger import Ledger
     from labeldp.release.tables import Table, TableFile
 
 #: What declares a label space.
@@ -89,19 +90,38 @@ class ColumnOptions:
         return kept, dropped
 
 
+def ledger_of(ledger: Path | None, team_ledger: Path | None) -> Path | Ledger | None:
+    """The ledger that was named, or the one of a team."""
+    if team_ledger is None:
+        return ledger
+    if ledger is not None:
+        raise InputError("expected --ledger or --team-ledger, found both; name the one to be charged")
+    from labeldp.release.ledger import Ledger  # noqa: PLC0415 (it loads Arrow)
+
+    return Ledger(team_ledger, team=True)
+
+
 @dataclass(frozen=True)
 class SpendingOptions:
     """Options for the ledger and its budget.
 
     Args:
         ledger: The ledger file; default: beside INPUT. Charges in ledgers beside INPUT count too.
+        team_ledger: In place of --ledger, one that a team shares. It and ledgers beside INPUT may be other users', and
+            their groups may write to them.
         other_people: Reason for which these rows are other people's than those released before, though their public
             values look alike; the certificate and the ledger show it.
     """
 
     budget: Annotated[Any, _BUDGET] = None
     ledger: Path | None = None
+    team_ledger: Path | None = None
     other_people: str | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of ``labeldp.release_table``."""
+        ledger = ledger_of(self.ledger, self.team_ledger)
+        return {"budget": self.budget, "ledger": ledger, "other_people": self.other_people}
 
 
 @dataclass(frozen=True)

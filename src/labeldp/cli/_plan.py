@@ -199,7 +199,7 @@ class PurchaseOptions:
                 keep=[],
                 mechanism="noisy-histogram",
                 unit=table.unit,
-                **asdict(self.spending),
+                **self.spending.arguments(),
                 progress=bar,
             )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -209,7 +209,7 @@ def release(
             drop=drop,
             clusters=cells,
             **mechanism.arguments(),
-            **asdict(spending),
+            **spending.arguments(),
             progress=bar,
             executor=None if engine is None else workers,
         )

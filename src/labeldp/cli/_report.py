@@ -88,7 +88,7 @@ def _part(path: Path, name: str, verdict: folder.Verdict | None) -> Part:
         return pages.sourced(pages.release_part(path, verdict), path, name)
     if path.suffix == _SAVED:
         return pages.sourced(pages.result_part(path), path, name)
-    entries = ledgers.Ledger(ledger).entries()
+    entries = ledgers.Ledger(ledger, team=True).entries()
     shown = ledger.name if name == path.name else f"{name}: {ledger.name}"
     return pages.sourced(pages.ledger_part(ledger.name, entries, ledgers.spent_by_data(entries)), ledger, shown)
 

@@ -144,7 +144,7 @@ def stages(
             keep=keep,
             drop=drop,
             unit=label.unit,
-            **asdict(spending),
+            **spending.arguments(),
         )
     result(json_, lambda: report.staged_json(staged), lambda: report.staged_text(staged))
     notes_on_terminal(staged.release.notes)

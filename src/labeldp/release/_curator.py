@@ -64,7 +64,8 @@ class Curator:
         budget: The largest total cost: epsilon, (epsilon, delta), or a ``Budget``, which can be concentrated to allow
             more small requests. By default the first release sets it.
         units: The privacy unit of each row, public; by default each row is one unit.
-        ledger: A file for the charges; by default they are kept in this object, and two curators do not share them.
+        ledger: A file for the charges, or ``Ledger(path, team=True)`` that several users share. By default they are
+            kept in this object, and two curators do not share them.
         name: The name of these labels in the ledger; by default that of a pandas series, or ``"label"``.
             Labels of one name in one ledger are taken to be the same.
         identity: The identity of each row, such as a patient number: all different, public. If work continues in
@@ -105,7 +106,7 @@ class Curator:
         *,
         budget: float | tuple[float, float] | Budget | None = None,
         units: object = None,
-        ledger: str | Path | None = None,
+        ledger: str | Path | Ledger | None = None,
         name: str | None = None,
         identity: object = None,
     ) -> None:
@@ -123,7 +124,7 @@ class Curator:
         numbers = None if units is None else unit_numbers(units, codes.size)
         self._source: Source = ArraySource(*(space, codes, numbers), identified=identity is not None, identity=rows)
         self._sink: Sink = MemorySink()
-        self._ledger = Ledger(disk_path(ledger) if ledger is not None else None)
+        self._ledger = ledger if isinstance(ledger, Ledger) else Ledger(None if ledger is None else disk_path(ledger))
         self._budget = None if budget is None else Budget.of(budget)
         given = name or getattr(labels, "name", None)
         self._name, self._is_named = str(given or "label"), bool(given)

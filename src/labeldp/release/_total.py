@@ -307,7 +307,7 @@ def _of_ledger(path: Path) -> list[CombinedGuarantee]:
                 if entry.guarantee.unit != entries[-1].guarantee.unit
             ),
         )
-        for entries in by_data(Ledger(path).entries())
+        for entries in by_data(Ledger(path, team=True).entries())
     ]
 
 

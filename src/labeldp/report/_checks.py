@@ -231,7 +231,7 @@ def release_command(found: TableCheck, classes: Path | None = None) -> str:
         words += ["--missing", label.missing_class] if label.missing_class else []
     words += ["--epsilon", _EPSILON, *(["--unit", unit] if unit else [])]
     if found.ledger is not None or not isinstance(table.path, Path):
-        words += ["--ledger", str(ledger_path(table.path, found.ledger))]
+        words += ["--team-ledger" if found.team else "--ledger", str(ledger_path(table.path, found.ledger))]
     words += ["--budget", "TOTAL"] if any(each.entry.is_of(label.name) for each in found.earlier) else []
     words += ["--drop", _listed(left_out)] if left_out else ["--keep", "all"]
     return shlex.join([*words, *_file_options(found), "--output", "shared"])

@@ -669,6 +669,47 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     assert curator.spent == (0.0, 0.0)
 
 
+def deep(folder):
+    """Settings that no reader should follow to their end."""
+    (folder / "stages.json").write_text('{"a":' * 100_000 + "1" + "}" * 100_000)
+
+
+def claiming(folder):
+    """A split that says it has far more rows than the file."""
+    with (folder / "split.npy").open("wb") as file:
+        header = {"descr": "<i2", "fortran_order": False, "shape": (1 << 50,)}
+        np.lib.format.write_array_header_1_0(file, header)
+
+
+#: What somebody else did in the folder of a run, and what is said of it.
+ALTERED = {
+    "settings that others can write to": (lambda f: (f / "stages.json").chmod(0o666), "that other users can write to"),
+    "a split that others can write to": (lambda f: (f / "split.npy").chmod(0o664), "that other users can write to"),
+    "a stage that others can write to": (lambda f: (f / "stage-2").chmod(0o777), "that other users can write to"),
+    "a second name of the settings": (lambda f: (f / "own").hardlink_to(f / "stages.json"), "2 hard links"),
+    "a link to settings": (lambda f: (f / "stages.json").rename(f / "x"), "found no JSON"),
+    "a link to a stage": (lambda f: (f / "stage-2").rename(f / "x"), "found a link"),
+    "settings that are nested deep": (deep, "found no JSON"),
+    "settings of many bytes": (lambda f: (f / "stages.json").write_text(" " * (1 << 24) + "{}"), "found no JSON"),
+    "a split of many bytes": (lambda f: os.truncate(f / "split.npy", 9000), "expected the split"),
+    "a split that claims many rows": (claiming, "expected the split"),
+}
+
+
+@pytest.mark.parametrize("case", ALTERED)
+def test_a_run_that_others_can_have_altered_is_not_resumed(tmp_path, case):
+    """Its files are this user's, bounded and strict: a sentence says what was found."""
+    alter, found = ALTERED[case]
+    MultiStage(Recorder(), 1.0, directory=tmp_path).fit(FEATURES, Curator(LABELS, SPACE, name="grade"))
+    alter(tmp_path)
+    if case == "a link to settings":
+        (tmp_path / "stages.json").symlink_to("x")
+    elif case == "a link to a stage":
+        (tmp_path / "stage-2").symlink_to("x")
+    with pytest.raises(OutputError, match=found):
+        MultiStage(Recorder(), 1.0, directory=tmp_path).fit(FEATURES, Curator(LABELS, SPACE, name="grade"))
+
+
 def test_a_run_that_was_stopped_before_it_began_begins(tmp_path):
     """A split without settings, and files that were not complete, are those of a run that drew nothing."""
     (tmp_path / "split.npy").write_bytes(b"")

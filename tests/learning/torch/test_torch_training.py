@@ -11,7 +11,7 @@ from accelerate import Accelerator
 from torch import nn
 
 from labeldp import Classes, RandomizedResponse, Release
-from labeldp.errors import InputError, VerificationError
+from labeldp.errors import InputError, OutputError, VerificationError
 from labeldp.learning.losses import gain
 from labeldp.learning.torch import (
     ChannelLoss,
@@ -236,6 +236,23 @@ def test_another_trainings_state_is_refused(features, release, tmp_path, changed
         settings = {changed: dropping if changed == "module" else 7}
     with pytest.raises(VerificationError, match="found another; give the settings"):
         learner(checkpoint=tmp_path, **settings).fit(features, other, weights)
+
+
+@pytest.mark.parametrize(
+    ("alter", "found"),
+    [
+        (lambda path: path.chmod(0o666), "found one that other users can write to"),
+        (lambda path: path.with_name("second").hardlink_to(path), "found one with 2 hard links"),
+        (lambda path: path.rename(path.with_name("x")) and path.symlink_to("x"), "cannot be read as one"),
+        (lambda path: path.unlink() or path.symlink_to("nowhere"), "cannot be read as one"),
+    ],
+)
+def test_a_state_that_others_can_have_written_is_not_taken_up(features, release, tmp_path, alter, found):
+    """A state decides what is learned, so it is this user's own."""
+    learner(**EVERYTHING, checkpoint=tmp_path).fit(features, release)
+    alter(tmp_path / "checkpoint.pt")
+    with pytest.raises((OutputError, VerificationError), match=found):
+        learner(**EVERYTHING, checkpoint=tmp_path).fit(features, release)
 
 
 def test_a_damaged_state_is_refused(features, release, tmp_path):

@@ -752,10 +752,10 @@ def test_a_hard_link_to_a_ledger_is_refused(tmp_path):
         release(write(NEW, tmp_path / "new.csv"), tmp_path / "o2", ledger=tmp_path / "second")
 
 
-def test_a_ledger_of_others_is_closed_to_them(tmp_path):
-    """A ledger that others could read is its owner's alone from then on."""
+def test_a_ledger_that_others_could_read_is_closed_to_them(tmp_path):
+    """It is its owner's alone from then on."""
     first = release(write(TABLE, tmp_path / "t.csv"), tmp_path / "out")
-    first.ledger.chmod(0o666)
+    first.ledger.chmod(0o644)
     Ledger(first.ledger).entries()
     assert stat.S_IMODE(first.ledger.stat().st_mode) == 0o600
 

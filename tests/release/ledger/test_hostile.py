@@ -6,14 +6,16 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from labeldp import Classes, Curator, Ledger, release_table
-from labeldp.errors import BudgetError, LedgerError
+from labeldp.errors import BudgetError, InputError, LedgerError
 from labeldp.release import ledger_path
 from labeldp.release.ledger import _ledger as ledger_module
 
@@ -166,6 +168,110 @@ def test_a_ledger_from_before_hashes_is_one_still(tmp_path):
         database.executemany("INSERT INTO about VALUES (?, ?)", [("version", "1"), ("key", "0" * 32)])
     database.close()
     assert release(table(tmp_path / "t.parquet"), ledger=ledger).spent == (1.0, 0.0)
+
+
+def planted_journal(ledger):
+    """A journal of somebody else, from which SQLite would complete the ledger."""
+    journal = ledger.with_name(f"{ledger.name}-journal")
+    journal.write_bytes(b"pages of somebody else")
+    os.chown(journal, STRANGER, STRANGER)
+
+
+def planted_link(ledger):
+    """A link of somebody else to a ledger of this user's."""
+    ledger.rename(ledger.with_name("mine"))
+    ledger.symlink_to("mine")
+    os.chown(ledger, STRANGER, STRANGER, follow_symlinks=False)
+
+
+STRANGER = 61234
+#: How somebody else can have written what is in a ledger.
+ALTERED = {
+    "one of another user": lambda ledger: os.chown(ledger, STRANGER, STRANGER),
+    "one that other users can write to": lambda ledger: ledger.chmod(0o620),
+    "one that other users can write to; see what is in it": lambda ledger: ledger.chmod(0o606),
+    "one of another user. A ledger that a team": planted_journal,
+    "a link of another user": planted_link,
+}
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root alone can give a file to another user")
+
+
+@as_root
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("why", ALTERED)
+def test_a_ledger_that_somebody_else_can_have_altered_is_refused(ledger, why, named):
+    """Whether it is named or only lies beside the table, it is not passed over: nothing is drawn or written."""
+    path = ledger.with_name("t.parquet")
+    if not named:
+        ledger = ledger.rename(ledger.with_name("aaa.labeldp-ledger"))
+    ALTERED[why](ledger)
+    before = ledger.read_bytes()
+    with pytest.raises(LedgerError, match=f"expected a ledger that nobody else can have altered at .*, found {why}"):
+        release(path, "second", budget=9.0, ledger=ledger if named else None)
+    with pytest.raises(LedgerError, match=r"named by --team-ledger \(in Python Ledger\(path, team=True\)\)"):
+        Curator(["no", "yes"], SPACE, ledger=ledger).randomize(epsilon=1.0)
+    assert not (path.parent / "second").exists()
+    assert ledger.read_bytes() == before
+
+
+@as_root
+def test_a_ledger_of_a_team_is_named_as_one(ledger):
+    """Another user may own it, its group may write to it, and its charges count; nobody else may write to it."""
+    path = ledger.with_name("t.parquet")
+    os.chown(ledger, STRANGER, STRANGER)
+    ledger.chmod(0o660)
+    for team in (Ledger(ledger, team=True), Ledger(path.parent / "other", team=True)):  # the other is beside it
+        with pytest.raises(BudgetError):
+            release(path, "second", ledger=team)
+    assert release(path, "second", ledger=Ledger(ledger, team=True), budget=2.0).spent == (2.0, 0.0)
+    assert Curator(["no"], SPACE, ledger=Ledger(ledger, team=True), name="ill").spent == (2.0, 0.0)
+    ledger.chmod(0o662)
+    with pytest.raises(LedgerError, match="found one that other users can write to"):
+        release(path, "third", ledger=Ledger(ledger, team=True), budget=9.0)
+
+
+@as_root
+def test_two_users_of_a_team_charge_one_ledger():
+    """Each in a process of their own: the second finds the charge of the first, and may add to it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.chown(folder, -1, STRANGER)
+        folder.chmod(0o2770)
+        path = table(folder / "t.parquet")
+        path.chmod(0o644)
+        given = {"ledger": folder / "team.ledger"}
+        budgets = {"first": 1.0, "second": 1.0, "third": 2.0}
+        ended = [as_user(STRANGER + n, path, name, budgets[name], **given) for n, name in enumerate(budgets)]
+        assert ended == ["left", "BudgetError", "left"]
+        notes = {each.name for each in folder.glob("team.ledger.*notes")}
+        assert notes == {"team.ledger.notes", f"team.ledger.{STRANGER + 2}.notes"}
+
+
+def as_user(user, path, output, budget, *, ledger):
+    """What becomes of a release by a member of the team."""
+    told, tell = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.setgroups([])
+            os.setgid(STRANGER)
+            os.setuid(user)
+            release(path, output, budget=budget, ledger=Ledger(ledger, team=True))
+            os.write(tell, b"left")
+        except BaseException as problem:  # noqa: BLE001 (the parent sees which)
+            os.write(tell, type(problem).__name__.encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(tell)
+    with os.fdopen(told) as file:
+        return file.read()
+
+
+def test_a_ledger_in_memory_is_none_of_a_table(tmp_path):
+    """It would be forgotten with the process."""
+    with pytest.raises(InputError, match="expected a ledger in a file for a table, found one in memory"):
+        release(table(tmp_path / "t.parquet"), ledger=Ledger())
 
 
 RACE = """

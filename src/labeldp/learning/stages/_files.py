@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,16 @@ import joblib
 import numpy as np
 
 from labeldp._new_files import remove_staging, replace_file
+from labeldp._own_files import check_own, opened_own
+from labeldp._strict_json import strict_json
 from labeldp.errors import OutputError
 from labeldp.privacy.accounting import RowRanges
 from labeldp.release import Answer, Release
 
 _SCHEMA = "labeldp/stages/1"
 _SETTINGS, _SPLIT, _PRIOR = "stages.json", "split.npy", "prior"
+#: Most bytes of the settings, of the header of the split, and of the stage of a row in it.
+_MOST_BYTES, _HEADER, _STAGE_BYTES = 1 << 24, 1 << 10, 2
 
 Parts = list[np.ndarray]
 
@@ -48,7 +54,7 @@ class StageFiles:
         if self.directory is None:
             return make(), False
         self.directory.mkdir(parents=True, exist_ok=True)
-        if (self.directory / _SETTINGS).is_file():
+        if os.path.lexists(self.directory / _SETTINGS):
             self._check_settings()
             return self._saved_split(), True
         remove_staging(self.directory / _SPLIT)
@@ -78,6 +84,7 @@ class StageFiles:
         for number, rows in enumerate(parts):
             if self.directory is None or not self._stage(number).exists():
                 break
+            check_own(self._stage(number), self._stage(number).lstat())
             release = Release.load(self._stage(number))
             if release.certificate is None or release.certificate.draws[-1].rows != RowRanges.of(rows):
                 raise OutputError(f"expected the rows of the split in {self._stage(number)}, found others")
@@ -91,8 +98,10 @@ class StageFiles:
 
     def answers(self) -> list[Answer]:
         """The saved answer that the prior of the first stage was computed from, if it paid for one."""
-        saved = self.directory is not None and (self.directory / _PRIOR).exists()
-        return [Answer.load((self.directory or Path()) / _PRIOR)] if saved else []
+        if self.directory is None or not os.path.lexists(saved := self.directory / _PRIOR):
+            return []
+        check_own(saved, saved.lstat())
+        return [Answer.load(saved)]
 
     def keep(self, number: int, release: Release) -> None:
         """Save the release of a stage."""
@@ -106,11 +115,12 @@ class StageFiles:
 
     def _saved_split(self) -> Parts:
         """The rows of each stage as saved."""
-        try:
-            stage_of_row = np.load((self.directory or Path()) / _SPLIT, allow_pickle=False)
-        except (OSError, ValueError, EOFError):
-            stage_of_row = np.empty(0)
         count = self.settings["rows"]
+        content = self._read(_SPLIT, _HEADER + count * _STAGE_BYTES)
+        try:
+            stage_of_row = np.load(BytesIO(content), allow_pickle=False)
+        except (ValueError, EOFError, MemoryError, OverflowError):
+            stage_of_row = np.empty(0)
         parts = [np.flatnonzero(stage_of_row == number) for number in range(len(self.settings["shares"]))]
         if stage_of_row.shape != (count,) or sum(map(len, parts)) != count or not all(map(len, parts)):
             raise OutputError(
@@ -119,14 +129,29 @@ class StageFiles:
             )
         return parts
 
+    def _read(self, name: str, most: int) -> bytes:
+        """The bytes of a file; none of one that cannot be read, or has more than it may have.
+
+        Raises:
+            OutputError: Somebody else can have written it.
+        """
+        try:
+            with opened_own((self.directory or Path()) / name) as file:
+                content = file.read(most + 1)
+        except OutputError:
+            raise
+        except OSError:
+            return b""
+        return content if len(content) <= most else b""
+
     def _stage(self, number: int) -> Path:
         return (self.directory or Path()) / f"stage-{number + 1}"
 
     def _check_settings(self) -> None:
         """Refuse to resume a run with other data or settings."""
         try:
-            saved = json.loads((self.directory or Path()).joinpath(_SETTINGS).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            saved = strict_json(self._read(_SETTINGS, _MOST_BYTES).decode())
+        except ValueError:
             raise OutputError(f"expected the settings of a run in {self.directory}, found no JSON") from None
         wanted = json.loads(json.dumps({"schema": _SCHEMA, **self.settings}))
         if isinstance(saved, dict) and wanted["labels"] == f"labels named {wanted['label']}":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from labeldp._new_files import replace_file
-from labeldp.errors import VerificationError
+from labeldp._own_files import opened_own
+from labeldp.errors import OutputError, VerificationError
 from labeldp.learning.features import check_stored
 
 Schedule = Callable[[float], float]
@@ -133,16 +135,19 @@ class Checkpoint:
         """The state after the last finished epoch; None if there is no file.
 
         Raises:
+            OutputError: Somebody else can have written the file.
             VerificationError: The file belongs to another release or other settings, or cannot be read.
         """
-        if not self.path.exists():
+        if not os.path.lexists(self.path):
             return None
         try:
-            with self.path.open("rb") as file:
+            with opened_own(self.path) as file:
                 check_stored(file)
                 file.seek(0)
                 state = torch.load(file, map_location=device, weights_only=True)
             owner = state["owner"]
+        except OutputError:
+            raise
         except Exception as error:  # noqa: BLE001 (a damaged file fails in many ways)
             raise VerificationError(
                 f"expected a checkpoint in {self.path}, found a file that cannot be read as one "

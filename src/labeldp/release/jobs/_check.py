@@ -19,9 +19,10 @@ from labeldp.privacy import Classes, Interval, LabelSpace
 from labeldp.release._gate import KEEP, refuse_labels
 from labeldp.release._source import ROW
 from labeldp.release.engines import Progress
-from labeldp.release.jobs._job import CheckedTable, Spending, TableJob
+from labeldp.release.jobs._job import CheckedTable, TableJob
 from labeldp.release.jobs._release_table import unit_column
-from labeldp.release.ledger import Earlier, PublicData
+from labeldp.release.jobs._spending import Spending
+from labeldp.release.ledger import Earlier, Ledger, PublicData
 from labeldp.release.tables import (
     SKETCH,
     Place,
@@ -166,6 +167,7 @@ class TableCheck:
     unit: str = ROW
     declared: bool = False
     ledger: Path | None = None
+    team: bool = False
 
 
 def check_table(
@@ -174,7 +176,7 @@ def check_table(
     progress: Progress | None = None,
     *,
     unit: str | None = None,
-    ledger: str | Path | None = None,
+    ledger: str | Path | Ledger | None = None,
 ) -> TableCheck:
     r"""Look at a table before its release: its columns and labels, who is in it, and what was released of it before.
 
@@ -185,7 +187,7 @@ def check_table(
         label: The label column.
         progress: Called with the name of the pass, the rows done, and the total number of rows (0 while unknown).
         unit: The column of the privacy unit, or ``"row"``; by default the one that is proposed.
-        ledger: A ledger elsewhere than beside the table.
+        ledger: A ledger elsewhere than beside the table, or ``Ledger(path, team=True)`` that several users share.
 
     Example:
         >>> import tempfile
@@ -216,6 +218,7 @@ def check_table(
     return TableCheck(
         *(table, found.source.rows, tuple(_columns_of(table, others)), labels, found.repeats, found.remarks),
         *(found.notes, tuple(job.earlier(found.data)), found.data.unit, unit is not None, job.spending.ledger),
+        team=job.spending.team,
     )
 
 

@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from labeldp import _checks
 from labeldp._random_words import identifier
 from labeldp._shapes import Int
 from labeldp._spelling import canonical
@@ -36,6 +35,7 @@ from labeldp.release.folder import (
 )
 from labeldp.release.jobs._ledgers import alone_with, home_of, ledger_path, ledgers_near, on_disk
 from labeldp.release.jobs._notes import copies_of_rows, disclosed, left_before, respelled, write_notes
+from labeldp.release.jobs._spending import Spending
 from labeldp.release.ledger import (
     Earlier,
     Entry,
@@ -53,7 +53,6 @@ from labeldp.release.tables import (
     Table,
     TableFile,
     column_heads,
-    disk_path,
     look_at,
     open_table,
     parts_of,
@@ -102,34 +101,6 @@ class TableRelease:
         ``certificate.expects.clean_share``.
         """
         return effective_share(self.output, self.certificate) if isinstance(self.output, Path) else None
-
-
-@dataclass(frozen=True)
-class Spending:
-    """The budget of a release of a table, and where it is recorded.
-
-    Attributes:
-        budget: The largest total, or None for the budget in force.
-        ledger: The ledger file, or None for the one beside the table.
-        other_people: The reason for which the rows are other people's than any released before, if that is declared.
-    """
-
-    budget: Budget | None
-    ledger: Path | None
-    other_people: str
-
-    @classmethod
-    def of(
-        cls, budget: float | tuple[float, float] | Budget | None, ledger: str | Path | None, other_people: str | None
-    ) -> Spending:
-        """Check what a caller passed.
-
-        Raises:
-            InputError: The budget is invalid, or the reason is empty, too long, or not printable.
-        """
-        reason = "" if other_people is None else _checks.reason(other_people)
-        allowed = None if budget is None else Budget.of(budget)
-        return cls(allowed, disk_path(ledger).absolute() if ledger else None, reason)
 
 
 @dataclass(frozen=True)
@@ -336,14 +307,14 @@ class TableJob:
         """
         known: dict[Entry, Match | None] = {}
         for path in self.ledgers:
-            known |= Ledger(path).matches(data)
+            known |= self._ledger(path).matches(data)
         found = with_the_same_data(known)
         return [each for each in found if each.entry.is_of(self.table.label)] if data.anonymous else found
 
     @property
     def charged(self) -> set[str]:
         """The labels, as they are spelled canonically, of all charges in these ledgers, but of this table's label."""
-        entries = [entry for path in self.ledgers for entry in Ledger(path).entries()]
+        entries = [entry for path in self.ledgers for entry in self._ledger(path).entries()]
         names = {canonical(entry.label) for entry in entries if entry.state != "void"}
         return names - {canonical(self.table.label)}
 
@@ -480,7 +451,7 @@ class TableJob:
         own = ledger_path(self.home, self.spending.ledger)
         known: dict[Path, dict[Entry, Match | None]] = {}
         for path in ledgers_near(self.home):
-            beside = Ledger(path)
+            beside = self._ledger(path)
             with suppress(*([] if path == own else [LedgerError])):  # then charges that are in doubt count
                 beside.settle(str(self.target))
             known[path] = beside.matches(data)
@@ -491,7 +462,10 @@ class TableJob:
             ]
             chosen = max(times)[1] if times else own
         others = [each for path, each in known.items() if not (chosen.exists() and path.samefile(chosen))]
-        return Ledger(chosen), {entry: match for each in others for entry, match in each.items()}
+        return self._ledger(chosen), {entry: match for each in others for entry, match in each.items()}
+
+    def _ledger(self, path: Path) -> Ledger:
+        return Ledger(path, team=self.spending.team)
 
     def _is_of(self, entry: Entry, match: Match | None) -> bool:
         return match is not None and entry.is_of(self.table.label)

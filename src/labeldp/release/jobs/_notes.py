@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from labeldp._own_files import is_own
 from labeldp._shapes import Int
 from labeldp._spelling import canonical
 from labeldp.release._source import TableSource
@@ -79,8 +80,10 @@ def _listed(columns: Iterable[str]) -> str:
 
 
 def write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:
-    """Append notes for the curator to a file beside the ledger that only its owner can read."""
+    """Append notes for the curator to a file beside the ledger that only its owner can read; each user has one."""
     path = ledger.with_name(f"{ledger.name}.notes")
+    if os.path.lexists(path) and not is_own(path.lstat()):
+        path = ledger.with_name(f"{ledger.name}.{os.geteuid()}.notes")
     lines = notes or (
         "no kept column and no row order was found to disclose labels; columns were looked at in the first rows of up "
         "to 64 files",

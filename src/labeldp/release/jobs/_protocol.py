@@ -30,7 +30,9 @@ from labeldp.release.folder import (
     run_in,
     to_columns,
 )
-from labeldp.release.jobs._job import Spending, TableCharge, TableJob, TableRelease
+from labeldp.release.jobs._job import TableCharge, TableJob, TableRelease
+from labeldp.release.jobs._spending import Spending
+from labeldp.release.ledger import Ledger
 from labeldp.release.tables import Place, Repeat, TableFile, plain_column, plain_schema
 
 #: A protocol: from the public columns and a curator to one release of all rows.
@@ -50,7 +52,7 @@ def release_with(
     keep: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
     budget: float | tuple[float, float] | Budget | None = None,
-    ledger: str | Path | None = None,
+    ledger: str | Path | Ledger | None = None,
     unit: str | None = None,
     other_people: str | None = None,
     progress: Progress | None = None,

@@ -24,7 +24,7 @@ from labeldp.release._sink import FolderSink
 from labeldp.release._source import ROW, TableSource
 from labeldp.release.engines import Count, Engine, Executor, InProcess, Progress, engine_of
 from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns, run_in, stored_form
-from labeldp.release.jobs._job import Spending, TableCharge, TableJob, TableRelease
+from labeldp.release.jobs._job import TableCharge, TableJob, TableRelease
 from labeldp.release.jobs._requests import (
     AUTO,
     CLUSTER,
@@ -41,6 +41,8 @@ from labeldp.release.jobs._requests import (
     check_mechanism,
     mechanism_on_table,
 )
+from labeldp.release.jobs._spending import Spending
+from labeldp.release.ledger import Ledger
 from labeldp.release.tables import Place, Table, TableFile, clusters_of
 
 
@@ -64,7 +66,7 @@ def release_table(
     population: str = POPULATION,
     level: float | None = None,
     budget: float | tuple[float, float] | Budget | None = None,
-    ledger: str | Path | None = None,
+    ledger: str | Path | Ledger | None = None,
     other_people: str | None = None,
     progress: Progress | None = None,
     executor: Engine | Executor | None = None,
@@ -106,7 +108,8 @@ def release_table(
         level: For ``"noisy-quantile"``: the level, such as 0.95.
         budget: The largest total cost for this label of this data; by default the first release sets it.
         ledger: The ledger file; by default beside the source. Charges in ledgers beside the source count too. For a
-            source in an object store it is required, and those beside it count.
+            source in an object store it is required, and those beside it count. ``Ledger(path, team=True)`` is one that
+            several users share.
         other_people: A reason for which the rows are other people's than all that were released before, though their
             public values look alike; certificate and ledger show it.
         progress: Called with the name of the pass, the rows done, and the total (0 while unknown); where there are

@@ -12,7 +12,6 @@ import hmac
 import json
 import os
 import sqlite3
-import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -29,6 +28,7 @@ from labeldp._strict_json import strict_json
 from labeldp.errors import BudgetError, LedgerError
 from labeldp.privacy.accounting import Account, Budget
 from labeldp.release.folder import Fate, Inode, beside_ledger, fate_of, inode_of, is_unused
+from labeldp.release.ledger import _files
 from labeldp.release.ledger._accounts import (
     check_features,
     latest_budget,
@@ -73,13 +73,15 @@ class Ledger:
 
     Args:
         path: An SQLite file; created with the first charge.
+        team: True for a ledger that several users share: another one may own it, and its group may write to it. By
+            default it must be this user's, and nobody else can write to it.
 
     Raises:
-        LedgerError: The file is no ledger, is in use, or was opened in another process.
+        LedgerError: The file is no ledger, or somebody else's, is in use, or was opened in another process.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
-        self.path = path.resolve() if path else None
+    def __init__(self, path: Path | None = None, *, team: bool = False) -> None:
+        self.path, self.team, self._named = path.resolve() if path else None, team, path
         self._process = os.getpid()
         self._thread = threading.RLock()
         self._checked = False
@@ -381,7 +383,7 @@ class Ledger:
             patience, why = 0.0 if self.path in mine else _PATIENCE, ""
             with ExitStack() as lock:
                 try:
-                    lock.enter_context(locked(Path(f"{self.path}.lock"), patience))
+                    lock.enter_context(locked(_files.make(Path(f"{self.path}.lock"), team=self.team), patience))
                 except TimeoutError:
                     why = f"expected the ledger {self.path} to be free, found another release in progress; wait for it"
                 except OSError as problem:
@@ -408,8 +410,9 @@ class Ledger:
         database = self._memory
         try:
             if database is None:
-                self._check_file()
-                database = sqlite3.connect(self.path, isolation_level=None, timeout=_PATIENCE)  # type: ignore[arg-type]
+                path = self.path or Path()
+                _files.check(path, self._named or path, team=self.team)
+                database = sqlite3.connect(path, isolation_level=None, timeout=_PATIENCE)
                 database.execute("PRAGMA synchronous = FULL")
                 database.execute("PRAGMA trusted_schema = OFF")
             _prepare(database, check=not self._checked)
@@ -433,22 +436,6 @@ class Ledger:
         finally:
             if database is not None and database is not self._memory:
                 database.close()
-
-    def _check_file(self) -> None:
-        """Create the file if there is none; refuse one with several names, whose locks and journals would differ."""
-        descriptor = os.open(self.path, os.O_CREAT | os.O_RDONLY, 0o600)  # type: ignore[arg-type]
-        try:
-            state = os.fstat(descriptor)
-            if state.st_nlink > 1:
-                raise LedgerError(
-                    f"expected a ledger with one name, found {state.st_nlink} hard links to {self.path}; keep one of "
-                    "them and delete the others, or use symbolic links"
-                )
-            if stat.S_IMODE(state.st_mode) & 0o077:
-                with suppress(OSError):  # somebody else's
-                    os.fchmod(descriptor, 0o600)
-        finally:
-            os.close(descriptor)
 
 
 def _may_be_uploaded(output: str, address: str | None) -> bool:
