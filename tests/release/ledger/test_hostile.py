@@ -1,5 +1,6 @@
 """A ledger that somebody else wrote or altered, and locks that cannot be held: both refuse, and nothing is drawn."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -280,28 +281,36 @@ from pathlib import Path
 from labeldp import Classes, release_table
 from labeldp.errors import BudgetError, LedgerError
 
-path, go = map(Path, sys.argv[1:])
-print("ready", flush=True)
-while not go.exists():
-    time.sleep(0.0005)
-try:
-    release_table(path, "ill", Classes(["no", "yes"]), 1.0, path.with_suffix(".out"), keep=[], unit="row")
-except (BudgetError, LedgerError) as problem:
-    print(type(problem).__name__)
-else:
-    print("left")
+for line in sys.stdin:
+    path = Path(line.strip())
+    print("ready", flush=True)
+    while not (path.parent / "go").exists():
+        time.sleep(0.0005)
+    try:
+        release_table(path, "ill", Classes(["no", "yes"]), 1.0, path.with_suffix(".out"), keep=[], unit="row")
+    except (BudgetError, LedgerError) as problem:
+        print(type(problem).__name__, flush=True)
+    else:
+        print("left", flush=True)
 """
 
 
-def raced(folder):
+@pytest.fixture
+def racers():
+    """Two processes, each of which releases the table whose path it is told once a file says go."""
+    words = [sys.executable, "-c", RACE]
+    with contextlib.ExitStack() as opened:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        yield [opened.enter_context(subprocess.Popen(words, **pipes)) for _ in range(2)]
+
+
+def raced(folder, racers):
     """What becomes of two copies of a table that two processes release at one instant."""
-    copies = [table(folder / f"{name}.parquet") for name in "ab"]
-    words = [[sys.executable, "-c", RACE, str(path), str(folder / "go")] for path in copies]
-    racers = [subprocess.Popen(each, stdout=subprocess.PIPE, text=True) for each in words]
-    for racer in racers:
-        assert racer.stdout.readline() == "ready\n"
+    for racer, name in zip(racers, "ab", strict=True):
+        print(table(folder / f"{name}.parquet"), file=racer.stdin, flush=True)
+    assert [racer.stdout.readline() for racer in racers] == ["ready\n"] * 2
     (folder / "go").touch()
-    return sorted(racer.communicate(timeout=120)[0].strip() for racer in racers)
+    return sorted(racer.stdout.readline().strip() for racer in racers)
 
 
 PLANTED = {
@@ -313,21 +322,21 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("planted", PLANTED)
-def test_two_copies_never_both_leave(tmp_path, planted):
+def test_two_copies_never_both_leave(tmp_path, planted, racers):
     """Whatever lies in the folder under the name of an older lock: one leaves, and the other finds its charge."""
     PLANTED[planted](tmp_path / ".labeldp-ledger.lock")
-    assert raced(tmp_path) == ["BudgetError", "left"]
+    assert raced(tmp_path, racers) == ["BudgetError", "left"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("planted", PLANTED)
-def test_fifty_races_have_one_winner_each(tmp_path, planted):
+def test_fifty_races_have_one_winner_each(tmp_path, planted, racers):
     """Two hundred in all."""
     for number in range(50):
         folder = tmp_path / str(number)
         folder.mkdir()
         PLANTED[planted](folder / ".labeldp-ledger.lock")
-        assert raced(folder) == ["BudgetError", "left"]
+        assert raced(folder, racers) == ["BudgetError", "left"]
 
 
 def test_a_folder_that_cannot_be_locked_releases_nothing(tmp_path, monkeypatch):

@@ -93,7 +93,7 @@ class Ledger:
         return _marked(self._key(), *parts)
 
     def marks(self, data: PublicData) -> tuple[str, ...]:
-        """Keyed fingerprints of a table: its path, the first values of its columns, and all values of each.
+        """Keyed fingerprints of a table: its path, first and all values of each column, and the orders of each two.
 
         Labels alone have none: they may be any labels. Weak marks count if two are shared.
         """
@@ -107,7 +107,8 @@ class Ledger:
             for total, many in sorted(data.fingerprints.columns)
             for strength in (["", WEAK] if many else [WEAK])
         )
-        return (_marked(key, "path", data.path), *heads, *sums)
+        orders = (_marked(key, "orders", count, str(total)) for total in data.fingerprints.orders)
+        return (_marked(key, "path", data.path), *heads, *sums, *orders)
 
     def matches(self, data: PublicData) -> dict[Entry, Match | None]:
         """All charges, of any label, oldest first, with what may be rows of a table."""

@@ -57,6 +57,13 @@ def cell_hashes(column: pa.Array) -> tuple[UInt64[np.ndarray, "n"], UInt64[np.nd
     return fine, coarse
 
 
+def all_hashes(hashes: CellHashes, rows: int) -> UInt64[np.ndarray, "n"]:
+    """The hashes of all rows to all digits that count."""
+    fine = np.empty(rows, np.uint64)
+    hashes.fill(slice(None), fine, np.empty(rows, np.uint64) if hashes.coarse else fine)
+    return fine
+
+
 def hashes_of(column: pa.Array, texts: Texts) -> CellHashes:
     """The hashes of a column.
 

@@ -133,6 +133,21 @@ def _below(some, limit, first, places, values):
 
 
 @compiled()
+def sum_pairs(one, one_turned, other, other_turned):
+    """Sums of the hashes of pairs of words, of one column and of another, each in both of its directions.
+
+    Which column comes first does not matter, and neither does the order of rows.
+    """
+    sums = np.zeros(4, np.uint64)
+    for i in range(one.size):
+        sums[0] += mixed(one[i] + other[i])
+        sums[1] += mixed(one_turned[i] + other[i])
+        sums[2] += mixed(one[i] + other_turned[i])
+        sums[3] += mixed(one_turned[i] + other_turned[i])
+    return sums
+
+
+@compiled()
 def hash_in_order(cells, columns, out):
     """Hashes of rows from the hashes of the first columns, which depend on the column of each."""
     out[:] = 0

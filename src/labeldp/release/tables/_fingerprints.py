@@ -27,8 +27,9 @@ import pyarrow.compute as pc
 
 from labeldp._shapes import Int, UInt64
 from labeldp._threads import FEW_ROWS
-from labeldp.release.tables._cell_hashes import CellHashes, Texts, hashes_of, is_respelled, whole_hashes
+from labeldp.release.tables._cell_hashes import CellHashes, Texts, all_hashes, hashes_of, is_respelled, whole_hashes
 from labeldp.release.tables._fingerprint_kernels import hash_in_order, sketch
+from labeldp.release.tables._orders import MOST_ORDERED, ValueOrders
 from labeldp.release.tables._repeats import CopyCounter
 
 #: Hashes that are kept of each view.
@@ -80,6 +81,7 @@ class Fingerprints:
         copies: The number of rows that equal an earlier one in each column, and the most equal rows, estimated from
             some of many rows. Elsewhere the order of columns plays no part.
         respelled: True if texts have another canonical spelling than the one that older ledgers know.
+        orders: For pairs of columns, the sum of the hashes of the ranks of all rows in both.
     """
 
     count: int
@@ -89,6 +91,7 @@ class Fingerprints:
     anonymous: bool
     copies: tuple[int, int]
     respelled: bool = False
+    orders: tuple[int, ...] = ()
 
 
 @dataclass
@@ -133,6 +136,7 @@ class _Part:
         views: For each view of the builder, the rows with the smallest hashes; None if the batch has no such view.
         ranges: The least and the largest value of columns of whole numbers.
         respelled: True if texts have another canonical spelling than older ledgers know.
+        orders: The values of columns whose orders are compared.
     """
 
     heads: Mapping[str, np.ndarray]
@@ -143,6 +147,7 @@ class _Part:
     views: Sequence[_View | None]
     ranges: Mapping[str, tuple[int, int]]
     respelled: bool
+    orders: Mapping[str, np.ndarray]
 
 
 class FingerprintBuilder:
@@ -150,11 +155,11 @@ class FingerprintBuilder:
 
     Args:
         columns: The names of the columns, in any order.
-        every_row: False if the table is known to have too many rows to keep a hash of each.
+        rows: The number of rows of the table, 0 if it is unknown: of too many, not every hash is kept.
         kept: The columns of which ``add`` passes on the hashes of all values.
     """
 
-    def __init__(self, columns: Sequence[str], *, every_row: bool = True, kept: Collection[str] = ()) -> None:
+    def __init__(self, columns: Sequence[str], *, rows: int = 0, kept: Collection[str] = ()) -> None:
         self._names, self._kept = sorted(columns), tuple(kept)
         self._groups = _grouped(self._names)
         self._views = [_View() for _ in range(len(self._groups) + 3)]  # whole rows, without a group, exact, coarse
@@ -163,7 +168,8 @@ class FingerprintBuilder:
         self._rows: list[np.ndarray] = []
         self._copies = CopyCounter()
         self._texts: dict[str, Texts] = {name: [] for name in self._names}
-        self._count, self._every_row, self._respelled = 0, every_row, False
+        self._count, self._every_row, self._respelled = 0, rows <= MOST_ROWS, False
+        self._orders = ValueOrders(count=rows if rows > MOST_ORDERED else 0)
 
     def add(
         self, batches: Iterable[pa.RecordBatch], also: Callable[[Mapping[str, np.ndarray]], object] = lambda _: None
@@ -200,6 +206,7 @@ class FingerprintBuilder:
         for name, ends in other._ranges.items():
             self._widen(name, ends)
         self._copies.merge(other._copies)
+        self._orders.merge(other._orders)
         self._count += other._count
         self._keep(other._rows)
 
@@ -219,6 +226,7 @@ class FingerprintBuilder:
             or any(numbers.issuperset(group) and rest.distinct < least for group, rest in without),
             self._copies.result(),
             self._respelled,
+            self._orders.result(numbers),
         )
 
     def _part(self, batch: pa.RecordBatch) -> _Part:
@@ -237,6 +245,7 @@ class FingerprintBuilder:
             views=views,
             ranges=dict(_ranges(batch, self._names)),
             respelled=any(is_respelled(batch[name]) for name in self._names),
+            orders=self._orders.of(batch, self._names, lambda name: all_hashes(columns[self._names.index(name)], rows)),
         )
         _collect(columns, self._names, [each for each in left_out if each is not None], part)
         return part
@@ -268,6 +277,7 @@ class FingerprintBuilder:
             self._widen(name, ends)
         self._respelled |= part.respelled
         self._copies.add(part.in_order)
+        self._orders.add(part.orders, part.total.size)
         self._count += part.total.size
         self._keep([part.total])
 

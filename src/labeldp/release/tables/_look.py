@@ -15,7 +15,7 @@ from labeldp._conversions import result_or_none
 from labeldp._shapes import UInt64
 from labeldp.release.engines import Engine, Progress, Tick, reported
 from labeldp.release.tables._cell_hashes import cell_hashes
-from labeldp.release.tables._fingerprints import MOST_ROWS, FingerprintBuilder, Fingerprints
+from labeldp.release.tables._fingerprints import FingerprintBuilder, Fingerprints
 from labeldp.release.tables._parts import TablePart
 from labeldp.release.tables._repeats import Repeat, RepeatFinder, tells_people_apart
 from labeldp.release.tables._tables import Table, prefetch
@@ -48,14 +48,14 @@ class _Task:
         table: The part.
         columns: All columns but the label.
         unit: The column of the privacy unit.
-        every_row: False if the table is known to have too many rows to keep a hash of each.
+        rows: The number of rows of the whole table, as far as it is known.
         repeats: False if the rows in which repeats are looked for come before this part.
     """
 
     table: Table
     columns: tuple[str, ...]
     unit: str | None
-    every_row: bool
+    rows: int
     repeats: bool
 
 
@@ -88,13 +88,12 @@ def look_at(table: Table, parts: Sequence[TablePart], unit: str | None, report: 
     columns = tuple(name for name in table.schema.names if name != table.label)
     rows = [part.rows or 0 for part in parts]
     before = np.cumsum([0, *rows])
-    every_row = sum(rows) <= MOST_ROWS
     tasks = {
-        number: _Task(part.table, columns, unit, every_row, bool(before[number] < RepeatFinder.ROWS))
+        number: _Task(part.table, columns, unit, sum(rows), bool(before[number] < RepeatFinder.ROWS))
         for number, part in enumerate(parts)
         if columns or (part.rows is None and len(parts) > 1)
     }
-    total = _empty(table, columns, unit, every_row)
+    total = _empty(table, columns, unit, sum(rows))
     looks = reported(engine, look_at_part, list(tasks.values()), report, "look", sum(rows))
     for number, look in zip(tasks, looks if tasks else (), strict=True):
         total.merge(look)
@@ -111,7 +110,7 @@ def look_at(table: Table, parts: Sequence[TablePart], unit: str | None, report: 
 
 def look_at_part(task: _Task, tick: Tick) -> PartLook:
     """Fingerprints and repeats of one part."""
-    look = _empty(task.table, task.columns, task.unit, task.every_row)
+    look = _empty(task.table, task.columns, task.unit, task.rows)
 
     def also(cells: Mapping[str, np.ndarray]) -> None:
         if task.repeats:
@@ -142,11 +141,11 @@ def repeats_in(columns: Columns) -> tuple[Repeat, ...]:
     return finder.result()
 
 
-def _empty(table: Table, columns: Sequence[str], unit: str | None, every_row: bool) -> PartLook:
+def _empty(table: Table, columns: Sequence[str], unit: str | None, rows: int) -> PartLook:
     """The findings in no rows."""
     finder = RepeatFinder(table.schema)
     kept = {*finder.names, *([] if unit is None else [unit])}.intersection(columns)
-    return PartLook(FingerprintBuilder(columns, every_row=every_row, kept=sorted(kept)), finder)
+    return PartLook(FingerprintBuilder(columns, rows=rows, kept=sorted(kept)), finder)
 
 
 def _watched(batches: Iterator[pa.RecordBatch], finder: RepeatFinder) -> Iterator[pa.RecordBatch]:
