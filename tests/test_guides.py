@@ -244,12 +244,16 @@ def test_every_link_of_a_page_leads_somewhere():
 
 
 README = "../../README.md"
-#: The recipe that the guide once had: people who return get other numbers.
+#: A recipe that the guide once had: people who return get other numbers.
 RENUMBERED = """
 table = pd.read_csv("patients.csv", dtype=str, keep_default_na=False)
-table["person"] = table["patient_id"].factorize()[0]
-table.to_csv("numbered.csv", index=False)
+table["patient_id"] = table["patient_id"].factorize()[0]
+table.to_csv("patients.csv", index=False)
 """
+GIVEN_ANEW = (
+    "labeldp release patients.csv --label diagnosis --classes 'none,heart disease' --epsilon 1 --unit patient_id "
+    "--drop postcode --ledger people.ledger --output numbered"
+)
 
 
 def visits(month):
@@ -315,7 +319,6 @@ RECIPES = [
     ("large-tables.md", "bucket/clicks"),
     ("numeric-labels.md", "patients.csv"),
     ("people.md", "patients.csv"),
-    ("people.md", "numbered.csv"),
     ("private-features.md", "published.csv ward.csv"),
     ("ratings.md", "ratings.csv club.csv"),
 ]
@@ -370,7 +373,6 @@ class Play:
             file_of(name).parent.mkdir(parents=True, exist_ok=True)
             table.drop(columns="who").to_csv(file_of(name), index=False)
             self.truth[name] = table[["who"]].rename_axis("row").reset_index()
-        self.truth["numbered.csv"] = self.truth["patients.csv"]
         for block in prepare:
             exec(compile(block, page, "exec"), {"pd": pd, "Path": Path})  # noqa: S102 (the text is ours)
         for words in steps(page):
@@ -438,9 +440,9 @@ def play(request, tmp_path, monkeypatch, capsys):
     return Play(capsys, grows=request.param)
 
 
-def followed(play, page, tables, once=(), monthly=()):
+def followed(play, page, tables, monthly=()):
     """Play a page for two months; how many releases the first had. The commands of one page are months already."""
-    play.month(page, tables.split(), 1, [*once, *monthly])
+    play.month(page, tables.split(), 1, monthly)
     first = len(play.outputs)
     if page != "again.md":
         play.month(page, tables.split(), 2, monthly)
@@ -450,17 +452,17 @@ def followed(play, page, tables, once=(), monthly=()):
 @pytest.mark.parametrize(("page", "tables"), RECIPES, ids=[f"{Path(page).stem} {tables}" for page, tables in RECIPES])
 def test_nobody_loses_more_than_a_release_says(play, page, tables):
     """After each release of a recipe that is followed for two months, with whatever a refusal proposes instead."""
-    once, monthly = blocks("people.md")[:2]
-    first = followed(play, page, tables, [once], [monthly])
+    first = followed(play, page, tables)
     assert first >= 1
     assert play.unseen == []
     assert len(play.outputs) > first or page in ("again.md", "private-features.md")  # features leave once
 
 
 @pytest.mark.parametrize("play", [False], indirect=True)
-def test_numbers_that_are_given_anew_break_the_guarantee(play):
+def test_numbers_that_are_given_anew_break_the_guarantee(play, monkeypatch):
     """The attack sees that people who got other numbers by their order in an export lost twice what is said."""
-    followed(play, "people.md", "numbered.csv", [], [RENUMBERED])
+    monkeypatch.setitem(globals(), "commands", lambda _: [GIVEN_ANEW])
+    followed(play, "people.md", "patients.csv", [RENUMBERED])
     assert (2.0, 1.0) in play.unseen
 
 
@@ -481,16 +483,16 @@ def test_a_made_up_number_keeps_people_together(play, monkeypatch):
         return real(self, features[:0], release, given, **more)  # an error, since all else takes long
 
     monkeypatch.setattr(AutoClassifier, "fit", fit)
-    once, monthly = blocks("people.md")[:2]
-    followed(play, "people.md", "numbered.csv", [once], [monthly])
-    last = pd.read_parquet(play.outputs[-1])
+    followed(play, "people.md", "patients.csv")
+    numbered = [each for each in play.outputs if "patient_id_number" in pd.read_parquet(each).columns]
+    first, last = (pd.read_parquet(numbered[place]) for place in (0, -1))
     with pytest.raises(InputError):
-        learn(play.outputs[-1])
-    who = play.truth["numbered.csv"]["who"].to_numpy()
-    for numbers in (pd.Series(groups[0]), last["person"]):
+        learn(numbered[-1])
+    who = play.truth["patients.csv"]["who"].to_numpy()
+    for numbers in (pd.Series(groups[0]), last["patient_id_number"]):
         assert (numbers.groupby(who).nunique() == 1).all()
         assert numbers.nunique() == len({*who})
-    assert len({*pd.read_parquet(play.outputs[0])["person"]} & {*last["person"]}) == len({*range(300)} & {*who})
+    assert len({*first["patient_id_number"]} & {*last["patient_id_number"]}) == len({*range(300)} & {*who})
     assert not {"patient_id", "postcode"} & {*last.columns}
 
 

@@ -255,6 +255,11 @@ class WatchedWords(Words):
         self._words.check_process()
 
 
+def secret_key() -> bytes:
+    """A fresh key of 32 bytes, for whoever keeps it in a private file."""
+    return os.urandom(_KEY_BYTES)
+
+
 def identifier() -> str:
     """A random name for a release: 128 bits in hexadecimal, independent of the released values."""
     return os.urandom(16).hex()

@@ -41,7 +41,21 @@ COLUMNS = {
 OTHERS = {
     *("source", "label", "epsilon", "output", "classes", "interval", "missing", "mechanism", "replaced", "divergence"),
     *("divergences", "population", "delta", "level", "budget", "ledger", "other_people", "separator", "encoding"),
-    *("sign", "engine", "executor", "json_", "space", "progress", "protocol", "plan", "declared", "stages", "response"),
+    *(
+        "renumber",
+        "shuffle",
+        "sign",
+        "engine",
+        "executor",
+        "json_",
+        "space",
+        "progress",
+        "protocol",
+        "plan",
+        "declared",
+        "stages",
+        "response",
+    ),
     *("model", "choice", "model_file", "images", "epochs", "batch_size", "learning_rate", "mixup", "device", "rows"),
     *("target", "dimension", "explained", "spread", "shares", "from_", "trust", "buy", "detail", "figure", "help"),
 }

@@ -298,7 +298,7 @@ def _profile(directory: Path, options: ProfileOptions, json_: bool) -> LossProfi
     """
     release = releases.Release.load(directory)
     table = releases.public_columns(directory, release.certificate)
-    points = features.points_of(table, None if release.guarantee.unit == "row" else release.guarantee.unit)
+    points = features.points_of(table, folder.group_column(release.certificate))
     with progress() as bar:
         profile = attacks.loss_profile(
             points, release, neighbourhood=attacks.Neighbourhood(options.neighbours), progress=bar
@@ -323,7 +323,7 @@ def _exposure(directory: Path, bar: Callable[[str, int, int], None]) -> Exposure
         rows = folder.read_certificate(directory).rows
         table, release = attacks.some_rows(directory, _MOST_ROWS, bar)
         bar("cells", 0, 2)
-        points = features.tree_points_of(table, None if release.guarantee.unit == "row" else release.guarantee.unit)
+        points = features.tree_points_of(table, folder.group_column(release.certificate))
         cells = held_out_cells(points, release)
         bar("cells", 1, 2)
         found = attacks.bound_exposure(cells.numbers, release, count=cells.count)

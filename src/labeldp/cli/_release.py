@@ -132,6 +132,8 @@ class MechanismOptions:
             'auto'. The clusters are released too.
         unit: Column of the privacy unit, such as a patient number: epsilon then covers all rows of one unit. 'row'
             declares that epsilon is for each row, whoever has several.
+        renumber: Release a made-up number of each --unit in place of its column, in random order. The key of these
+            numbers is kept beside the ledger, so people who return keep their number.
         resampled: The resampling of features.
         delta: For peer: failure probability, well below one over the number of rows.
         level: For noisy-quantile: the level, such as 0.95 for an end of the range that 5 % of the labels exceed.
@@ -141,13 +143,14 @@ class MechanismOptions:
     prior: str | None = None
     clusters: str | None = None
     unit: str | None = None
+    renumber: bool = False
     resampled: ResamplingOptions
     delta: float = 0.0
     level: float | None = None
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of ``labeldp.release_table``, but for clusters."""
-        named = {name: getattr(self, name) for name in ("mechanism", "prior", "unit", "delta", "level")}
+        named = {name: getattr(self, name) for name in ("mechanism", "prior", "unit", "renumber", "delta", "level")}
         return named | self.resampled.arguments()
 
 

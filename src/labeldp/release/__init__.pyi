@@ -8,6 +8,7 @@ from ._concat import concatenate as concatenate
 from ._counted_response import counted_response as counted_response
 from ._curator import Curator as Curator
 from ._gate import UnitWarning as UnitWarning
+from ._gate import kept_columns as kept_columns
 from ._public import clusters_in as clusters_in
 from ._public import is_answer as is_answer
 from ._public import public_columns as public_columns
@@ -24,7 +25,6 @@ from .jobs import MOST_LABELS as MOST_LABELS
 from .jobs import TableCheck as TableCheck
 from .jobs import TableRelease as TableRelease
 from .jobs import check_table as check_table
-from .jobs import kept_columns as kept_columns
 from .jobs import refuse_public_labels as refuse_public_labels
 from .jobs import ledger_path as ledger_path
 from .jobs import ledgers_near as ledgers_near

@@ -63,6 +63,24 @@ def declare(schema: pa.Schema, label: str | None, names: Iterable[str], option: 
     return public
 
 
+def kept_columns(
+    schema: pa.Schema, label: str | None, keep: Sequence[str] | None, drop: Sequence[str] | None
+) -> list[str]:
+    """The columns declared public, in the table's order.
+
+    Raises:
+        InputError: Neither or both were declared, a column does not exist, or the label is among them.
+    """
+    others = [name for name in schema.names if name != label]
+    if (keep is None) == (drop is None):
+        raise InputError(
+            f"expected either --keep or --drop to declare the public columns, found "
+            f"{'neither' if keep is None else 'both'}; columns besides the label: {', '.join(others) or 'none'}"
+        )
+    chosen = declare(schema, label if drop is None else None, keep if keep is not None else drop or (), KEEP)
+    return [name for name in others if (name in chosen) == (keep is not None)]
+
+
 def refuse_labels(public: Mapping[str, str], labels: Iterable[str], other_people: str) -> None:
     """Refuse public columns that were released as labels before: their true values would leave beside the noisy ones.
 

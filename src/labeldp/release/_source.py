@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp._arrays import read_only
-from labeldp._arrow import array_or_none
+from labeldp._arrow import array_or_none, arrow
 from labeldp._conversions import kind_of
 from labeldp._random_words import Words
 from labeldp._shapes import Int
@@ -23,10 +23,12 @@ from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import Channel, GroupedChannel, GroupedNumberChannel, row_arrays
 from labeldp.release._row_identity import RowIdentity, identity_of
 from labeldp.release.engines import Engine, InProcess, Tick
+from labeldp.release.folder import number_column, renumbered
 from labeldp.release.tables import (
     PassDigest,
     Table,
     TablePart,
+    UnitKey,
     Units,
     changed,
     label_codes,
@@ -287,6 +289,7 @@ class TableSource(Source):
         parts: The parts of the table, with what the first pass found.
         engine: The engine that works on parts.
         misfits: Number of rows whose features were moved into the form of a generator; private.
+        unit_key: The key of made-up numbers, which are a column of their own and stand for the units throughout.
     """
 
     table: Table
@@ -298,6 +301,7 @@ class TableSource(Source):
     parts: tuple[TablePart, ...]
     engine: Engine = field(default_factory=InProcess)
     misfits: int = 0
+    unit_key: UnitKey | None = None
 
     def batches(self, places: Places, columns: Sequence[str] = ()) -> Iterator[Batch]:
         """All rows of the table in batches, none of which has rows of two parts."""
@@ -322,13 +326,16 @@ class TableSource(Source):
     def _of_part(self, part: TablePart, columns: Sequence[str]) -> Iterator[Batch]:
         """The batches of a part, and a check that they are what the first pass read."""
         units = () if self.unit == ROW else (self.unit,)
-        names = [self.table.label, *units, *columns]
+        made_up = number_column(self.unit) if self.unit_key else None
+        stored, key = [name for name in columns if name != made_up], self.unit_key.read() if self.unit_key else b""
+        names = [self.table.label, *units, *stored]
         digest, first = PassDigest(), part.first
         for batch in prefetch(part.table.batches(names, self.rows_per_batch)):
             codes = label_codes(self.table, batch, self.space, first)
-            keys = unit_keys(batch[self.unit]) if units else None
+            keys = unit_keys(batch[self.unit], key=key) if units else None
             digest.add(codes, keys)
-            yield Batch(first, codes, batch.select(list(columns)), keys=keys)
+            values = [arrow(keys) if name == made_up and keys is not None else batch[name] for name in columns]
+            yield Batch(first, codes, pa.record_batch(values, names=list(columns)), keys=keys)
             first += batch.num_rows
         self.check_rows(first, part.first + part.count)
         if digest.value() != part.digest:
@@ -368,7 +375,8 @@ class TableSource(Source):
         """The assumptions about rows, columns and files."""
         public = (_ROW_SET if features else KEPT_PUBLIC, TYPE_PUBLIC)
         unit = f"the units, one for each value of {self.unit!r}, were declared, and who is one unit with whom is public"
-        return (*public, *self.space.declared, *((unit,) if self.units is not None else ()))
+        units = (unit, *([renumbered(self.unit)] if self.unit_key else [])) if self.units is not None else ()
+        return (*public, *self.space.declared, *units)
 
     def check_rows(self, found: int, before: int) -> None:
         """Refuse a table that had another number of rows when it was checked."""

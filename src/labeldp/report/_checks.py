@@ -105,8 +105,8 @@ def _decisions(found: TableCheck) -> Iterator[str]:
         )
     if name := _unit(found):
         yield (
-            f"{name!r} is dropped below, since it may name people. Keep it if it is a made-up number: which rows are "
-            f"of one {name} is public anyway, once it is the unit, and models can then be judged on other people"
+            f"{name!r} is dropped below, since it may name people, and --renumber releases a made-up number in its "
+            f"place: which rows are of one {name} is public anyway, and models can then be judged on other people"
         )
     for name, different in _rare(found).items():
         yield (
@@ -230,6 +230,7 @@ def release_command(found: TableCheck, classes: Path | None = None) -> str:
         words += ["--classes", f"@{file}" if file else _listed(label.classes)]
         words += ["--missing", label.missing_class] if label.missing_class else []
     words += ["--epsilon", _EPSILON, *(["--unit", unit] if unit else [])]
+    words += ["--renumber"] if _unit(found) else []
     if found.ledger is not None or not isinstance(table.path, Path):
         words += ["--team-ledger" if found.team else "--ledger", str(ledger_path(table.path, found.ledger))]
     words += ["--budget", "TOTAL"] if any(each.entry.is_of(label.name) for each in found.earlier) else []

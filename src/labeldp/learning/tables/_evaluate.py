@@ -12,11 +12,11 @@ from labeldp.errors import InputError, LabelError
 from labeldp.learning.features import KINDS
 from labeldp.learning.tables._class_scores import ClassScores, class_scores
 from labeldp.learning.tables._files import TableModel
-from labeldp.learning.tables._folds import unit_of, units_in
+from labeldp.learning.tables._folds import units_in
 from labeldp.learning.tables._regressors import NumberScores, number_scores
 from labeldp.privacy import ClassProbabilities, Interval
 from labeldp.release import Release, public_columns, public_table
-from labeldp.release.folder import Certificate, is_release, local_copy
+from labeldp.release.folder import Certificate, group_column, is_release, local_copy
 from labeldp.release.tables import Place, TableFile, place_of
 
 if TYPE_CHECKING:  # PyTorch is an extra of its own
@@ -76,7 +76,7 @@ def evaluate(
             labels = Release.load(folder)
             table = public_columns(folder, labels.certificate)
         _check_other(model.certificate, labels.certificate, label)
-    units = None if labels.certificate is None else units_in(table, unit_of(labels.certificate))
+    units = units_in(table, group_column(labels.certificate))
     pixels = images_of_rows(model, table, len(labels), images, image_column)
     if isinstance(model, TableModel) and model.of_numbers:
         return number_scores(labels, model.predict(table), units=units)

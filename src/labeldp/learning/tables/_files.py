@@ -27,14 +27,14 @@ from labeldp.learning.features import (
 )
 from labeldp.learning.sklearn import AutoClassifier, Calibrator, NumberMixture, group_folds
 from labeldp.learning.tables._classifiers import OF_CLASSES, estimators_of
-from labeldp.learning.tables._folds import FOLDS, cross_validated, enough_rows, unit_of, units_in
+from labeldp.learning.tables._folds import FOLDS, cross_validated, enough_rows, units_in
 from labeldp.learning.tables._model_parts import categories_in, check_parts, check_prediction, types_of
 from labeldp.learning.tables._regressors import number_estimator, number_mixture_from
 from labeldp.learning.tables._resampled import check_generator, corrected
 from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import Interval, LabelSpace, columns_in_order, predicted_columns
 from labeldp.release import Release
-from labeldp.release.folder import Certificate, check_charges
+from labeldp.release.folder import Certificate, check_charges, group_column
 from labeldp.release.tables import disk_path
 
 if TYPE_CHECKING:  # PyTorch is an extra of its own
@@ -184,7 +184,7 @@ class TableModel:
         """
         if self.of_numbers:
             raise InputError("expected a model of classes for probabilities, found one of numbers; use predict")
-        unit = unit_of(enough_rows(release))
+        unit = group_column(enough_rows(release))
         columns = Columns(table).table([*self.columns, *([] if unit is None else [unit])])
         if isinstance(self.estimator, AutoClassifier):
             again = AutoClassifier(every_row=True)

@@ -35,11 +35,6 @@ def enough_rows(release: Release) -> Certificate:
     return release.certificate
 
 
-def unit_of(certificate: Certificate) -> str | None:
-    """The column of privacy units, or None if a unit is a row."""
-    return None if certificate.guarantee.unit == "row" else certificate.guarantee.unit
-
-
 def units_in(table: pa.Table, unit: str | None) -> Int[np.ndarray, "n"] | None:
     """The number of each row's privacy unit, as releases tell units apart, or None if its column was not kept."""
     if unit is None or unit not in table.column_names:

@@ -46,7 +46,6 @@ from labeldp.learning.tables._folds import (
     chosen_rows,
     cross_validated,
     enough_rows,
-    unit_of,
     units_in,
 )
 from labeldp.learning.tables._regressors import (
@@ -66,7 +65,7 @@ from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import Classes, Interval, columns_in_order
 from labeldp.privacy.channels import channel_of
 from labeldp.release import Answer, Release, clusters_in, is_answer, public_columns
-from labeldp.release.folder import Certificate
+from labeldp.release.folder import Certificate, group_column
 from labeldp.release.tables import disk_path
 
 __all__ = ["Images", "Scores", "points_of", "read_images"]  # documented here, defined elsewhere
@@ -199,7 +198,10 @@ def _together(classes: Sequence[object]) -> str:
 def _of_mixed_units(certificate: Certificate) -> tuple[str, ...]:
     """A warning if no column tells which rows are of one privacy unit: one may then be on both sides of a fold."""
     unit, names = certificate.guarantee.unit, [name for name, _ in certificate.columns]
-    if unit == "row" or unit in names or max(getattr(channel_of(certificate.law), "repeats", ()), default=2) < 2:
+    if (
+        group_column(certificate) in (None, *names)
+        or max(getattr(channel_of(certificate.law), "repeats", ()), default=2) < 2
+    ):
         return ()
     return (
         f"These scores may be far too good: no kept column says which rows are of one {_checks.printable(unit)}, so "
@@ -278,7 +280,7 @@ def learn(
             f"expected a time limit (minutes) with the model {AUTO} alone, found one with {chosen}; leave it out"
         )
     certificate = enough_rows(release)
-    unit = unit_of(certificate)
+    unit = group_column(certificate)
     if rows is not None:
         some = chosen_rows(certificate, units_in(table, unit), rows)
         release, table = release[some], table.take(some)

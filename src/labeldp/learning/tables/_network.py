@@ -25,7 +25,6 @@ from labeldp.learning.tables._folds import (
     Progress,
     chosen_rows,
     enough_rows,
-    unit_of,
     units_in,
 )
 from labeldp.learning.tables._learn import Learned, ModelChoice, merged_classes
@@ -43,7 +42,7 @@ from labeldp.learning.torch import (
 )
 from labeldp.privacy import ClassProbabilities
 from labeldp.release import Release, is_answer, public_columns
-from labeldp.release.folder import Certificate
+from labeldp.release.folder import Certificate, group_column
 
 #: The model of images that is taken by default.
 PATCHES = f"{PREFIX}patches"
@@ -181,7 +180,7 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
     release = Release.load(directory)
     table = public_columns(directory, release.certificate)
     certificate = enough_rows(release)
-    unit = unit_of(certificate)
+    unit = group_column(certificate)
     table = table if table.column_names else pa.table({"": pa.nulls(len(release))})  # so that it has rows
     network, inputs, left_out = network_of(choice, release.space.size, table, unit)
     units, some = units_in(table, unit), np.arange(len(release))

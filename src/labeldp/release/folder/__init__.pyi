@@ -18,6 +18,9 @@ from ._columns import from_columns as from_columns
 from ._columns import to_columns as to_columns
 from ._effective_rows import effective_share as effective_share
 from ._effective_rows import rows_of_unit_sizes as rows_of_unit_sizes
+from ._groups import group_column as group_column
+from ._groups import number_column as number_column
+from ._groups import renumbered as renumbered
 from ._one_row import declarations as declarations
 from ._one_row import epsilon_of_rows as epsilon_of_rows
 from ._read import added_columns as added_columns

@@ -2,7 +2,6 @@ from ._check import MOST_LABELS as MOST_LABELS
 from ._check import TableCheck as TableCheck
 from ._check import check_table as check_table
 from ._job import TableRelease as TableRelease
-from ._job import kept_columns as kept_columns
 from ._check import refuse_public_labels as refuse_public_labels
 from ._ledgers import ledger_path as ledger_path
 from ._ledgers import ledgers_near as ledgers_near

@@ -18,7 +18,7 @@ from labeldp._spelling import canonical
 from labeldp.errors import InputError, LabelError, LedgerError, OutputError, TableError
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
-from labeldp.release._gate import KEEP, UNIT, declare, refuse_labels, refuse_renamed_labels
+from labeldp.release._gate import KEEP, UNIT, declare, kept_columns, refuse_labels, refuse_renamed_labels
 from labeldp.release._sink import clashing
 from labeldp.release._source import ROW, TableSource
 from labeldp.release.engines import Count, Engine, InProcess, Progress
@@ -52,6 +52,7 @@ from labeldp.release.tables import (
     StorePath,
     Table,
     TableFile,
+    UnitKey,
     column_heads,
     look_at,
     open_table,
@@ -165,6 +166,7 @@ class TableJob:
         public: Every column that leaves, or that something that leaves follows from, with the option that names it.
         clusters: The numbers of public clusters, if they are no column.
         looked_at: Columns that a check looks at, which do not leave.
+        unit_key: The key of made-up numbers that leave in the place of the unit.
     """
 
     table: Table
@@ -179,6 +181,7 @@ class TableJob:
     public: Mapping[str, str] = field(default_factory=dict)
     clusters: Int[np.ndarray, "n"] | None = None
     looked_at: tuple[str, ...] = ()
+    unit_key: UnitKey | None = None
 
     @classmethod
     def of(
@@ -284,14 +287,14 @@ class TableJob:
             # before any value is checked, since a failure would show something about it
             refuse_labels(self.public, [each.entry.label for each in self.earlier(data)], _OTHER_PEOPLE)
         checks = (self.space, self.shown, column, list(prior), rows, self.report)
-        found = survey(self.table, *checks, seen.parts, self.engine)
+        found = survey(self.table, *checks, seen.parts, self.engine, self.unit_key)
         if seen.fingerprints and seen.fingerprints.count != found.rows:  # no ledger would know the others
             raise TableError(
                 f"expected as many labels as values in other columns of {self.table.path}, found {found.rows} and "
                 f"{seen.fingerprints.count}: it is damaged or changed; save it again"
             )
         facts = (found.rows, column or ROW, found.units, rows, found.parts)
-        source = TableSource(self.table, self.space, *facts, self.engine)
+        source = TableSource(self.table, self.space, *facts, self.engine, unit_key=self.unit_key)
         copies = copies_of_rows(data) if column is None else ()
         known = any(canonical(name) in labels for name in self.table.schema.names)  # then copies show what it hides
         remarks = (*(() if known else copies), *respelled(self.table, self.kept))
@@ -476,24 +479,6 @@ class TableJob:
             raise TableError(
                 f"expected a table that does not change during the release, found {self.table.path} changed; try again"
             )
-
-
-def kept_columns(
-    schema: pa.Schema, label: str | None, keep: Sequence[str] | None, drop: Sequence[str] | None
-) -> list[str]:
-    """The columns declared public, in the table's order.
-
-    Raises:
-        InputError: Neither or both were declared, a column does not exist, or the label is among them.
-    """
-    others = [name for name in schema.names if name != label]
-    if (keep is None) == (drop is None):
-        raise InputError(
-            f"expected either --keep or --drop to declare the public columns, found "
-            f"{'neither' if keep is None else 'both'}; columns besides the label: {', '.join(others) or 'none'}"
-        )
-    chosen = declare(schema, label if drop is None else None, keep if keep is not None else drop or (), KEEP)
-    return [name for name in others if (name in chosen) == (keep is not None)]
 
 
 def _is_inside(target: Place, table: Place) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from labeldp._locks import locked
 from labeldp.errors import InputError, LedgerError
 from labeldp.release.ledger import is_ledger
-from labeldp.release.tables import Place
+from labeldp.release.tables import Place, UnitKey
 
 _ENDING = ".labeldp-ledger"
 #: Seconds to wait for another release of a table in the same folder.
@@ -43,6 +43,24 @@ def ledger_path(source: Place, ledger: str | Path | None = None) -> Path:
 def on_disk(table: Place) -> Path:
     """The path of a table, or, if it is in a store, that of its name in the current folder."""
     return table if isinstance(table, Path) else Path.cwd() / table.name
+
+
+def unit_key_of(table: Path, ledger: Path | None) -> UnitKey:
+    """The key of made-up numbers in the folder of the ledger, which tables there share, as do all parts of a table.
+
+    Raises:
+        LedgerError: It cannot be written, or another release does not end.
+    """
+    table = table.resolve()
+    whole = _whole_of(table)
+    folder = ledger.parent if ledger else whole.parent if whole != _folder_of(table) else table.parent
+    why = ""
+    with _alone_in(folder):
+        try:
+            return UnitKey.in_folder(folder)
+        except OSError as problem:
+            why = problem.strerror or type(problem).__name__
+    raise LedgerError(f"the key of made-up numbers cannot be written in {folder}: {why}. Name a --ledger elsewhere")
 
 
 @contextmanager

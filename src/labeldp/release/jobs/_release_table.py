@@ -23,8 +23,16 @@ from labeldp.release._row_release import POPULATION
 from labeldp.release._sink import FolderSink
 from labeldp.release._source import ROW, TableSource
 from labeldp.release.engines import Count, Engine, Executor, InProcess, Progress, engine_of
-from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns, run_in, stored_form
+from labeldp.release.folder import (
+    FEATURES_REDRAWN,
+    Certificate,
+    answer_columns,
+    number_column,
+    run_in,
+    stored_form,
+)
 from labeldp.release.jobs._job import TableCharge, TableJob, TableRelease
+from labeldp.release.jobs._ledgers import unit_key_of
 from labeldp.release.jobs._requests import (
     AUTO,
     CLUSTER,
@@ -60,6 +68,7 @@ def release_table(
     clusters: str | Int[np.ndarray, "n"] | None = None,
     delta: float = 0.0,
     unit: str | None = None,
+    renumber: bool = False,
     generator: Generator | None = None,
     replaced: float | None = None,
     divergences: Mapping[float, float] | None = None,
@@ -101,6 +110,9 @@ def release_table(
         delta: For ``"peer"``: the failure probability.
         unit: The column of the privacy unit, which is declared public and need not be kept; ``"row"`` declares that
             epsilon is for each row, although a column repeats like a person's identifier.
+        renumber: True to release a made-up number of each unit, in random order, in the column ``<unit>_number``. The
+            unit's own column then stays. The numbers follow from a key in the folder of the ledger, which is made at
+            the first time: who returns in a later table keeps the number.
         generator: For ``"double"``: the generator of features. The kept columns are those of its form.
         replaced: For ``"double"``: the probability that a row's features are resampled; by default that of its label.
         divergences: For ``"double"``: see ``Curator.randomize_rows``.
@@ -143,7 +155,8 @@ def release_table(
     if executor is not None:
         check_engine(mechanism)
     engine = engine_of(executor, InProcess())
-    job = TableJob.of(source, label, space, output, (keep, drop), spending, progress, engine)
+    columns = _without_unit(mechanism, unit, keep, drop) if renumber else (keep, drop)
+    job = TableJob.of(source, label, space, output, columns, spending, progress, engine)
     column, label = unit_column(job.table, unit), job.table.label
     priors = list(declare(job.table.schema, label, _prior_columns(space, mechanism, prior), PRIOR))
     request = ReleaseRequest(
@@ -158,7 +171,13 @@ def release_table(
     job = job.declaring(cells, CLUSTERS).declaring(priors, PRIOR)
     job = job.declaring([column] if column else [], UNIT)
     job = job.typed([name for name in job.public if not (generator and name in job.kept)])
+    made_up = [number_column(column)] if renumber and column else []
+    if made_up:
+        job = dataclasses.replace(job, unit_key=unit_key_of(job.home, spending.ledger))
     checked = job.checked(column or unit, priors)
+    if job.unit_key and job.unit_key.is_new:
+        key = f"the key of made-up numbers is new: keep {job.unit_key.path}, since without it nobody keeps a number"
+        checked = dataclasses.replace(checked, remarks=(*checked.remarks, key))
     if generator is not None:
         _check_generator(job.table, generator, job.rows_per_batch)
     if clusters is not None:
@@ -168,7 +187,7 @@ def release_table(
     table = checked.source
     table_mechanism = mechanism_on_table(request, table)
     schema, law = (
-        job.schema(table_mechanism.types, table_mechanism.added),
+        job.schema(table_mechanism.types, {**dict.fromkeys(made_up, pa.int64()), **table_mechanism.added}),
         request.resampling.law if request.resampling else None,
     )
     entry = job.entry(
@@ -181,7 +200,7 @@ def release_table(
     )
 
     def write(folder: Path, charge: TableCharge) -> Certificate:
-        columns = tuple(table_mechanism.types) or tuple(job.kept)
+        columns = (*(table_mechanism.types or job.kept), *made_up)
         with run_in(folder, shared=engine.shared, remote=engine.remote) as run:
             sink = FolderSink(table, run, schema, columns, law is not None, job.report)
             try:
@@ -194,6 +213,27 @@ def release_table(
 
     differing = Count()
     return job.publish(checked, entry, write, lambda: _misfits(table), lambda: bool(differing.done))
+
+
+def _without_unit(
+    mechanism: str, unit: str | None, keep: Sequence[str] | None, drop: Sequence[str] | None
+) -> tuple[Sequence[str] | None, Sequence[str] | None]:
+    """The columns to keep or to drop where a made-up number leaves in the place of the unit.
+
+    Raises:
+        InputError: There is no unit, it was to be kept, or no rows are released.
+    """
+    if mechanism in (HISTOGRAM, QUANTILE):
+        raise InputError(f"{mechanism!r} releases no rows, so there are none to number; leave out --renumber")
+    if unit in (None, ROW):
+        raise InputError(
+            "--renumber (renumber=) makes up numbers of a privacy unit, and there is none; name its column with --unit"
+        )
+    if unit in (keep or ()):
+        raise InputError(
+            f"--keep names {unit!r}, and --renumber releases a made-up number in its place; leave one of them out"
+        )
+    return keep, None if drop is None else [*drop, *([] if unit in drop else [str(unit)])]
 
 
 def unit_column(table: Table, unit: str | None) -> str | None:

@@ -38,6 +38,7 @@ from ._tables import equal_batches as equal_batches
 from ._tables import no_such_column as no_such_column
 from ._tables import open_table as open_table
 from ._tables import typed as typed
+from ._unit_key import UnitKey as UnitKey
 from ._units import Units as Units
 from ._units import changed as changed
 from ._units import unit_keys as unit_keys

@@ -23,6 +23,7 @@ from labeldp.release.tables._cell_hashes import as_texts
 from labeldp.release.tables._fingerprints import FEWEST_VALUES
 from labeldp.release.tables._parts import TablePart
 from labeldp.release.tables._tables import Table, prefetch
+from labeldp.release.tables._unit_key import UnitKey
 from labeldp.release.tables._units import Units, unit_keys
 
 #: Rows in which kept columns are compared with the label, and the most parts that they are taken from.
@@ -60,6 +61,7 @@ class _Task:
     unit: str | None
     prior: tuple[str, ...]
     rows_per_batch: int
+    unit_key: UnitKey | None
 
 
 @dataclass
@@ -144,8 +146,9 @@ def survey(
     report: Progress,
     parts: Sequence[TablePart],
     engine: Engine,
+    unit_key: UnitKey | None = None,
 ) -> Survey:
-    """Check label, unit and prior of every row, part by part.
+    """Check label, unit and prior of every row, part by part; with a key, units are told by their made-up numbers.
 
     Raises:
         LabelError: A label is missing or not in the space.
@@ -154,7 +157,7 @@ def survey(
     """
     total, checked = _no_rows(space, unit), list[TablePart]()
     known = sum(part.rows or 0 for part in parts)
-    tasks = [_Task(part, space, unit, tuple(prior), rows_per_batch) for part in parts]
+    tasks = [_Task(part, space, unit, tuple(prior), rows_per_batch, unit_key) for part in parts]
     found_in_parts = reported(engine, survey_part, tasks, report, "check", known)
     for part, found in zip(parts, found_in_parts, strict=True):
         checked.append(dataclasses.replace(part, rows=found.rows, first=total.rows, digest=found.digest))
@@ -181,9 +184,10 @@ def survey_part(task: _Task, tick: Tick) -> PartSurvey:
     """Check label, unit and prior of every row of a part."""
     table, unit, prior = task.part.table, task.unit, list(task.prior)
     found, digest, row = _no_rows(task.space, unit), PassDigest(), task.part.first
+    key = task.unit_key.read() if task.unit_key else b""
     for batch in prefetch(table.batches([table.label, *([unit] if unit else []), *prior], task.rows_per_batch)):
         codes = label_codes(table, batch, task.space, row)
-        keys = unit_keys(batch[unit]) if unit else None
+        keys = unit_keys(batch[unit], key=key) if unit else None
         digest.add(codes, keys)
         if found.units is not None and keys is not None:
             found.units.add(keys)

@@ -15,6 +15,7 @@ from labeldp.errors import TableError
 from labeldp.release.tables._cell_hashes import plain_uuids
 
 _FEWEST_TO_SORT = 1 << 21
+_POSITIVE = (1 << 63) - 1
 _KEYS, _COUNTS = "unit-keys.npy", "unit-counts.npy"
 
 
@@ -76,11 +77,14 @@ def changed(found: str) -> TableError:
     return TableError(f"expected a table that does not change during the release, {found}; try again")
 
 
-def unit_keys(column: pa.Array, *, as_stored: bool = False) -> Int[np.ndarray, "n"]:
+def unit_keys(column: pa.Array, *, as_stored: bool = False, key: bytes = b"") -> Int[np.ndarray, "n"]:
     """A 64-bit key for each row's unit, which depends only on the row's value and its type.
 
     Whole numbers, dates and times are their own keys, other values are hashed; equal values have equal keys, and so
     have spellings that may be of one person, unless texts are taken as they are stored.
+
+    Under a secret key they are made-up numbers of 63 bits, which show neither a value nor an order: all values are
+    hashed, so that whole numbers and their texts have one number (keyed BLAKE2b, RFC 7693).
 
     Raises:
         TableError: A unit is missing, or the values are nested.
@@ -91,17 +95,18 @@ def unit_keys(column: pa.Array, *, as_stored: bool = False) -> Int[np.ndarray, "
         raise TableError(f"expected a unit in every row, found {column.null_count} rows without one; fill them in")
     column = plain_uuids(column)
     kind = column.type
-    if pa.types.is_integer(kind):
-        return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
-        whole = pa.int32() if kind.bit_width == 32 else pa.int64()
-        return np.asarray(column.view(whole).to_numpy(zero_copy_only=False)).astype(np.int64)
+        column = column.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+        kind = column.type
+    if pa.types.is_integer(kind) and not key:
+        return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
     if pa.types.is_nested(kind) or pa.types.is_interval(kind):
         raise TableError(f"expected a unit column of plain values, found {kind}; name another column")
     plain = column.cast(pa.large_binary()) if _is_bytes(kind) else column
     coded = plain.dictionary_encode()
     values = [(_stored_bytes if as_stored else _bytes)(value) for value in coded.dictionary.to_pylist()]
-    keys = np.frombuffer(b"".join(hashlib.blake2b(v, digest_size=8).digest() for v in values), dtype=np.int64)
+    keys = np.frombuffer(b"".join(hashlib.blake2b(v, digest_size=8, key=key).digest() for v in values), dtype=np.int64)
+    keys = keys & _POSITIVE if key else keys
     return np.asarray(keys[coded.indices.to_numpy(zero_copy_only=False)])
 
 

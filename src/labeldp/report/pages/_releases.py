@@ -24,7 +24,10 @@ from labeldp.release.folder import (
     added_columns,
     digest,
     effective_share,
+    group_column,
+    number_column,
     released_columns,
+    renumbered,
     rows_of_unit_sizes,
     unchanged_file,
 )
@@ -125,7 +128,13 @@ def _sections(folder: Path, verdict: Verdict, certificate: Certificate) -> Itera
     yield Section(
         "What is not promised",
         (
-            Points.of((*_NOT_PROMISED, *(f"Declared, and not checked: {what}." for what in certificate.assumptions))),
+            Points.of(
+                (
+                    *_NOT_PROMISED,
+                   
+                    *(f"Declared, and not checked: {what}." for what in certificate.assumptions),
+                )
+            ),
             Prose("No certificate can show:"),
             Points.of(tuple(f"{what}." for what in verdict.unknown)),
         ),
@@ -186,6 +195,8 @@ def _contents(folder: Path, certificate: Certificate) -> Iterator[Block]:
     added = dict.fromkeys(added_columns(certificate), "the answer")
     if not certificate.of_answer:
         added = {name: _drawn_by(field, certificate) for field, name in released_columns(certificate).items()}
+    if renumbered(unit := certificate.guarantee.unit) in certificate.assumptions:
+        added[number_column(unit)] = f"public: a made-up number of each {unit}"
     listed = [(name, kind, added.get(name, "public, as it was")) for name, kind in certificate.columns]
     yield Grid.of("Columns that are published", ("column", "type", "what it is"), listed)
     if certificate.of_answer and certificate.files:
@@ -283,7 +294,7 @@ def _expected(folder: Path, certificate: Certificate) -> list[str]:
 
 def _public_numbers(certificate: Certificate) -> list[str]:
     """The public columns of numbers, but for that of the privacy unit."""
-    own = {*added_columns(certificate), *released_columns(certificate).values(), certificate.guarantee.unit}
+    own = {*added_columns(certificate), *released_columns(certificate).values(), group_column(certificate)}
     return [name for name, kind in certificate.columns if name not in own and kind.startswith(_NUMBERS)]
 
 

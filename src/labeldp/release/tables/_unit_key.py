@@ -1,0 +1,69 @@
+"""The key of made-up numbers of privacy units: one private file in the folder of the ledger.
+
+A number is a keyed hash of the canonical spelling of a unit. So people who return keep their number, nothing grows or
+can be lost but the key, and without the key no number can be computed from an identifier. Two units with one number
+are one unit throughout the release, as two units with one hash are elsewhere: they share an epsilon.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from labeldp._new_files import replace_file
+from labeldp._random_words import secret_key
+from labeldp.errors import LedgerError
+
+#: The name of the file; with ``.labeldp-`` in it, a folder that is a table does not take it for a part.
+_NAME = "units.labeldp-key"
+_FORM = re.compile(rb"labeldp/unit-key/1\n([0-9a-f]{64})\n")
+_MOST_BYTES = 128
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(frozen=True)
+class UnitKey:
+    """The key in a file, and whether it was just made; the secret itself is in no object that a worker gets."""
+
+    path: Path
+    is_new: bool = False
+
+    @classmethod
+    def in_folder(cls, folder: Path) -> UnitKey:
+        """The key of a folder, which is made if there is none; nobody else may make one meanwhile.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        path = folder / _NAME
+        is_new = not os.path.lexists(path)
+        if is_new:
+            replace_file(path, lambda file: file.write(f"labeldp/unit-key/1\n{secret_key().hex()}\n".encode()))
+        return cls(path, is_new)
+
+    def read(self) -> bytes:
+        """The key.
+
+        Raises:
+            LedgerError: The file is gone, is not this user's alone, or has another form.
+        """
+        found = None
+        with suppress(OSError):
+            found = _FORM.fullmatch(self._content())
+        if found is None:
+            raise LedgerError(
+                f"the key of made-up numbers in {self.path} is missing, damaged, or not yours alone. Put back your "
+                "copy (chmod 600), or move it away: then everybody gets a new number"
+            )
+        return bytes.fromhex(found[1].decode())
+
+    def _content(self) -> bytes:
+        """The bytes of the file; none of one that others can read or could have written."""
+        with os.fdopen(os.open(self.path, _FLAGS), "rb") as file:
+            state = os.fstat(file.fileno())
+            own = stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid()
+            return file.read(_MOST_BYTES) if own and not stat.S_IMODE(state.st_mode) & 0o077 else b""
