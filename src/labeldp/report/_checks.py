@@ -103,12 +103,12 @@ def _decisions(found: TableCheck) -> Iterator[str]:
             f"epsilon is for each row, though {repeat.name!r} repeats: if it identifies people, that of one with "
             f"{repeat.most:,} rows is {repeat.most:,} times as large, and the kept column says which rows are theirs"
         )
-    if name := _unit(found):
+    if name := found.proposed_unit:
         yield (
             f"{name!r} is dropped below, since it may name people, and --renumber releases a made-up number in its "
             f"place: which rows are of one {name} is public anyway, and models can then be judged on other people"
         )
-    for name, different in _rare(found).items():
+    for name, different in found.rare.items():
         yield (
             f"{name!r} is dropped below: most of its {different:,} values occur in few rows, so they may show who "
             "somebody is. Keep it if they cannot"
@@ -132,7 +132,7 @@ def _decisions(found: TableCheck) -> Iterator[str]:
             f"rows without a label get {given} below, which shares them with other labels and costs effective rows. "
             "Leaving them out of the table discloses that they have no label"
         )
-    if disclosing := _disclosing(found):
+    if disclosing := found.disclosing:
         yield f"that {', '.join(map(repr, disclosing))} is dropped below follows from the labels too"
     if not isinstance(found.table.path, Path):
         yield (
@@ -167,20 +167,6 @@ def _released_before(found: TableCheck) -> Iterator[str]:
         yield new
 
 
-def _unit(found: TableCheck) -> str:
-    """The column of the privacy unit that is declared or proposed; empty for rows."""
-    if found.declared:
-        return "" if found.unit == "row" else found.unit
-    return found.repeats[0].name if found.repeats else ""
-
-
-def _rare(found: TableCheck) -> dict[str, int]:
-    """The columns of rare values, with the number of these, but for those that name rows or the privacy unit."""
-    named = {_unit(found), *(each.name for each in found.repeats)}
-    columns = (each for each in found.columns if each.rare and not each.identifies and each.name not in named)
-    return {each.name: each.different for each in columns}
-
-
 def _classes_to_write(found: TableCheck) -> Iterator[str]:
     """How to write the file of classes that the command names, where they are many."""
     if not found.label.is_number and len(found.label.classes) > _SHOWN:
@@ -189,23 +175,10 @@ def _classes_to_write(found: TableCheck) -> Iterator[str]:
         yield f"the {len(found.label.classes):,} classes below are read from {_CLASSES}, which this writes: {command}"
 
 
-def _disclosing(found: TableCheck) -> list[str]:
-    """The columns that disclose a label, by the private notes."""
-    return [column.name for column in found.columns if any(repr(column.name) in note for note in found.notes)]
-
-
-def _left_out(found: TableCheck) -> list[str]:
-    """The columns that name rows or people, or disclose a label."""
-    disclosing = set(_disclosing(found))
-    people = {_unit(found), *(() if found.unit == "row" and found.declared else (each.name for each in found.repeats))}
-    private = disclosing | people | {each.entry.label for each in found.earlier} | set(_rare(found))
-    return [column.name for column in found.columns if column.identifies or column.name in private]
-
-
 def _in_paths(found: TableCheck) -> list[str]:
     """The columns that are left out though the names of folders, and so files of a release, show them."""
     table = found.table
-    return [name for name in _left_out(found) if len(table.files) > 1 and name in table.path_columns]
+    return [name for name in found.left_out if len(table.files) > 1 and name in table.path_columns]
 
 
 def _one_file(found: TableCheck) -> str:
@@ -220,8 +193,8 @@ def release_command(found: TableCheck, classes: Path | None = None) -> str:
         found: The findings in the table.
         classes: The file that has the classes; by default one is named if they are many.
     """
-    label, table, left_out = found.label, found.table, _left_out(found)
-    unit = found.unit if found.declared else _unit(found)
+    label, table, left_out = found.label, found.table, found.left_out
+    unit = found.unit if found.declared else found.proposed_unit
     words = ["labeldp", "release", _one_file(found) if _in_paths(found) else str(table.path), "--label", label.name]
     if label.is_number:
         words += ["--interval", "LOW,HIGH,STEP", *(["--missing", "LOW"] if label.missing else [])]
@@ -230,7 +203,7 @@ def release_command(found: TableCheck, classes: Path | None = None) -> str:
         words += ["--classes", f"@{file}" if file else _listed(label.classes)]
         words += ["--missing", label.missing_class] if label.missing_class else []
     words += ["--epsilon", _EPSILON, *(["--unit", unit] if unit else [])]
-    words += ["--renumber"] if _unit(found) else []
+    words += ["--renumber"] if found.proposed_unit else []
     if found.ledger is not None or not isinstance(table.path, Path):
         words += ["--team-ledger" if found.team else "--ledger", str(ledger_path(table.path, found.ledger))]
     words += ["--budget", "TOTAL"] if any(each.entry.is_of(label.name) for each in found.earlier) else []

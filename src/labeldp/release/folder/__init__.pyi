@@ -27,6 +27,7 @@ from ._read import added_columns as added_columns
 from ._read import answer_in as answer_in
 from ._read import batch_fields as batch_fields
 from ._read import BUFFER as BUFFER
+from ._read import read_batches as read_batches
 from ._read import released_columns as released_columns
 from ._read import stored_columns as stored_columns
 from ._read import unchanged_file as unchanged_file

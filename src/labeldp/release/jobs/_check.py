@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections import Counter
@@ -33,6 +34,7 @@ from labeldp.release.tables import (
     declared_classes,
     look_at,
     number_rows,
+    one_of_a_kind,
     open_table,
     parts_of,
     tells_people_apart,
@@ -169,6 +171,33 @@ class TableCheck:
     ledger: Path | None = None
     team: bool = False
 
+    @property
+    def proposed_unit(self) -> str:
+        """The column of the privacy unit that is declared or proposed; empty for rows."""
+        if self.declared:
+            return "" if self.unit == ROW else self.unit
+        return self.repeats[0].name if self.repeats else ""
+
+    @property
+    def rare(self) -> dict[str, int]:
+        """The columns of rare values, with the number of these, but for those that name rows or the privacy unit."""
+        named = {self.proposed_unit, *(each.name for each in self.repeats)}
+        columns = (each for each in self.columns if each.rare and not each.identifies and each.name not in named)
+        return {each.name: each.different for each in columns}
+
+    @property
+    def disclosing(self) -> list[str]:
+        """The columns that disclose a label, by the private notes."""
+        return [column.name for column in self.columns if any(repr(column.name) in note for note in self.notes)]
+
+    @property
+    def left_out(self) -> list[str]:
+        """The columns that name rows or people, or disclose a label."""
+        of_rows = self.unit == ROW and self.declared
+        people = {self.proposed_unit, *(() if of_rows else (each.name for each in self.repeats))}
+        private = {*self.disclosing} | people | {each.entry.label for each in self.earlier} | set(self.rare)
+        return [column.name for column in self.columns if column.identifies or column.name in private]
+
 
 def check_table(
     source: str | Place | TableFile,
@@ -215,10 +244,26 @@ def check_table(
     if unit is None and found.repeats and job.ledgers:  # people who return are known by the unit alone
         with suppress(TableError):  # a row without one
             found = job.checked(found.repeats[0].name)
-    return TableCheck(
+    check = TableCheck(
         *(table, found.source.rows, tuple(_columns_of(table, others)), labels, found.repeats, found.remarks),
         *(found.notes, tuple(job.earlier(found.data)), found.data.unit, unit is not None, job.spending.ledger),
         team=job.spending.team,
+    )
+    return dataclasses.replace(check, remarks=(*check.remarks, *_singled_out(check)))
+
+
+def _singled_out(check: TableCheck) -> Iterator[str]:
+    """A remark on the rows or people that are one of a kind on the columns that would be kept."""
+    kept, unit = [each.name for each in check.columns if each.name not in check.left_out], check.proposed_unit or None
+    if not kept:
+        return
+    batches = check.table.scan([*kept, *([unit] if unit else [])], _ROWS_PER_BATCH)
+    found = one_of_a_kind(batches, kept, unit, few=True)
+    who, few = "rows" if found.unit == ROW else found.unit, ", ".join(map(repr, found.few))
+    alone = f"; on {few} alone, {found.alone_on_few:,}" if found.few else ""
+    yield (
+        f"{found.sentence(who)} on the columns that would be kept{alone}: whoever knows these values of somebody finds "
+        "their rows. Only labels are protected; whether the columns may leave is for you to decide"
     )
 
 

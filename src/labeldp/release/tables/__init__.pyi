@@ -23,9 +23,12 @@ from ._store import place_of as place_of
 from ._look import Look as Look
 from ._look import look_at as look_at
 from ._look import repeats_in as repeats_in
+from ._one_of_a_kind import OneOfAKind as OneOfAKind
+from ._one_of_a_kind import one_of_a_kind as one_of_a_kind
 from ._parts import TablePart as TablePart
 from ._parts import parts_of as parts_of
 from ._random_split import public_split as public_split
+from ._repeats import CopyCounter as CopyCounter
 from ._repeats import Repeat as Repeat
 from ._repeats import RepeatFinder as RepeatFinder
 from ._repeats import number_rows as number_rows

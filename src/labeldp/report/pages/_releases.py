@@ -26,11 +26,13 @@ from labeldp.release.folder import (
     effective_share,
     group_column,
     number_column,
+    read_batches,
     released_columns,
     renumbered,
     rows_of_unit_sizes,
     unchanged_file,
 )
+from labeldp.release.tables import one_of_a_kind
 from labeldp.report._parts import epsilon_above, resampled_share
 from labeldp.report._plan_answer import expected_sentences
 from labeldp.report._text import delta_above, has_no_rows, mechanism_text, utility_terms
@@ -131,7 +133,7 @@ def _sections(folder: Path, verdict: Verdict, certificate: Certificate) -> Itera
             Points.of(
                 (
                     *_NOT_PROMISED,
-                   
+                    *_singled_out(folder, certificate),
                     *(f"Declared, and not checked: {what}." for what in certificate.assumptions),
                 )
             ),
@@ -142,6 +144,22 @@ def _sections(folder: Path, verdict: Verdict, certificate: Certificate) -> Itera
     yield Section("What was checked", tuple(_checked(verdict)))
     yield Section("For those who learn from it", tuple(_learning(folder, certificate)))
     yield Section("Files", tuple(_files(verdict, certificate)))
+
+
+def _singled_out(folder: Path, certificate: Certificate) -> Iterator[str]:
+    """A sentence on the rows or people that the kept columns single out."""
+    unit, every = group_column(certificate), [name for name, _ in certificate.columns]
+    kept = [name for name in every if name not in {*added_columns(certificate), unit}]
+    if not kept or certificate.of_answer or certificate.features is not None:
+        return
+    wanted = [*kept, *([unit] if unit in every else [])]
+    batches = (each for file in certificate.files for each in read_batches(folder, file, wanted, _MOST_LOOKED_AT))
+    found = one_of_a_kind(batches, kept, unit if unit in every else None)
+    who = "rows" if found.unit == "row" else certificate.guarantee.unit
+    yield (
+        f"This page is about labels. The kept columns can single people out: {printable(found.sentence(who))}. "
+        "They must be allowed to leave on their own."
+    )
 
 
 def _odds(promise: Guarantee) -> Iterator[Block]:
