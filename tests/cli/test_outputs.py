@@ -118,6 +118,10 @@ def predicted():
 WRITTEN = {
     ("demo", "folder"): (lambda: held("demo", "d"), {"d/patients.csv": ALL}),
     ("check", "stdout"): (lambda: into("c.txt", "check", "t.csv", "--label", "y"), {"c.txt": OWNER}),
+    ("check", "save_classes"): (
+        lambda: held("check", "t.csv", "--label", "y", "--save-classes", "classes.txt"),
+        {"classes.txt": OWNER},
+    ),
     ("audit", "stdout"): (lambda: into("a.json", "audit", "out", *TRUE, "--json"), {"a.json": OWNER}),
     ("verify", "stdout"): (lambda: into("v.json", "verify", "out", "--json"), {"v.json": ALL}),
     ("release", "output"): (lambda: held(*RELEASED, "--output", "r"), {"r/_certificate.json": ALL}),
