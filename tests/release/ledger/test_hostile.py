@@ -276,18 +276,26 @@ def test_a_ledger_in_memory_is_none_of_a_table(tmp_path):
 
 
 RACE = """
-import sys, time
+import os, sys, time
 from pathlib import Path
 from labeldp import Classes, release_table
 from labeldp.errors import BudgetError, LedgerError
 
-for line in sys.stdin:
+def release(path):
+    release_table(path, "ill", Classes(["no", "yes"]), 1.0, path.with_suffix(".out"), keep=[], unit="row")
+
+for number, line in enumerate(sys.stdin):
     path = Path(line.strip())
+    if number == 0:  # all modules are loaded before another user may not read them
+        release(path)
+        if len(sys.argv) > 1:
+            os.setuid(int(sys.argv[1]))
     print("ready", flush=True)
-    while not (path.parent / "go").exists():
+    while number and not (path.parent / "go").exists():
         time.sleep(0.0005)
     try:
-        release_table(path, "ill", Classes(["no", "yes"]), 1.0, path.with_suffix(".out"), keep=[], unit="row")
+        if number:
+            release(path)
     except (BudgetError, LedgerError) as problem:
         print(type(problem).__name__, flush=True)
     else:
@@ -295,13 +303,25 @@ for line in sys.stdin:
 """
 
 
-@pytest.fixture
-def racers():
-    """Two processes, each of which releases the table whose path it is told once a file says go."""
-    words = [sys.executable, "-c", RACE]
+@contextlib.contextmanager
+def racing(*users):
+    """Two processes, of two users, each of which releases the table whose path it is told once a file says go."""
     with contextlib.ExitStack() as opened:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        yield [opened.enter_context(subprocess.Popen(words, **pipes)) for _ in range(2)]
+        words = [[sys.executable, "-c", RACE, *user] for user in users or ((), ())]
+        both = [opened.enter_context(subprocess.Popen(each, **pipes)) for each in words]
+        with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
+            for racer, folder in zip(both, (first, second), strict=True):
+                print(table(Path(folder) / "t.parquet"), file=racer.stdin, flush=True)
+            assert [racer.stdout.readline() for racer in (*both, *both)] == ["ready\n"] * 2 + ["left\n"] * 2
+        yield both
+
+
+@pytest.fixture
+def racers():
+    """Two processes of this user."""
+    with racing() as both:
+        yield both
 
 
 def raced(folder, racers):
@@ -337,6 +357,19 @@ def test_fifty_races_have_one_winner_each(tmp_path, planted, racers):
         folder.mkdir()
         PLANTED[planted](folder / ".labeldp-ledger.lock")
         assert raced(folder, racers) == ["BudgetError", "left"]
+
+
+@as_root
+@pytest.mark.slow
+def test_fifty_races_of_two_users_have_one_winner_each():
+    """In a folder that both may write to: the other finds a ledger that is not its own, and nothing of it leaves."""
+    with tempfile.TemporaryDirectory() as name, racing([str(STRANGER)], [str(STRANGER + 1)]) as racers:
+        Path(name).chmod(0o755)
+        for number in range(50):
+            folder = Path(name) / str(number)
+            folder.mkdir()
+            folder.chmod(0o777)  # each may read the table
+            assert raced(folder, racers) == ["LedgerError", "left"]
 
 
 def test_a_folder_that_cannot_be_locked_releases_nothing(tmp_path, monkeypatch):
