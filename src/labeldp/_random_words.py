@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from labeldp._own_files import OTHERS, is_own, objection
-from labeldp._shapes import UInt64
+from labeldp._shapes import Int, UInt64
 from labeldp.errors import OutputError
 
 _WORDS_PER_BLOCK = 2  # an AES block is 128 bits
@@ -253,6 +253,11 @@ class WatchedWords(Words):
     def check_process(self) -> None:
         """Delegate to the other stream."""
         self._words.check_process()
+
+
+def random_order(rows: int) -> Int[np.ndarray, "rows"]:
+    """The places 0 .. rows - 1 in a random order, from a fresh stream that nobody keeps."""
+    return np.argsort(SecureWords().block(0, rows), kind="stable")
 
 
 def secret_key() -> bytes:

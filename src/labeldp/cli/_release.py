@@ -165,6 +165,7 @@ def release(
     mechanism: MechanismOptions,
     spending: SpendingOptions,
     file: FileOptions,
+    shuffle: bool = False,
     sign: Path | None = None,
     engine: str | None = None,
     json_: bool = False,
@@ -190,6 +191,8 @@ def release(
         mechanism: The mechanism.
         spending: The ledger and its budget.
         file: How CSV files are written.
+        shuffle: Release the rows in a random order, in one file. It does not hide columns that are sorted as the table
+            is, such as a date.
         sign: The private key to sign the release with, from 'labeldp key'.
         engine: Workers for the parts of a large table: processes[:N], dask[:ADDRESS] or spark[:MASTER]; without an
             address, a cluster starts on this machine. Default: this process alone.
@@ -211,6 +214,7 @@ def release(
             keep=keep,
             drop=drop,
             clusters=cells,
+            shuffle=shuffle,
             **mechanism.arguments(),
             **spending.arguments(),
             progress=bar,

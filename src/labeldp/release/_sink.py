@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp._random_words import WordSource
+from labeldp._shapes import Int
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, mean_expectation
 from labeldp.privacy import LabelSpace
@@ -153,6 +154,31 @@ class _DrawnRows(PartRows):
 
 
 @dataclass(frozen=True)
+class _ShuffledRows(PartRows):
+    """The rows of several parts in another order, all in memory.
+
+    Attributes:
+        parts: The parts.
+        order: The row of all parts that comes to each place.
+        rows: The number of rows of a piece.
+    """
+
+    parts: Sequence[PartRows]
+    order: Int[np.ndarray, "n"]
+    rows: int
+
+    def tables(self) -> Iterator[tuple[pa.Table, Utility]]:
+        """Draw all rows, and give them out in their new order."""
+        drawn = [each for part in self.parts for each in part.tables()]
+        expects = mean_expectation([(table.num_rows, each) for table, each in drawn])
+        stored = drawn[0][0].schema
+        wide = pa.schema([field.with_type(_wide(field.type)) for field in stored])  # whose texts fit into one array
+        whole = pa.concat_tables([table.cast(wide) for table, _ in drawn]).combine_chunks()
+        for low in range(0, len(self.order), self.rows):
+            yield whole.take(pa.array(self.order[low : low + self.rows])).cast(stored), expects
+
+
+@dataclass(frozen=True)
 class _WriteTask:
     """A file to write.
 
@@ -218,6 +244,7 @@ class FolderSink(Sink):
         schema: The columns to write.
         single: True if one file holds all rows: the split into files may depend on features that are not public.
         report: Receives the progress.
+        order: The row of the table that leaves in each place, all in one file; None for the table's own order.
         files: The files that were written.
     """
 
@@ -227,6 +254,7 @@ class FolderSink(Sink):
     columns: tuple[str, ...]
     single: bool
     report: Progress
+    order: Int[np.ndarray, "n"] | None = None
     files: list[File] = field(default_factory=list)
 
     @property
@@ -248,7 +276,9 @@ class FolderSink(Sink):
 
     def write(self, parts: Sequence[PartRows]) -> list[tuple[int, Utility]]:
         """Write a file for each part, and return the expected utility of its pieces."""
-        even = self.source.rows_per_batch if self.single else None
+        if self.order is not None:
+            parts = [_ShuffledRows(parts, self.order, self.source.rows_per_batch)]
+        even = self.source.rows_per_batch if self.single or self.order is not None else None
         digits = max(_DIGITS, len(str(len(parts) - 1)))  # so that names are in the order of rows
         names = [f"part-{number:0{digits}d}.parquet" for number in range(len(parts))] if len(parts) > 1 else [ALONE]
         if len(parts) > 1 and (shown := sorted(set(self.source.table.path_columns) - set(self.columns))):
@@ -293,6 +323,13 @@ def _table(
     """Public columns beside released ones."""
     kept = {} if public is None else {name: plain_column(public[name]) for name in columns}
     return pa.table({**kept, **released}, schema=schema)
+
+
+def _wide(kind: pa.DataType) -> pa.DataType:
+    """The type of values of any length in place of one whose values have 2 GiB together at most."""
+    if pa.types.is_list(kind):
+        return pa.large_list(kind.value_type)
+    return {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(kind, kind)
 
 
 def clashing(name: str) -> InputError:

@@ -15,6 +15,7 @@ from rich.text import Text
 from labeldp.privacy import shown_above
 from labeldp.release import MOST_LABELS, ledger_path
 from labeldp.release.ledger import new_rows, returning
+from labeldp.release.tables import SHUFFLE
 from labeldp.report._parts import Parts, add_row, name_value_table, sentence, titled_table
 
 if TYPE_CHECKING:
@@ -145,8 +146,7 @@ def _decisions(found: TableCheck) -> Iterator[str]:
     if shown := _in_paths(found):
         yield (
             f"{', '.join(map(repr, shown))} in the names of folders cannot be dropped, since each file of a release "
-            f"has the rows of one folder: the release below is of {_one_file(found)}, to which you write all rows in "
-            "random order first"
+            f"has the rows of one folder: --shuffle below writes one file, in random order"
         )
 
 
@@ -181,11 +181,6 @@ def _in_paths(found: TableCheck) -> list[str]:
     return [name for name in found.left_out if len(table.files) > 1 and name in table.path_columns]
 
 
-def _one_file(found: TableCheck) -> str:
-    """The path of a table of one file with the rows of all folders."""
-    return f"{found.table.path}.parquet"
-
-
 def release_command(found: TableCheck, classes: Path | None = None) -> str:
     """The command that releases the table, without columns that name rows or people, or disclose a label.
 
@@ -195,7 +190,7 @@ def release_command(found: TableCheck, classes: Path | None = None) -> str:
     """
     label, table, left_out = found.label, found.table, found.left_out
     unit = found.unit if found.declared else found.proposed_unit
-    words = ["labeldp", "release", _one_file(found) if _in_paths(found) else str(table.path), "--label", label.name]
+    words = ["labeldp", "release", str(table.path), "--label", label.name]
     if label.is_number:
         words += ["--interval", "LOW,HIGH,STEP", *(["--missing", "LOW"] if label.missing else [])]
     else:
@@ -204,6 +199,7 @@ def release_command(found: TableCheck, classes: Path | None = None) -> str:
         words += ["--missing", label.missing_class] if label.missing_class else []
     words += ["--epsilon", _EPSILON, *(["--unit", unit] if unit else [])]
     words += ["--renumber"] if found.proposed_unit else []
+    words += ["--shuffle"] if _in_paths(found) or any(note.endswith(SHUFFLE) for note in found.notes) else []
     if found.ledger is not None or not isinstance(table.path, Path):
         words += ["--team-ledger" if found.team else "--ledger", str(ledger_path(table.path, found.ledger))]
     words += ["--budget", "TOTAL"] if any(each.entry.is_of(label.name) for each in found.earlier) else []

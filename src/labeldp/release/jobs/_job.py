@@ -68,6 +68,7 @@ _ROWS_PER_BATCH = 1 << 18
 _ENTRIES_PER_BATCH = 1 << 24
 #: Files of a table: a certificate names one for each, in at most 32 MiB.
 _MOST_FILES = 200_000
+_SHUFFLED = "the rows are in a random order, which was drawn without a look at labels and is not kept"
 _OTHER_PEOPLE = "declare it (--other-people, other_people=)"
 
 
@@ -334,6 +335,7 @@ class TableJob:
         repeats = {repr(each.name): each.most for each in checked.repeats if checked.rows_declared}
         return (
             *declarations(repeats, guarantee),
+            *([_SHUFFLED] if checked.data.order is not None else []),
             *([f"the rows are other people's than those released before: {reason}"] if reason else []),
         )
 

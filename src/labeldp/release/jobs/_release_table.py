@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
+from labeldp._random_words import random_order
 from labeldp._shapes import Int
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import GroupResponse
@@ -31,7 +32,7 @@ from labeldp.release.folder import (
     run_in,
     stored_form,
 )
-from labeldp.release.jobs._job import TableCharge, TableJob, TableRelease
+from labeldp.release.jobs._job import CheckedTable, TableCharge, TableJob, TableRelease
 from labeldp.release.jobs._ledgers import unit_key_of
 from labeldp.release.jobs._requests import (
     AUTO,
@@ -51,7 +52,10 @@ from labeldp.release.jobs._requests import (
 )
 from labeldp.release.jobs._spending import Spending
 from labeldp.release.ledger import Ledger
-from labeldp.release.tables import Place, Table, TableFile, clusters_of
+from labeldp.release.tables import SHUFFLE, Place, Table, TableFile, UnitKey, clusters_of, sorted_columns
+
+#: The most values that are shuffled in memory.
+_MOST_SHUFFLED = 1 << 28
 
 
 def release_table(
@@ -69,6 +73,7 @@ def release_table(
     delta: float = 0.0,
     unit: str | None = None,
     renumber: bool = False,
+    shuffle: bool = False,
     generator: Generator | None = None,
     replaced: float | None = None,
     divergences: Mapping[float, float] | None = None,
@@ -113,6 +118,8 @@ def release_table(
         renumber: True to release a made-up number of each unit, in random order, in the column ``<unit>_number``. The
             unit's own column then stays. The numbers follow from a key in the folder of the ledger, which is made at
             the first time: who returns in a later table keeps the number.
+        shuffle: True to release the rows in a random order, in one file, which takes memory for all of them. It hides
+            the order of the table, and no column that is sorted as the table is, such as a date.
         generator: For ``"double"``: the generator of features. The kept columns are those of its form.
         replaced: For ``"double"``: the probability that a row's features are resampled; by default that of its label.
         divergences: For ``"double"``: see ``Curator.randomize_rows``.
@@ -152,8 +159,7 @@ def release_table(
             upload has begun, the charge stays.
     """
     spending = Spending.of(budget, ledger, other_people)
-    if executor is not None:
-        check_engine(mechanism)
+    _check_whole(mechanism, executor, shuffle=shuffle)
     engine = engine_of(executor, InProcess())
     columns = _without_unit(mechanism, unit, keep, drop) if renumber else (keep, drop)
     job = TableJob.of(source, label, space, output, columns, spending, progress, engine)
@@ -174,10 +180,7 @@ def release_table(
     made_up = [number_column(column)] if renumber and column else []
     if made_up:
         job = dataclasses.replace(job, unit_key=unit_key_of(job.home, spending.ledger))
-    checked = job.checked(column or unit, priors)
-    if job.unit_key and job.unit_key.is_new:
-        key = f"the key of made-up numbers is new: keep {job.unit_key.path}, since without it nobody keeps a number"
-        checked = dataclasses.replace(checked, remarks=(*checked.remarks, key))
+    checked = _with_remark(job.checked(column or unit, priors), job.unit_key)
     if generator is not None:
         _check_generator(job.table, generator, job.rows_per_batch)
     if clusters is not None:
@@ -186,6 +189,7 @@ def release_table(
         job = dataclasses.replace(job, clusters=None if cells else numbers)
     table = checked.source
     table_mechanism = mechanism_on_table(request, table)
+    checked = _shuffled(checked, job, [] if generator else job.kept) if shuffle else checked
     schema, law = (
         job.schema(table_mechanism.types, {**dict.fromkeys(made_up, pa.int64()), **table_mechanism.added}),
         request.resampling.law if request.resampling else None,
@@ -202,7 +206,7 @@ def release_table(
     def write(folder: Path, charge: TableCharge) -> Certificate:
         columns = (*(table_mechanism.types or job.kept), *made_up)
         with run_in(folder, shared=engine.shared, remote=engine.remote) as run:
-            sink = FolderSink(table, run, schema, columns, law is not None, job.report)
+            sink = FolderSink(table, run, schema, columns, law is not None, job.report, checked.data.order)
             try:
                 return _drawn(table_mechanism, sink, charge)
             except BaseException:
@@ -213,6 +217,45 @@ def release_table(
 
     differing = Count()
     return job.publish(checked, entry, write, lambda: _misfits(table), lambda: bool(differing.done))
+
+
+def _check_whole(mechanism: str, executor: Engine | Executor | None, *, shuffle: bool) -> None:
+    """Refuse an engine, which works on parts, for what needs all rows in one place, and to shuffle no rows."""
+    if executor is not None:
+        check_engine(mechanism)
+    if shuffle and executor is not None:
+        raise InputError("an engine works on parts of a table, and --shuffle needs all rows; leave out one of them")
+    if shuffle and mechanism in (HISTOGRAM, QUANTILE):
+        raise InputError(f"{mechanism!r} releases no rows, so there are none to shuffle; leave out --shuffle")
+
+
+def _with_remark(checked: CheckedTable, key: UnitKey | None) -> CheckedTable:
+    """A table with a remark on the key of made-up numbers, if that was just made."""
+    if key is None or not key.is_new:
+        return checked
+    remark = f"the key of made-up numbers is new: keep {key.path}, since without it nobody keeps a number"
+    return dataclasses.replace(checked, remarks=(*checked.remarks, remark))
+
+
+def _shuffled(checked: CheckedTable, job: TableJob, public: Sequence[str]) -> CheckedTable:
+    """A table whose rows leave in a random order, with remarks on public columns that show the old one.
+
+    Raises:
+        InputError: They are too many to be in memory.
+    """
+    rows, columns = checked.source.rows, len(job.kept) + 1
+    if rows * columns > _MOST_SHUFFLED:
+        raise InputError(
+            f"--shuffle holds all rows in memory, at most {_MOST_SHUFFLED:,} values, found {rows:,} rows of {columns} "
+            "columns. Shuffle the table first, or release it in parts"
+        )
+    remarks = (
+        f"{name!r} is sorted in the table, so it shows the order of rows again: drop it if that discloses labels"
+        for name in sorted_columns(job.table, public, job.rows_per_batch)
+    )
+    notes = tuple(note for note in checked.notes if not note.endswith(SHUFFLE))
+    data = dataclasses.replace(checked.data, order=random_order(rows))
+    return dataclasses.replace(checked, data=data, notes=notes, remarks=(*checked.remarks, *remarks))
 
 
 def _without_unit(

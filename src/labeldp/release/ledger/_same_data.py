@@ -51,6 +51,7 @@ class PublicData:
         fingerprints: Fingerprints of the rows; None for labels alone, which may be any labels.
         unit: The column of the privacy unit, ``"row"`` without one.
         units: The hash of each row's unit.
+        order: The row of the table that leaves in each place, where rows leave in another order.
     """
 
     path: str
@@ -58,6 +59,7 @@ class PublicData:
     fingerprints: Fingerprints | None
     unit: str = "row"
     units: UInt64[np.ndarray, "n"] | None = field(default=None, repr=False)
+    order: Int[np.ndarray, "n"] | None = field(default=None, repr=False)
 
     @property
     def anonymous(self) -> bool:
@@ -98,15 +100,19 @@ class KeyedData:
 
     @classmethod
     def of(cls, data: PublicData, key: int) -> KeyedData:
-        """The hashes of a table under a key."""
-        found = data.fingerprints
+        """The hashes of a table under a key, at the places where its rows leave."""
+        found, order = data.fingerprints, data.order
         if found is None:
             return cls()
+        places = None if order is None else np.argsort(order)
         views = tuple(
-            KeyedView(_limit(sketch.hashes), sketch.alike, keyed(sketch.hashes, key), sketch.places)
+            KeyedView(
+                *(_limit(sketch.hashes), sketch.alike, keyed(sketch.hashes, key)),
+                sketch.places if places is None else places[sketch.places],
+            )
             for sketch in found.views
         )
-        rows = None if found.rows is None else keyed(found.rows, key)
+        rows = None if found.rows is None else keyed(found.rows if order is None else found.rows[order], key)
         return cls(rows, None if data.units is None else _in_order(keyed(data.units, key)), views)
 
     def blobs(self) -> dict[str, memoryview]:

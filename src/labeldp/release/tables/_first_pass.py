@@ -30,6 +30,8 @@ from labeldp.release.tables._units import Units, unit_keys
 _HEAD, _HEADS = 1 << 16, 64
 #: Share of the changes of label that a shuffled table would have, and number of these, below which rows are in groups.
 _FEW_CHANGES, _EXPECTED_CHANGES = 0.5, 30.0
+#: The advice on rows whose order discloses labels, at the end of a note.
+SHUFFLE = "release them in random order (--shuffle, shuffle=True), or shuffle the table first"
 #: Rows of a fingerprint: few, so that a table is recognized after rows were appended.
 _FINGERPRINT_ROWS = 32
 _FEW_VALUES = 0.5
@@ -169,13 +171,11 @@ def survey(
         for name, _ in disclosing_columns(checked, space, [table.label], kept)
     ]
     if total.is_grouped:
-        notes.append(
-            "the rows are grouped by label, so their order discloses labels: shuffle the table before the release"
-        )
+        notes.append(f"the rows are grouped by label, so their order discloses labels: {SHUFFLE}")
     elif total.is_clustered:
         notes.append(
             "from row to row the label changes less than half as often as in a shuffled table, so the order of rows "
-            "may disclose labels: shuffle the table before the release"
+            f"may disclose labels: {SHUFFLE}"
         )
     return Survey(tuple(checked), total.rows, total.units, tuple(notes))
 
