@@ -23,7 +23,7 @@ from labeldp._spelling import canonical, spelled_as
 from labeldp.errors import InputError, LabelDPError
 from labeldp.privacy.channels import Channel, ClassChannel, channel_of
 from labeldp.release._same_label import is_label_renamed
-from labeldp.release.folder import CODES, UNREADABLE, batch_fields, read_certificate
+from labeldp.release.folder import CODES, SHUFFLED, UNREADABLE, batch_fields, read_certificate
 from labeldp.release.ledger import Earlier, Entry
 from labeldp.release.tables import Table, no_such_column, place_of, repeats_in
 
@@ -127,6 +127,7 @@ def refuse_renamed_labels(
         here, there = each.pairs
         if not here.size and each.entry.rows.stop == rows:  # nothing tells rows apart: they may be in their order
             here = there = np.arange(rows)
+            _refuse_any_order(each.entry, names)
         here, there = here[there < _MOST_ROWS], there[there < _MOST_ROWS]
         released = _released_labels(each.entry, there) if here.size and (names or clusters is not None) else None
         if released is None:
@@ -155,10 +156,30 @@ def _released_labels(entry: Entry, rows: Int[np.ndarray, "k"]) -> tuple[ClassCha
 
     None if it was moved away, but not with its ledger, or if others changed it, or it holds no classes.
     """
-    moved = [entry.ledger.parent / entry.beside] if entry.ledger and entry.beside else []
-    places = [place for place in (*moved, place_of(entry.output or "")) if isinstance(place, Path)]
-    found = (_guarded(partial(_read_labels, place, entry.identifier, rows)) for place in places)
+    found = (_guarded(partial(_read_labels, place, entry.identifier, rows)) for place in _folders_of(entry))
     return next((each for each in found if each is not None), None)
+
+
+def _folders_of(entry: Entry) -> list[Path]:
+    """The folders on a disk in which a release may lie."""
+    moved = [entry.ledger.parent / entry.beside] if entry.ledger and entry.beside else []
+    return [place for place in (*moved, place_of(entry.output or "")) if isinstance(place, Path)]
+
+
+def _refuse_any_order(entry: Entry, names: Sequence[str]) -> None:
+    """Refuse public columns where nothing tells which of them stands beside which released label.
+
+    Raises:
+        InputError: The labels left in a random order.
+    """
+    found = [_guarded(partial(read_certificate, place)) for place in _folders_of(entry)]
+    known = [each for each in found if each is not None and each.release == entry.identifier]
+    if names and any(SHUFFLED in each.assumptions for each in known):
+        raise InputError(
+            f"{names[0]!r} may be a copy of {entry.label!r}, which was released in random order: nothing tells these "
+            "rows apart, so the two cannot be compared. Keep a column that does, or none. If these are other people's "
+            "rows, declare it (--other-people, other_people=)"
+        )
 
 
 def _read_labels(folder: Path, identifier: str, rows: Int[np.ndarray, "k"]) -> tuple[ClassChannel, np.ndarray] | None:

@@ -131,6 +131,17 @@ def test_a_copy_of_a_released_label_is_known_in_any_order(path, first, second):
     assert release(path, "two", keep=["weight", "ward"], **given)[0].spent == (1.0, 0.0)
 
 
+def test_labels_that_cannot_be_compared_keep_columns_back(path):
+    """Where no column tells rows apart, a kept column may be the label that left in a random order."""
+    table = pd.read_parquet(path)[["dx", "ill", "severe"]]
+    table.to_parquet(path)
+    release(path, "one", keep=[])
+    given = {"label": "severe", "space": Classes(["low", "high"]), "shuffle": False}
+    with pytest.raises(InputError, match="'dx' may be a copy of 'ill', which was released in random order"):
+        release(path, "two", keep=["dx"], **given)
+    assert release(path, "two", keep=[], **given)[0].spent == (1.0, 0.0)
+
+
 def test_the_notes_end_where_the_order_is_hidden(path, tmp_path):
     """Rows that are sorted by label are noted without the option alone, and the command of a check has it."""
     done, _ = release(path, "one", shuffle=False)

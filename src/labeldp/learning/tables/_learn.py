@@ -206,7 +206,7 @@ def _of_mixed_units(certificate: Certificate) -> tuple[str, ...]:
     return (
         f"These scores may be far too good: no kept column says which rows are of one {_checks.printable(unit)}, so "
         "models may be judged on rows of those that they learned from. Judge the model on others ('labeldp evaluate'), "
-        "or keep the column.",
+        "or release a made-up number of each (--renumber).",
     )
 
 

@@ -8,6 +8,7 @@ from ._certificate import Draw as Draw
 from ._certificate import FEATURES_REDRAWN as FEATURES_REDRAWN
 from ._certificate import File as File
 from ._certificate import IN_STAGES as IN_STAGES
+from ._certificate import SHUFFLED as SHUFFLED
 from ._certificate import UNREADABLE as UNREADABLE
 from ._concatenated import concatenated as concatenated
 from ._check_laws import check_charges as check_charges

@@ -53,6 +53,9 @@ _ADDS_UP = (
 #: The declaration that true features must not be published beside released labels.
 FEATURES_REDRAWN = "features of these rows left redrawn in another release, and are not kept beside these labels"
 
+#: The declaration that rows left in another order than that of the table.
+SHUFFLED = "the rows are in a random order, which was drawn without a look at labels and is not kept"
+
 _NOT_PRIVATE = "NOT PRIVATE: these labels were drawn with the words of a test, and nothing is promised."
 
 #: The fact that a signature shows.

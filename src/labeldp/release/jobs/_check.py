@@ -249,22 +249,31 @@ def check_table(
         *(found.notes, tuple(job.earlier(found.data)), found.data.unit, unit is not None, job.spending.ledger),
         team=job.spending.team,
     )
-    return dataclasses.replace(check, remarks=(*check.remarks, *_singled_out(check)))
+    return dataclasses.replace(check, remarks=(*check.remarks, *_singled_out(check, job.report)))
 
 
-def _singled_out(check: TableCheck) -> Iterator[str]:
+def _singled_out(check: TableCheck, report: Progress) -> Iterator[str]:
     """A remark on the rows or people that are one of a kind on the columns that would be kept."""
     kept, unit = [each.name for each in check.columns if each.name not in check.left_out], check.proposed_unit or None
     if not kept:
         return
     batches = check.table.scan([*kept, *([unit] if unit else [])], _ROWS_PER_BATCH)
-    found = one_of_a_kind(batches, kept, unit, few=True)
+    found = one_of_a_kind(_counted(batches, check.rows, report), kept, unit, few=True)
     who, few = "rows" if found.unit == ROW else found.unit, ", ".join(map(repr, found.few))
     alone = f"; on {few} alone, {found.alone_on_few:,}" if found.few else ""
     yield (
         f"{found.sentence(who)} on the columns that would be kept{alone}: whoever knows these values of somebody finds "
         "their rows. Only labels are protected; whether the columns may leave is for you to decide"
     )
+
+
+def _counted(batches: Iterator[pa.RecordBatch], rows: int, report: Progress) -> Iterator[pa.RecordBatch]:
+    """Batches, whose rows are reported."""
+    done = 0
+    for batch in batches:
+        yield batch
+        done += batch.num_rows
+        report("look", done, rows)
 
 
 def refuse_public_labels(source: str | Place | TableFile, label: str, columns: Sequence[str]) -> None:

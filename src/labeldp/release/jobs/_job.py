@@ -23,6 +23,7 @@ from labeldp.release._sink import clashing
 from labeldp.release._source import ROW, TableSource
 from labeldp.release.engines import Count, Engine, InProcess, Progress
 from labeldp.release.folder import (
+    SHUFFLED,
     Certificate,
     beside_ledger,
     check_store,
@@ -68,7 +69,6 @@ _ROWS_PER_BATCH = 1 << 18
 _ENTRIES_PER_BATCH = 1 << 24
 #: Files of a table: a certificate names one for each, in at most 32 MiB.
 _MOST_FILES = 200_000
-_SHUFFLED = "the rows are in a random order, which was drawn without a look at labels and is not kept"
 _OTHER_PEOPLE = "declare it (--other-people, other_people=)"
 
 
@@ -335,7 +335,7 @@ class TableJob:
         repeats = {repr(each.name): each.most for each in checked.repeats if checked.rows_declared}
         return (
             *declarations(repeats, guarantee),
-            *([_SHUFFLED] if checked.data.order is not None else []),
+            *([SHUFFLED] if checked.data.order is not None else []),
             *([f"the rows are other people's than those released before: {reason}"] if reason else []),
         )
 

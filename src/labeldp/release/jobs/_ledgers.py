@@ -29,9 +29,14 @@ def home_of(table: Place, ledger: Path | None) -> Path:
             f"expected a ledger for {table}, which has no place beside it for one, found none; name a file on a disk "
             "that all releases of this table share (--ledger, ledger=)"
         )
+    _check_folder(ledger)
+    return ledger
+
+
+def _check_folder(ledger: Path) -> None:
+    """Refuse a ledger that has no folder to be in."""
     if not ledger.parent.is_dir():
         raise InputError(f"expected an existing folder for the ledger, found none at {ledger.parent}; create it first")
-    return ledger
 
 
 def ledger_path(source: Place, ledger: str | Path | None = None) -> Path:
@@ -49,8 +54,11 @@ def unit_key_of(table: Path, ledger: Path | None) -> UnitKey:
     """The key of made-up numbers in the folder of the ledger, which tables there share, as do all parts of a table.
 
     Raises:
+        InputError: There is no such folder.
         LedgerError: It cannot be written, or another release does not end.
     """
+    if ledger:
+        _check_folder(ledger)
     table = table.resolve()
     whole = _whole_of(table)
     folder = ledger.parent if ledger else whole.parent if whole != _folder_of(table) else table.parent
