@@ -11,7 +11,7 @@ import json
 import re
 import shlex
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import partial
 from pathlib import Path
 
@@ -357,12 +357,14 @@ class Play:
         costs: The epsilons of each person and of each row, summed over all releases.
         truth: The person and the row in truth of each row of a table.
         outputs: The releases, in order.
+        known: The rows and the people that were released with each label, as they are written.
         unseen: What somebody of a released table has lost, and what the release says is spent, where that is less.
     """
 
     def __init__(self, capsys, *, grows):
         self.capsys, self.grows = capsys, grows
         self.costs, self.truth, self.outputs, self.unseen = Counter(), {}, [], []
+        self.known = defaultdict(set)
 
     def month(self, page, tables, month, prepare=()):
         """Write the tables of a month, and follow the commands of a page that read them."""
@@ -400,14 +402,8 @@ class Play:
     def follow(self, words):
         """Release a table; if it is refused, the rows that the refusal calls new, and then all with a larger budget."""
         refused = self.release(words)
-        new = re.search(r"as a table of their own: ([\d,to ]+) \(the first is row 1\)", refused)
-        if new:
-            ends = re.findall(r"([\d,]+) to ([\d,]+\d)", new[1])
-            rows = np.concatenate([np.arange(int(a.replace(",", "")) - 1, int(b.replace(",", ""))) for a, b in ends])
-            alone = f"new-{len(self.outputs)}.csv"
-            pd.read_csv(words[1], dtype=str, keep_default_na=False).iloc[rows].to_csv(alone, index=False)
-            self.truth[alone] = self.truth[words[1]].iloc[rows].reset_index(drop=True)
-            self.release([words[0], alone, *words[2:]])
+        if "with --only-new" in refused:
+            self.release([*words, "--only-new"])
         if refused:
             self.release([*without(words, "--budget"), "--budget", "99,0.5"])
 
@@ -420,6 +416,14 @@ class Play:
         self.outputs.append(output)
         unit, body, truth = option(words, "--unit", "row"), json.loads(printed), self.truth[words[1]]
         units = truth["row"] if unit == "row" else pd.read_csv(file_of(words[1]), dtype=str)[unit].str.casefold()
+        table = pd.read_csv(file_of(words[1]), dtype=str, keep_default_na=False).drop(columns=body["label"])
+        rows, known = table.agg("|".join, axis=1), self.known[body["label"]]
+        if "--only-new" in words:
+            back = rows.isin(known) | units.isin(known)
+            new = ~back if unit == "row" else ~units.isin(units[back])
+            truth, units, rows = truth[new], units[new], rows[new]
+            assert body["rows"] == len(rows)
+        known.update(rows, () if unit == "row" else units)
         for what in ("who", "row"):
             for one, count in units.groupby(truth[what].to_numpy()).nunique().items():
                 self.costs[what, body["label"], one] += body["epsilon"] * count

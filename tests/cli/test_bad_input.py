@@ -172,10 +172,9 @@ def test_a_second_release_needs_a_budget(release, tmp_path, states):
     assert release(tmp_path / "t.csv", tmp_path / "one").code == 0
     ran = release(tmp_path / "t.csv", tmp_path / "two")
     assert ran.code == 1
-    assert ran.err.startswith(
-        "error: budget exceeded: epsilon 1 is requested, epsilon 1 is spent, and epsilon 0 is left"
-    )
-    assert "--budget 2 (budget=); released before: epsilon 1 from " in ran.err
+    assert ran.err.startswith("error: budget exceeded: what may be these rows was already released at epsilon 1 from ")
+    assert "Another at 1 makes 2, above the budget of 1. Reuse " in ran.err
+    assert "or pass --budget 2. If" in ran.err
     assert "zq-secret" not in shown(ran)
     nothing_left(tmp_path, tmp_path / "two")
     assert states(tmp_path / "t.csv.labeldp-ledger") == ["released"]

@@ -181,8 +181,8 @@ def test_people_who_return_are_counted(run, january):
     wanted = f"{people[back].nunique()} returning patient_id with {back.sum()} of these {len(people)} rows"
     proposed = run("check", january, "--label", LABEL).out
     declared = run("check", january, "--label", LABEL, "--unit", "patient_id").out
-    refused = run(*command_in(declared.replace("--budget TOTAL ", ""))[1:-1], january.parent / "o").err
-    new = f"{len(people) - back.sum()} rows have a new patient_id, and may be released alone, as a table of their own"
+    refused = run(*command_in(declared.replace("--only-new ", ""))[1:-1], january.parent / "o").err
+    new = f"{len(people) - back.sum()} rows have a new patient_id: release them alone with --only-new"
     for text in (proposed, declared, refused):
         assert wanted in text
         assert new in text
@@ -194,6 +194,21 @@ def test_people_who_return_are_counted(run, january):
     assert "epsilon is for each row, though 'patient_id' repeats" in rows
     (earlier,) = json.loads(run("check", january, "--label", LABEL, "--json").out)["earlier"]
     assert (earlier["rows"], earlier["units"]) == (back.sum(), people[back].nunique())
+    ran = run(*command_in(declared)[1:-1], january.parent / "new")
+    assert ran.out.startswith(f"Released {len(people) - back.sum()} rows at epsilon 1 per patient_id.")
+
+
+def test_a_budget_is_asked_for_only_where_it_is_needed(run, patients):
+    """Within the declared budget another release needs no larger one; beyond it the printed command asks for one."""
+    options = {"keep": ["age"], "unit": "patient_id"}
+    release_table(patients, LABEL, CLASSES, 1.0, patients.parent / "first", budget=3.0, **options)
+    within = run("check", patients, "--label", LABEL, "--unit", "patient_id").out
+    assert "another release of it adds up" in within
+    assert "--budget" not in within
+    release_table(patients, LABEL, CLASSES, 1.5, patients.parent / "second", **options)
+    beyond = run("check", patients, "--label", LABEL, "--unit", "patient_id").out
+    assert "another release of it adds up, and needs --budget" in beyond
+    assert "--budget TOTAL" in beyond
 
 
 def test_a_ledger_elsewhere_is_looked_at(run, january, tmp_path):

@@ -1,5 +1,6 @@
 """The most likely mistakes: each is refused by its true cause and with the way out, and shows no label of a row."""
 
+import ast
 import contextlib
 import errno
 import gzip
@@ -14,7 +15,10 @@ from pathlib import Path
 
 import pytest
 
+import labeldp
 from labeldp.cli import main
+from labeldp.cli._terminal import complain_of
+from labeldp.errors import InputError
 
 CASES = tomllib.loads(Path(__file__).with_name("mistakes.toml").read_text(encoding="utf-8"))["mistake"]
 #: The letters of two lines of a terminal, and of a refusal that names an earlier release.
@@ -131,7 +135,7 @@ def test_a_mistake_is_named_with_the_way_out(ran, folder, case):
     before = sorted(folder.rglob("*"))
     code, printed, said = ran(case["command"])
     assert (code, said) == (case["code"], case["says"].removesuffix("\n"))
-    assert len(said) <= (WITH_A_RELEASE if "released before" in said else TWO_LINES)
+    assert len(said) <= (WITH_A_RELEASE if "already released" in said else TWO_LINES)
     assert "zq-" not in printed
     assert ".5" not in printed.replace("0.5", "").replace("12.5", "")
     assert "Traceback" not in printed
@@ -158,3 +162,28 @@ def test_what_may_not_be_read_or_written_is_named(ran, monkeypatch, part):
     assert code == 1
     assert "Permission denied" in said
     assert ("take a place" if part == "output" else "check the file and its permissions") in said
+
+
+def messages():
+    """The texts in the code of the package but docstrings, with a letter for each value that is put into one."""
+    for path in sorted(Path(labeldp.__file__).parent.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                node.value.value = ""
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(each.value if isinstance(each, ast.Constant) else "X" for each in node.values)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def test_no_argument_of_a_function_is_named_to_who_types(capsys):
+    """Messages name an option, and after it the argument of a function, which the command line leaves out."""
+    named = [text for text in messages() if re.search(r"[a-z]=\)", text)]
+    assert len(named) > 5
+    for text in named:
+        complain_of(InputError(text))
+        assert not re.search(r"[a-z]=\)", capsys.readouterr().err), text
+    complain_of(InputError("pass --budget 2 (budget=), or --encoding latin-1 (TableFile(..., encoding=)); see f(x)"))
+    assert capsys.readouterr().err == "error: pass --budget 2, or --encoding latin-1; see f(x)\n"

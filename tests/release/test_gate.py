@@ -44,6 +44,7 @@ OTHERS = {
     *(
         "renumber",
         "shuffle",
+        "only_new",
         "sign",
         "engine",
         "executor",

@@ -133,5 +133,5 @@ def test_a_unit_named_like_a_row_is_no_row(tmp_path):
     release_table(tmp_path / "t.parquet", "d", space, 1.0, tmp_path / "one", keep=["a"], unit="row ", budget=9.0)
     rows = release_table(tmp_path / "t.parquet", "d", space, 1.0, tmp_path / "two", keep=["a"])
     assert 1.9 < rows.spent[0] <= 2.0
-    with pytest.raises(BudgetError, match="epsilon 3 is spent"):  # a unit has two rows
+    with pytest.raises(BudgetError, match="Another at 7 makes 10, above"):  # a unit has two rows
         release_table(tmp_path / "t.parquet", "d", space, 7.0, tmp_path / "three", keep=["a"], unit="row ")

@@ -26,7 +26,7 @@ from labeldp.cli._report import report
 from labeldp.cli._schema import schema
 from labeldp.cli._stages import stages
 from labeldp.cli._streams import lasting_streams
-from labeldp.cli._terminal import complain
+from labeldp.cli._terminal import complain, complain_of
 from labeldp.cli._verify import verify
 from labeldp.errors import LabelDPError
 
@@ -90,7 +90,7 @@ def _completed(words: list[str]) -> int:
     try:
         return _run(words)
     except LabelDPError as problem:
-        complain(f"error: {problem}")
+        complain_of(problem)
     except KeyboardInterrupt:
         complain(f"error: stopped; {state}")
         return _INTERRUPTED

@@ -22,7 +22,7 @@ from labeldp.bounds import theorems
 from labeldp.cli._command import ReleaseFolder
 from labeldp.cli._import_object import named_object
 from labeldp.cli._options import FileOptions, ImageOptions, check_one_of, class_texts, range_of
-from labeldp.cli._terminal import complain, for_holder, printed_warnings, progress, result, show
+from labeldp.cli._terminal import complain_of, for_holder, printed_warnings, progress, result, show
 from labeldp.errors import InputError, LabelDPError
 from labeldp.learning import features
 from labeldp.release import folder
@@ -148,7 +148,7 @@ def audit(
         else:
             holds = _audit_function(function, draws, _CONFIDENCE if confidence is None else confidence, json_)
     except LabelDPError as problem:
-        complain(f"error: {problem}")
+        complain_of(problem)
         raise typer.Exit(_UNUSABLE) from None
     if not holds:
         raise typer.Exit(1)

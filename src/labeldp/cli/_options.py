@@ -111,12 +111,14 @@ class SpendingOptions:
             their groups may write to them.
         other_people: Reason for which these rows are other people's than those released before, though their public
             values look alike; the certificate and the ledger show it.
+        only_new: Release only rows that were not released before, nor others of their --unit; all others are left out.
     """
 
     budget: Annotated[Any, _BUDGET] = None
     ledger: Path | None = None
     team_ledger: Path | None = None
     other_people: str | None = None
+    only_new: bool = False
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of ``labeldp.release_table``."""

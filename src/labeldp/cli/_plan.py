@@ -173,7 +173,7 @@ class PurchaseOptions:
         """Count the labels of a table with noise, if that was asked for."""
         if self.buy is None:
             for name, value in {"output": self.output, "missing": self.missing, **asdict(self.spending)}.items():
-                if value is not None:
+                if value not in (None, False):
                     option = f"--{name.replace('_', '-')}"
                     raise InputError(
                         f"expected {option} with --buy alone, found no --buy, so no label is read; leave {option} out"

@@ -47,10 +47,11 @@ def report(paths: list[ReleaseFolder], *, output: Path, public_key: Path | None 
         path: folder.verify(path, public_key=public_key, long=long) for path in named if ledger_of(path).is_dir()
     }
     parts = [_part(path, name, verdicts.get(path)) for path, name in named.items()]
-    if len(verdicts) > 1 and all(part.holds for part in parts):
+    counted = [path for path in named if path.suffix != _SAVED or path in verdicts]
+    if verdicts and len(counted) > 1 and all(part.holds for part in parts):
         verified = {path: verdict.certificate for path, verdict in verdicts.items() if verdict.certificate is not None}
-        combined = release.combined_guarantee(list(verified), long=long, verified=verified)
-        parts.append(pages.account_part(combined, [named[path] for path in verified]))
+        combined = release.combined_guarantee(list(map(ledger_of, counted)), long=long, verified=verified)
+        parts.append(pages.account_part(combined, [named[path] for path in counted]))
     page = pages.dossier(parts)
     if page.private and not output.name.endswith(pages.HOLDER_ENDING):
         name = f"{output.stem}{pages.HOLDER_ENDING}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 import time
 import warnings
@@ -16,8 +17,11 @@ from rich.text import Text
 
 from labeldp._checks import printable
 from labeldp._new_files import keep_private
+from labeldp.errors import LabelDPError
 
 _WIDTH_OF_FILES = 1000
+#: A Python argument as errors name it after the option that is typed instead, such as (budget=).
+_ARGUMENT = re.compile(r" \((?:\w+\(\.\.\., )?\w+=\)?\)")
 #: Seconds from which on a time is told in a unit, and the seconds of that unit.
 _TIMES = ((5400.0, 3600.0, "hour"), (90.0, 60.0, "minute"), (0.0, 1.0, "second"))
 #: Seconds between two lines of progress, where no bar can be drawn.
@@ -67,6 +71,11 @@ def for_holder() -> None:
     """Keep the file that standard output goes to, if it is one, from everybody else: what follows depends on labels."""
     with suppress(OSError, ValueError, AttributeError):  # a standard output that is closed, or none
         keep_private(sys.stdout.fileno())
+
+
+def complain_of(problem: LabelDPError) -> None:
+    """Print an error on standard error, without the Python arguments that it names after the options to type."""
+    complain(f"error: {_ARGUMENT.sub('', str(problem))}")
 
 
 def complain(message: str, style: str = "red") -> None:

@@ -220,7 +220,7 @@ class Classes(LabelSpace):
             row = first_row + pc.index(missing, True).as_py()
             raise LabelError(
                 f"expected a label in every row, found none in {row_name(row)}; declare a class and give it to "
-                "missing labels (missing=, --missing), or leave such rows out"
+                "missing labels with --missing (missing=), or leave such rows out"
             )
         if codes.null_count:
             place = pc.index(pc.or_(valid, missing), False).as_py()
@@ -360,7 +360,7 @@ class Interval(LabelSpace):
             row = first_row + int(np.argmax(missing))
             raise LabelError(
                 f"expected a label in every row, found none in {row_name(row)}; give missing labels a number "
-                "(missing=, --missing), or leave such rows out"
+                "with --missing (missing=), or leave such rows out"
             )
         places = np.floor((np.clip(values, self.low, self.high) - self.low) / self.step + 0.5)
         return np.clip(places, 0, self.size - 1).astype(np.int32)

@@ -142,9 +142,11 @@ def combined_guarantee(
         of all: a guarantee for all labels of a unit holds for each of them.
 
     Guarantee:
-        That of ``Composition``, if the releases were fixed beforehand. If a prior was computed from an earlier release
+        That of ``Composition``, if the releases were fixed beforehand. A release that a ledger among the paths charged
+        counts there, with all others of its rows, and not once more. If a prior was computed from an earlier release
         (``ReleasePrior``), the worst number of candidates counts, which holds for any such release. Labels with
-        different names, in canonical spelling, count as different labels. Ledgers and certificates are not added up.
+        different names, in canonical spelling, count as different labels. Other ledgers and certificates are not added
+        up.
 
     Raises:
         VerificationError: A release and its certificate do not agree, or it was drawn with test randomness.
@@ -175,11 +177,14 @@ def combined_guarantee(
         else:
             sources.append(_source(path, long, verified.get(path)))
     sources += _splits(sources)
+    recorded = {path: Ledger(path, team=True).entries() for path in ledgers}
+    held = _held(sources, [entry for entries in recorded.values() for entry in entries])
     labels: dict[str, list[_Source]] = {}
     for source in sources:
-        labels.setdefault(canonical(source.certificate.label), []).append(source)
+        if source.path not in held:
+            labels.setdefault(canonical(source.certificate.label), []).append(source)
     groups = [group for releases in labels.values() for group in _of_certificates(releases, one_table)]
-    groups += [group for path in ledgers for group in _of_ledger(path)]
+    groups += [group for path, entries in recorded.items() for group in _of_ledger(path, entries, held)]
     return [
         dataclasses.replace(
             group,
@@ -189,6 +194,21 @@ def combined_guarantee(
         )
         for group in groups
     ]
+
+
+def _held(sources: Sequence[_Source], entries: Sequence[Entry]) -> dict[str, str]:
+    """The path of each release that a ledger charged, with the name of the charge; other labels of that name stay."""
+    charged = {each.identifier: each for each in entries if each.state != "void"}
+    found: dict[str, str] = {}
+    for source in sources:
+        certificate = source.certificate
+        entry = charged.get(certificate.release)
+        alone = all(source.is_copy(each) for each in sources if each.certificate.release == certificate.release)
+        if entry is not None and alone and entry.is_of(certificate.label):
+            one, two = certificate.guarantee, entry.guarantee
+            if (one.epsilon, one.delta, one.unit) == (two.epsilon, two.delta, two.unit):
+                found[source.path] = entry.identifier
+    return found
 
 
 def _splits(sources: Sequence[_Source]) -> list[_Source]:
@@ -291,13 +311,13 @@ def _fixed_channel(source: _Source, draw: Draw) -> Channel | None:
     return source.channel if alone and not isinstance(source.channel, ClusterChannel) else None
 
 
-def _of_ledger(path: Path) -> list[CombinedGuarantee]:
-    """The compositions of a ledger's charges, grouped like its accounts."""
+def _of_ledger(path: Path, recorded: Sequence[Entry], held: Mapping[str, str]) -> list[CombinedGuarantee]:
+    """The compositions of a ledger's charges, grouped like its accounts, with the releases that it charged."""
     return [
         CombinedGuarantee(
             label=entries[-1].label,
             unit=entries[-1].guarantee.unit,
-            sources=(str(path),),
+            sources=(*(at for at, name in held.items() if name in {each.identifier for each in entries}), str(path)),
             composition=Composition.of((charge, None) for charge in _charges(entries)),
             rows=max(sum(stop - start for start, stop in entry.rows.ranges) for entry in entries),
             ledger=True,
@@ -307,7 +327,7 @@ def _of_ledger(path: Path) -> list[CombinedGuarantee]:
                 if entry.guarantee.unit != entries[-1].guarantee.unit
             ),
         )
-        for entries in by_data(Ledger(path, team=True).entries())
+        for entries in by_data(recorded)
     ]
 
 

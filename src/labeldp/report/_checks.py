@@ -14,12 +14,13 @@ from rich.text import Text
 
 from labeldp.privacy import shown_above
 from labeldp.release import MOST_LABELS, ledger_path
-from labeldp.release.ledger import new_rows, returning
+from labeldp.release.ledger import may_return, new_rows, returning
 from labeldp.release.tables import SHUFFLE
 from labeldp.report._parts import Parts, add_row, name_value_table, sentence, titled_table
 
 if TYPE_CHECKING:
     from labeldp.release import TableCheck
+    from labeldp.release.ledger import Earlier
 
 _SHOWN = 30
 #: A class of fewer rows is hardly learned, and one of a single row may name a person.
@@ -155,15 +156,14 @@ def _released_before(found: TableCheck) -> Iterator[str]:
     for each in found.earlier:
         entry = each.entry
         spent = shown_above(entry.guarantee.epsilon, 3)
-        again = "another release of it adds up, and needs --budget"
+        again = f"another release of it adds up{'' if _may_return(found) else ', and needs --budget'}"
         if not entry.is_of(found.label.name):
             again = "the epsilons of both labels add up if one reveals the other, and its column must not be kept"
         yield (
             f"{entry.label!r} of {returning(each, found.rows, found.unit)} was released on {entry.time[:10]} at "
             f"epsilon {spent}{f' into {entry.output}' if entry.output else ''}: {again}"
         )
-    of_label = [each for each in found.earlier if each.entry.is_of(found.label.name)]
-    if new := new_rows(of_label, found.rows, found.unit) if of_label else "":
+    if new := _new(found):
         yield new
 
 
@@ -173,6 +173,22 @@ def _classes_to_write(found: TableCheck) -> Iterator[str]:
         words = ["labeldp", "check", str(found.table.path), "--label", found.label.name, *_file_options(found)]
         command = shlex.join([*words, "--save-classes", str(_CLASSES)])
         yield f"the {len(found.label.classes):,} classes below are read from {_CLASSES}, which this writes: {command}"
+
+
+def _of_label(found: TableCheck) -> list[Earlier]:
+    """The earlier charges for this label."""
+    return [each for each in found.earlier if each.entry.is_of(found.label.name)]
+
+
+def _new(found: TableCheck) -> str:
+    """The rows that are new, where others were released before."""
+    earlier = _of_label(found)
+    return new_rows(earlier, found.rows, found.unit) if earlier else ""
+
+
+def _may_return(found: TableCheck) -> bool:
+    """True if the budget in force allows the release that is printed."""
+    return may_return(_of_label(found), float(_EPSILON), found.unit, found.rows)
 
 
 def _in_paths(found: TableCheck) -> list[str]:
@@ -202,7 +218,8 @@ def release_command(found: TableCheck, classes: Path | None = None) -> str:
     words += ["--shuffle"] if _in_paths(found) or any(note.endswith(SHUFFLE) for note in found.notes) else []
     if found.ledger is not None or not isinstance(table.path, Path):
         words += ["--team-ledger" if found.team else "--ledger", str(ledger_path(table.path, found.ledger))]
-    words += ["--budget", "TOTAL"] if any(each.entry.is_of(label.name) for each in found.earlier) else []
+    if _of_label(found) and not _may_return(found):
+        words += ["--only-new"] if _new(found) else ["--budget", "TOTAL"]
     words += ["--drop", _listed(left_out)] if left_out else ["--keep", "all"]
     return shlex.join([*words, *_file_options(found), "--output", "shared"])
 

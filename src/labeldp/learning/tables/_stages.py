@@ -175,8 +175,8 @@ def learn_in_stages(
         output: The folder of the release, which does not exist yet: a path, or an address.
         plan: The stages, and what is learned; by default two stages of softmax regression.
         progress: Called with the name of the work, the number of steps done, and the number of all steps.
-        declared: The public columns (``keep`` or ``drop``), the ``budget``, the ``ledger``, ``unit`` and
-            ``other_people``, as ``release_with`` takes them.
+        declared: The public columns (``keep`` or ``drop``), the ``budget``, the ``ledger``, ``unit``,
+            ``other_people`` and ``only_new``, as ``release_with`` takes them.
 
     Returns:
         The release, and the model of the last stage, which was fitted on all rows.

@@ -21,6 +21,8 @@ from labeldp.privacy.accounting._concentrated import concentrated_epsilon, pure_
 _MOST_RANGES = 1 << 18
 #: What is left of a budget, for people.
 _DOWN = Context(prec=7, rounding=ROUND_FLOOR)
+#: An epsilon that is none for people, as what rounding leaves.
+_NOTHING = Decimal("1e-6")
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,12 @@ class Budget:
         return f"epsilon {self.epsilon:g}, delta {self.delta:g}{how}"
 
 
-def _both(epsilon: float, delta: float) -> str:
+def _exactly(number: float) -> Decimal:
+    """The decimal that a float prints as."""
+    return Decimal(repr(number))
+
+
+def _both(epsilon: Decimal | float, delta: Decimal | float) -> str:
     """An epsilon, and a delta that is not 0, rounded up."""
     return f"epsilon {shown_above(epsilon, 7)}" + (f" and delta {shown_above(delta, 3)}" if delta else "")
 
@@ -238,6 +245,11 @@ class Account:
         epsilon, delta = self._needed(self.charges)
         return printed_above(epsilon), printed_above(delta)
 
+    @property
+    def bound(self) -> tuple[float, float]:
+        """The (epsilon, delta) that holds for all charges so far: what is spent, or a concentrated budget."""
+        return (self.budget.epsilon, self.budget.delta) if self.budget.concentrated else self.spent
+
     def allows(self, charge: Charge) -> bool:
         """True if one more charge is within the budget."""
         return self._covers(*self._after(charge))
@@ -252,25 +264,37 @@ class Account:
         if self._covers(epsilon, delta):
             return Account(self.budget, (*self.charges, charge))
         guarantee = charge.guarantee
-        alone = self.budget.concentrated and guarantee.delta and guarantee.rho is None
-        why = "a delta without a rho needs a reserve in the budget (Budget(..., apart=)); " if alone else ""
-        epsilon, delta = (  # never less than is in force, whichever of the two was exceeded
-            max(each, Decimal(repr(allowed)))
-            for each, allowed in zip((epsilon, delta), (self.budget.epsilon, self.budget.delta), strict=True)
-        )
-        total = shown_above(epsilon, 7) + (f",{shown_above(delta, 3)}" if delta else "")
         raise BudgetError(
             f"budget exceeded: {_both(guarantee.epsilon, guarantee.delta)} is requested, {_both(*self.spent)} is spent"
-            f"{self._left()} of the budget ({self.budget}); {why}use the existing release, or allow more: --budget "
-            f"{total} (budget=)"
+            f"{self._left()} of the budget ({self.budget}). Use the existing release, or allow more: "
+            f"{self.larger(charge)}"
         )
+
+    def larger(self, charge: Charge) -> str:
+        """The smallest budget that allows one more charge, as an option; never less than is in force."""
+        guarantee = charge.guarantee
+        alone = self.budget.concentrated and guarantee.delta and guarantee.rho is None
+        why = ", with a reserve for a delta without a rho (Budget(..., apart=))" if alone else ""
+        allowed = (self.budget.epsilon, self.budget.delta)
+        epsilon, delta = (max(*pair) for pair in zip(self._after(charge), map(_exactly, allowed), strict=True))
+        total = shown_above(epsilon, 7) + (f",{shown_above(delta, 3)}" if delta else "")
+        return f"--budget {total} (budget=){why}"
+
+    def makes(self, charge: Charge) -> str:
+        """The total with one more charge, and the budget that it exceeds."""
+        costs = (charge.guarantee.epsilon, charge.guarantee.delta), self._after(charge)
+        one, whole = (_both(*cost).removeprefix("epsilon ") for cost in costs)
+        budget = f"({self.budget})" if self.budget.delta else f"of {self.budget.epsilon:g}"
+        return f"Another at {one} makes {whole}, above the budget {budget}"
 
     def _left(self) -> str:
         """The part of the budget that is left, rounded down, where parts add up."""
         if self.budget.concentrated:
             return ""
         whole = (self.budget.epsilon, self.budget.delta)
-        left = [EXACT.subtract(*(Decimal(repr(each)) for each in pair)) for pair in zip(whole, self.spent, strict=True)]
+        left = [EXACT.subtract(*map(_exactly, pair)) for pair in zip(whole, self.spent, strict=True)]
+        if left[0] < _NOTHING:
+            return ", and nothing is left"
         epsilon, delta = (f"{_DOWN.plus(max(each, Decimal(0))).normalize():f}" for each in left)
         return f", and epsilon {epsilon}{f' and delta {delta}' if self.budget.delta else ''} is left"
 

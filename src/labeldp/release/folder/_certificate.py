@@ -20,6 +20,7 @@ from labeldp.privacy.accounting import Charge, RenyiGuarantee, RowRanges, compos
 from labeldp.privacy.channels import CHANNELS, Channel, ResponseChannel, channel_of, law_of
 from labeldp.release.folder._limits import check_plain, parsed
 from labeldp.release.folder._one_row import declarations, declared_repeats
+from labeldp.release.folder._returning import returned_in
 
 SCHEMA = "labeldp/certificate/1"
 
@@ -196,12 +197,14 @@ class Certificate:
         """The meaning of epsilon for a person, which is printed beside the sentence and not stored; empty without one.
 
         If features were resampled, it is that of the guarantee with static features. If rows were declared to be units
-        though a column repeats, it is about one row, and what all rows of one person have follows.
+        though a column repeats, it is about one row, and what all rows of one person have follows. So does what all
+        releases of rows that return disclose together.
         """
         if not self.private:
             return ""
         together = [f"{each[0].upper()}{each[1:]}." for each in self.of_several_rows]
         about = self.guarantee.posterior_sentence(*(["one row"] if together else []))
+        together += [f"{each}." for each in returned_in(self.assumptions)]
         return " ".join([about, *together])
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp._random_words import identifier
-from labeldp._shapes import Int
+from labeldp._shapes import Bool, Int
 from labeldp._spelling import canonical
 from labeldp.errors import InputError, LabelError, LedgerError, OutputError, TableError
 from labeldp.privacy import Guarantee, LabelSpace
@@ -35,7 +35,15 @@ from labeldp.release.folder import (
     staged,
 )
 from labeldp.release.jobs._ledgers import alone_with, home_of, ledger_path, ledgers_near, on_disk
-from labeldp.release.jobs._notes import copies_of_rows, disclosed, left_before, respelled, write_notes
+from labeldp.release.jobs._notes import (
+    copies_of_rows,
+    disclosed,
+    left_before,
+    left_out,
+    respelled,
+    returning,
+    write_notes,
+)
 from labeldp.release.jobs._spending import Spending
 from labeldp.release.ledger import (
     Earlier,
@@ -48,6 +56,7 @@ from labeldp.release.ledger import (
     with_the_same_data,
 )
 from labeldp.release.tables import (
+    Look,
     Place,
     Repeat,
     StorePath,
@@ -69,7 +78,7 @@ _ROWS_PER_BATCH = 1 << 18
 _ENTRIES_PER_BATCH = 1 << 24
 #: Files of a table: a certificate names one for each, in at most 32 MiB.
 _MOST_FILES = 200_000
-_OTHER_PEOPLE = "declare it (--other-people, other_people=)"
+_OTHER_PEOPLE = "declare it with --other-people (other_people=)"
 
 
 @dataclass(frozen=True)
@@ -141,11 +150,11 @@ class TableCharge:
     drawn: Callable[[], None]
 
 
-def _undeclared(repeat: Repeat) -> InputError:
+def undeclared_unit(repeat: Repeat) -> InputError:
     """The error for a column that repeats like a person's identifier, without a declared unit."""
     return InputError(
         f"expected a privacy unit, found that {repeat.name!r} repeats, in up to {repeat.most} rows: if it is a person, "
-        f"pass --unit {repeat.name} (unit={repeat.name!r}), since per row that person's epsilon is {repeat.most} times "
+        f"pass --unit {repeat.name} (unit=), since per row that person's epsilon is {repeat.most} times "
         f"as large; to protect each row alone, pass --unit {ROW}"
     )
 
@@ -168,6 +177,8 @@ class TableJob:
         clusters: The numbers of public clusters, if they are no column.
         looked_at: Columns that a check looks at, which do not leave.
         unit_key: The key of made-up numbers that leave in the place of the unit.
+        whole: The table that these are the new rows of, if returning rows are left out.
+        chosen: A mask of the new rows in it.
     """
 
     table: Table
@@ -183,6 +194,8 @@ class TableJob:
     clusters: Int[np.ndarray, "n"] | None = None
     looked_at: tuple[str, ...] = ()
     unit_key: UnitKey | None = None
+    whole: PublicData | None = None
+    chosen: Bool[np.ndarray, "n"] | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -264,7 +277,7 @@ class TableJob:
         self,
         unit: str | None = None,
         prior: Sequence[str] = (),
-        undeclared: Callable[[Repeat], InputError] = _undeclared,
+        undeclared: Callable[[Repeat], InputError] = undeclared_unit,
     ) -> CheckedTable:
         """Check every label, unit and prior in a first pass, and take fingerprints of the other columns.
 
@@ -276,14 +289,8 @@ class TableJob:
         Raises:
             InputError: No unit was declared, and a column repeats like a person's identifier.
         """
-        rows, column = self.rows_per_batch, None if unit == ROW else unit
-        seen = look_at(self.table, parts_of(self.table), column, self.report, self.engine)
-        labels = self.charged
-        repeats = tuple(each for each in seen.repeats if canonical(each.name) not in labels)
-        if repeats and unit is None:
-            raise undeclared(repeats[0])
-        path = str(self.table.path.resolve())
-        data = PublicData(path, self.heads if seen.fingerprints else {}, seen.fingerprints, column or ROW, seen.units)
+        rows, column, labels = self.rows_per_batch, None if unit == ROW else unit, self.charged
+        seen, data, repeats = self.look(unit, undeclared)
         if not self.spending.other_people and any(canonical(name) in labels for name in self.public):
             # before any value is checked, since a failure would show something about it
             refuse_labels(self.public, [each.entry.label for each in self.earlier(data)], _OTHER_PEOPLE)
@@ -298,9 +305,26 @@ class TableJob:
         source = TableSource(self.table, self.space, *facts, self.engine, unit_key=self.unit_key)
         copies = copies_of_rows(data) if column is None else ()
         known = any(canonical(name) in labels for name in self.table.schema.names)  # then copies show what it hides
-        remarks = (*(() if known else copies), *respelled(self.table, self.kept))
+        remarks = (*left_out(data), *(() if known else copies), *respelled(self.table, self.kept))
         notes = (*found.notes, *(copies if known else ()))
         return CheckedTable(source, data, notes, remarks, unit == ROW, repeats)
+
+    def look(
+        self, unit: str | None, undeclared: Callable[[Repeat], InputError] = undeclared_unit
+    ) -> tuple[Look, PublicData, tuple[Repeat, ...]]:
+        """A look at the public columns: what was seen, the facts that recognize it, and columns that repeat.
+
+        Raises:
+            InputError: No unit was declared, and a column repeats like a person's identifier.
+        """
+        column = None if unit == ROW else unit
+        seen = look_at(self.table, parts_of(self.table), column, self.report, self.engine)
+        repeats = tuple(each for each in seen.repeats if canonical(each.name) not in self.charged)
+        if repeats and unit is None:
+            raise undeclared(repeats[0])
+        heads = self.heads if seen.fingerprints else {}
+        facts = (str(self.table.path.resolve()), heads, seen.fingerprints, column or ROW, seen.units)
+        return seen, PublicData(*facts, whole=self.whole, chosen=self.chosen), repeats
 
     def earlier(self, data: PublicData) -> list[Earlier]:
         """Earlier charges of what may be rows of the table; nothing is settled or charged.
@@ -309,11 +333,15 @@ class TableJob:
         the current folder.
         Labels alone may be any labels: of them, charges for a label of that name.
         """
+        found = with_the_same_data(self.matches(data))
+        return [each for each in found if each.entry.is_of(self.table.label)] if data.anonymous else found
+
+    def matches(self, data: PublicData) -> dict[Entry, Match | None]:
+        """All charges in these ledgers, of any label, with what may be rows of the table."""
         known: dict[Entry, Match | None] = {}
         for path in self.ledgers:
             known |= self._ledger(path).matches(data)
-        found = with_the_same_data(known)
-        return [each for each in found if each.entry.is_of(self.table.label)] if data.anonymous else found
+        return known
 
     @property
     def charged(self) -> set[str]:
@@ -394,7 +422,7 @@ class TableJob:
             InputError: Features of these rows were released before.
             LedgerError: Another release of a table in this folder does not end.
         """
-        data, uploading = checked.data, Count()
+        data, uploading, label = checked.data, Count(), self.table.label
         with alone_with(self.home):
             record, elsewhere = self._ledgers(data)
             new = tuple(self._new_ledger(record))
@@ -420,7 +448,8 @@ class TableJob:
                 private = tuple(disclosed(self.shown, self.clusters, checked.source, earlier))
                 redrawn = features_left(admitted.earlier, entry.rows, "redrawn")
                 certificate = write(staging, TableCharge(entry, redrawn, lambda: record.drawn(entry.identifier)))
-                if declared := self._declared(checked, certificate.guarantee):
+                promise = certificate.guarantee
+                if declared := (*self._declared(checked, promise), *returning(label, admitted, promise)):
                     assumptions = (*certificate.assumptions, *declared)
                     certificate = dataclasses.replace(certificate, assumptions=assumptions)
                 record.recorded()
@@ -432,8 +461,8 @@ class TableJob:
         path, found = ledger_path(self.home, record.path), (*checked.notes, *private, *notes())
         notes_file, account = write_notes(path, found), admitted.account
         spent, budget = account.spent, account.budget
-        label = self.table.label
-        remarks = (*checked.remarks, *new, *left_before(label, admitted.earlier))
+        again = returning(label, admitted, certificate.guarantee, named=True)
+        remarks = (*again, *checked.remarks, *new, *left_before(label, admitted.earlier))
         return TableRelease(certificate, self.target, path, found, notes_file, spent, budget, remarks)
 
     def _new_ledger(self, record: Ledger) -> Iterator[str]:

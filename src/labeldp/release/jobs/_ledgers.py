@@ -27,7 +27,7 @@ def home_of(table: Place, ledger: Path | None) -> Path:
     if ledger is None:
         raise InputError(
             f"expected a ledger for {table}, which has no place beside it for one, found none; name a file on a disk "
-            "that all releases of this table share (--ledger, ledger=)"
+            "that all releases of this table share with --ledger (ledger=)"
         )
     _check_folder(ledger)
     return ledger

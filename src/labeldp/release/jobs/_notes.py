@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -13,8 +14,10 @@ import numpy as np
 from labeldp._own_files import is_own
 from labeldp._shapes import Int
 from labeldp._spelling import canonical
-from labeldp.release._source import TableSource
-from labeldp.release.ledger import Earlier, PublicData
+from labeldp.privacy import Guarantee
+from labeldp.release._source import ROW, TableSource
+from labeldp.release.folder import returned
+from labeldp.release.ledger import Admitted, Earlier, PublicData, outputs, returning_rows
 from labeldp.release.tables import Table, disclosing_columns
 
 #: Columns to list in a remark.
@@ -33,6 +36,23 @@ def copies_of_rows(data: PublicData) -> tuple[str, ...]:
         f"{count:,} {'rows are copies of others' if count > 1 else 'row is a copy of another'} in every column but the "
         f"label, up to {most:,} alike: if they are one person's, declare a --unit",
     )
+
+
+def returning(label: str, admitted: Admitted, guarantee: Guarantee, *, named: bool = False) -> Iterator[str]:
+    """The statement that rows were released before with this label: in public facts, or for the holder with names."""
+    earlier = [each for each in admitted.earlier if each.entry.is_of(label)]
+    if earlier:
+        (epsilon, delta), rows = admitted.account.bound, admitted.account.charges[-1].rows.stop
+        together = dataclasses.replace(guarantee, epsilon=epsilon, delta=delta)
+        yield returned(returning_rows(earlier, rows), rows, together, outputs(earlier) if named else "")
+
+
+def left_out(data: PublicData) -> Iterator[str]:
+    """The remark on rows that were left out since they, or rows of their unit, were released before."""
+    if data.chosen is not None:
+        returning = data.chosen.size - int(np.count_nonzero(data.chosen))
+        whose = "" if data.unit == ROW else f", or others of their {data.unit}"
+        yield f"{returning:,} of {data.chosen.size:,} rows were released before{whose}, and are left out"
 
 
 def left_before(label: str, earlier: Sequence[Earlier]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from labeldp.release.folder import (
     to_columns,
 )
 from labeldp.release.jobs._job import TableCharge, TableJob, TableRelease
+from labeldp.release.jobs._new_rows import only_new_rows
 from labeldp.release.jobs._spending import Spending
 from labeldp.release.ledger import Ledger
 from labeldp.release.tables import Place, Repeat, TableFile, plain_column, plain_schema
@@ -55,6 +57,7 @@ def release_with(
     ledger: str | Path | Ledger | None = None,
     unit: str | None = None,
     other_people: str | None = None,
+    only_new: bool = False,
     progress: Progress | None = None,
 ) -> TableRelease:
     """Release a table by a protocol, such as ``MultiStage.fit``, which may make several requests.
@@ -75,6 +78,7 @@ def release_with(
         unit: ``"row"`` declares that epsilon is for each row, though a column repeats like a person's identifier: all
             labels of one person together have that epsilon times the person's rows, as the certificate says.
         other_people: As for ``release_table``.
+        only_new: As for ``release_table``.
         progress: Called with the name of the pass, the rows done, and the total (0 while unknown).
 
     Returns:
@@ -106,7 +110,9 @@ def release_with(
         if name in job.kept:
             raise clashing(name)
     total, job = _checks.epsilon(epsilon), job.typed(job.kept)
-    checked = job.checked(unit, undeclared=lambda repeat: _of_one_row(repeat, total))
+    undeclared = partial(_of_one_row, epsilon=total)
+    job = only_new_rows(job, unit, undeclared) if only_new else job
+    checked = job.checked(unit, undeclared=undeclared)
     table, columns = checked.source, _columns(job)
     entry = job.entry("stages", Guarantee(total, trust="central"), total, table.rows, "kept" if job.kept else "")
     codes = np.concatenate([batch.codes for batch in table.batches(slice(0, table.rows))])

@@ -34,6 +34,7 @@ from labeldp.release.folder import (
 )
 from labeldp.release.jobs._job import CheckedTable, TableCharge, TableJob, TableRelease
 from labeldp.release.jobs._ledgers import unit_key_of
+from labeldp.release.jobs._new_rows import chosen_of, only_new_rows
 from labeldp.release.jobs._requests import (
     AUTO,
     CLUSTER,
@@ -82,6 +83,7 @@ def release_table(
     budget: float | tuple[float, float] | Budget | None = None,
     ledger: str | Path | Ledger | None = None,
     other_people: str | None = None,
+    only_new: bool = False,
     progress: Progress | None = None,
     executor: Engine | Executor | None = None,
 ) -> TableRelease:
@@ -131,6 +133,8 @@ def release_table(
             several users share.
         other_people: A reason for which the rows are other people's than all that were released before, though their
             public values look alike; certificate and ledger show it.
+        only_new: Release only rows that were not released before, nor others of their unit, with this label. All other
+            rows are left out.
         progress: Called with the name of the pass, the rows done, and the total (0 while unknown); where there are
             several parts also with that name and ``" parts"``, the parts done, and their number.
         executor: Workers for the parts of the table, which are its files and ranges of row groups of large ones:
@@ -180,11 +184,13 @@ def release_table(
     made_up = [number_column(column)] if renumber and column else []
     if made_up:
         job = dataclasses.replace(job, unit_key=unit_key_of(job.home, spending.ledger))
+    job = only_new_rows(job, column or unit) if only_new else job
     checked = _with_remark(job.checked(column or unit, priors), job.unit_key)
     if generator is not None:
         _check_generator(job.table, generator, job.rows_per_batch)
     if clusters is not None:
         numbers = clusters_of(job.table, cells[0] if cells else clusters, job.rows_per_batch, job.report)
+        numbers = numbers if cells or job.chosen is None else chosen_of(numbers, job.chosen)
         request = dataclasses.replace(request, clusters=numbers)
         job = dataclasses.replace(job, clusters=None if cells else numbers)
     table = checked.source

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from labeldp.errors import BudgetError, InputError
-from labeldp.privacy import shown_above
+from labeldp.privacy import Guarantee, shown_above
 from labeldp.privacy.accounting import Account, Budget, Charge, RowRanges, compose
 from labeldp.release.ledger._entry import Earlier, Entry
 from labeldp.release.ledger._same_data import ANY_ROWS, NO_PAIRS, Match
@@ -104,6 +104,22 @@ def latest_budget(earlier: Sequence[Earlier]) -> Budget | None:
     return next((each.entry.budget for each in reversed(earlier) if each.entry.budget), None)
 
 
+def account_before(earlier: Sequence[Earlier], unit: str, default: Budget, budget: Budget | None = None) -> Account:
+    """The account of earlier charges, as they count for a unit, under a budget: passed, in force, or by default."""
+    in_force = budget or latest_budget(earlier) or default
+    refuse_another_kind(in_force, earlier)
+    return Account(in_force, tuple(each.charge(unit) for each in earlier))
+
+
+def may_return(earlier: Sequence[Earlier], epsilon: float, unit: str, count: int) -> bool:
+    """True if the budget in force allows one more pure release of all rows of a table."""
+    charge = Charge(Guarantee(epsilon, unit=unit), RowRanges.all(count))
+    try:
+        return account_before(earlier, unit, Budget(epsilon)).allows(charge)
+    except BudgetError:  # units of several kinds have no sum
+        return False
+
+
 def spent_on(entries: Sequence[Entry], label: str, session: str) -> tuple[float, float]:
     """The (epsilon, delta) charged for a label of any data, for a session and composed as the budget in force does."""
     known = [entry for entry in entries if entry.state != "void" and entry.is_of(label)]
@@ -165,18 +181,30 @@ def totals_of_units(entries: Sequence[Entry]) -> list[Charge]:
     return totals
 
 
+def refusal(account: Account, charge: Charge, earlier: Sequence[Earlier], entry: Entry, ledger: Path | None) -> str:
+    """The message of a charge for a table that an account of earlier charges does not allow."""
+    unit, count = entry.guarantee.unit, entry.rows.stop
+    rows = returning_rows(earlier, count)
+    which = "what may be these rows was"
+    if rows is not None:
+        others = "" if unit == "row" else f", or others of their {unit},"
+        which = f"{'' if rows == count else f'{rows:,} of '}these {count:,} rows{others} were"
+    output = earlier[-1].entry.output
+    new, reuse = new_rows(earlier, count, unit), f"Reuse {_near_here(output)}" if output else "Use the earlier release"
+    return (
+        f"budget exceeded: {which} already released {listed(earlier, entry, ledger)}. {account.makes(charge)}. "
+        f"{reuse}, or pass {account.larger(charge)}.{f' {new}.' if new else ''} If these are other people's rows: "
+        "--other-people REASON (other_people=)"
+    )
+
+
 def listed(earlier: Sequence[Earlier], entry: Entry, ledger: Path | None) -> str:
-    """The earlier charges of these rows, and the rows that are new, for a refusal."""
+    """The latest of the earlier charges of these rows, and their ledger if it is one."""
     ledgers = {each.entry.ledger or ledger for each in earlier}
     lines = [_told(each, entry, named=len(ledgers) > 1) for each in earlier[-_MOST_LISTED:]]
     lines += [f"{len(earlier) - len(lines):,} more"] if len(earlier) > len(lines) else []
-    text = f"; released before: {', '.join(lines)}" if lines else ""
-    text += f" (ledger {_near_here(place)})" if len(ledgers) < 2 and (place := next(iter(ledgers), ledger)) else ""
-    new = new_rows(earlier, entry.rows.stop, entry.guarantee.unit) if entry.table else ""
-    text += f". {new}" if new else ""
-    if any(each.entry.table for each in earlier) and entry.table:
-        text += ". Other people's rows? --other-people REASON (other_people=)"
-    return text
+    place = next(iter(ledgers), ledger)
+    return f"{'; '.join(lines)}{f' (ledger {_near_here(place)})' if len(ledgers) < 2 and place else ''}"
 
 
 def returning(earlier: Earlier, count: int, unit: str) -> str:
@@ -189,19 +217,29 @@ def returning(earlier: Earlier, count: int, unit: str) -> str:
     return f"{units}{rows:,} of these {count:,} rows{copied}"
 
 
+def returning_rows(earlier: Sequence[Earlier], count: int) -> int | None:
+    """The number of rows, of so many of a table, that earlier charges concern; None if that is in doubt."""
+    if not all(each.certain for each in earlier):
+        return None
+    return count - sum(stop - start for start, stop in _new_ranges(earlier, count))
+
+
+def outputs(earlier: Sequence[Earlier]) -> str:
+    """The names of the folders of earlier releases, the latest last."""
+    names = [PurePath(each.entry.output).name if each.entry.output else "memory" for each in earlier]
+    more = len(names) - _MOST_LISTED
+    return ", ".join([*([f"{more:,} more"] if more > 0 else []), *names[-_MOST_LISTED:]])
+
+
 def new_rows(earlier: Sequence[Earlier], count: int, unit: str) -> str:
     """The rows of a table that no earlier charge concerns; empty if there are none, or that is in doubt."""
     new = _new_ranges(earlier, count) if all(each.certain for each in earlier) else []
     if not new:
         return ""
-    ranges = [f"{start + 1:,} to {stop:,}" for start, stop in new[:3]] + ["..."] * (len(new) > 3)
     rows = sum(stop - start for start, stop in new)
     of_rows = unit == "row" or any(each.units is None for each in earlier)
     one, several = ("row is new", "rows are new") if of_rows else (f"row has a new {unit}", f"rows have a new {unit}")
-    return (
-        f"{rows:,} {several if rows > 1 else one}, and may be released alone, as a table of their own: "
-        f"{', '.join(ranges)} (the first is row 1)"
-    )
+    return f"{rows:,} {several if rows > 1 else one}: release {'them' if rows > 1 else 'it'} alone with --only-new"
 
 
 def _same(entry: Entry, known: Sequence[Entry]) -> list[str]:
@@ -238,10 +276,10 @@ def _told(earlier: Earlier, entry: Entry, *, named: bool) -> str:
     ledger = f" (ledger {_near_here(known.ledger)})" if named and known.ledger else ""
     table = f" from {_near_here(known.table)}" if known.table else ""
     output = f" into {_near_here(known.output)}" if known.output else ""
-    certain = earlier.certain and known.table
+    certain = earlier.certain and known.table and not earlier.rows.holds(entry.rows.stop)
     which = f", {returning(earlier, entry.rows.stop, entry.guarantee.unit)}" if certain else ""
     epsilon = shown_above(known.guarantee.epsilon, 3)
-    return f"epsilon {epsilon}{table}{output} on {known.time[:10]}{which}{more}{ledger}"
+    return f"at epsilon {epsilon}{table}{output} on {known.time[:10]}{which}{more}{ledger}"
 
 
 def _new_ranges(earlier: Sequence[Earlier], count: int) -> list[tuple[int, int]]:

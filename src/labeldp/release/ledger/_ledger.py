@@ -30,15 +30,14 @@ from labeldp.privacy.accounting import Account, Budget
 from labeldp.release.folder import Fate, Inode, beside_ledger, fate_of, inode_of, is_unused
 from labeldp.release.ledger import _files
 from labeldp.release.ledger._accounts import (
+    account_before,
     check_features,
-    latest_budget,
-    listed,
     matched,
-    refuse_another_kind,
+    refusal,
     with_the_same_data,
 )
 from labeldp.release.ledger._entry import Earlier, Entry, State
-from labeldp.release.ledger._same_data import WEAK, KeyedData, Match, PublicData, Recognizer
+from labeldp.release.ledger._same_data import WEAK, KeyedData, Match, PublicData, Recognizer, of_chosen
 from labeldp.release.ledger._schema import CHARGES, HASHES, ONLY_GROWS, VERSION, schema_of, statements
 from labeldp.release.tables import StorePath, place_of
 
@@ -116,7 +115,10 @@ class Ledger:
         if not known:
             return {}
         recognizer = Recognizer(data, self._number(), self.marks(data))
-        return {entry: recognizer.match(entry, self._hashes(entry)) for entry in known}
+        found = {entry: recognizer.match(entry, self._hashes(entry)) for entry in known}
+        if data.whole is None or data.chosen is None:
+            return found
+        return of_chosen(found, self.matches(data.whole), data.chosen)
 
     def entries(self) -> list[Entry]:
         """All charges, oldest first, in their latest state."""
@@ -228,14 +230,11 @@ class Ledger:
         known = [
             each for each in (self.of_session(entry) if earlier is None else earlier) if each.entry.is_of(entry.label)
         ]
-        in_force = budget or latest_budget(known) or Budget(entry.asked, entry.guarantee.delta)
-        try:
-            refuse_another_kind(in_force, known)
-            account = Account(in_force, tuple(each.charge(entry.named_guarantee.unit) for each in known))
-            for each in entries:
-                account = account.admit(each.charge(entry.session))
-        except BudgetError as refusal:
-            raise BudgetError(f"{refusal}{listed(known, entry, self.path)}") from None
+        account = account_before(known, entry.named_guarantee.unit, Budget(entry.asked, entry.guarantee.delta), budget)
+        for charge in [each.charge(entry.session) for each in entries]:
+            if known and entry.table and not account.allows(charge):
+                raise BudgetError(refusal(account, charge, known, entry, self.path))
+            account = account.admit(charge)
         return account
 
     def of_session(self, entry: Entry) -> list[Earlier]:
@@ -432,7 +431,7 @@ class Ledger:
         except OSError as problem:
             raise LedgerError(
                 f"expected to write the ledger {self.path}, found: {problem.strerror}; make its folder, or name "
-                "another file (--ledger, ledger=)"
+                "another file with --ledger (ledger=)"
             ) from None
         finally:
             if database is not None and database is not self._memory:

@@ -52,6 +52,8 @@ class PublicData:
         unit: The column of the privacy unit, ``"row"`` without one.
         units: The hash of each row's unit.
         order: The row of the table that leaves in each place, where rows leave in another order.
+        whole: The table that these are some rows of; None for a whole table.
+        chosen: A mask of these rows in it.
     """
 
     path: str
@@ -60,6 +62,8 @@ class PublicData:
     unit: str = "row"
     units: UInt64[np.ndarray, "n"] | None = field(default=None, repr=False)
     order: Int[np.ndarray, "n"] | None = field(default=None, repr=False)
+    whole: PublicData | None = None
+    chosen: Bool[np.ndarray, "m"] | None = field(default=None, repr=False)
 
     @property
     def anonymous(self) -> bool:
@@ -162,6 +166,7 @@ class Match:
         units: The number of the request's privacy units that were in the earlier charge; None if unknown.
         pairs: Some rows of the request, each with the row of the earlier charge whose values are the same.
         same_people: True if most rows of one of the two are found in the other, by values that identify them.
+        scattered: A mask of the rows, where there are too many ranges of them for ``rows`` to be exact.
     """
 
     rows: RowRanges
@@ -170,6 +175,16 @@ class Match:
     units: int | None = None
     pairs: RowPairs = field(default=NO_PAIRS, repr=False, compare=False)
     same_people: bool = False
+    scattered: Bool[np.ndarray, "n"] | None = field(default=None, repr=False, compare=False)
+
+    def mask(self, count: int) -> Bool[np.ndarray, "n"]:
+        """A mask of these rows of a table of so many."""
+        if self.scattered is not None:
+            return self.scattered
+        mask = np.zeros(count, dtype=bool)
+        for start, stop in self.rows.ranges:
+            mask[start:stop] = True
+        return mask
 
 
 class Recognizer:
@@ -234,8 +249,9 @@ class Recognizer:
             if known.units is not None:  # whatever the columns are called
                 shared |= _are_among(self._units, known.units)
                 units = _in_order(self._units[shared]).size
-        places = RowRanges.of(np.flatnonzero(shared))
-        return Match(places, certain=True, labels_of_a_unit=most, units=units) if places.ranges else None
+        rows, count = RowRanges.of(np.flatnonzero(shared)), int(shared.sum())
+        scattered = None if rows.holds(count) else shared
+        return Match(rows, certain=True, labels_of_a_unit=most, units=units, scattered=scattered) if count else None
 
     def _is_marked_like(self, entry: Entry) -> bool:
         """True if the data sets have a mark in common, or two weak ones."""
@@ -262,6 +278,23 @@ class Recognizer:
                 of_mine = float((hashes <= view.limit).sum())
                 of_theirs = theirs.size * min(1.0, (_limit(sketch.hashes) + 1) / (view.limit + 1))
                 yield from ((common, each, view.alike) for each in (of_mine, of_theirs))
+
+
+def of_chosen(
+    own: Mapping[Entry, Match | None], whole: Mapping[Entry, Match | None], chosen: Bool[np.ndarray, "n"]
+) -> dict[Entry, Match | None]:
+    """The matches of some rows of a table, by their own and by those of the whole.
+
+    Rows that were told one by one in the whole, and are not among these, are no edited rows of these. All other
+    matches stay, and one that the whole has alone is in doubt.
+    """
+    found = dict(own)
+    for entry, match in whole.items():
+        if match is not None and match.certain and not (match.mask(chosen.size) & chosen).any():
+            found[entry] = None
+        elif match is not None and found[entry] is None:
+            found[entry] = Match(ANY_ROWS, certain=False, labels_of_a_unit=None)
+    return found
 
 
 def _most_of_a_unit(

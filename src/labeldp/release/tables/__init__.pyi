@@ -1,5 +1,6 @@
 from ._arrow_storage import plain_column as plain_column
 from ._arrow_storage import plain_schema as plain_schema
+from ._batches import equal_batches as equal_batches
 from ._clusters import clusters_of as clusters_of
 from ._csv_types import read_as as read_as
 from ._declared_classes import declared_classes as declared_classes
@@ -28,6 +29,7 @@ from ._look import repeats_in as repeats_in
 from ._one_of_a_kind import OneOfAKind as OneOfAKind
 from ._one_of_a_kind import one_of_a_kind as one_of_a_kind
 from ._parts import TablePart as TablePart
+from ._parts import choose as choose
 from ._parts import parts_of as parts_of
 from ._random_split import public_split as public_split
 from ._repeats import CopyCounter as CopyCounter
@@ -39,7 +41,6 @@ from ._tables import Table as Table
 from ._tables import TABLE_ENDINGS as TABLE_ENDINGS
 from ._tables import TableFile as TableFile
 from ._tables import prefetch as prefetch
-from ._tables import equal_batches as equal_batches
 from ._tables import no_such_column as no_such_column
 from ._tables import open_table as open_table
 from ._tables import typed as typed

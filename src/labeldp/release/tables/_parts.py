@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
+import numpy as np
+
+from labeldp._shapes import Bool
+from labeldp.release.tables._store import Place
 from labeldp.release.tables._tables import Table
 
 #: The fewest rows of a part of a Parquet file, but for the last.
@@ -42,16 +47,38 @@ def parts_of(table: Table) -> tuple[TablePart, ...]:
 
 
 def _parts(table: Table) -> Iterator[TablePart]:
-    for file, sizes in zip(table.files, table.row_groups, strict=True):
-        alone = dataclasses.replace(table, files=(file,), row_groups=())
+    for file, sizes, chosen in zip_longest(table.files, table.row_groups, table.chosen):
+        alone = dataclasses.replace(table, files=(file,), row_groups=(), chosen=())
         if table.kind != "parquet":
-            yield TablePart(alone)
+            yield from _some(TablePart(alone), chosen)
             continue
-        first, rows = 0, 0
+        first, rows, before = 0, 0, 0
         for number, size in enumerate(sizes, 1):
             rows += size
             if rows >= _ROWS_PER_PART and number < len(sizes):
-                yield TablePart(dataclasses.replace(alone, groups=tuple(range(first, number))), rows)
-                first, rows = number, 0
+                some = None if chosen is None else chosen[before : before + rows]
+                yield from _some(TablePart(dataclasses.replace(alone, groups=tuple(range(first, number))), rows), some)
+                first, rows, before = number, 0, before + rows
         groups = tuple(range(first, len(sizes))) if first else None
-        yield TablePart(dataclasses.replace(alone, groups=groups), rows)
+        rest = None if chosen is None else chosen[before:]
+        yield from _some(TablePart(dataclasses.replace(alone, groups=groups), rows), rest)
+
+
+def _some(part: TablePart, chosen: Bool[np.ndarray, "n"] | None) -> Iterator[TablePart]:
+    """A part with its chosen rows alone; nothing if there are none."""
+    if chosen is None:
+        yield part
+    elif chosen.any():
+        table = dataclasses.replace(part.table, chosen=(chosen,))
+        yield dataclasses.replace(part, table=table, rows=int(np.count_nonzero(chosen)))
+
+
+def choose(table: Table, parts: Sequence[TablePart], chosen: Bool[np.ndarray, "n"]) -> Table:
+    """The table of some of its rows, and of the files that hold them; its parts were counted."""
+    masks: dict[Place, list[np.ndarray]] = {file: [chosen[:0]] for file in table.files}
+    for part in parts:
+        masks[part.table.files[0]].append(chosen[part.first : part.first + part.count])
+    of_files = {file: np.concatenate(each) for file, each in masks.items()}
+    kept = [(f, sizes) for f, sizes in zip_longest(table.files, table.row_groups) if of_files[f].any()]
+    files, row_groups = zip(*kept, strict=True)
+    return dataclasses.replace(table, files=files, row_groups=row_groups, chosen=tuple(of_files[f] for f in files))

@@ -14,18 +14,22 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path, PurePath
 from typing import Any, Literal, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from labeldp._checks import nearest
+from labeldp._shapes import Bool
 from labeldp._spelling import spelled_as
 from labeldp._threads import FEW_ROWS
 from labeldp.errors import TableError
 from labeldp.release.tables._arrow_storage import plain_column
+from labeldp.release.tables._batches import chosen_rows, equal_batches
 from labeldp.release.tables._csv_types import ColumnType, read_as
 from labeldp.release.tables._idx import read_idx
 from labeldp.release.tables._path_columns import path_respelled, path_texts, path_types, path_values
@@ -127,6 +131,7 @@ class Table:
         respelled: Columns of a CSV that stay text, since numbers, dates or flags would be written otherwise.
         groups: The row groups of its only file, if it is a part of another table.
         row_groups: The number of rows in each row group of each Parquet file, as its footer said when it was opened.
+        chosen: For each file a mask of the rows that are read, of a table of some rows; none if all are.
     """
 
     path: Place
@@ -138,22 +143,26 @@ class Table:
     respelled: tuple[str, ...] = ()
     groups: tuple[int, ...] | None = None
     row_groups: tuple[tuple[int, ...], ...] = ()
+    chosen: tuple[Bool[np.ndarray, "n"], ...] = dataclasses.field(default=(), repr=False, compare=False)
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Columns in batches of at most so many rows, in order."""
-        for path in self.files:
-            yield from self._of_file(path, columns, rows, coded=False)
+        for path, chosen in zip_longest(self.files, self.chosen):
+            yield from self._of_file(path, chosen, columns, rows, coded=False)
 
     def scan(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Columns in batches of any length up to so many rows, with texts as dictionaries where that is cheaper."""
-        for path in self.files:
-            yield from self._of_file(path, columns, rows, coded=True)
+        for path, chosen in zip_longest(self.files, self.chosen):
+            yield from self._of_file(path, chosen, columns, rows, coded=True)
 
-    def _of_file(self, path: Place, columns: Sequence[str], rows: int, *, coded: bool) -> Iterator[pa.RecordBatch]:
+    def _of_file(
+        self, path: Place, chosen: Bool[np.ndarray, "n"] | None, columns: Sequence[str], rows: int, *, coded: bool
+    ) -> Iterator[pa.RecordBatch]:
         """Columns of a file, with those of its path; in equal batches if texts are not to be dictionaries."""
         wanted = list(dict.fromkeys(columns))
         stored = [name for name in wanted if name not in self.path_columns] or [self.label]  # to count rows
         batches = _quiet(path, self._read(path, stored, rows, coded=coded))
+        batches = batches if chosen is None else chosen_rows(batches, chosen)
         for batch in batches if coded else equal_batches(batches, rows):
             beside = path_values(self.path, path, self.schema, batch.num_rows)
             values = dict(zip(batch.schema.names, batch.columns, strict=True)) | beside
@@ -464,20 +473,6 @@ def _open_csv(
             column_types={name: pa.string() for name in names}, include_columns=columns or []
         ),
     )
-
-
-def equal_batches(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Regroup rows into batches of equal length."""
-    waiting: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        waiting, count = [*waiting, batch], count + batch.num_rows
-        while count >= rows:
-            combined = waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
-            yield combined.slice(0, rows)
-            waiting, count = ([combined.slice(rows)] if count > rows else []), count - rows
-    if count:
-        yield pa.concat_batches(waiting)
 
 
 def _quiet(path: Place, items: Iterator[T]) -> Iterator[T]:

@@ -44,13 +44,14 @@ def ledger_part(name: str, entries: Sequence[Entry], totals: Sequence[tuple[str,
         for label, epsilon, delta, budget in totals
     ]
     blocks: list[Block] = [Grid.of("Spent, and the budget in force", ("label", "epsilon", "delta"), spent, (1, 2))]
+    total = f", epsilon {epsilon_above(totals[0][1])}" if len(totals) == 1 else ""
     over_time = _over_time(entries)
     if over_time:
         blocks.insert(0, over_time)
     return Part(
         title=f"Ledger “{printable(name)}”",
         result=f"{counted:,} charge{'' if counted == 1 else 's'} counted, for {len(totals):,} label"
-        f"{'' if len(totals) == 1 else 's'}",
+        f"{'' if len(totals) == 1 else 's'}{total}",
         lead=("A ledger records what was spent on labels, and never a label. It knows its own charges alone.",),
         facts=tuple((f"epsilon of {label}", epsilon_above(epsilon)) for label, epsilon, _, _ in totals[:4]),
         sections=(
@@ -117,7 +118,7 @@ def account_part(combined: Sequence[CombinedGuarantee], names: Sequence[str]) ->
         result=" ".join(map(account_total, combined))
         if len(labels) == 1
         else f"{len(labels)} labels, each with a total of its own",
-        lead=(f"What the releases cost that are in this file: {', '.join(names)}.",),
+        lead=(f"What {', '.join(names)} cost together. A ledger also counts releases that are not in this file.",),
         sections=tuple(
             Section(f"Total for “{printable(each.label)}” per {printable(each.unit)}", tuple(_account(each)))
             for each in combined
