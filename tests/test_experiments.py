@@ -515,6 +515,18 @@ def test_exposure_of_a_bundled_table(tmp_path):
     assert "| breast_cancer | released |" in (tmp_path / "exposure.md").read_text()
 
 
+def test_units_are_asked_for_in_tables_of_a_package(tmp_path):
+    """Tables of measurements are not asked about, with names of columns and without; packages that miss are left out."""
+    out = run("units.py", tmp_path, "--packages", "sklearn,no_such_package", draws=None)
+    rows = rows_of(tmp_path / "units.csv")
+    assert {(row["table"], row["names"], row["found"]) for row in rows} >= {
+        ("sklearn/iris", "as they are", "False"),
+        ("sklearn/breast_cancer", "hidden", "False"),
+    }
+    assert "no_such_package is not installed" in out
+    assert "| as they are | 0 of 0 |" in (tmp_path / "units.md").read_text()
+
+
 @pytest.mark.slow
 def test_models_with_and_without_the_own_label(tmp_path):
     """Both kinds of models predict each row, and are right about most rows of which they are sure.

@@ -125,8 +125,8 @@ def test_text_of_rare_values_is_dropped(run, patients, tmp_path):
     words = command_in(out)
     assert set(words[words.index("--drop") + 1].split(",")) == {"patient_id", "postcode"}
     assert out.count("may show who somebody is") == 1
-    found = {each.name: each.rare for each in check_table(tmp_path / "patients.parquet", LABEL).columns}
-    assert {name for name, rare in found.items() if rare} == {"patient_id", "postcode"}
+    found = {each.name: each.identifies for each in check_table(tmp_path / "patients.parquet", LABEL).columns}
+    assert {name: kind for name, kind in found.items() if kind} == {"patient_id": "people", "postcode": "few"}
 
 
 def test_names_of_images_are_kept(run, tmp_path):
@@ -186,12 +186,12 @@ def test_people_who_return_are_counted(run, january):
     for text in (proposed, declared, refused):
         assert wanted in text
         assert new in text
-    assert "If it identifies people" in proposed
+    assert "a person?" in proposed
     assert "If it identifies people" not in declared
     rows = run("check", january, "--label", LABEL, "--unit", "row").out
     assert "'diagnosis' of 300 of these 791 rows was released on" in rows
     assert command_in(rows)[command_in(rows).index("--unit") + 1] == "row"
-    assert "epsilon is for each row, though 'patient_id' repeats" in rows
+    assert "epsilon is for each row, though 'patient_id' has" in rows
     (earlier,) = json.loads(run("check", january, "--label", LABEL, "--json").out)["earlier"]
     assert (earlier["rows"], earlier["units"]) == (back.sum(), people[back].nunique())
     ran = run(*command_in(declared)[1:-1], january.parent / "new")

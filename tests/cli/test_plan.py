@@ -577,7 +577,7 @@ def test_units_are_planned_as_they_are_released(run, visits, tmp_path, label, la
     assert ran.out.startswith("Epsilon 1 per patient_id: ")
     assert Guarantee(1.0, unit="patient_id").posterior_sentence() in ran.out
     assert "units of up to 3 rows, which share epsilon" in ran.out
-    assert "repeats" not in ran.out
+    assert "a person?" not in ran.out
     done = run(
         *("release", visits, "--label", label, *labels, "--epsilon", 1, "--unit", "patient_id", "--keep", "none"),
         *("--output", tmp_path / "out"),
@@ -590,10 +590,8 @@ def test_units_are_planned_as_they_are_released(run, visits, tmp_path, label, la
     else:  # the plan's figure is of an estimate that weights rows by their precision
         assert float(planned["piecewise"][3].rstrip("%")) == pytest.approx(released, rel=0.15)
     alone = run(*given)
-    assert (
-        "note: 'patient_id' repeats, in up to 3 rows: if it identifies people, plan with --unit patient_id" in alone.out
-    )
-    assert "people, epsilon is 3 times as large for all labels of one with 3 rows." in run(*given, "--unit", "row").out
+    assert "up to 3 rows each: a person? Then plan with --unit patient_id" in alone.out
+    assert "Then epsilon is 3 times as large for all labels of one with 3 rows." in run(*given, "--unit", "row").out
 
 
 def test_a_person_with_a_gap_repeats_in_a_plan(run, visits):
@@ -603,7 +601,7 @@ def test_a_person_with_a_gap_repeats_in_a_plan(run, visits):
     pq.write_table(frame.set_column(0, "patient_id", people), visits.with_suffix(".parquet"))
     for drop in ("z", "z,patient_id"):
         given = ("plan", visits.with_suffix(".parquet"), "--label", "y", "--classes", 2, "--drop", drop)
-        assert "note: 'patient_id' repeats, in up to 3 rows" in run(*given).out
+        assert "up to 3 rows each: a person?" in run(*given).out
 
 
 def test_identifiers_are_no_features(run, visits):

@@ -183,7 +183,7 @@ _SCORES = {
     "confusion": {name: [[20.0 * each] * 2] * 2 for name, each in _SCORE.items()},
     "calibration": {"predicted": [0.6, 0.9], "frequency": _LISTS, "rows": [50, 50]},
 }
-_COLUMN = {"name": "w", "kind": "w", "different": 1, "missing": 0, "remarks": ["w"], "identifies": False, "rare": False}
+_COLUMN = {"name": "w", "kind": "w", "different": 1, "missing": 0, "remarks": ["w"], "identifies": "w"}
 _LABEL = {"name": "w", "kind": "w", "counts": {"w": 3}, "missing": 0, "is_number": False, "remarks": ["w"]}
 #: Saved results whose every text is "w".
 DOCUMENTS = (
@@ -196,7 +196,7 @@ DOCUMENTS = (
         "unit": "w",
         "columns": [_COLUMN],
         "label": _LABEL,
-        "repeats": [],
+        "people": [],
         "remarks": ["w"],
         "notes": ["w"],
         "earlier": [],

@@ -261,9 +261,9 @@ def plan(
     if json_:
         typer.echo(json.dumps(report.planned_json(*found, unit), indent=1))
         return
-    whom = "one row" if unit == _ROW and shape.repeats else "a person"
+    whom = "one row" if unit == _ROW and shape.people else "a person"
     show(*report.answer_text(*found, unit, example=example, whom=whom))
-    show(*report.unit_notes(shape.repeats, table.unit), "")
+    show(*report.unit_notes(shape.people, table.unit), "")
     show(*report.over_epsilon_text(*found, shape.units))
     if detail:
         shares = expected.conventions(wide, space, sources).shares

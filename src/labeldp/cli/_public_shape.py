@@ -16,7 +16,7 @@ from labeldp.release import tables
 
 if TYPE_CHECKING:
     from labeldp.bounds.planning import EffectiveDimension, UnitSizes
-    from labeldp.release.tables import Repeat, Table
+    from labeldp.release.tables import Identity, Table
 
 _ROWS_PER_BATCH = 1 << 16
 
@@ -29,13 +29,13 @@ class PublicShape:
         rows: Number of rows.
         dimension: The effective dimension of the numeric columns; None if none varies.
         units: The rows by the size of their unit, if a unit was named.
-        repeats: Columns that repeat like a person's identifier.
+        people: Columns that may be people with several rows.
     """
 
     rows: int
     dimension: EffectiveDimension | None = None
     units: UnitSizes | None = None
-    repeats: tuple[Repeat, ...] = ()
+    people: tuple[Identity, ...] = ()
 
 
 def public_shape(
@@ -62,19 +62,20 @@ def public_shape(
     if not others:
         raise TableError(f"expected a column beside the label in {table.path}, found none; give --rows instead")
     named = [name for name in others if name == unit or tables.tells_people_apart(name)]
-    readable = tables.typed(table, [*columns, *named])
+    readable = tables.typed(table, others)
     people = [name for name in named if name == unit or not kinds.is_floating(readable.schema.field(name).type)]
     features = [name for name in columns if name not in people and _is_number(readable.schema.field(name).type)]
-    finder, units = tables.RepeatFinder(readable.schema), tables.Units()
+    finder, units = (
+        tables.IdentityFinder(readable.schema.remove(readable.schema.get_field_index(table.label))),
+        tables.Units(),
+    )
     rows, known, sums = 0, np.zeros(len(features)), np.zeros(len(features))
     stated = sum(part.rows or 0 for part in tables.parts_of(table))
-    looked_at = list(dict.fromkeys([*people, *(name for name in finder.names if name in named)]))
-    for batch in readable.batches(list(dict.fromkeys([*features, *looked_at])) or others[:1], _ROWS_PER_BATCH):
+    for batch in readable.batches(others, _ROWS_PER_BATCH):
         rows, values = rows + batch.num_rows, _numbers(batch, features)
         known += np.isfinite(values).sum(axis=0)
         sums += np.where(np.isfinite(values), values, 0.0).sum(axis=0)
-        finder.watch(batch)
-        finder.add({name: tables.cell_hashes(batch[name])[0] for name in looked_at})
+        finder.add(batch)
         if unit is not None:
             units.add(tables.unit_keys(batch[unit]))
         report("look", rows, stated)
@@ -93,7 +94,7 @@ def public_shape(
         rows,
         effective_dimension(total / rows) if varying else None,
         None if unit is None else UnitSizes.of(units.counts),
-        finder.result(),
+        tables.people_in(finder.result()),
     )
 
 

@@ -25,7 +25,7 @@ from labeldp.privacy.channels import Channel, ClassChannel, channel_of
 from labeldp.release._same_label import is_label_renamed
 from labeldp.release.folder import CODES, SHUFFLED, UNREADABLE, batch_fields, read_certificate
 from labeldp.release.ledger import Earlier, Entry
-from labeldp.release.tables import Table, no_such_column, place_of, repeats_in
+from labeldp.release.tables import Table, no_such_column, people_of, place_of
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ OWN_LEDGER = "release them through a ledger of their own (Curator(..., ledger=))
 
 
 class UnitWarning(UserWarning):
-    """A column that repeats like a person's identifier beside labels whose epsilon covers one row."""
+    """A column that may be people with several rows, beside labels whose epsilon covers one row."""
 
 
 def declare(schema: pa.Schema, label: str | None, names: Iterable[str], option: str) -> dict[str, str]:
@@ -218,17 +218,16 @@ def _columns_at(table: Table, names: Sequence[str], rows: Int[np.ndarray, "k"]) 
     }
 
 
-def warn_of_repeats(table: object, labels: Iterable[str], *, stacklevel: int) -> None:
-    """Warn if a column of a table repeats like a person's identifier, though each row is a privacy unit.
+def warn_of_people(table: object, labels: Iterable[str], *, stacklevel: int) -> None:
+    """Warn if a column of a table may be people with several rows, though each row is a privacy unit.
 
     Labels are no such columns: in how many rows their values are is what a release hides.
     """
     private = set(map(canonical, labels))
-    for repeat in [each for each in repeats_in(Columns(table)) if canonical(each.name) not in private][:1]:
+    for person in [each for each in people_of(Columns(table)) if canonical(each.name) not in private][:1]:
         warnings.warn(
-            f"expected rows of different people, since epsilon covers one row, found that {repeat.name!r} repeats: if "
-            "it identifies people, the epsilons of all rows of one person add up; pass "
-            f"Curator(..., units=table[{repeat.name!r}])",
+            f"expected rows of different people, since epsilon covers one row: {person.question}. If one is a person, "
+            f"the epsilons of all rows of one person add up; pass Curator(..., units=table[{person.name!r}])",
             UnitWarning,
             stacklevel=stacklevel + 1,
         )

@@ -27,7 +27,7 @@ from labeldp.privacy.channels import (
     concatenated_channel,
     row_arrays,
 )
-from labeldp.release._gate import OWN_LEDGER, refuse_labels, warn_of_repeats
+from labeldp.release._gate import OWN_LEDGER, refuse_labels, warn_of_people
 from labeldp.release._opaque_labels import RELEASED_LABEL, OpaqueLabels
 from labeldp.release._row_identity import (
     Origin,
@@ -409,7 +409,7 @@ class Release(OpaqueLabels):
         released = [label for origin in self.origins for label in origin.labels]
         refuse_labels(dict.fromkeys(public.column_names, "keep="), released, OWN_LEDGER)
         if table is not None and certificate.guarantee.unit == "row":
-            warn_of_repeats(table, (certificate.label, *released), stacklevel=2)
+            warn_of_people(table, (certificate.label, *released), stacklevel=2)
         kept, labels = zip(public.column_names, public.columns, strict=True), (self.space, self.channel, self.codes)
         if keep == "all" and (own := [each for each, values in kept if may_be_label(values, *labels)]):
             raise InputError(

@@ -95,15 +95,19 @@ def _labels(found: TableCheck) -> Iterator[tuple[str, str]]:
 
 def _decisions(found: TableCheck) -> Iterator[str]:
     """The decisions of the holder before the release."""
-    for repeat in () if found.declared else found.repeats:
+    for each in () if found.declared else found.people:
         yield (
-            f"{repeat.name!r} repeats, in up to {repeat.most:,} rows. If it identifies people: --unit {repeat.name} "
-            f"(without it, that person's epsilon is {repeat.most:,} times as large). If not: --unit row"
+            f"{each.question}: a person? Then --unit {shlex.quote(each.name)} (without it, that person's epsilon is "
+            f"{each.most:,} times as large). If none is: --unit row"
         )
-    for repeat in found.repeats if found.declared and found.unit == "row" else ():
+    for each in found.people if found.declared and found.unit == "row" else ():
         yield (
-            f"epsilon is for each row, though {repeat.name!r} repeats: if it identifies people, that of one with "
-            f"{repeat.most:,} rows is {repeat.most:,} times as large, and the kept column says which rows are theirs"
+            f"epsilon is for each row, though {each.question}: if one is a person, their epsilon is {each.most:,} "
+            "times as large, and the kept column says which rows are theirs"
+        )
+    if not found.people and not (found.declared and _unit(found)):
+        yield (
+            "each row is taken for one person: no column repeats like a person's identifier. If one is, name it: --unit"
         )
     if name := found.proposed_unit:
         yield (

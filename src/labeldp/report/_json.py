@@ -166,7 +166,7 @@ def check_json(found: TableCheck, command: str) -> dict[str, Any]:
     """The findings in a table, which depend on labels."""
     return {
         "private": True,
-        **_fields(found, "rows unit columns label repeats remarks notes"),
+        **_fields(found, "rows unit columns label people remarks notes"),
         "earlier": [
             {
                 **_fields(each.entry, "label time"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -16,7 +17,7 @@ from labeldp.report._parts import Parts, add_row, sentence, three_digits, titled
 from labeldp.report._plans import baseline_name, replaced_defaults, target_text
 
 if TYPE_CHECKING:
-    from labeldp.release.tables import Repeat
+    from labeldp.release.tables import Identity
 
 _MORE = " Every mechanism: --detail; for programs: --json."
 _LEAST_POINTS = 0.01
@@ -179,20 +180,20 @@ def _is_mean(error: float, forecast: Forecast) -> bool:
     return forecast.dimension > 0 and forecast.against_labels(error) >= (forecast.spread or 0.0)
 
 
-def unit_notes(repeats: Sequence[Repeat], unit: str | None) -> Parts:
-    """Columns that repeat like a person's identifier, where no column was named as the unit."""
+def unit_notes(people: Sequence[Identity], unit: str | None) -> Parts:
+    """Columns that may be people with several rows, where no column was named as the unit."""
     if unit not in (None, "row"):
         return []
     return [
         sentence(
-            f"note: {each.name!r} repeats, in up to {each.most} rows: if it identifies people, "
+            f"note: {each.question}: a person? "
             + (
-                f"plan with --unit {each.name}; if not, with --unit row. A release asks, too."
+                f"Then plan with --unit {quote(each.name)}; if not, with --unit row. A release asks, too."
                 if unit is None
-                else f"epsilon is {each.most} times as large for all labels of one with {each.most} rows."
+                else f"Then epsilon is {each.most} times as large for all labels of one with {each.most} rows."
             )
         )
-        for each in repeats[:1]
+        for each in people[:1]
     ]
 
 

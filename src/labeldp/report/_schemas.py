@@ -254,9 +254,11 @@ _COMMANDS: Mapping[str, Schema] = MappingProxyType(
                 "private": {"const": True},
                 "rows": _COUNT,
                 "unit": _TEXT,
-                "columns": _list(_object({**_COLUMN, "identifies": _FLAG, "rare": _FLAG})),
+                "columns": _list(_object({**_COLUMN, "identifies": _TEXT})),
                 "label": _object(_LABEL),
-                "repeats": _list(_object({"name": _TEXT, "most": _COUNT})),
+                "people": _list(
+                    _object({"name": _TEXT, "of": {"const": "people"}, **_all("values rows most", _COUNT)})
+                ),
                 "remarks": _list(_TEXT),
                 "notes": _list(_TEXT),
                 "earlier": _list(

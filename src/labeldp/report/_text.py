@@ -91,7 +91,7 @@ def release_parts(release: TableRelease) -> Parts:
         ("output", near(release.output)),
         ("ledger", near(release.ledger)),
         ("spent", f"{spent} for this label, over all releases in the ledger"),
-        *(("note", remark) for remark in release.remarks),
+        *(("note", remark) for remark in (*release.remarks, *_of_one_row_each(certificate))),
         ("your notes", f"read {near(release.notes_file)} before you share: it says whether kept columns reveal labels"),
     ]
     promise = certificate.guarantee
@@ -116,6 +116,12 @@ def _few_effective_rows(certificate: Certificate, share: float | None) -> Iterat
             f"{found} for {classes} classes: few to learn from. 'labeldp plan' shows what more rows or a larger "
             "epsilon change"
         )
+
+
+def _of_one_row_each(certificate: Certificate) -> Iterator[str]:
+    """A remark on rows as privacy units where nothing showed that people have several."""
+    if certificate.guarantee.unit == "row" and not certificate.repeats:
+        yield "each row is taken for one person: no column repeats like a person's identifier"
 
 
 def has_no_rows(certificate: Certificate) -> bool:

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from labeldp._arrow import Columns
-from labeldp.release.tables import FingerprintBuilder, RepeatFinder, cell_hashes, keyed, repeats_in
+from labeldp.release.tables import FingerprintBuilder, cell_hashes, keyed
 from labeldp.release.tables import _fingerprints as module
 
 DAY = datetime.date(2026, 1, 5)
@@ -266,7 +265,7 @@ def test_copies_are_equal_in_each_column():
 @pytest.mark.parametrize("parts", [1, 4])
 def test_copies_are_counted_across_parts(monkeypatch, parts):
     """Of ten times as many different rows as are compared each has all of its copies (four standard deviations)."""
-    monkeypatch.setattr("labeldp.release.tables._repeats._MOST_COMPARED", 1000)
+    monkeypatch.setattr("labeldp.release.tables._fingerprints._MOST_COMPARED", 1000)
     builder, rows = FingerprintBuilder(["x"]), np.repeat(np.arange(10_000), 3)
     for some in np.array_split(np.random.default_rng(0).permutation(rows), parts):
         part = FingerprintBuilder(["x"])
@@ -279,7 +278,7 @@ def test_copies_are_counted_across_parts(monkeypatch, parts):
 
 def test_many_rows_may_all_be_equal(monkeypatch):
     """Different rows are limited in number, and equal ones are not."""
-    monkeypatch.setattr("labeldp.release.tables._repeats._MOST_COMPARED", 1000)
+    monkeypatch.setattr("labeldp.release.tables._fingerprints._MOST_COMPARED", 1000)
     assert fingerprints(pa.table({"x": np.full(5000, 7)}), 900).copies == (4999, 5000)
 
 
@@ -290,72 +289,6 @@ def test_copies_among_many_rows_are_estimated():
     count, most = builder.result().copies
     assert count == pytest.approx(2_000_000, rel=0.01)
     assert most == 3
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "found"),
-    [
-        ("patient_nbr", pa.int64(), True),
-        ("patientID", pa.string(), True),
-        ("User Id", pa.large_string(), True),
-        ("SSN", pa.string(), True),
-        ("id", pa.int64(), True),
-        ("zip", pa.int64(), False),
-        ("idle", pa.int64(), False),
-        ("patient", pa.float64(), True),
-        ("patient_seen", pa.date32(), False),
-    ],
-)
-def test_identifiers_are_found_by_name_and_type(name, kind, found):
-    """By a whole word of the name, among numbers and texts whose values repeat."""
-    finder = RepeatFinder(pa.schema([(name, kind)]))
-    finder.add({name: cell_hashes(pa.array(np.arange(100) // 3))[0]})
-    assert [repeat.most for repeat in finder.result()] == ([3] if found else [])
-
-
-@pytest.mark.parametrize(
-    ("kind", "added", "found"),
-    [
-        (pa.float64(), [None], True),
-        (pa.float32(), [math.nan, math.inf], True),
-        (pa.int64(), [None], True),
-        (pa.string(), [None], True),
-        (pa.dictionary(pa.int32(), pa.float64()), [None], True),
-        (pa.float64(), [0.5], False),
-        (pa.float32(), [None, -0.25], False),
-        (pa.dictionary(pa.int32(), pa.float64()), [0.5], False),
-    ],
-)
-def test_a_gap_hides_no_identifier(kind, added, found):
-    """Whole numbers with a gap are stored as floats; measurements have fractions."""
-    people = [str(row // 3) for row in range(100)] if kind == pa.string() else [row // 3 for row in range(100)]
-    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-    column = pa.array([*people, *added], plain)
-    column = column.dictionary_encode() if pa.types.is_dictionary(kind) else column
-    assert [repeat.name for repeat in repeats_in(Columns(pa.table({"user": column})))] == (["user"] if found else [])
-
-
-def test_a_fraction_in_any_part_is_a_measurement():
-    """Parts of a table are merged with what is known of their floats, in either order."""
-    schema = pa.schema([("user", pa.float64())])
-    for order in (1, -1):
-        finder = RepeatFinder(schema)
-        for extra in (0.0, 0.5)[::order]:
-            part, column = RepeatFinder(schema), pa.array(np.arange(100) // 3 + extra)
-            part.watch(pa.record_batch({"user": column}))
-            part.add({"user": cell_hashes(column)[0]})
-            finder.merge(part)
-        assert finder.result() == ()
-
-
-@pytest.mark.parametrize(
-    "values", [np.arange(100), np.arange(100) % 5, np.full(100, 3)], ids=["all differ", "few", "one"]
-)
-def test_columns_of_other_values_are_no_identifiers(values):
-    """Values that never repeat, and codes of a few kinds."""
-    finder = RepeatFinder(pa.schema([("id", pa.int64())]))
-    finder.add({"id": cell_hashes(pa.array(values))[0]})
-    assert finder.result() == ()
 
 
 def test_texts_are_hashed_anew_where_they_change():

@@ -144,7 +144,7 @@ def _why_uninformative(name: str, column: pa.ChunkedArray, kind: str) -> str | N
     if pa.types.is_integer(column.type) and distinct > _FEW_VALUES:
         if tells_people_apart(name):
             return "it is named like an identifier, whose size means nothing; name it among the features to use it"
-        if distinct == len(column) and number_rows(column):
+        if distinct == len(column) and number_rows(distinct, *(each.as_py() for each in pc.min_max(column).values())):
             return "its whole numbers are all different, as if they named rows; name it among the features to use it"
     return _why_no_category(column, distinct) if kind == "category" else None
 

@@ -26,18 +26,17 @@ from labeldp.release.jobs._spending import Spending
 from labeldp.release.ledger import Earlier, Ledger, PublicData
 from labeldp.release.tables import (
     SKETCH,
+    Identity,
     Place,
-    Repeat,
     Table,
     TableFile,
     column_heads,
     declared_classes,
     look_at,
-    number_rows,
     one_of_a_kind,
     open_table,
     parts_of,
-    tells_people_apart,
+    people_in,
     typed,
 )
 
@@ -62,11 +61,6 @@ _SPELLINGS = {
 _TEXTS = ("string", "large_string", "string_view")
 #: The second class beside one that occurs alone.
 _OPPOSITE = {"true": "false", "false": "true", "0": "1"}
-#: Different values of so few rows say nothing.
-_FEWEST = 2
-#: Texts of more different values may name people if most of these are in fewer than ``_RARE`` rows.
-_MANY_TEXTS = 20
-_RARE = 5
 
 
 @dataclass(frozen=True)
@@ -79,8 +73,8 @@ class ColumnFacts:
         different: The number of different values.
         missing: The number of rows without a value.
         remarks: Remarks for the decision to publish it.
-        identifies: True if every row has another value, so that it names rows and says nothing about others.
-        rare: True for text of many different values, most of them in fewer than 5 rows: these may name people.
+        identifies: What it may identify: ``"people"`` with several rows, ``"rows"`` that it names, ``"few"`` people
+            by texts of which most are in fewer than 5 rows; else empty.
     """
 
     name: str
@@ -88,8 +82,7 @@ class ColumnFacts:
     different: int
     missing: int
     remarks: tuple[str, ...]
-    identifies: bool
-    rare: bool
+    identifies: str
 
 
 @dataclass(frozen=True)
@@ -149,7 +142,7 @@ class TableCheck:
         rows: Number of rows.
         columns: The public columns.
         label: The labels.
-        repeats: Columns that repeat like a person's identifier.
+        people: Columns that may be people with several rows.
         remarks: Remarks on public columns together, such as rows that are copies of each other.
         notes: Columns and row orders that disclose labels.
         earlier: Earlier charges of what may be these rows, of any label.
@@ -162,7 +155,7 @@ class TableCheck:
     rows: int
     columns: tuple[ColumnFacts, ...]
     label: LabelFacts
-    repeats: tuple[Repeat, ...]
+    people: tuple[Identity, ...]
     remarks: tuple[str, ...]
     notes: tuple[str, ...]
     earlier: tuple[Earlier, ...]
@@ -176,14 +169,13 @@ class TableCheck:
         """The column of the privacy unit that is declared or proposed; empty for rows."""
         if self.declared:
             return "" if self.unit == ROW else self.unit
-        return self.repeats[0].name if self.repeats else ""
+        return self.people[0].name if self.people else ""
 
     @property
     def rare(self) -> dict[str, int]:
         """The columns of rare values, with the number of these, but for those that name rows or the privacy unit."""
-        named = {self.proposed_unit, *(each.name for each in self.repeats)}
-        columns = (each for each in self.columns if each.rare and not each.identifies and each.name not in named)
-        return {each.name: each.different for each in columns}
+        few = (each for each in self.columns if each.identifies == "few" and each.name != self.proposed_unit)
+        return {each.name: each.different for each in few}
 
     @property
     def disclosing(self) -> list[str]:
@@ -194,9 +186,9 @@ class TableCheck:
     def left_out(self) -> list[str]:
         """The columns that name rows or people, or disclose a label."""
         of_rows = self.unit == ROW and self.declared
-        people = {self.proposed_unit, *(() if of_rows else (each.name for each in self.repeats))}
+        people = {self.proposed_unit, *(() if of_rows else (each.name for each in self.people))}
         private = {*self.disclosing} | people | {each.entry.label for each in self.earlier} | set(self.rare)
-        return [column.name for column in self.columns if column.identifies or column.name in private]
+        return [column.name for column in self.columns if column.identifies == "rows" or column.name in private]
 
 
 def check_table(
@@ -241,11 +233,13 @@ def check_table(
         looked_at=tuple(others),
     )
     found: CheckedTable = job.checked(unit or ROW)
-    if unit is None and found.repeats and job.ledgers:  # people who return are known by the unit alone
+    people = people_in(found.identities)
+    if unit is None and people and job.ledgers:  # people who return are known by the unit alone
         with suppress(TableError):  # a row without one
-            found = job.checked(found.repeats[0].name)
+            found = job.checked(people[0].name)
+    columns = tuple(_columns_of(table, others, {each.name: each.of for each in found.identities}))
     check = TableCheck(
-        *(table, found.source.rows, tuple(_columns_of(table, others)), labels, found.repeats, found.remarks),
+        *(table, found.source.rows, columns, labels, people, found.remarks),
         *(found.notes, tuple(job.earlier(found.data)), found.data.unit, unit is not None, job.spending.ledger),
         team=job.spending.team,
     )
@@ -352,7 +346,7 @@ def _space_of(table: Table, labels: LabelFacts) -> LabelSpace:
     return declared_classes(table, labels.classes, labels.classes[0])
 
 
-def _columns_of(table: Table, names: Sequence[str]) -> Iterator[ColumnFacts]:
+def _columns_of(table: Table, names: Sequence[str], identities: Mapping[str, str]) -> Iterator[ColumnFacts]:
     """Facts about each column, from the first rows."""
     batches, rows = [], 0
     for batch in table.batches(names, _ROWS_PER_BATCH) if names else ():
@@ -372,18 +366,9 @@ def _columns_of(table: Table, names: Sequence[str]) -> Iterator[ColumnFacts]:
             empty = int(pc.sum(pc.equal(column, "")).as_py() or 0)
             missing, different = missing + empty, different - (empty > 0)
         spelling = tuple(_spelling(column))
-        of_images = _SPELLINGS[_PNG] in spelling
-        identifies = different == len(column) > _FEWEST and not of_images and _names_rows(name, column)
-        remarks = (*_column_remarks(table, name, kind, different, missing, identifies), *spelling)
-        rare = different > _MANY_TEXTS and _is_text(column) and not spelling and _are_rare(column)
-        yield ColumnFacts(name, str(kind), different, missing, remarks, identifies, rare)
-
-
-def _names_rows(name: str, column: pa.ChunkedArray) -> bool:
-    """True if different values name rows: texts, counters, and whole numbers with the name of an identifier."""
-    if not pa.types.is_integer(column.type):
-        return _is_text(column)
-    return tells_people_apart(name) or number_rows(column)
+        identifies = identities.get(name, "")
+        remarks = (*_column_remarks(table, name, kind, different, missing, identifies == "rows"), *spelling)
+        yield ColumnFacts(name, str(kind), different, missing, remarks, identifies)
 
 
 def _is_text(column: pa.ChunkedArray) -> bool:
@@ -391,16 +376,10 @@ def _is_text(column: pa.ChunkedArray) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _are_rare(column: pa.ChunkedArray) -> bool:
-    """True if most of the different values are in fewer than ``_RARE`` rows."""
-    counts = pc.value_counts(column.drop_null()).field("counts")
-    return bool(pc.mean(pc.less(counts, _RARE)).as_py() > 0.5)
-
-
 def _column_remarks(
-    table: Table, name: str, kind: pa.DataType, different: int, missing: int, identifies: bool
+    table: Table, name: str, kind: pa.DataType, different: int, missing: int, names_rows: bool
 ) -> Iterator[str]:
-    if identifies:
+    if names_rows:
         yield "names rows: different in each"
     elif different == 1 and not missing:
         yield "the same in every row"

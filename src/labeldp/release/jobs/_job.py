@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Literal
 
 import numpy as np
@@ -40,6 +41,7 @@ from labeldp.release.jobs._notes import (
     disclosed,
     left_before,
     left_out,
+    naming_rows,
     respelled,
     returning,
     write_notes,
@@ -56,9 +58,9 @@ from labeldp.release.ledger import (
     with_the_same_data,
 )
 from labeldp.release.tables import (
+    Identity,
     Look,
     Place,
-    Repeat,
     StorePath,
     Table,
     TableFile,
@@ -67,6 +69,7 @@ from labeldp.release.tables import (
     look_at,
     open_table,
     parts_of,
+    people_in,
     place_of,
     plain_schema,
     survey,
@@ -79,6 +82,8 @@ _ENTRIES_PER_BATCH = 1 << 24
 #: Files of a table: a certificate names one for each, in at most 32 MiB.
 _MOST_FILES = 200_000
 _OTHER_PEOPLE = "declare it with --other-people (other_people=)"
+#: Columns that a certificate names as people, where rows are units.
+_MOST_DECLARED = 3
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,7 @@ class CheckedTable:
         notes: Private notes for the curator.
         remarks: Remarks on public columns.
         rows_declared: True if each row was declared to be a privacy unit.
-        repeats: Columns that repeat like a person's identifier.
+        identities: Columns that may identify somebody.
     """
 
     source: TableSource
@@ -132,7 +137,7 @@ class CheckedTable:
     notes: tuple[str, ...] = field(repr=False)
     remarks: tuple[str, ...]
     rows_declared: bool
-    repeats: tuple[Repeat, ...]
+    identities: tuple[Identity, ...]
 
 
 @dataclass(frozen=True)
@@ -150,12 +155,11 @@ class TableCharge:
     drawn: Callable[[], None]
 
 
-def undeclared_unit(repeat: Repeat) -> InputError:
-    """The error for a column that repeats like a person's identifier, without a declared unit."""
+def undeclared_unit(person: Identity) -> InputError:
+    """The error for a column that may be people with several rows, without a declared unit."""
     return InputError(
-        f"expected a privacy unit, found that {repeat.name!r} repeats, in up to {repeat.most} rows: if it is a person, "
-        f"pass --unit {repeat.name} (unit=), since per row that person's epsilon is {repeat.most} times "
-        f"as large; to protect each row alone, pass --unit {ROW}"
+        f"expected a privacy unit: {person.question}. If one is a person, pass --unit {quote(person.name)}, since per "
+        f"row that person's epsilon is {person.most} times as large. To protect each row alone, pass --unit {ROW}"
     )
 
 
@@ -277,20 +281,20 @@ class TableJob:
         self,
         unit: str | None = None,
         prior: Sequence[str] = (),
-        undeclared: Callable[[Repeat], InputError] = undeclared_unit,
+        undeclared: Callable[[Identity], InputError] = undeclared_unit,
     ) -> CheckedTable:
         """Check every label, unit and prior in a first pass, and take fingerprints of the other columns.
 
         Args:
             unit: The column of the privacy unit, ``"row"`` if each row was declared to be one, or None.
             prior: The columns of the prior.
-            undeclared: Makes the error for a column that repeats like a person's identifier without a declared unit.
+            undeclared: Makes the error for a column that may be people, without a declared unit.
 
         Raises:
-            InputError: No unit was declared, and a column repeats like a person's identifier.
+            InputError: No unit was declared, and a column may be people with several rows.
         """
         rows, column, labels = self.rows_per_batch, None if unit == ROW else unit, self.charged
-        seen, data, repeats = self.look(unit, undeclared)
+        seen, data, identities = self.look(unit, undeclared)
         if not self.spending.other_people and any(canonical(name) in labels for name in self.public):
             # before any value is checked, since a failure would show something about it
             refuse_labels(self.public, [each.entry.label for each in self.earlier(data)], _OTHER_PEOPLE)
@@ -305,26 +309,28 @@ class TableJob:
         source = TableSource(self.table, self.space, *facts, self.engine, unit_key=self.unit_key)
         copies = copies_of_rows(data) if column is None else ()
         known = any(canonical(name) in labels for name in self.table.schema.names)  # then copies show what it hides
-        remarks = (*left_out(data), *(() if known else copies), *respelled(self.table, self.kept))
+        remarks = (*left_out(data), *(() if known else copies), *naming_rows(identities, self.kept))
+        remarks = (*remarks, *respelled(self.table, self.kept))
         notes = (*found.notes, *(copies if known else ()))
-        return CheckedTable(source, data, notes, remarks, unit == ROW, repeats)
+        return CheckedTable(source, data, notes, remarks, unit == ROW, identities)
 
     def look(
-        self, unit: str | None, undeclared: Callable[[Repeat], InputError] = undeclared_unit
-    ) -> tuple[Look, PublicData, tuple[Repeat, ...]]:
-        """A look at the public columns: what was seen, the facts that recognize it, and columns that repeat.
+        self, unit: str | None, undeclared: Callable[[Identity], InputError] = undeclared_unit
+    ) -> tuple[Look, PublicData, tuple[Identity, ...]]:
+        """A look at the public columns: what was seen, the facts that recognize it, and columns that identify somebody.
 
         Raises:
-            InputError: No unit was declared, and a column repeats like a person's identifier.
+            InputError: No unit was declared, and a column may be people with several rows.
         """
         column = None if unit == ROW else unit
         seen = look_at(self.table, parts_of(self.table), column, self.report, self.engine)
-        repeats = tuple(each for each in seen.repeats if canonical(each.name) not in self.charged)
-        if repeats and unit is None:
-            raise undeclared(repeats[0])
+        labels = self.charged
+        identities = tuple(each for each in seen.identities if canonical(each.name) not in labels)
+        if unit is None and (people := people_in(identities)):
+            raise undeclared(people[0])
         heads = self.heads if seen.fingerprints else {}
         facts = (str(self.table.path.resolve()), heads, seen.fingerprints, column or ROW, seen.units)
-        return seen, PublicData(*facts, whole=self.whole, chosen=self.chosen), repeats
+        return seen, PublicData(*facts, whole=self.whole, chosen=self.chosen), identities
 
     def earlier(self, data: PublicData) -> list[Earlier]:
         """Earlier charges of what may be rows of the table; nothing is settled or charged.
@@ -360,7 +366,8 @@ class TableJob:
     def _declared(self, checked: CheckedTable, guarantee: Guarantee) -> tuple[str, ...]:
         """Assumptions about people, which only the holder can know."""
         reason = self.spending.other_people
-        repeats = {repr(each.name): each.most for each in checked.repeats if checked.rows_declared}
+        people = people_in(checked.identities)[:_MOST_DECLARED] if checked.rows_declared else ()
+        repeats = {repr(each.name): each.most for each in people}
         return (
             *declarations(repeats, guarantee),
             *([SHUFFLED] if checked.data.order is not None else []),

@@ -11,11 +11,11 @@ from labeldp._shapes import Bool, Int
 from labeldp.errors import InputError
 from labeldp.release.jobs._job import TableJob, undeclared_unit
 from labeldp.release.ledger import latest_budget, with_the_same_data
-from labeldp.release.tables import Repeat, choose, column_heads
+from labeldp.release.tables import Identity, choose, column_heads
 
 
 def only_new_rows(
-    job: TableJob, unit: str | None, undeclared: Callable[[Repeat], InputError] = undeclared_unit
+    job: TableJob, unit: str | None, undeclared: Callable[[Identity], InputError] = undeclared_unit
 ) -> TableJob:
     """The job for the rows that no earlier release of this label has, nor any row of their unit.
 

@@ -18,7 +18,7 @@ from labeldp.privacy import Guarantee
 from labeldp.release._source import ROW, TableSource
 from labeldp.release.folder import returned
 from labeldp.release.ledger import Admitted, Earlier, PublicData, outputs, returning_rows
-from labeldp.release.tables import Table, disclosing_columns
+from labeldp.release.tables import Identity, Table, disclosing_columns
 
 #: Columns to list in a remark.
 _SHOWN = 20
@@ -83,6 +83,15 @@ def disclosed(
     left = {name for each in earlier for name in each.entry.public}.intersection(stored) - set(shown)
     for name, _ in disclosing_columns(source.parts, source.space, [table.label], sorted(left)):
         yield f"the column {name!r}, which left in an earlier release, equals or determines the label"
+
+
+def naming_rows(identities: Iterable[Identity], kept: Sequence[str]) -> Iterator[str]:
+    """Remarks on kept columns with another value in each row."""
+    if names := _listed(each.name for each in identities if each.of == "rows" and each.name in kept):
+        yield (
+            f"different in each row, like case numbers, e-mail addresses or names of people: {names}. Whoever knows "
+            "such a value finds that row: drop the column, unless its values were made up"
+        )
 
 
 def respelled(table: Table, kept: Sequence[str]) -> Iterator[str]:

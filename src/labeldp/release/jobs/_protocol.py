@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +36,7 @@ from labeldp.release.jobs._job import TableCharge, TableJob, TableRelease
 from labeldp.release.jobs._new_rows import only_new_rows
 from labeldp.release.jobs._spending import Spending
 from labeldp.release.ledger import Ledger
-from labeldp.release.tables import Place, Repeat, TableFile, plain_column, plain_schema
+from labeldp.release.tables import Identity, Place, TableFile, plain_column, plain_schema
 
 #: A protocol: from the public columns and a curator to one release of all rows.
 Protocol = Callable[[pa.Table, Curator], Release]
@@ -133,13 +134,13 @@ def release_with(
     return job.publish(checked, entry, write, drew=lambda: _drew(curator))
 
 
-def _of_one_row(repeat: Repeat, epsilon: float) -> InputError:
-    """The error for a column that repeats like a person's identifier, if rows were not declared to be units."""
-    together = epsilon_of_rows(epsilon, repeat.most)
+def _of_one_row(person: Identity, epsilon: float) -> InputError:
+    """The error for a column that may be people, if rows were not declared to be units."""
+    together = epsilon_of_rows(epsilon, person.most)
     return InputError(
-        f"expected a declared privacy unit, found that {repeat.name!r} repeats, in up to {repeat.most} rows: epsilon "
-        f"is for one row here, so a person with {repeat.most} rows has epsilon {together}. If "
-        f"that is meant, pass --unit {ROW}; else use 'labeldp release --unit {repeat.name}'"
+        f"expected a declared privacy unit: {person.question}. Epsilon is for one row here, so a person with "
+        f"{person.most} rows has epsilon {together}. If that is meant, pass --unit {ROW}; else use 'labeldp release "
+        f"--unit {quote(person.name)}'"
     )
 
 

@@ -28,10 +28,12 @@ import pyarrow.compute as pc
 from labeldp._shapes import Int, UInt64
 from labeldp._threads import FEW_ROWS
 from labeldp.release.tables._cell_hashes import CellHashes, Texts, all_hashes, hashes_of, is_respelled, whole_hashes
+from labeldp.release.tables._copies import CopyCounter
 from labeldp.release.tables._fingerprint_kernels import hash_in_order, sketch
 from labeldp.release.tables._orders import MOST_ORDERED, ValueOrders
-from labeldp.release.tables._repeats import CopyCounter
 
+#: As many different rows are compared with each other at most.
+_MOST_COMPARED = 1 << 16
 #: Hashes that are kept of each view.
 SKETCH = 2048
 #: Most rows of which every hash is kept.
@@ -166,7 +168,7 @@ class FingerprintBuilder:
         self._sums, self._several = dict.fromkeys(self._names, 0), dict[str, bool]()
         self._ranges: dict[str, tuple[int, int]] = {}
         self._rows: list[np.ndarray] = []
-        self._copies = CopyCounter()
+        self._copies = CopyCounter(_MOST_COMPARED)
         self._texts: dict[str, Texts] = {name: [] for name in self._names}
         self._count, self._every_row, self._respelled = 0, rows <= MOST_ROWS, False
         self._orders = ValueOrders(count=rows if rows > MOST_ORDERED else 0)

@@ -1,4 +1,4 @@
-"""The first look at a table: fingerprints and repeats of its public columns, part by part; labels are not read."""
+"""The first look at a table: fingerprints and identities of its public columns, part by part; labels are not read."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from labeldp._arrow import Columns
 from labeldp._conversions import result_or_none
 from labeldp._shapes import UInt64
 from labeldp.release.engines import Engine, Progress, Tick, reported
-from labeldp.release.tables._cell_hashes import cell_hashes
 from labeldp.release.tables._fingerprints import FingerprintBuilder, Fingerprints
+from labeldp.release.tables._identities import Identity, IdentityFinder, people_in
 from labeldp.release.tables._parts import TablePart
-from labeldp.release.tables._repeats import Repeat, RepeatFinder, tells_people_apart
 from labeldp.release.tables._tables import Table, prefetch
 
 _ROWS_PER_BATCH = 1 << 18
@@ -30,13 +29,13 @@ class Look:
     Attributes:
         parts: The parts of the table, whose rows were counted.
         fingerprints: The fingerprints of all rows; None if there is no column but the label.
-        repeats: Columns that repeat like a person's identifier.
+        identities: Columns that may identify somebody.
         units: The hash of each row's unit, if a unit was declared.
     """
 
     parts: tuple[TablePart, ...]
     fingerprints: Fingerprints | None
-    repeats: tuple[Repeat, ...]
+    identities: tuple[Identity, ...]
     units: UInt64[np.ndarray, "n"] | None
 
 
@@ -49,14 +48,14 @@ class _Task:
         columns: All columns but the label.
         unit: The column of the privacy unit.
         rows: The number of rows of the whole table, as far as it is known.
-        repeats: False if the rows in which repeats are looked for come before this part.
+        identities: False if the rows in which identities are looked for come before this part.
     """
 
     table: Table
     columns: tuple[str, ...]
     unit: str | None
     rows: int
-    repeats: bool
+    identities: bool
 
 
 @dataclass
@@ -65,13 +64,13 @@ class PartLook:
 
     Attributes:
         builder: The fingerprints of its rows.
-        finder: The values of columns that may repeat.
+        finder: The values of its columns.
         units: The hashes of the units of its rows.
         rows: Number of rows.
     """
 
     builder: FingerprintBuilder
-    finder: RepeatFinder
+    finder: IdentityFinder
     units: list[np.ndarray] = field(default_factory=list)
     rows: int = 0
 
@@ -84,12 +83,12 @@ class PartLook:
 
 
 def look_at(table: Table, parts: Sequence[TablePart], unit: str | None, report: Progress, engine: Engine) -> Look:
-    """Fingerprints and repeats of all columns but the label, and the number of rows of each part."""
+    """Fingerprints and identities of all columns but the label, and the number of rows of each part."""
     columns = tuple(name for name in table.schema.names if name != table.label)
     rows = [part.rows or 0 for part in parts]
     before = np.cumsum([0, *rows])
     tasks = {
-        number: _Task(part.table, columns, unit, sum(rows), bool(before[number] < RepeatFinder.ROWS))
+        number: _Task(part.table, columns, unit, sum(rows), bool(before[number] < IdentityFinder.ROWS))
         for number, part in enumerate(parts)
         if columns or (part.rows is None and len(parts) > 1)
     }
@@ -109,17 +108,15 @@ def look_at(table: Table, parts: Sequence[TablePart], unit: str | None, report: 
 
 
 def look_at_part(task: _Task, tick: Tick) -> PartLook:
-    """Fingerprints and repeats of one part."""
+    """Fingerprints and identities of one part."""
     look = _empty(task.table, task.columns, task.unit, task.rows)
 
     def also(cells: Mapping[str, np.ndarray]) -> None:
-        if task.repeats:
-            look.finder.add(cells)
         if task.unit is not None:
             look.units.append(cells[task.unit])
 
     batches = _counted(prefetch(task.table.scan(task.columns, _ROWS_PER_BATCH)), tick)
-    if task.repeats:
+    if task.identities:
         batches = _watched(batches, look.finder)
     if task.columns:
         look.builder.add(batches, also)
@@ -129,33 +126,28 @@ def look_at_part(task: _Task, tick: Tick) -> PartLook:
     return look
 
 
-def repeats_in(columns: Columns) -> tuple[Repeat, ...]:
-    """Columns of a table in memory that repeat like a person's identifier; those that cannot be read are no columns."""
-    read = (result_or_none(partial(columns.table, [name])) for name in columns.names if tells_people_apart(name))
+def people_of(columns: Columns) -> tuple[Identity, ...]:
+    """Columns of a table in memory that may be people; those that cannot be read are no columns."""
+    read = (result_or_none(partial(columns.table, [name])) for name in columns.names)
     parts = [part for part in read if part is not None]
-    finder = RepeatFinder(pa.schema([part.schema.field(0) for part in parts]))
-    for part in parts:
-        for batch in part.select([name for name in part.column_names if name in finder.names]).to_batches():
-            finder.watch(batch)
-            finder.add({name: cell_hashes(batch[name])[0] for name in batch.schema.names})
-    return finder.result()
+    schema = pa.schema([part.schema.field(0) for part in parts])
+    finder = IdentityFinder(schema)
+    for batch in pa.Table.from_arrays([part.column(0) for part in parts], schema=schema).to_batches():
+        finder.add(batch)
+    return people_in(finder.result())
 
 
 def _empty(table: Table, columns: Sequence[str], unit: str | None, rows: int) -> PartLook:
     """The findings in no rows."""
-    finder = RepeatFinder(table.schema)
-    kept = {*finder.names, *([] if unit is None else [unit])}.intersection(columns)
-    return PartLook(FingerprintBuilder(columns, rows=rows, kept=sorted(kept)), finder)
+    kept = [unit] if unit in columns and unit is not None else []
+    return PartLook(FingerprintBuilder(columns, rows=rows, kept=kept), IdentityFinder(table.schema))
 
 
-def _watched(batches: Iterator[pa.RecordBatch], finder: RepeatFinder) -> Iterator[pa.RecordBatch]:
-    """Batches, those of whose rows in which repeats are looked for are watched."""
-    rows = 0
+def _watched(batches: Iterator[pa.RecordBatch], finder: IdentityFinder) -> Iterator[pa.RecordBatch]:
+    """Batches, whose rows are added to a finder."""
     for batch in batches:
-        if rows < finder.ROWS:
-            finder.watch(batch)
+        finder.add(batch)
         yield batch
-        rows += batch.num_rows
 
 
 def _counted(batches: Iterator[pa.RecordBatch], tick: Tick) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from labeldp._shapes import Int, UInt64
 from labeldp.release.tables._cell_hashes import cell_hashes, keyed
-from labeldp.release.tables._repeats import CopyCounter
+from labeldp.release.tables._copies import CopyCounter
 
 #: Different rows up to which the number is exact, and values up to which a few columns are looked for.
 _MOST_ROWS, _MOST_CELLS = 1 << 22, 1 << 24

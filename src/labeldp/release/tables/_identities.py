@@ -1,0 +1,253 @@
+"""What the values of public columns may identify: people with several rows, single rows, or few people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from labeldp._arrow import arrow, as_array
+from labeldp._shapes import Int
+from labeldp.release.tables._cell_hashes import cell_hashes, plain_uuids
+from labeldp.release.tables._copies import CopyCounter
+from labeldp.release.tables._fingerprint_kernels import MISSING
+from labeldp.release.tables._given_out import MOST_ROWS, block_codes, given_out, number_rows
+from labeldp.release.tables._person_names import is_of_others, tells_people_apart
+
+#: As many different values of a column are counted at most.
+_MOST_VALUES = 1 << 18
+#: The fewest values of a column that is named like an identifier, and their mean rows at most; and of any other.
+_FEWEST_NAMED, _ROWS_PER_NAMED = 12, 500
+_FEWEST_VALUES = 20
+#: Of these at least so many repeat.
+_FEWEST_REPEATED = 10
+#: So many different values, one in each row, name rows; with that many rows, also where numbers were measured.
+_FEWEST_ROWS, _MANY_ROWS = 3, 1000
+#: Texts of more different values may name people if most of these are in fewer than ``_FEW`` rows.
+_MANY_TEXTS, _FEW = 20, 5
+#: The kinds of texts, by patterns of which the first that fits counts; others are plain texts. The years of dates are
+#: known, since numbers of sites, households and people in them are joined in the same ways.
+_KINDS = MappingProxyType(
+    {
+        "whole": r"^[+-]?[0-9]{1,18}$",
+        "number": r"^[+-]?([0-9]*\.[0-9]+|[0-9.]*,[0-9]+|[0-9.]+e[+-][0-9]+)( ?[%€$£])?$",
+        "time": r"^((1[89]|20)[0-9]{2}[-./][0-3]?[0-9]([-./][0-3]?[0-9]([ t].*)?)?|"
+        r"[0-3]?[0-9]([-./][0-3]?[0-9][-./](1[89]|20)|[./][0-3]?[0-9][./])[0-9]{2}([ t].*)?|"
+        r"(\pL{3,9}\.? [0-9]{1,2},?|[0-9]{1,2}\.? \pL{3,9}\.?) [0-9]{4}|[0-9]{1,2}:[0-9]{2}(:[0-9.]+)?)$",
+        "image": r"\.(png|jpe?g)$",
+        "person": r"^([^@ ]+@[^@ ]+\.[a-z]+|\+?[0-9(][0-9 ()/.-]{6,}|\{?[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\}?|"
+        r"([0-9a-f]{2}[:-]){5}[0-9a-f]{2}|([0-9]{1,3}\.){3}[0-9]{1,3}|patient/.+)$",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a column may identify, by its values in the first million rows.
+
+    Attributes:
+        name: Its name.
+        of: ``"people"``, whose values repeat; ``"rows"``, if each has another value; or ``"few"`` people, for texts of
+            which most are in fewer than 5 rows.
+        values: The number of different values.
+        rows: The number of rows with a value.
+        most: The most rows of one value.
+    """
+
+    name: str
+    of: Literal["people", "rows", "few"]
+    values: int
+    rows: int
+    most: int
+
+    @property
+    def question(self) -> str:
+        """The repeats in words."""
+        return f"{self.name!r} has {self.values:,} values in {self.rows:,} rows, up to {self.most:,} rows each"
+
+
+class IdentityFinder:
+    """Looks for columns whose values identify people or rows, in the first million rows.
+
+    Args:
+        schema: The columns.
+    """
+
+    #: Rows in which values are counted.
+    ROWS: ClassVar[int] = 1 << 20
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._columns = {
+            each.name: _Column(each.name, _is_text(each.type)) for each in schema if _may_identify(each.type)
+        }
+        self._rows = 0
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of numbers and texts."""
+        return list(self._columns)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add rows, which have some of the columns."""
+        for name in set(self._columns).intersection(batch.schema.names if self._rows < self.ROWS else ()):
+            self._columns[name].add(batch[name])
+        self._rows += batch.num_rows
+
+    def merge(self, other: IdentityFinder) -> None:
+        """Add the rows of another part of the table, which follow."""
+        for name, column in other._columns.items() if self._rows < self.ROWS else ():
+            self._columns[name].merge(column)
+        self._rows += other._rows
+
+    def result(self) -> tuple[Identity, ...]:
+        """The columns that may identify somebody: those named like it first, then those with most different values."""
+        found = [identity for column in self._columns.values() if (identity := column.identity()) is not None]
+        return tuple(sorted(found, key=lambda each: (not tells_people_apart(each.name), -each.values)))
+
+
+def people_in(identities: Iterable[Identity]) -> tuple[Identity, ...]:
+    """The columns whose values may be people with several rows."""
+    return tuple(each for each in identities if each.of == "people")
+
+
+@dataclass
+class _Column:
+    """The values of a column.
+
+    Attributes:
+        name: Its name.
+        is_text: True if it is stored as text.
+        kinds: The rows of each kind of value.
+        ends: The least and the largest whole number.
+    """
+
+    name: str
+    is_text: bool
+    kinds: Counter[str] = field(default_factory=Counter)
+    ends: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        self._values = CopyCounter(_MOST_VALUES)
+
+    def add(self, column: pa.Array) -> None:
+        """Add values."""
+        if self._is_measured:
+            return
+        plain = plain_uuids(column)
+        counted = pc.value_counts(plain.storage if isinstance(plain, pa.ExtensionArray) else plain)
+        values, times = counted.field("values"), as_array(counted.field("counts"))
+        values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+        known = ~as_array(values.is_null())
+        values, times = values.drop_null(), times[known]
+        if self.is_text:
+            self._add_texts(pc.utf8_lower(pc.utf8_trim_whitespace(values.cast(pa.large_string()))), times)
+        else:
+            self._add_numbers(as_array(values), times)
+
+    def merge(self, other: _Column) -> None:
+        """Add the values of another part."""
+        self.kinds.update(other.kinds)
+        self._widen(other.ends)
+        self._values.merge(other._values)
+
+    @property
+    def _is_measured(self) -> bool:
+        """True if numbers have fractions."""
+        return not self.is_text and self.kinds["number"] > 0
+
+    def _widen(self, ends: tuple[int, int] | None) -> None:
+        """Widen the range of whole numbers."""
+        known = [each for each in (self.ends, ends) if each]
+        self.ends = (min(low for low, _ in known), max(high for _, high in known)) if known else None
+
+    def _add_numbers(self, values: np.ndarray, times: Int[np.ndarray, "m"]) -> None:
+        """Add numbers, and how often each occurs."""
+        if values.dtype.kind == "f":
+            finite = np.isfinite(values)
+            values, times = values[finite].astype(np.float64), times[finite]
+            whole = (values == np.rint(values)) & (np.abs(values) < 1 << 62)
+            self.kinds["number"] += int(times[~whole].sum())
+            values, times = values[whole], times[whole]
+        self._add_whole(values.astype(np.int64), times)
+
+    def _add_whole(self, values: Int[np.ndarray, "m"], times: Int[np.ndarray, "m"]) -> None:
+        """Add whole numbers, and how often each occurs."""
+        self.kinds["whole"] += int(times.sum())
+        if values.size:
+            self._widen((int(values.min()), int(values.max())))
+            self._values.add_counted(block_codes(values), times)
+
+    def _add_texts(self, values: pa.Array, times: Int[np.ndarray, "m"]) -> None:
+        """Add texts, and how often each occurs; those that are whole numbers count as such."""
+        left = np.ones(len(values), np.bool_)
+        for kind, pattern in _KINDS.items():
+            fits = as_array(pc.match_substring_regex(values, pattern)) & left
+            left &= ~fits
+            if kind != "whole":
+                self.kinds[kind] += int(times[fits].sum())
+            elif fits.any():
+                numbers = pc.replace_substring(values.take(arrow(np.flatnonzero(fits))), "+", "")
+                self._add_whole(as_array(numbers.cast(pa.int64())), times[fits])
+                values, times, left = values.take(arrow(np.flatnonzero(left))), times[left], left[left]
+        hashes = cell_hashes(values)[0]
+        known = hashes != MISSING
+        self.kinds["text"] += int(times[left & known].sum())
+        self._values.add_counted(hashes[known], times[known])
+
+    def identity(self) -> Identity | None:
+        """What the column may identify; None for nothing."""
+        codes, times, share = self._values.found()
+        if not times.size or self._is_measured:
+            return None
+        known, most = sum(self.kinds.values()), int(times.max())
+        facts = round(times.size / share), known, most
+        if most == 1:
+            return Identity(self.name, "rows", *facts) if self._names_rows(known) else None
+        if self._names_people(codes, times, facts):
+            return Identity(self.name, "people", *facts)
+        spelled = self.kinds["number"] + self.kinds["time"] + self.kinds["image"]
+        few = self.is_text and spelled < known and facts[0] > _MANY_TEXTS and np.mean(times < _FEW) > 0.5
+        return Identity(self.name, "few", *facts) if few else None
+
+    def _names_rows(self, known: int) -> bool:
+        """True if different values name rows: texts, and whole numbers that were given out or are named like it."""
+        if known < _FEWEST_ROWS or self.kinds["image"] == known:
+            return False
+        many = known >= _MANY_ROWS or (self.ends is not None and number_rows(known, *self.ends))
+        return self.is_text or tells_people_apart(self.name) or many
+
+    def _names_people(self, codes: np.ndarray, times: np.ndarray, facts: tuple[int, int, int]) -> bool:
+        """True if the values repeat like people: by number and form, and where these do not tell by name."""
+        different, known, _ = facts
+        texts = self.kinds["text"] + self.kinds["person"] > 0
+        if not texts and self.kinds["whole"] < known:
+            return False
+        if tells_people_apart(self.name) or 2 * self.kinds["person"] > known:
+            return different >= max(_FEWEST_NAMED, known / _ROWS_PER_NAMED)
+        enough = different >= max(_FEWEST_VALUES, known / MOST_ROWS) and np.sum(times > 1) >= _FEWEST_REPEATED
+        several = enough and np.mean(times <= MOST_ROWS) > 0.5 and not is_of_others(self.name)
+        return bool(several and (texts or given_out(codes, times)))
+
+
+def _may_identify(kind: pa.DataType) -> bool:
+    """True for numbers and texts; of floats, the values decide."""
+    plain = _plain(kind)
+    return bool(pa.types.is_integer(plain) or pa.types.is_floating(plain) or _is_text(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """True for texts, and UUIDs of Arrow's own type."""
+    plain = _plain(kind)
+    uuid = getattr(plain, "extension_name", "") == "arrow.uuid"
+    return bool(uuid or pa.types.is_string(plain) or pa.types.is_large_string(plain))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type of the values of a column."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
