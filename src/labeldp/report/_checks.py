@@ -105,7 +105,7 @@ def _decisions(found: TableCheck) -> Iterator[str]:
             f"epsilon is for each row, though {each.question}: if one is a person, their epsilon is {each.most:,} "
             "times as large, and the kept column says which rows are theirs"
         )
-    if not found.people and not (found.declared and _unit(found)):
+    if not found.people and not (found.declared and found.proposed_unit):
         yield (
             "each row is taken for one person: no column repeats like a person's identifier. If one is, name it: --unit"
         )

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from shlex import quote
 from typing import Literal
 
 import numpy as np
@@ -41,11 +40,11 @@ from labeldp.release.jobs._notes import (
     disclosed,
     left_before,
     left_out,
-    naming_rows,
     respelled,
     returning,
     write_notes,
 )
+from labeldp.release.jobs._people import naming_rows, undeclared
 from labeldp.release.jobs._spending import Spending
 from labeldp.release.ledger import (
     Earlier,
@@ -153,14 +152,6 @@ class TableCharge:
     entry: Entry
     redrawn: bool
     drawn: Callable[[], None]
-
-
-def undeclared_unit(person: Identity) -> InputError:
-    """The error for a column that may be people with several rows, without a declared unit."""
-    return InputError(
-        f"expected a privacy unit: {person.question}. If one is a person, pass --unit {quote(person.name)}, since per "
-        f"row that person's epsilon is {person.most} times as large. To protect each row alone, pass --unit {ROW}"
-    )
 
 
 @dataclass(frozen=True)
@@ -281,20 +272,20 @@ class TableJob:
         self,
         unit: str | None = None,
         prior: Sequence[str] = (),
-        undeclared: Callable[[Identity], InputError] = undeclared_unit,
+        refusal: Callable[[Identity], InputError] = undeclared,
     ) -> CheckedTable:
         """Check every label, unit and prior in a first pass, and take fingerprints of the other columns.
 
         Args:
             unit: The column of the privacy unit, ``"row"`` if each row was declared to be one, or None.
             prior: The columns of the prior.
-            undeclared: Makes the error for a column that may be people, without a declared unit.
+            refusal: Makes the error for a column that may be people, without a declared unit.
 
         Raises:
             InputError: No unit was declared, and a column may be people with several rows.
         """
         rows, column, labels = self.rows_per_batch, None if unit == ROW else unit, self.charged
-        seen, data, identities = self.look(unit, undeclared)
+        seen, data, identities = self.look(unit, refusal)
         if not self.spending.other_people and any(canonical(name) in labels for name in self.public):
             # before any value is checked, since a failure would show something about it
             refuse_labels(self.public, [each.entry.label for each in self.earlier(data)], _OTHER_PEOPLE)
@@ -315,7 +306,7 @@ class TableJob:
         return CheckedTable(source, data, notes, remarks, unit == ROW, identities)
 
     def look(
-        self, unit: str | None, undeclared: Callable[[Identity], InputError] = undeclared_unit
+        self, unit: str | None, refusal: Callable[[Identity], InputError] = undeclared
     ) -> tuple[Look, PublicData, tuple[Identity, ...]]:
         """A look at the public columns: what was seen, the facts that recognize it, and columns that identify somebody.
 
@@ -327,7 +318,7 @@ class TableJob:
         labels = self.charged
         identities = tuple(each for each in seen.identities if canonical(each.name) not in labels)
         if unit is None and (people := people_in(identities)):
-            raise undeclared(people[0])
+            raise refusal(people[0])
         heads = self.heads if seen.fingerprints else {}
         facts = (str(self.table.path.resolve()), heads, seen.fingerprints, column or ROW, seen.units)
         return seen, PublicData(*facts, whole=self.whole, chosen=self.chosen), identities

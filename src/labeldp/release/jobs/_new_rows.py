@@ -9,21 +9,20 @@ import numpy as np
 
 from labeldp._shapes import Bool, Int
 from labeldp.errors import InputError
-from labeldp.release.jobs._job import TableJob, undeclared_unit
+from labeldp.release.jobs._job import TableJob
+from labeldp.release.jobs._people import undeclared
 from labeldp.release.ledger import latest_budget, with_the_same_data
 from labeldp.release.tables import Identity, choose, column_heads
 
 
-def only_new_rows(
-    job: TableJob, unit: str | None, undeclared: Callable[[Identity], InputError] = undeclared_unit
-) -> TableJob:
+def only_new_rows(job: TableJob, unit: str | None, refusal: Callable[[Identity], InputError] = undeclared) -> TableJob:
     """The job for the rows that no earlier release of this label has, nor any row of their unit.
 
     Raises:
         InputError: All rows were released before, or it cannot be told which were; or a column repeats like a person's
             identifier without a declared unit. Nothing was charged.
     """
-    seen, data, _ = job.look(unit, undeclared)
+    seen, data, _ = job.look(unit, refusal)
     found = job.matches(data)
     earlier = [each for each in with_the_same_data(found) if each.entry.is_of(job.table.label)]
     count = sum(part.count for part in seen.parts) if earlier else 0

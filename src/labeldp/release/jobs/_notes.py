@@ -18,7 +18,7 @@ from labeldp.privacy import Guarantee
 from labeldp.release._source import ROW, TableSource
 from labeldp.release.folder import returned
 from labeldp.release.ledger import Admitted, Earlier, PublicData, outputs, returning_rows
-from labeldp.release.tables import Identity, Table, disclosing_columns
+from labeldp.release.tables import Table, disclosing_columns
 
 #: Columns to list in a remark.
 _SHOWN = 20
@@ -85,24 +85,15 @@ def disclosed(
         yield f"the column {name!r}, which left in an earlier release, equals or determines the label"
 
 
-def naming_rows(identities: Iterable[Identity], kept: Sequence[str]) -> Iterator[str]:
-    """Remarks on kept columns with another value in each row."""
-    if names := _listed(each.name for each in identities if each.of == "rows" and each.name in kept):
-        yield (
-            f"different in each row, like case numbers, e-mail addresses or names of people: {names}. Whoever knows "
-            "such a value finds that row: drop the column, unless its values were made up"
-        )
-
-
 def respelled(table: Table, kept: Sequence[str]) -> Iterator[str]:
     """Remarks on kept columns of a CSV that stay text, and on those in the names of folders that become numbers."""
-    if names := _listed(name for name in kept if name in table.respelled):
+    if names := listed(name for name in kept if name in table.respelled):
         yield f"kept as text, since a number, date or flag would be written otherwise (as 1000 for 01000): {names}"
-    if names := _listed(name for name in kept if name in table.renumbered):
+    if names := listed(name for name in kept if name in table.renumbered):
         yield f"kept as numbers, as readers take the names of folders (1 for month=01): {names}"
 
 
-def _listed(columns: Iterable[str]) -> str:
+def listed(columns: Iterable[str]) -> str:
     """Some columns in a remark."""
     names = [repr(name) for name in columns]
     return f"{', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}"

@@ -9,7 +9,6 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from shlex import quote
 
 import numpy as np
 import pyarrow as pa
@@ -28,15 +27,15 @@ from labeldp.release.folder import (
     Certificate,
     column_name,
     column_types,
-    epsilon_of_rows,
     run_in,
     to_columns,
 )
 from labeldp.release.jobs._job import TableCharge, TableJob, TableRelease
 from labeldp.release.jobs._new_rows import only_new_rows
+from labeldp.release.jobs._people import of_one_row
 from labeldp.release.jobs._spending import Spending
 from labeldp.release.ledger import Ledger
-from labeldp.release.tables import Identity, Place, TableFile, plain_column, plain_schema
+from labeldp.release.tables import Place, TableFile, plain_column, plain_schema
 
 #: A protocol: from the public columns and a curator to one release of all rows.
 Protocol = Callable[[pa.Table, Curator], Release]
@@ -111,9 +110,9 @@ def release_with(
         if name in job.kept:
             raise clashing(name)
     total, job = _checks.epsilon(epsilon), job.typed(job.kept)
-    undeclared = partial(_of_one_row, epsilon=total)
-    job = only_new_rows(job, unit, undeclared) if only_new else job
-    checked = job.checked(unit, undeclared=undeclared)
+    refusal = partial(of_one_row, epsilon=total)
+    job = only_new_rows(job, unit, refusal) if only_new else job
+    checked = job.checked(unit, refusal=refusal)
     table, columns = checked.source, _columns(job)
     entry = job.entry("stages", Guarantee(total, trust="central"), total, table.rows, "kept" if job.kept else "")
     codes = np.concatenate([batch.codes for batch in table.batches(slice(0, table.rows))])
@@ -132,16 +131,6 @@ def release_with(
             return sink.certified(dataclasses.replace(certificate, assumptions=assumptions), entry.identifier)
 
     return job.publish(checked, entry, write, drew=lambda: _drew(curator))
-
-
-def _of_one_row(person: Identity, epsilon: float) -> InputError:
-    """The error for a column that may be people, if rows were not declared to be units."""
-    together = epsilon_of_rows(epsilon, person.most)
-    return InputError(
-        f"expected a declared privacy unit: {person.question}. Epsilon is for one row here, so a person with "
-        f"{person.most} rows has epsilon {together}. If that is meant, pass --unit {ROW}; else use 'labeldp release "
-        f"--unit {quote(person.name)}'"
-    )
 
 
 def _mark_drawn(waiting: list[TableCharge]) -> None:

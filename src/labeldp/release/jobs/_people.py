@@ -1,0 +1,39 @@
+"""Errors and remarks on columns that may identify somebody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from shlex import quote
+
+from labeldp.errors import InputError
+from labeldp.release._source import ROW
+from labeldp.release.folder import epsilon_of_rows
+from labeldp.release.jobs._notes import listed
+from labeldp.release.tables import Identity
+
+
+def undeclared(person: Identity) -> InputError:
+    """The error for a column that may be people with several rows, without a declared unit."""
+    return InputError(
+        f"expected a privacy unit: {person.question}. If one is a person, pass --unit {quote(person.name)}, since per "
+        f"row that person's epsilon is {person.most} times as large. To protect each row alone, pass --unit {ROW}"
+    )
+
+
+def of_one_row(person: Identity, epsilon: float) -> InputError:
+    """The error for a column that may be people, if rows were not declared to be units."""
+    together = epsilon_of_rows(epsilon, person.most)
+    return InputError(
+        f"expected a declared privacy unit: {person.question}. Epsilon is for one row here, so a person with "
+        f"{person.most} rows has epsilon {together}. If that is meant, pass --unit {ROW}; else use 'labeldp release "
+        f"--unit {quote(person.name)}'"
+    )
+
+
+def naming_rows(identities: Iterable[Identity], kept: Sequence[str]) -> Iterator[str]:
+    """Remarks on kept columns with another value in each row."""
+    if names := listed(each.name for each in identities if each.of == "rows" and each.name in kept):
+        yield (
+            f"different in each row, like case numbers, e-mail addresses or names of people: {names}. Whoever knows "
+            "such a value finds that row: drop the column, unless its values were made up"
+        )
