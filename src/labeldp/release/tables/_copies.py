@@ -6,6 +6,10 @@ import numpy as np
 
 from labeldp._shapes import Int, UInt64
 
+#: As many different rows are compared with each other at most.
+_MOST_COMPARED = 1 << 16
+_LARGEST = (1 << 64) - 1
+
 
 class CopyCounter:
     """Counts rows that are copies of each other, equal in each column, and those that are one of a kind.
