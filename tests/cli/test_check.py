@@ -129,6 +129,24 @@ def test_text_of_rare_values_is_dropped(run, patients, tmp_path):
     assert {name: kind for name, kind in found.items() if kind} == {"patient_id": "people", "postcode": "few"}
 
 
+def test_values_are_counted_in_all_rows(tmp_path):
+    """Past the rows in which spellings are looked at; empty texts are missing, and very many values are estimated."""
+    rows, people = 300_000, 150_000
+    columns = {
+        "user": [f"u{row % people}" for row in range(rows)],
+        "site": ["", "a", "b"] * (rows // 3),
+        "click": range(rows),
+        "tags": [[1]] * rows,
+    }
+    pd.DataFrame({**columns, "y": [0, 1] * (rows // 2)}).to_parquet(tmp_path / "t.parquet")
+    user, site, click, tags = check_table(tmp_path / "t.parquet", "y").columns
+    assert user.different == people
+    assert (site.different, site.missing) == (2, rows // 3)
+    assert abs(click.different / rows - 1) < 0.02
+    assert "the number of different values is an estimate" in click.remarks
+    assert tags.different == 0
+
+
 def test_names_of_images_are_kept(run, tmp_path):
     """Models of images need them, though each row has another."""
     frame = pd.DataFrame({"file": [f"{row}.png" for row in range(60)], "y": ["a", "b"] * 30})

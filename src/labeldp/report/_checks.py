@@ -59,7 +59,13 @@ def _columns(found: TableCheck) -> Table:
     """The public columns, with what to know of each."""
     lines = titled_table("columns", ["column", "type", "different values", "note"])
     for column in found.columns[:_SHOWN]:
-        add_row(lines, column.name, column.kind, f"{column.different:,}", "; ".join(column.remarks))
+        add_row(
+            lines,
+            column.name,
+            column.kind,
+            f"{column.different:,}" if column.different else "",
+            "; ".join(column.remarks),
+        )
     if (more := len(found.columns) - _SHOWN) > 0:
         add_row(lines, f"... and {more} more", "", "", "")
     return lines

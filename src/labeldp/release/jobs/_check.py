@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from labeldp._arrow import as_array
 from labeldp._spelling import canonical
 from labeldp.errors import TableError
 from labeldp.privacy import Classes, Interval, LabelSpace
@@ -26,10 +27,12 @@ from labeldp.release.jobs._spending import Spending
 from labeldp.release.ledger import Earlier, Ledger, PublicData
 from labeldp.release.tables import (
     SKETCH,
+    CopyCounter,
     Identity,
     Place,
     Table,
     TableFile,
+    cell_hashes,
     column_heads,
     declared_classes,
     look_at,
@@ -40,8 +43,8 @@ from labeldp.release.tables import (
     typed,
 )
 
-#: Rows in which the values of columns are looked at.
-MOST_ROWS = 1 << 18
+#: Rows in which the spelling of columns is looked at, and different values that are counted.
+MOST_ROWS, MOST_VALUES = 1 << 18, 1 << 18
 #: Different labels that are counted.
 MOST_LABELS = 1 << 12
 #: A label of more different values than this is no class, if its values are numbers.
@@ -65,14 +68,14 @@ _OPPOSITE = {"true": "false", "false": "true", "0": "1"}
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """Facts about a public column, from the first ``MOST_ROWS`` rows.
+    """Facts about a public column.
 
     Attributes:
         name: Its name.
         kind: Its type, as a release stores it.
-        different: The number of different values.
-        missing: The number of rows without a value.
-        remarks: Remarks for the decision to publish it.
+        different: The number of different values, estimated where they are more than ``MOST_VALUES``; 0 for lists.
+        missing: The number of rows without a value, or with an empty text.
+        remarks: Remarks for the decision to publish it, of its spelling from the first ``MOST_ROWS`` rows.
         identifies: What it may identify: ``"people"`` with several rows, ``"rows"`` that it names, ``"few"`` people
             by texts of which most are in fewer than 5 rows; else empty.
     """
@@ -347,28 +350,36 @@ def _space_of(table: Table, labels: LabelFacts) -> LabelSpace:
 
 
 def _columns_of(table: Table, names: Sequence[str], identities: Mapping[str, str]) -> Iterator[ColumnFacts]:
-    """Facts about each column, from the first rows."""
-    batches, rows = [], 0
+    """Facts about each column."""
+    first: list[pa.RecordBatch] = []
+    counters, missing = {name: CopyCounter(MOST_VALUES) for name in names}, dict.fromkeys(names, 0)
     for batch in table.batches(names, _ROWS_PER_BATCH) if names else ():
-        batches.append(batch)
-        rows += batch.num_rows
-        if rows >= MOST_ROWS:
-            break
-    seen = pa.Table.from_batches(batches) if batches else pa.table({})
+        first += [batch] if len(first) * _ROWS_PER_BATCH < MOST_ROWS else []
+        for name, column in zip(names, batch.columns, strict=True):
+            missing[name] += _count_values(column, counters[name])
+    seen = pa.Table.from_batches(first) if first else pa.table({})
     for name in names:
-        column = seen[name]
-        try:
-            different = int(pc.count_distinct(column, mode="only_valid").as_py())
-        except pa.ArrowNotImplementedError:  # lists and the like
-            different = 0
-        kind, missing = table.schema.field(name).type, column.null_count
-        if _is_text(column):
-            empty = int(pc.sum(pc.equal(column, "")).as_py() or 0)
-            missing, different = missing + empty, different - (empty > 0)
-        spelling = tuple(_spelling(column))
-        identifies = identities.get(name, "")
-        remarks = (*_column_remarks(table, name, kind, different, missing, identifies == "rows"), *spelling)
-        yield ColumnFacts(name, str(kind), different, missing, remarks, identifies)
+        values, _, share = counters[name].found()
+        kind, identifies, different = (
+            table.schema.field(name).type,
+            identities.get(name, ""),
+            round(values.size / share),
+        )
+        remarks = (*_column_remarks(table, name, kind, different, missing[name], identifies == "rows"),)
+        remarks += ("the number of different values is an estimate",) if share < 1 else ()
+        yield ColumnFacts(name, str(kind), different, missing[name], (*remarks, *_spelling(seen[name])), identifies)
+
+
+def _count_values(column: pa.Array, counter: CopyCounter) -> int:
+    """Count the values of a batch, and return the number of missing ones."""
+    try:
+        counted = pc.value_counts(column.filter(pc.not_equal(column, "")) if _is_text(column) else column)
+    except pa.ArrowNotImplementedError:  # lists and the like
+        return int(column.null_count)
+    values, times = counted.field("values"), as_array(counted.field("counts"))
+    times = times[as_array(values.is_valid())]
+    counter.add_counted(cell_hashes(values.drop_null())[0], times)
+    return len(column) - int(times.sum())
 
 
 def _is_text(column: pa.ChunkedArray) -> bool:
