@@ -382,7 +382,7 @@ def _count_values(column: pa.Array, counter: CopyCounter) -> int:
     return len(column) - int(times.sum())
 
 
-def _is_text(column: pa.ChunkedArray) -> bool:
+def _is_text(column: pa.Array | pa.ChunkedArray) -> bool:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
