@@ -147,6 +147,34 @@ def test_values_are_counted_in_all_rows(tmp_path):
     assert tags.different == 0
 
 
+def test_patients_of_any_language_are_asked_about(run, tmp_path):
+    """With numbers. Numbers of cases name rows: the command leaves them out, and a release that keeps them says so."""
+    stays = np.random.default_rng(0).permutation(np.repeat(np.arange(300), 1 + np.arange(300) % 5))
+    frame = pd.DataFrame({"Patienten-Nr.": stays * 7919 + 10**7, "Fall-Nr.": np.arange(len(stays)) * 31 + 10**6})
+    frame.assign(Wiederaufnahme=np.where(stays % 3, "ja", "nein")).to_csv(tmp_path / "t.csv", index=False)
+    out = run("check", tmp_path / "t.csv", "--label", "Wiederaufnahme").out
+    question = "'Patienten-Nr.' has 300 values in 900 rows, up to 5 rows each"
+    assert f"{question}: a person? Then --unit Patienten-Nr." in out
+    words = command_in(out)
+    assert words[words.index("--drop") + 1] == "Patienten-Nr.,Fall-Nr."
+    given = ("release", tmp_path / "t.csv", "--label", "Wiederaufnahme", "--classes", "ja,nein", "--epsilon", 1)
+    refused = run(*given, "--keep", "all", "--output", tmp_path / "o")
+    assert refused.code == 1
+    assert f"expected a privacy unit: {question}" in refused.err
+    done = run(*given, "--unit", "Patienten-Nr.", "--keep", "Fall-Nr.", "--output", tmp_path / "o")
+    assert "different in each row, like case numbers" in done.out
+    assert "each row is taken for one person" not in done.out
+
+
+def test_it_is_said_that_each_row_is_a_person(run, tmp_path):
+    """Where no column repeats like a person's identifier, before a release and after it."""
+    table = pd.DataFrame({"dose": np.arange(60) / 7, "ill": ["yes", "no"] * 30})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    assert "each row is taken for one person" in run("check", tmp_path / "t.csv", "--label", "ill").out
+    given = ("release", tmp_path / "t.csv", "--label", "ill", "--classes", "no,yes", "--epsilon", 1, "--keep", "dose")
+    assert "each row is taken for one person" in run(*given, "--output", tmp_path / "o").out
+
+
 def test_names_of_images_are_kept(run, tmp_path):
     """Models of images need them, though each row has another."""
     frame = pd.DataFrame({"file": [f"{row}.png" for row in range(60)], "y": ["a", "b"] * 30})
