@@ -711,9 +711,9 @@ def test_a_target_is_free_again_after_a_failure(ledger, monkeypatch):
 @pytest.mark.usefixtures("store")
 def test_a_new_ledger_of_a_table_in_a_store_is_remarked(ledger, tmp_path, monkeypatch):
     """Charges elsewhere do not count, and nobody can look for them; a check looks in the current folder."""
-    (remark,) = released(ledger, output=tmp_path / "one").remarks
+    (remark,) = (each for each in released(ledger, output=tmp_path / "one").remarks if "ledger" in each)
     assert f"the ledger {ledger} is new: charges for these rows in ledgers of other folders do not count" in remark
-    assert released(ledger, output=tmp_path / "two", budget=2.0).remarks == ()
+    assert not any("ledger" in each for each in released(ledger, output=tmp_path / "two", budget=2.0).remarks)
     monkeypatch.chdir(tmp_path)
     found = check_table(str(TABLE), "ill")
     assert [each.entry.output for each in found.earlier] == [str(tmp_path / "one"), str(tmp_path / "two")]

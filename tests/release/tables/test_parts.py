@@ -106,7 +106,7 @@ def test_what_is_found_does_not_depend_on_the_parts(tmp_path, cuts):
 
     one, all_rows = found(written(tmp_path / "one", []))
     several, survey_of_parts = found(written(tmp_path / "several", cuts))
-    assert one.repeats == several.repeats
+    assert one.identities == several.identities
     assert same(one.units, several.units)
     assert same(one.fingerprints.rows, several.fingerprints.rows)
     assert same(one.fingerprints.views, several.fingerprints.views)

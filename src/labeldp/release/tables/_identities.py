@@ -88,11 +88,6 @@ class IdentityFinder:
         }
         self._rows = 0
 
-    @property
-    def names(self) -> list[str]:
-        """The columns of numbers and texts."""
-        return list(self._columns)
-
     def add(self, batch: pa.RecordBatch) -> None:
         """Add rows, which have some of the columns."""
         for name in set(self._columns).intersection(batch.schema.names if self._rows < self.ROWS else ()):
@@ -140,7 +135,8 @@ class _Column:
         if self._is_measured:
             return
         plain = plain_uuids(column)
-        counted = pc.value_counts(plain.storage if isinstance(plain, pa.ExtensionArray) else plain)
+        plain = plain.storage if isinstance(plain, pa.ExtensionArray) else plain
+        counted = pc.value_counts(plain.cast(pa.large_string()) if pa.types.is_string_view(plain.type) else plain)
         values, times = counted.field("values"), as_array(counted.field("counts"))
         values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
         known = ~as_array(values.is_null())
@@ -148,7 +144,8 @@ class _Column:
         if self.is_text:
             self._add_texts(pc.utf8_lower(pc.utf8_trim_whitespace(values.cast(pa.large_string()))), times)
         else:
-            self._add_numbers(as_array(values), times)
+            decimal = pa.types.is_decimal(values.type)
+            self._add_numbers(as_array(values.cast(pa.float64(), safe=False) if decimal else values), times)
 
     def merge(self, other: _Column) -> None:
         """Add the values of another part."""
@@ -238,14 +235,16 @@ class _Column:
 def _may_identify(kind: pa.DataType) -> bool:
     """True for numbers and texts; of floats, the values decide."""
     plain = _plain(kind)
-    return bool(pa.types.is_integer(plain) or pa.types.is_floating(plain) or _is_text(kind))
+    number = pa.types.is_integer(plain) or pa.types.is_floating(plain) or pa.types.is_decimal(plain)
+    return bool(number or _is_text(kind))
 
 
 def _is_text(kind: pa.DataType) -> bool:
     """True for texts, and UUIDs of Arrow's own type."""
     plain = _plain(kind)
     uuid = getattr(plain, "extension_name", "") == "arrow.uuid"
-    return bool(uuid or pa.types.is_string(plain) or pa.types.is_large_string(plain))
+    view = pa.types.is_string_view(plain)
+    return bool(uuid or view or pa.types.is_string(plain) or pa.types.is_large_string(plain))
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
