@@ -81,7 +81,7 @@ def columns():
         "id": list(range(30)),
         "age": [20 + 7 * i % 50 for i in range(30)],
         "town": [("north", "south", "east")[i * i % 3] for i in range(30)],
-        "family": [i // 2 if i < 20 else 100 + i for i in range(30)],
+        "street": [i // 2 if i < 20 else 100 + i for i in range(30)],
         "y": [SECRETS[(i * 5 + i // 4) % 3] for i in range(30)],
     }
 

@@ -125,12 +125,12 @@ def test_void_charges_cost_nothing(release, run, table, tmp_path, monkeypatch):
 
 def test_units_are_named(release, run, table, tmp_path):
     """Where a unit has several rows the sentence names it and says that laws are not used."""
-    assert release(table, tmp_path / "one", unit="family").code == 0
+    assert release(table, tmp_path / "one", unit="street").code == 0
     ran = run("account", tmp_path / "one", "--one-table")
-    assert "replacing all labels of one family changes" in ran.out
+    assert "replacing all labels of one street changes" in ran.out
     assert "any outcome of this request by" in ran.out
     assert (
-        "each charge counts in full, as the worst of its epsilon, and 'family' is taken to mean the same units"
+        "each charge counts in full, as the worst of its epsilon, and 'street' is taken to mean the same units"
         in ran.out
     )
     assert "disjoint rows cost the maximum" in ran.out
@@ -139,25 +139,25 @@ def test_units_are_named(release, run, table, tmp_path):
 def test_units_of_several_kinds_have_totals_of_their_own(release, run, table, tmp_path):
     """The sum for each unit, what it leaves out and what that adds, and the sum of all for a row; a ledger converts."""
     assert release(table, tmp_path / "one", epsilon=0.5).code == 0
-    assert release(table, tmp_path / "two", epsilon=1, unit="family", budget=9).code == 0
+    assert release(table, tmp_path / "two", epsilon=1, unit="street", budget=9).code == 0
     ran = run("account", tmp_path / "one", tmp_path / "two", tmp_path / "one")
     said = " ".join(ran.out.split())
     assert (ran.code, ran.err) == (0, "")
-    assert f"y: epsilon 1 per family in total, without {tmp_path / 'one'}." in said
-    assert "epsilon 0.5 per row, which is not in this total: for one family it adds epsilon 0.5 times the most" in said
+    assert f"y: epsilon 1 per street in total, without {tmp_path / 'one'}." in said
+    assert "epsilon 0.5 per row, which is not in this total: for one street it adds epsilon 0.5 times the most" in said
     assert "y: epsilon 1.5 per row in total. 2 requests in 2 folders" in said
-    family, row = combined_guarantee([tmp_path / "one", tmp_path / "two"])
-    assert (family.composition.epsilon, row.composition.epsilon) == (1.0, 1.5)
+    street, row = combined_guarantee([tmp_path / "one", tmp_path / "two"])
+    assert (street.composition.epsilon, row.composition.epsilon) == (1.0, 1.5)
     assert row.sources == (str(tmp_path / "one"), str(tmp_path / "two"))
     ledger = table.with_name("t.csv.labeldp-ledger")
     (converted,) = combined_guarantee([ledger])
     (last,) = Ledger(ledger).entries()[1:]
-    assert converted.unit == "family"
+    assert converted.unit == "street"
     assert converted.composition.epsilon == last.spent[0] > 1.5
-    assert "per family in total. 1 charge" in " ".join(run("account", ledger).out.split())
+    assert "per street in total. 1 charge" in " ".join(run("account", ledger).out.split())
     assert run("report", tmp_path / "one", tmp_path / "two", "--output", tmp_path / "page.html").code == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "Total for “y” per family" in page
+    assert "Total for “y” per street" in page
     assert "Total for “y” per row" in page
     assert run("account", tmp_path / "one", tmp_path / "two", "--figure", tmp_path / "a.svg").code == 0
 

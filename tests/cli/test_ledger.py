@@ -22,30 +22,30 @@ def rows(text):
 
 def test_charges_totals_and_states(release, run, table, tmp_path, monkeypatch):
     """Charges are in order with their states; totals leave out what is void."""
-    assert release(table, tmp_path / "one", epsilon=0.5, budget=2, unit="family").code == 0
+    assert release(table, tmp_path / "one", epsilon=0.5, budget=2, unit="street").code == 0
     with monkeypatch.context() as patched:
         patched.setattr("labeldp.release._drawing.draw", None)
-        assert release(table, tmp_path / "lost", epsilon=0.25, unit="family").code == 1
-    assert release(table, tmp_path / "two", epsilon=1.0, unit="family").code == 0
+        assert release(table, tmp_path / "lost", epsilon=0.25, unit="street").code == 1
+    assert release(table, tmp_path / "two", epsilon=1.0, unit="street").code == 0
     ran = run("ledger", f"{table}.labeldp-ledger")
     assert (ran.code, ran.err) == (0, "")
     first, lost, second, total = rows(ran.out)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", first[0])
-    assert first[1:] == ["y", "randomized-response", "0.5", "0", "family", "30", "released", str(tmp_path / "one")]
-    assert lost[1:] == ["y", "randomized-response", "0.25", "0", "family", "30", "void", str(tmp_path / "lost")]
-    assert second[1:] == ["y", "randomized-response", "1", "0", "family", "30", "released", str(tmp_path / "two")]
+    assert first[1:] == ["y", "randomized-response", "0.5", "0", "street", "30", "released", str(tmp_path / "one")]
+    assert lost[1:] == ["y", "randomized-response", "0.25", "0", "street", "30", "void", str(tmp_path / "lost")]
+    assert second[1:] == ["y", "randomized-response", "1", "0", "street", "30", "released", str(tmp_path / "two")]
     assert total == ["y", "1.5", "2", "0", "0", "by sums"]
 
 
 def test_a_forgotten_unit_is_repaired(release, table, tmp_path, states):
     """A charge for rows counts for a unit with epsilon times its most rows."""
     assert release(table, tmp_path / "one", epsilon=0.5, budget=1.25).code == 0
-    ran = release(table, tmp_path / "two", epsilon=0.5, unit="family")
+    ran = release(table, tmp_path / "two", epsilon=0.5, unit="street")
     assert ran.code == 1
     assert "Another at 0.5 makes 1.5, above the budget of 1.25" in ran.err
     assert not (tmp_path / "two").exists()
     assert states(f"{table}.labeldp-ledger") == ["released"]
-    assert release(table, tmp_path / "two", epsilon=0.25, unit="family").code == 0
+    assert release(table, tmp_path / "two", epsilon=0.25, unit="street").code == 0
 
 
 def test_two_labels_are_two_totals(release, run, tmp_path, write_csv, columns):

@@ -100,9 +100,9 @@ def test_auto_takes_subsets_where_they_train_better(release, tmp_path, write_csv
 @pytest.mark.parametrize(
     ("public", "expected"),
     [
-        ({"keep": "all"}, ["id", "age", "town", "family"]),
+        ({"keep": "all"}, ["id", "age", "town", "street"]),
         ({"keep": "town,id"}, ["id", "town"]),
-        ({"keep": None, "drop": "id, family"}, ["age", "town"]),
+        ({"keep": None, "drop": "id, street"}, ["age", "town"]),
         ({"keep": "age"}, ["age"]),
     ],
     ids=["all", "keep", "drop", "one"],
@@ -127,7 +127,7 @@ def test_without_a_declaration_it_shows_what_there_is_and_refuses(release, table
     """Without --keep or --drop the columns are shown, nothing is left behind and nothing is charged."""
     ran = release(table, tmp_path / "out", keep=None)
     assert ran.code != 0
-    assert "id, age, town, family" in ran.err
+    assert "id, age, town, street" in ran.err
     assert "Traceback" not in ran.err
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
@@ -215,7 +215,7 @@ def test_missing_labels_may_be_given_a_class(release, tmp_path, write_csv, secre
 
 def test_a_unit_shares_its_epsilon(release, run, table, tmp_path):
     """Rows of one unit share epsilon: the sentence names the unit, each group's law has its part of it."""
-    ran = release(table, tmp_path / "out", unit="family", epsilon=2.0, keep="id,family", mechanism="bits")
+    ran = release(table, tmp_path / "out", unit="street", epsilon=2.0, keep="id,street", mechanism="bits")
     assert ran.code == 0
     law = body(tmp_path / "out")["charges"][0]["law"]
     alone, pair = law["channels"]
@@ -227,7 +227,7 @@ def test_a_unit_shares_its_epsilon(release, run, table, tmp_path):
     truth, share = (
         (10 * one + 20 * two) / 30 for one, two in zip(kept_by(alone), kept_by(pair), strict=True)
     )  # ten persons have one row, ten have two
-    check_printed(ran, tmp_path / "out", 30, truth, share, exact, whose="all labels of one family")
+    check_printed(ran, tmp_path / "out", 30, truth, share, exact, whose="all labels of one street")
     assert run("verify", tmp_path / "out").code == 0
 
 

@@ -85,7 +85,7 @@ def left_in(folder):
 def columns_of(labels, **more):
     """A table of these labels."""
     n = len(labels)
-    return {"id": list(range(n)), "age": [20 + i for i in range(n)], **more, "family": [i // 2 for i in range(n)]} | {
+    return {"id": list(range(n)), "age": [20 + i for i in range(n)], **more, "street": [i // 2 for i in range(n)]} | {
         "y": labels
     }
 
@@ -136,8 +136,8 @@ COMMANDS = {
     "randomized response": [f"{RELEASE} --keep id --mechanism randomized-response", "verify PLACE/out"],
     "bits": [f"{RELEASE} --keep id --mechanism bits", "verify PLACE/out"],
     "subset": [f"{RELEASE} --drop id --mechanism subset", "verify PLACE/out"],
-    "units": [f"{RELEASE} --keep id --unit family", "verify PLACE/out", "ledger SOURCE.labeldp-ledger"],
-    "nothing kept": [f"{RELEASE} --drop id,age,family", "verify PLACE/out"],
+    "units": [f"{RELEASE} --keep id --unit street", "verify PLACE/out", "ledger SOURCE.labeldp-ledger"],
+    "nothing kept": [f"{RELEASE} --drop id,age,street", "verify PLACE/out"],
     "twice": [f"{RELEASE} --keep id", f"{RELEASE}2 --keep id", "ledger SOURCE.labeldp-ledger"],
     "output exists": [f"{RELEASE} --keep id", f"{RELEASE} --keep id --budget 5", "ledger SOURCE.labeldp-ledger"],
     "damaged": [f"{RELEASE} --keep id", damage, "verify PLACE/out"],

@@ -100,7 +100,7 @@ def columns(labels):
         "id": list(range(rows)),
         "height": [round(150 + 0.5 * (i * 7 % 60), 1) for i in range(rows)],
         "name": [f"n{i * 13 % 17}" for i in range(rows)],
-        "family": [f"p{i // (1 + i // 20)}" if i < 40 else f"q{i // 3}" for i in range(rows)],
+        "street": [f"p{i // (1 + i // 20)}" if i < 40 else f"q{i // 3}" for i in range(rows)],
         **{f"prior_{name}": prior[:, j].tolist() for j, name in enumerate(LABELS)},
         "colour": labels,
     }

@@ -25,8 +25,8 @@ CASES = {
     **{name: {"mechanism": name} for name in MECHANISMS},
     "prior": {"mechanism": "prior", "prior": "prior_"},
     "prior-subset": {"mechanism": "prior-subset", "prior": "prior_"},
-    "unit": {"unit": "family"},
-    "unit bits": {"unit": "family", "mechanism": "bits"},
+    "unit": {"unit": "street"},
+    "unit bits": {"unit": "street", "mechanism": "bits"},
 }
 
 
@@ -211,7 +211,7 @@ def test_neighbours_that_are_missing(maker, labels, name):
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
 @pytest.mark.parametrize("mechanism", ["auto", *NUMBER_MECHANISMS])
-@pytest.mark.parametrize("unit", [None, "family"])
+@pytest.mark.parametrize("unit", [None, "street"])
 @pytest.mark.usefixtures("fixed")
 def test_neighbours_in_an_interval(maker, name, mechanism, unit):
     """So it is for numbers, far outside the range too."""
@@ -309,7 +309,7 @@ def bad_tables():
         "latin": (latin, {}),
         "kept column": (fine, {"keep": ["age"]}),
         "kept label": (fine, {"keep": ["colour"]}),
-        "unit": (fine, {"unit": "family"}),
+        "unit": (fine, {"unit": "street"}),
         "prior": (fine, {"mechanism": "prior", "prior": "p_"}),
         "mechanism": (fine, {"mechanism": "laplace"}),
     }

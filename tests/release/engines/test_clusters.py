@@ -71,7 +71,7 @@ def table(tmp_path, monkeypatch):
     (tmp_path / "t").mkdir()
     chance = np.random.default_rng(0)
     for part, rows in enumerate(np.array_split(np.arange(ROWS), PARTS)):
-        columns = {"z": rows, "family": [f"f{i % 1500}" for i in rows], "y": chance.choice(SPACE.points, rows.size)}
+        columns = {"z": rows, "street": [f"f{i % 1500}" for i in rows], "y": chance.choice(SPACE.points, rows.size)}
         pq.write_table(pa.table(columns), tmp_path / "t" / f"{part}.parquet")
     return tmp_path / "t"
 
@@ -106,7 +106,7 @@ def doomed(tmp_path, site):
 def release(table, output="o", **options):
     """A release of the table in units."""
     return release_table(
-        table, "y", SPACE, 1.0, table.parent / output, keep=["z"], unit="family", budget=50.0, **options
+        table, "y", SPACE, 1.0, table.parent / output, keep=["z"], unit="street", budget=50.0, **options
     )
 
 
@@ -277,7 +277,7 @@ SPILLS = {"DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "1e-6", "DASK_DISTRIBUTED__
 def connections():
     """The open sockets of this process."""
     found = {each for each in gc.get_objects() if type(each) is socket.socket}
-    return {each for each in found if each.fileno() >= 0 and each.family == socket.AF_INET}
+    return {each for each in found if each.fileno() >= 0 and each.street == socket.AF_INET}
 
 
 class DaskServers:

@@ -52,11 +52,11 @@ CASES = {
     **{name: {"mechanism": name} for name in ("randomized-response", "subset", "bits", "auto")},
     "prior": {"mechanism": "prior", "prior": "prior_"},
     "prior-subset": {"mechanism": "prior-subset", "prior": "prior_"},
-    "unit": {"unit": "family"},
-    "unit bits": {"unit": "family", "mechanism": "bits"},
+    "unit": {"unit": "street"},
+    "unit bits": {"unit": "street", "mechanism": "bits"},
     "cluster": {"mechanism": "cluster", "clusters": "town"},
     "histogram": {"mechanism": "noisy-histogram", "keep": []},
-    "histogram of units": {"mechanism": "noisy-histogram", "keep": [], "unit": "family"},
+    "histogram of units": {"mechanism": "noisy-histogram", "keep": [], "unit": "street"},
     "numbers": {"label": "visits", "space": RANGE},
     "bins": {"label": "visits", "space": RANGE, "mechanism": "bins"},
 }
@@ -91,7 +91,7 @@ def rows_of(part):
     return {
         "z": places,
         "text": [f"t{i * 7 % 97}" for i in places],
-        "family": [f"f{(i * 11 % ROWS) ** 2 // 900}" for i in places],
+        "street": [f"f{(i * 11 % ROWS) ** 2 // 900}" for i in places],
         "town": [f"w{i * i * 5 % 11 % 3}" for i in places],
         **{f"prior_{name}": prior[:, j] for j, name in enumerate(COLOURS)},
         "visits": places * places * 13 % 9,
@@ -236,9 +236,9 @@ def test_processes_and_pools_release(table):
     """Real processes, ours and a caller's, give releases that verify."""
     with open_engine("processes:2") as engine:
         assert isinstance(engine, Processes)
-        done = release(table, "a", unit="family", budget=9.0, executor=engine)
+        done = release(table, "a", unit="street", budget=9.0, executor=engine)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        again = release(table, "b", unit="family", budget=9.0, executor=pool)
+        again = release(table, "b", unit="street", budget=9.0, executor=pool)
     assert verify(done.output).holds
     assert verify(again.output).holds
     assert done.certificate.files != again.certificate.files
@@ -373,7 +373,7 @@ def test_a_full_disk_on_a_worker_is_an_error(table):
 
 
 @pytest.mark.parametrize("executor", [None, Forks])
-@pytest.mark.parametrize(("column", "options"), [("colour", {}), ("family", {"unit": "family"})])
+@pytest.mark.parametrize(("column", "options"), [("colour", {}), ("street", {"unit": "street"})])
 def test_a_part_that_changed_unnoticed_is_refused(table, executor, column, options, monkeypatch):
     """Other labels or units in the second pass are seen by their digest, whatever the times of files say."""
     original = table_module.survey
@@ -489,7 +489,7 @@ def test_no_engine_is_this_process():
 
 def test_workers_give_the_same_verdict(table):
     """Of a release that holds, of changed bytes, and of values that are impossible or unreadable."""
-    folder = release(table, unit="family").output
+    folder = release(table, unit="street").output
 
     def verdicts():
         one, two = verify(folder), verify(folder, executor=Forks())
@@ -589,7 +589,7 @@ def test_more_files_than_a_certificate_can_name_are_refused(table, monkeypatch):
 def test_a_task_names_its_own_file_alone(table, mechanism):
     """Of a hundred thousand files, tasks that named them all would not fit into memory."""
     forks = Forks()
-    release(table, unit="family", executor=forks, mechanism=mechanism, keep=["z"] if mechanism[0] == "r" else [])
+    release(table, unit="street", executor=forks, mechanism=mechanism, keep=["z"] if mechanism[0] == "r" else [])
     named = [set(re.findall(rb"(?<![-\d])\d+a?\.parquet", pickle.dumps(call))) for call in forks.calls]
     assert max(map(len, named)) == 1
     assert len(set().union(*named)) == PARTS + 1
@@ -620,7 +620,7 @@ def test_the_key_is_in_nothing_that_leaves_the_driver(table, capfd):
         return original(function, *arguments)
 
     forks.submit = submit
-    done = release(table, unit="family", executor=forks)
+    done = release(table, unit="street", executor=forks)
     assert set(seen) == {KEY}
     texts = [KEY, KEY.hex().encode(), repr(KEY).encode()]
     streams = [pickle.dumps(forks.calls), pickle.dumps(forks.outcomes), *map(bytes, content(done.output).values())]

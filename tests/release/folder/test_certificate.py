@@ -256,7 +256,7 @@ CHANGES = {
     "nan epsilon": (("guarantee", "epsilon"), math.nan),
     "delta": (("guarantee", "delta"), 0.5),
     "trust": (("guarantee", "trust"), "central"),
-    "unit": (("guarantee", "unit"), "family"),
+    "unit": (("guarantee", "unit"), "street"),
     "features": (("guarantee", "features"), "private"),
     "assumptions": (("guarantee", "assumptions"), ["none"]),
     "sentence": (("guarantee", "sentence"), "Perfectly anonymous."),
@@ -313,8 +313,8 @@ def test_a_unit_needs_a_law_for_units(folder):
     """A promise for whole units on top of a law for single rows fails, though its parts agree."""
     body = read(folder)
     for guarantee in (body["guarantee"], body["charges"][0]["guarantee"]):
-        guarantee["unit"] = "family"
-    body["guarantee"]["sentence"] = Guarantee(body["guarantee"]["epsilon"], unit="family").sentence()
+        guarantee["unit"] = "street"
+    body["guarantee"]["sentence"] = Guarantee(body["guarantee"]["epsilon"], unit="street").sentence()
     assert not verdict_of(folder, body).holds
 
 

@@ -280,7 +280,7 @@ def test_an_edited_label_is_known(source, release, write_table, columns, tables)
     assert again(release, copy, "o3", ledger=path)
 
 
-@pytest.mark.parametrize("kept", ["id", "height", "name", "family", "prior_red"])
+@pytest.mark.parametrize("kept", ["id", "height", "name", "street", "prior_red"])
 def test_any_shared_column_is_known(source, release, write_table, columns, tables, kept):
     """A copy with one of the columns left, in another format, is known."""
     path = release(source, "o1").ledger

@@ -309,7 +309,7 @@ def test_the_label_is_no_prior(release, write_table, tables):
 def test_names_that_a_release_needs_are_refused(release, write_table, columns, tables, taken):
     """A kept column with the name of a released one raises, charges nothing, and leaves nothing."""
     source = write_table(tables / "t.parquet", {**columns, taken: columns["id"]})
-    options = {"colour_groups": {"unit": "family"}, "colour_candidates": {"mechanism": "prior", "prior": "prior_"}}
+    options = {"colour_groups": {"unit": "street"}, "colour_candidates": {"mechanism": "prior", "prior": "prior_"}}
     with pytest.raises(InputError, match=taken):
         release(source, keep=["id", taken], **options.get(taken, {}))
     assert nothing_left(tables, "t.parquet")
@@ -362,13 +362,13 @@ def test_statistics_are_those_of_released_values(release, write_table, tables):
 
 def test_units_of_a_table(release, source, columns):
     """Rows of a unit share its epsilon, the group of each row says how many they are, and epsilon holds exactly."""
-    done = release(source, unit="family", mechanism="randomized-response")
+    done = release(source, unit="street", mechanism="randomized-response")
     assert verify(done.output).holds
-    assert done.certificate.guarantee.unit == "family"
-    assert "family" not in read(done.output)
+    assert done.certificate.guarantee.unit == "street"
+    assert "street" not in read(done.output)
     (draw,) = done.certificate.draws
     repeats = [int(size) for size in draw.law["repeats"]]
-    counts = [columns["family"].count(unit) for unit in columns["family"]]
+    counts = [columns["street"].count(unit) for unit in columns["street"]]
     assert [repeats[group] for group in read(done.output)["colour_groups"]] == counts
     for channel, size in zip(draw.law["channels"], repeats, strict=True):
         assert int(channel["keep"]) ** size <= np.e * (1 + 1e-12) * int(channel["other"]) ** size
@@ -413,7 +413,7 @@ def test_a_unit_that_is_missing_or_no_value_is_refused(release, columns, tables)
 def test_units_refuse_a_prior(release, source, tables):
     """With candidates for each row the rows of a unit would each get the whole epsilon; that is refused."""
     with pytest.raises(InputError):
-        release(source, unit="family", mechanism="prior", prior="prior_")
+        release(source, unit="street", mechanism="prior", prior="prior_")
     assert nothing_left(tables, "t.parquet")
 
 
@@ -779,8 +779,8 @@ CHANGED = {
     "no label": lambda columns: {**columns, "colour": [*columns["colour"][:-1], None]},
     "another column": lambda columns: {**columns, "id": [f"x{i}" for i in columns["id"]]},
     "no column": lambda columns: {name: values for name, values in columns.items() if name != "id"},
-    "one unit": lambda columns: {**columns, "family": ["p0"] * 60},
-    "new units": lambda columns: {**columns, "family": [f"zz{i}" for i in range(60)]},
+    "one unit": lambda columns: {**columns, "street": ["p0"] * 60},
+    "new units": lambda columns: {**columns, "street": [f"zz{i}" for i in range(60)]},
 }
 
 
@@ -799,7 +799,7 @@ def test_a_table_that_changes_between_the_passes_is_refused(
 
     monkeypatch.setattr(module, "survey", survey)
     with pytest.raises(LabelDPError) as found:
-        release(source, unit="family")
+        release(source, unit="street")
     assert LABEL not in "".join(traceback.format_exception(found.value))
     assert nothing_left(tables, f"t.{ending}")
     assert [entry.state for entry in Ledger(ledger_path(source)).entries()] in ([], ["void"])
@@ -854,10 +854,10 @@ def test_notes_stay_private_in_a_file_that_was_not(release, write_table, columns
 def test_the_certificate_states_what_was_declared(release, source, columns):
     """Kept columns, the unit and the prior are assumptions, and the figures are those of parameters."""
     one = release(source, "o1", mechanism="prior", prior="prior_").certificate
-    two = release(source, "o2", unit="family", ledger=source.with_name("l"), budget=4.0).certificate
+    two = release(source, "o2", unit="street", ledger=source.with_name("l"), budget=4.0).certificate
     assert [len(found.assumptions) for found in (one, two)] == [3, 4]  # rows of the second return
     assert "prior" in one.assumptions[2]
-    assert "family" in two.assumptions[2]
+    assert "street" in two.assumptions[2]
     body = json.loads(one.to_json())
     assert body["expects"]["truth_probability"] == pytest.approx(
         expected_truth(read(source.parent / "o1"), columns, body["charges"][0]["law"]), rel=1e-9
