@@ -157,7 +157,7 @@ def test_releases_of_every_month_run_as_the_guide_says(tmp_path, monkeypatch, ca
     for month, rows in (("december", slice(0, 900)), ("january", slice(600, 1500)), ("february", slice(1400, None))):
         table[rows].to_csv(f"{month}.csv", index=False)
     ran = commands("again.md")
-    assert len(ran) == 8
+    assert len(ran) == 9
     printed = {}
     for command in ran:
         capsys.readouterr()

@@ -5,7 +5,17 @@ import re
 
 import pytest
 
-from labeldp import Budget, Classes, Curator, Guarantee, Ledger, PeerExchange, cluster_response, combined_guarantee
+from labeldp import (
+    Budget,
+    Classes,
+    Curator,
+    Guarantee,
+    Ledger,
+    PeerExchange,
+    RandomizedResponse,
+    cluster_response,
+    combined_guarantee,
+)
 from labeldp.mechanisms.queries import ExchangedLabels
 
 
@@ -69,10 +79,14 @@ def test_a_ledger_is_said_to_keep_no_law(run, three, table):
     assert "A ledger stores no mechanism" in ran.out
     laws, worst = (dict(combined_guarantee(paths, deltas=[0.1])[0].at_deltas)[0.1] for paths in (three, [ledger]))
     assert laws < worst < 1.5
-    both = run("account", *three, ledger)
-    assert "\n3 requests in 3 folders" in both.out
-    assert "\n3 charges" in both.out
-    assert "are shown separately" in both.out
+    both = run("account", *three, ledger, "--delta", 0.1)
+    assert both.out == ran.out  # what the ledger charged counts once
+    space = Classes(["zq-a", "zq-b"])
+    elsewhere = Curator(["zq-a", "zq-b"], space, budget=1.0, name="y").randomize(RandomizedResponse(space, 1.0))
+    other = run("account", three[0], elsewhere.save(table.parent / "elsewhere"), ledger)
+    assert "\n1 request in 1 folder" in other.out
+    assert "\n3 charges" in other.out
+    assert "are shown separately" in other.out
 
 
 def test_what_counts_once_is_said(run, three):

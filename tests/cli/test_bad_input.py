@@ -172,7 +172,7 @@ def test_a_second_release_needs_a_budget(release, tmp_path, states):
     assert release(tmp_path / "t.csv", tmp_path / "one").code == 0
     ran = release(tmp_path / "t.csv", tmp_path / "two")
     assert ran.code == 1
-    assert ran.err.startswith("error: budget exceeded: what may be these rows was already released at epsilon 1 from ")
+    assert ran.err.startswith("error: budget exceeded: these 12 rows were already released at epsilon 1 from ")
     assert "Another at 1 makes 2, above the budget of 1. Reuse " in ran.err
     assert "or pass --budget 2. If" in ran.err
     assert "zq-secret" not in shown(ran)

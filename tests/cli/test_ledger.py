@@ -126,10 +126,11 @@ def test_a_refusal_says_how_often_an_earlier_charge_counts(release, visits):
     assert release(visits / "t.csv", visits / "one", unit="row", **given).code == 0
     known = release(visits / "t.csv", visits / "two", unit="user", **given).err
     assert "which counts as 3 here: up to 3 of its rows are of one user" in known
-    assert "--budget 4 " in known
+    assert "makes 4, above the budget of 1. Reuse " in known
+    assert "--budget 4. " in known
     unknown = release(visits / "other.csv", visits / "two", unit="user", **given).err
     assert "which counts as 60 here: it is unknown whose its rows are, so all 60 may be of one user" in unknown
-    assert "--budget 61 " in unknown
+    assert "--budget 61. " in unknown
     assert "which counts as" not in release(visits / "t.csv", visits / "two", unit="row", **given).err
 
 
