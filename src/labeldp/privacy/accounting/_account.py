@@ -274,7 +274,7 @@ class Account:
         """The smallest budget that allows one more charge, as an option; never less than is in force."""
         guarantee = charge.guarantee
         alone = self.budget.concentrated and guarantee.delta and guarantee.rho is None
-        why = ", with a reserve for a delta without a rho (Budget(..., apart=))" if alone else ""
+        why = "; a delta without a rho needs a reserve in the budget (Budget(..., apart=))" if alone else ""
         allowed = (self.budget.epsilon, self.budget.delta)
         epsilon, delta = (max(*pair) for pair in zip(self._after(charge), map(_exactly, allowed), strict=True))
         total = shown_above(epsilon, 7) + (f",{shown_above(delta, 3)}" if delta else "")
