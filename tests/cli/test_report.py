@@ -203,7 +203,7 @@ def test_folders_of_one_name_are_told_apart(page_of, run, release, table, tmp_pa
         (tmp_path / month).mkdir()
         assert release(table, tmp_path / month / "shared", budget=9).code == 0
     shown = words(page_of(tmp_path / "december" / "shared", tmp_path / "january" / "shared"))
-    assert "in this file: december/shared, january/shared." in shown
+    assert "What december/shared, january/shared cost together." in shown
     assert "folder january/shared, of" in shown
     refused = run("report", tmp_path / "december", "--output", tmp_path / "none.html")
     assert refused.code == 1
