@@ -84,7 +84,7 @@ def test_parts_of_a_table_are_counted_together():
 
 
 def test_a_check_counts_on_the_columns_that_it_proposes_to_keep(tmp_path):
-    """People with the unit that it proposes, rows without one; and its page for the holder says it too."""
+    """People with the unit that it proposes, rows without one."""
     table = people(400, 2, many=300).assign(ill=["yes", "no"] * 200).rename(columns={"who": "patient_id"})
     path = tmp_path / "t.csv"
     table.to_csv(path, index=False)
@@ -97,7 +97,7 @@ def test_a_check_counts_on_the_columns_that_it_proposes_to_keep(tmp_path):
 
 
 def test_a_page_says_how_many_its_columns_single_out(tmp_path, monkeypatch, capsys):
-    """On the page of a release: of people by the column that tells them apart, else of rows; labels play no part."""
+    """On the page of a release: people by the column that tells them apart, else rows; on the holder's page, too."""
     monkeypatch.chdir(tmp_path)
     table = people(400, 3, many=300).assign(ill=["yes", "no"] * 200)
     table.to_csv("t.csv", index=False)
@@ -112,4 +112,7 @@ def test_a_page_says_how_many_its_columns_single_out(tmp_path, monkeypatch, caps
         assert f"single people out: {counted(read, NAMES, by)} of {total} {who} are one of a kind. They must be" in page
     capsys.readouterr()
     assert main(["check", "t.csv", "--label", "ill", "--json"]) == 0
-    assert any("one of a kind" in each for each in json.loads(capsys.readouterr().out)["remarks"])
+    Path("c.json").write_text(capsys.readouterr().out, encoding="utf-8")
+    (said,) = (each for each in json.loads(Path("c.json").read_bytes())["remarks"] if "one of a kind" in each)
+    assert main(["report", "c.json", "--output", "c.holder.html"]) == 0
+    assert said.partition(" on the columns")[0] in Path("c.holder.html").read_text(encoding="utf-8")
