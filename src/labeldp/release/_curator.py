@@ -64,8 +64,7 @@ class Curator:
         budget: The largest total cost: epsilon, (epsilon, delta), or a ``Budget``, which can be concentrated to allow
             more small requests. By default the first release sets it.
         units: The privacy unit of each row, public; by default each row is one unit.
-        ledger: A file for the charges, or ``Ledger(path, team=True)`` that several users share. By default they are
-            kept in this object, and two curators do not share them.
+        ledger: A file for the charges, or a ``Ledger``, also of a team. By default this object keeps them for itself.
         name: The name of these labels in the ledger; by default that of a pandas series, or ``"label"``.
             Labels of one name in one ledger are taken to be the same.
         identity: The identity of each row, such as a patient number: all different, public. If work continues in
