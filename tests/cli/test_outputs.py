@@ -17,7 +17,7 @@ from labeldp import Classes, Curator, RandomizedResponse
 from labeldp.cli import app, main
 from labeldp.cli._command import Place, ReleaseFolder
 
-OWNER, ALL = 0o600, 0o644
+OWNER, TEAM, ALL = 0o600, 0o660, 0o644
 #: Parameters of files and folders that a command reads, under whatever command.
 READ = {
     *("against", "directories", "directory", "file", "from_", "generator", "images", "model", "paths", "public_key"),
@@ -129,6 +129,10 @@ WRITTEN = {
         lambda: held(*RELEASED, "--output", "r", "--ledger", "l.labeldp-ledger"),
         {"l.labeldp-ledger": OWNER, "l.labeldp-ledger.notes": OWNER},
     ),
+    ("release", "team_ledger"): (
+        lambda: held(*RELEASED, "--output", "r", "--team-ledger", "l.labeldp-ledger"),
+        {"l.labeldp-ledger": TEAM, "l.labeldp-ledger.notes": OWNER},
+    ),
     ("stages", "output"): (staged, {"s/_certificate.json": ALL}),
     ("stages", "model_file"): (staged, {"s.skops": OWNER}),
     ("stages", "ledger"): (staged, {"t.csv.labeldp-ledger": OWNER}),
@@ -153,7 +157,10 @@ WRITTEN = {
     ("card", "directory"): (lambda: held("card", "out"), {"out/README.md": ALL, "out/croissant.json": ALL}),
 }
 #: Parameters of files that are read by some commands and written by others.
-BOTH = {("check", "ledger"), ("verify", "directory"), ("audit", "directory")}
+BOTH = {
+    *(("check", "ledger"), ("check", "team_ledger"), ("stages", "team_ledger"), ("plan", "team_ledger")),
+    *(("verify", "directory"), ("audit", "directory")),
+}
 SLOW = {"stages", "generator", "learn", "predict", "audit"}
 
 

@@ -122,8 +122,8 @@ class SpendingOptions:
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of ``labeldp.release_table``."""
-        ledger = ledger_of(self.ledger, self.team_ledger)
-        return {"budget": self.budget, "ledger": ledger, "other_people": self.other_people}
+        named = {name: getattr(self, name) for name in ("budget", "other_people", "only_new")}
+        return named | {"ledger": ledger_of(self.ledger, self.team_ledger)}
 
 
 @dataclass(frozen=True)
