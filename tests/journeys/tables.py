@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
@@ -76,9 +77,58 @@ def advertising(folder):
             pq.write_table(pa.table(columns), target / f"part-{part}.parquet")
 
 
+def months(folder):
+    """Tables that grow from month to month: a German hospital's, a French insurer's and an advertiser's."""
+    chance = np.random.default_rng(6)
+    for month, first in (("Januar", 0), ("Februar", 300)):
+        stays = chance.permutation(np.repeat(np.arange(first, first + 600), chance.choice([1, 1, 2, 3, 6], 600)))
+        back = np.where(chance.random(len(stays)) < 0.3, "ja", "nein")
+        back[:5] = ""
+        table = {
+            "Patienten-Nr.": stays * 7919 + 10_000_000,
+            "Fall-Nr.": np.arange(len(stays)) * 37 + 2_000_000 + 999_000 * (first > 0),
+            "Alter": (stays * 31) % 71 + 20,
+            "Abteilung": chance.choice(["Chirurgie", "Innere", "Geriatrie", "Urologie"], len(stays)),
+            "Wiederaufnahme": back,
+        }
+        _write_semicolons(folder / f"Entlassungen {month}.csv", table, "cp1252")
+    for month, form, first in (("janvier", "NFC", 0), ("f\xe9vrier", "NFD", 250)):
+        people = chance.permutation(np.repeat(np.arange(first, first + 500), chance.choice([1, 2, 4], 500)))
+        table = {
+            "N\xb0 assur\xe9": [normalize(form, f"Zo\xe9-{number:04d}") for number in people],
+            "\xe2ge": (people * 17) % 60 + 20,
+            "r\xe9gion": chance.choice(["Bretagne", "Corse", "Alsace"], len(people)),
+            "\xc9tat": chance.choice(["bon", "moyen", "mauvais"], len(people)),
+        }
+        _write_semicolons(
+            folder / f"s\xe9jours {month}.csv", {normalize(form, k): v for k, v in table.items()}, "utf-8-sig"
+        )
+    clicks = []
+    for name, first in (("jan", 0), ("feb", 700)):
+        users = chance.permutation(np.repeat(np.arange(first, first + 900), chance.integers(1, 9, 900)))
+        clicks.append(
+            pa.table(
+                {
+                    "user": users * 104_729 + 5,
+                    "seconds": chance.integers(0, 2_678_400, len(users)) + 2_678_400 * (first > 0),
+                    "app": chance.integers(0, 40, len(users)),
+                    "converted": (chance.random(len(users)) < 0.1).astype(np.int8),
+                }
+            )
+        )
+        pq.write_table(clicks[-1], folder / f"{name}.parquet")
+    pq.write_table(pa.concat_tables(clicks), folder / "q1.parquet")
+
+
+def _write_semicolons(path, columns, encoding):
+    rows = zip(*(map(str, values) for values in columns.values()), strict=True)
+    lines = [";".join(columns), *map(";".join, rows)]
+    path.write_text("".join(f"{line}\r\n" for line in lines), encoding=encoding)
+
+
 def _write_csv(path: Path, columns):
     pa.csv.write_csv(pa.table(columns), path, pa.csv.WriteOptions(quoting_style="needed"))
 
 
 if __name__ == "__main__":
-    {"hospital": hospital, "insurance": insurance, "advertising": advertising}[sys.argv[1]](Path())
+    {"hospital": hospital, "insurance": insurance, "advertising": advertising, "months": months}[sys.argv[1]](Path())

@@ -103,6 +103,7 @@ def programs(request):
     ("story", "programs"),
     [
         ("hospital", "here"),
+        ("months", "here"),
         ("hospital", "fresh"),
         ("insurance", "fresh"),
         ("advertising", "fresh"),

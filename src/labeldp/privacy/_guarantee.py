@@ -8,6 +8,7 @@ from typing import Literal
 
 from labeldp import _checks
 from labeldp._html import facts_html
+from labeldp._spelling import canonical
 from labeldp.privacy._rounding import UP, exp_above, float_above, posterior_above, shown_above
 
 Trust = Literal["local", "central", "peer"]
@@ -69,6 +70,11 @@ class Guarantee:
             )
         if self.rho is not None and not (math.isfinite(self.rho) and self.rho >= 0):
             raise ValueError(f"expected a finite rho of at least 0, or none, found {self.rho!r}")
+
+    @property
+    def spelled_unit(self) -> str:
+        """The privacy unit in one spelling; a column whose name is that of rows in another one is no row."""
+        return self.unit if self.unit == "row" else f"{canonical(self.unit)} (column)"
 
     @property
     def labels(self) -> str:

@@ -264,7 +264,8 @@ def _of_certificates(sources: Sequence[_Source], one_table: bool) -> list[Combin
     repeated = tuple(source.path for source in sources if all(source is not each for each in counted))
     found = []
     for unit in _units_of([draw.guarantee for draw, _ in draws]):
-        mine = [(draw, source) for draw, source in draws if unit in (draw.guarantee.unit, ROW)]
+        own = dataclasses.replace(draws[0][0].guarantee, unit=unit).spelled_unit
+        mine = [(draw, source) for draw, source in draws if own in (draw.guarantee.spelled_unit, ROW)]
         paths = {source.path for _, source in mine}
         once_each = [source for source in counted if source.path in paths]
         found.append(
@@ -281,7 +282,7 @@ def _of_certificates(sources: Sequence[_Source], one_table: bool) -> list[Combin
                 others=tuple(
                     (source.path, draw.guarantee.unit, draw.guarantee.epsilon)
                     for draw, source in draws
-                    if draw.guarantee.unit != unit
+                    if draw.guarantee.spelled_unit != own
                 ),
             )
         )
@@ -290,13 +291,14 @@ def _of_certificates(sources: Sequence[_Source], one_table: bool) -> list[Combin
 
 def _units_of(guarantees: Sequence[Guarantee]) -> list[str]:
     """The units of a label's guarantees; of several also single rows, for which all of them hold, last."""
-    units = list(dict.fromkeys(each.unit for each in guarantees))
+    units = list({each.spelled_unit: each.unit for each in guarantees}.values())
     return units if len(units) == 1 else [*(unit for unit in units if unit != ROW), ROW]
 
 
 def _charged(draw: Draw, source: _Source, unit: str, one_table: bool) -> tuple[Charge, Channel | None]:
     """A charge for a unit, or for a row of one, and its channel if that is of this unit and was fixed beforehand."""
-    guarantee, own = dataclasses.replace(draw.guarantee, unit=unit), draw.guarantee.unit == unit
+    guarantee = dataclasses.replace(draw.guarantee, unit=unit)
+    own = draw.guarantee.spelled_unit == guarantee.spelled_unit
     return Charge(guarantee, draw.rows if one_table else _ANY_ROWS), _fixed_channel(source, draw) if own else None
 
 

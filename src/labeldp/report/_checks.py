@@ -141,8 +141,8 @@ def _decisions(found: TableCheck) -> Iterator[str]:
     if found.label.missing:
         given = "a number of the range" if found.label.is_number else f"the class {found.label.missing_class!r}"
         yield (
-            f"rows without a label get {given} below, which shares them with other labels and costs effective rows. "
-            "Leaving them out of the table discloses that they have no label"
+            f"rows without a label get {given} below: that hides which they are, and costs effective rows. Leaving "
+            "them out of the table would disclose that they have none"
         )
     if disclosing := found.disclosing:
         yield f"that {', '.join(map(repr, disclosing))} is dropped below follows from the labels too"

@@ -179,6 +179,21 @@ def test_releases_of_a_label_in_two_spellings_add_up(tmp_path):
     assert found.composition.epsilon == 2.0
 
 
+def test_a_unit_is_known_by_its_name_in_another_spelling(tmp_path):
+    """Charges of both add up, in the ledger and over folders; a column called Row is no row."""
+    names = [f"P{number}" for number in range(60)]
+    for month, unit in (("jan", "N\xb0 assur\xe9"), ("feb", "N\xb0 ASSURE\u0301"), ("mar", "Row")):
+        pq.write_table(table(names).rename_columns([unit, "ill"]), tmp_path / f"{month}.parquet")
+    ledger = tmp_path / "people.labeldp-ledger"
+    one = release(tmp_path / "jan.parquet", "o1", unit="N\xb0 assur\xe9", ledger=ledger, budget=3.0)
+    two = release(tmp_path / "feb.parquet", "o2", unit="N\xb0 ASSURE\u0301", ledger=ledger)
+    assert two.spent == (2.0, 0.0)
+    (found,) = combined_guarantee([one.output, two.output])
+    assert found.composition.epsilon == 2.0
+    with pytest.raises(BudgetError, match="one privacy unit"):
+        release(tmp_path / "mar.parquet", "o3", unit="Row", ledger=ledger)
+
+
 @pytest.mark.parametrize("odd", [False, True])
 def test_a_ledger_from_before_is_no_weaker(tmp_path, odd):
     """It knows texts in an older spelling: where a table has others, all of its rows may have been released."""

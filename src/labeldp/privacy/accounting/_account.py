@@ -327,13 +327,13 @@ def together(charges: Sequence[Charge]) -> list[tuple[int, ...]]:
     Raises:
         BudgetError: The charges protect different units.
     """
-    units = {charge.guarantee.unit for charge in charges}
+    units = {charge.guarantee.spelled_unit: charge.guarantee.unit for charge in charges}
     if len(units) > 1:
         raise BudgetError(
-            f"expected one privacy unit for all releases of these labels, found {', '.join(sorted(units))}; "
+            f"expected one privacy unit for all releases of these labels, found {', '.join(sorted(units.values()))}; "
             "use the unit of the earlier release"
         )
-    if units - {"row"}:
+    if units.keys() - {"row"}:
         return [tuple(range(len(charges)))]
     if not charges:
         return []

@@ -169,7 +169,7 @@ def totals_of_units(entries: Sequence[Entry]) -> list[Charge]:
     Empty if there is one unit, or if totals are unknown.
     """
     last, rest, totals = entries[-1], list(entries), list[Charge]()
-    if last.spent is None or len({each.named_guarantee.unit for each in entries}) == 1:
+    if last.spent is None or len({each.named_guarantee.spelled_unit for each in entries}) == 1:
         return []
     assumed = tuple(dict.fromkeys(text for each in entries for text in each.guarantee.assumptions))
     while rest:
