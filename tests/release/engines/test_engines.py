@@ -90,7 +90,7 @@ def rows_of(part):
     prior /= prior.sum(axis=1, keepdims=True)
     return {
         "z": places,
-        "text": [f"t{i * 7 % 97}" for i in places],
+        "text": [f"t{i * 7 % 9}" for i in places],
         "street": [f"f{(i * 11 % ROWS) ** 2 // 900}" for i in places],
         "town": [f"w{i * i * 5 % 11 % 3}" for i in places],
         **{f"prior_{name}": prior[:, j] for j, name in enumerate(COLOURS)},

@@ -29,7 +29,7 @@ def test_they_are_those_at_the_estimated_shares(source, mechanism):
 
     At the true shares the figure is another one: for bits by 3 %, with a standard deviation of 6 % (400 draws).
     """
-    done = release_table(source, "y", SPACE, 2.0, source.parent / "out", keep=["z"], mechanism=mechanism)
+    done = release_table(source, "y", SPACE, 2.0, source.parent / "out", keep=["z"], mechanism=mechanism, unit="row")
     release = Release.load(done.output)
     shares = nearest_distributions(release.unbiased().mean(axis=0)[None])[0]
     assert done.effective_share() == pytest.approx(share_at(release.channel, shares), rel=1e-12)
@@ -48,21 +48,21 @@ def test_units_count_by_their_rows(source):
 
 def test_where_they_are_unknown(source, tmp_path):
     """Numbers, and candidates of each row."""
-    numbers = release_table(source, "v", Interval(0, 10, 1), 1.0, tmp_path / "numbers", keep=["z"])
+    numbers = release_table(source, "v", Interval(0, 10, 1), 1.0, tmp_path / "numbers", keep=["z"], unit="row")
     assert numbers.effective_share() is None
     table = pacsv.read_csv(source)
     for each in SPACE.points:
         table = table.append_column(f"p_{each}", pa.array(np.full(ROWS, 0.25)))
     pacsv.write_csv(table, tmp_path / "p.csv")
     rows = release_table(
-        tmp_path / "p.csv", "y", SPACE, 1.0, tmp_path / "prior", keep=["z"], mechanism="prior", prior="p_"
+        tmp_path / "p.csv", "y", SPACE, 1.0, tmp_path / "prior", keep=["z"], mechanism="prior", prior="p_", unit="row"
     )
     assert rows.effective_share() is None
 
 
 def test_of_many_rows_every_second_is_enough(source, monkeypatch):
     """Fewer rows are counted where there are many entries, in the order of the rows."""
-    done = release_table(source, "y", SPACE, 2.0, source.parent / "out", keep=["z"])
+    done = release_table(source, "y", SPACE, 2.0, source.parent / "out", keep=["z"], unit="row")
     monkeypatch.setattr(_effective_rows, "_MOST_ENTRIES", ROWS * SPACE.size)
     release = Release.load(done.output)
     shares = nearest_distributions(release[::2].unbiased().mean(axis=0)[None])[0]
