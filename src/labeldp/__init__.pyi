@@ -60,6 +60,16 @@ from .release._row_release import RowRelease as RowRelease
 from .release.jobs._check import TableCheck as TableCheck
 from .release.jobs._check import check_table as check_table
 from .release.jobs._release_table import release_table as release_table
+from .release.jobs.mechanisms._cluster import ClusterMechanism as ClusterMechanism
+from .release.jobs.mechanisms._counted import CountedMechanism as CountedMechanism
+from .release.jobs.mechanisms._histogram import HistogramMechanism as HistogramMechanism
+from .release.jobs.mechanisms._peer import PeerMechanism as PeerMechanism
+from .release.jobs.mechanisms._prior import PriorMechanism as PriorMechanism
+from .release.jobs.mechanisms._quantile import QuantileMechanism as QuantileMechanism
+from .release.jobs.mechanisms._randomizer import RandomizerMechanism as RandomizerMechanism
+from .release.jobs.mechanisms._rows import DoubleMechanism as DoubleMechanism
+from .release.jobs.mechanisms._rows import DummyMechanism as DummyMechanism
+from .release.jobs.mechanisms._table_mechanism import TableMechanism as TableMechanism
 from .release._total import combined_guarantee as combined_guarantee
 from .release.folder._certificate import Certificate as Certificate
 from .release.folder._signature import make_key as make_key

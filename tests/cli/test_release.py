@@ -15,7 +15,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_digits
 
 from labeldp import Answer, Ledger, Release
-from labeldp.cli._release import mechanisms
+from labeldp.release import table_mechanisms
 
 
 def body(output):
@@ -391,10 +391,9 @@ def test_the_help_lists_the_mechanisms_that_are_accepted(run, tmp_path):
     options = ["--label", "y", "--classes", "a,b", "--epsilon", 1, "--keep", "x", "--output", tmp_path / "out"]
     refused = run("release", tmp_path / "table.csv", *options, "--mechanism", "unknown")
     accepted = re.search(r"choose among (.*)", refused.err)[1].split(", ")
-    classes, numbers = mechanisms()
-    assert sorted(accepted) == sorted(["auto", *classes, *numbers])
+    assert accepted == sorted(table_mechanisms())
     page = re.sub(r"[\s│]+", " ", run("release", "--help").out)
-    assert [name for name, about in {**classes, **numbers}.items() if f" {name}: {about}." not in page] == []
+    assert [m.name for m in table_mechanisms().values() if f" {m.name}: {m.about}." not in page] == ["auto"]
 
 
 def test_an_end_of_the_range_can_be_bought(run, tmp_path):
@@ -402,10 +401,10 @@ def test_an_end_of_the_range_can_be_bought(run, tmp_path):
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i % 7},{i}\n" for i in range(101)), encoding="utf-8")
     given = ("release", tmp_path / "t.csv", "--label", "y", "--interval", "0,1000,1", "--keep", "none", "--unit", "row")
     asked = (*given, "--mechanism", "noisy-quantile", "--output", tmp_path / "q", "--epsilon", 100)
-    missing = "error: expected a level with noisy-quantile, found none; pass a share of the labels: --level 0.95\n"
+    missing = "error: noisy-quantile needs --level, found none; pass a share of the labels: --level 0.95\n"
     assert run(*asked).err == missing
     refused = run(*given, "--mechanism", "minimax", "--level", 0.5, "--epsilon", 1, *asked[-4:-2])
-    assert "with noisy-quantile alone, found one with 'minimax'" in refused.err
+    assert "--level goes with noisy-quantile alone, found it with 'minimax'; leave it out" in refused.err
     assert not (tmp_path / "q").exists()
     done = run(*asked, "--level", 0.75, "--budget", 101)
     assert done.code == 0, done.err

@@ -31,7 +31,7 @@ from labeldp import (
 )
 from labeldp.errors import InputError, LabelError, VerificationError
 from labeldp.learning.sklearn import SoftmaxRegression
-from labeldp.privacy.channels import GridChannel, law_of
+from labeldp.privacy.channels import GridChannel
 from labeldp.release.folder import from_columns, to_columns
 
 SPACE = Interval(-10.0, 30.0, 0.5)
@@ -244,7 +244,7 @@ def test_numbers_that_floats_cannot_tell_apart_are_set_apart():
     close = GridChannel(classes=9, values=(0, 1, 2), weights=weights)
     columns = to_columns("y", far, close, codes)
     assert len(set(columns["y_released"].to_pylist())) == 3
-    assert from_columns({"codes": columns["y_released"]}, far, law_of(close))["codes"].tolist() == codes.tolist()
+    assert from_columns({"codes": columns["y_released"]}, far, close)["codes"].tolist() == codes.tolist()
 
 
 @pytest.mark.usefixtures("as_users_call")

@@ -17,12 +17,12 @@ import labeldp.release.tables._first_pass as survey_module
 import labeldp.release.tables._tables as tables_module
 from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse, release_table
 from labeldp._random_words import TapeWords
+from labeldp.mechanisms.randomizers import class_randomizers, number_randomizers
 from labeldp.privacy.channels import pack, unpack
 from labeldp.release import ledger_path
-from labeldp.release.jobs._requests import MECHANISMS, NUMBER_MECHANISMS
 
 CASES = {
-    **{name: {"mechanism": name} for name in MECHANISMS},
+    **{name: {"mechanism": name} for name in ("auto", *(kind.name for kind in class_randomizers()))},
     "prior": {"mechanism": "prior", "prior": "prior_"},
     "prior-subset": {"mechanism": "prior-subset", "prior": "prior_"},
     "unit": {"unit": "street"},
@@ -210,7 +210,7 @@ def test_neighbours_that_are_missing(maker, labels, name):
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
-@pytest.mark.parametrize("mechanism", ["auto", *NUMBER_MECHANISMS])
+@pytest.mark.parametrize("mechanism", ["auto", *(kind.name for kind in number_randomizers())])
 @pytest.mark.parametrize("unit", [None, "street"])
 @pytest.mark.usefixtures("fixed")
 def test_neighbours_in_an_interval(maker, name, mechanism, unit):

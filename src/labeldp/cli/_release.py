@@ -25,7 +25,7 @@ from labeldp.cli._options import (
 )
 from labeldp.cli._terminal import notes_on_terminal, printed_warnings, progress, result
 from labeldp.errors import InputError
-from labeldp.mechanisms import queries, randomizers, resampling
+from labeldp.mechanisms import queries, resampling
 from labeldp.release import engines, folder, tables
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from labeldp.release.tables import Table
 
 _AUTO = "auto"
-#: Parameters of randomizers that a table has columns for, or that a curator counts.
-_FROM_TABLES = frozenset({"prior", "distributions", "clusters"})
 
 
 @dataclass(frozen=True)
@@ -67,58 +65,16 @@ class SpaceOptions:
         return privacy.Interval(*range_of(self.interval or ""), missing)
 
 
-@dataclass(frozen=True)
-class ResamplingOptions:
-    """Options for features that are resampled.
-
-    Args:
-        generator: For double: a file from 'labeldp generator', or module:name; it draws the kept columns.
-        replaced: For double: probability that features are resampled; default: the same as for the label.
-        divergence (ALPHA=D): For double: declared bound on the divergence of the true features of any label from the
-            generator's features of all labels mixed; declare more than 'labeldp generator' estimates.
-        population: For double: a description of the population, printed in the guarantee.
-    """
-
-    generator: str | None = None
-    replaced: float | None = None
-    divergence: list[str] | None = None
-    population: str | None = None
-
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of ``labeldp.release_table``."""
-        return {
-            "generator": None if self.generator is None else _generator(self.generator),
-            "replaced": self.replaced,
-            "divergences": divergences_of(self.divergence),
-            **({} if self.population is None else {"population": self.population}),
-        }
-
-
-def mechanisms() -> tuple[dict[str, str], dict[str, str]]:
-    """The descriptions of the mechanisms on tables by name: of classes, and of numeric labels."""
-    every = randomizers.RANDOMIZERS.every()
-    classes: dict[str, str] = {}
-    numbers: dict[str, str] = {}
-    for kind in sorted(every, key=lambda kind: kind.name):
-        if _FROM_TABLES.issuperset(kind.needs()):
-            (numbers if issubclass(kind, randomizers.NumberRandomizer) else classes)[kind.name] = kind.about
-    rows = {kind.name: kind.about for kind in (resampling.DoubleResponse, resampling.DummyResponse)}
-    counted = {"optimal-counts": f"{randomizers.OptimalResponse.about}, for noisy counts of all labels"}
-    answers = {
-        "peer": queries.PeerExchange.about,
-        queries.NoisyHistogram.name: f"{queries.NoisyHistogram.about}; no rows",
-    }
-    quantile = {queries.NoisyQuantile.name: "Quantile of all labels, such as the end of a range; no rows"}
-    return {**classes, **rows, **answers}, {**numbers, **counted, **quantile}
-
-
 def described_mechanisms() -> str:
     """The help on mechanisms."""
-    classes, numbers = ([f"{name}: {about}." for name, about in each.items()] for each in mechanisms())
+    known = [each for name, each in sorted(releases.table_mechanisms().items()) if name != _AUTO]
+    classes, numbers = (
+        [f"{each.name}: {each.about}." for each in known if each.numeric is kind] for kind in (False, True)
+    )
     return "\n\n".join([*classes, "For numeric labels (--interval) also:", *numbers])
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class MechanismOptions:
     """Options that choose a mechanism.
 
@@ -134,7 +90,11 @@ class MechanismOptions:
             declares that epsilon is for each row, whoever has several.
         renumber: Release a made-up number of each --unit in place of its column, in random order. The key of these
             numbers is kept beside the ledger, so people who return keep their number.
-        resampled: The resampling of features.
+        generator: For double: a file from 'labeldp generator', or module:name; it draws the kept columns.
+        replaced: For double: probability that features are resampled; default: the same as for the label.
+        divergence (ALPHA=D): For double: declared bound on the divergence of the true features of any label from the
+            generator's features of all labels mixed; declare more than 'labeldp generator' estimates.
+        population: For double: a description of the population, printed in the guarantee.
         delta: For peer: failure probability, well below one over the number of rows.
         level: For noisy-quantile: the level, such as 0.95 for an end of the range that 5 % of the labels exceed.
     """
@@ -144,14 +104,19 @@ class MechanismOptions:
     clusters: str | None = None
     unit: str | None = None
     renumber: bool = False
-    resampled: ResamplingOptions
-    delta: float = 0.0
+    generator: str | None = None
+    replaced: float | None = None
+    divergence: list[str] | None = None
+    population: str | None = None
+    delta: float | None = None
     level: float | None = None
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of ``labeldp.release_table``, but for clusters."""
-        named = {name: getattr(self, name) for name in ("mechanism", "prior", "unit", "renumber", "delta", "level")}
-        return named | self.resampled.arguments()
+        named = ("mechanism", "prior", "unit", "renumber", "replaced", "population", "delta", "level")
+        generator = None if self.generator is None else _generator(self.generator)
+        resampled = {"generator": generator, "divergences": divergences_of(self.divergence)}
+        return {name: getattr(self, name) for name in named} | resampled
 
 
 def release(

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from labeldp import _checks
 from labeldp.errors import InputError
-from labeldp.privacy.channels import channel_of, row_arrays
+from labeldp.privacy.channels import row_arrays
 from labeldp.release._release import Release
 from labeldp.release.folder import (
     BUFFER,
@@ -90,7 +90,7 @@ def _labelled_batches(
     public = [name for name, _ in certificate.columns if name not in added]
     for batch in prefetch(_stored_batches(folder, certificate, [name for name, _ in certificate.columns], rows)):
         fields = _fields(batch, certificate)
-        codes, channel = fields.pop(CODES), channel_of(certificate.law, fields)
+        codes, channel = fields.pop(CODES), certificate.channel_of_rows(fields)
         labels = Release(codes, channel, certificate.space, certificate.of_rows(len(codes), whole))
         yield pa.Table.from_batches([batch]).select(public), labels
 
@@ -102,7 +102,7 @@ def labels_hash(folder: Path, certificate: Certificate) -> str:
         for batch in prefetch(_stored_batches(folder, certificate, columns, _ROWS)):
             arrays = _fields(batch, certificate)
             codes = arrays.pop(CODES)
-            by_field = {CODES: codes, **row_arrays(channel_of(certificate.law, arrays))}
+            by_field = {CODES: codes, **row_arrays(certificate.channel_of_rows(arrays))}
             sha256.update(np.ascontiguousarray(by_field[field]).tobytes())
     return sha256.hexdigest()
 
@@ -110,7 +110,7 @@ def labels_hash(folder: Path, certificate: Certificate) -> str:
 def _fields(batch: pa.RecordBatch, certificate: Certificate) -> dict[str, np.ndarray]:
     """Released codes and the row arrays of their channel, by field."""
     columns = released_columns(certificate)
-    return from_columns({field: batch[name] for field, name in columns.items()}, certificate.space, certificate.law)
+    return from_columns({field: batch[name] for field, name in columns.items()}, certificate.space, certificate.channel)
 
 
 def _stored_batches(folder: Path, certificate: Certificate, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,7 @@ from labeldp._random_words import SecureWords, WatchedSource, WatchedWords, Word
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms.queries import Query, charged_law
 from labeldp.mechanisms.randomizers import Randomizer, best_randomizer, check_registered
-from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw
+from labeldp.mechanisms.resampling import POPULATION, DoubleResponse, DummyResponse, FeatureLaw
 from labeldp.privacy import Guarantee, LabelSpace, rest_of, shown_above
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.privacy.channels import Channel, ClusterChannel, CoarseningChannel, candidate_sizes
@@ -33,7 +33,7 @@ from labeldp.release._row_identity import (
     labels_identity,
 )
 from labeldp.release._row_index import row_places
-from labeldp.release._row_release import POPULATION, RowRelease, check_names, no_features
+from labeldp.release._row_release import RowRelease, check_names, no_features
 from labeldp.release._sink import MemorySink, Sink
 from labeldp.release._source import (
     ArraySource,

@@ -21,7 +21,7 @@ from labeldp._arrow import Columns
 from labeldp._shapes import Int
 from labeldp._spelling import canonical, spelled_as
 from labeldp.errors import InputError, LabelDPError
-from labeldp.privacy.channels import Channel, ClassChannel, channel_of
+from labeldp.privacy.channels import ClassChannel
 from labeldp.release._same_label import is_label_renamed
 from labeldp.release.folder import CODES, SHUFFLED, UNREADABLE, batch_fields, read_certificate
 from labeldp.release.ledger import Earlier, Entry
@@ -31,9 +31,14 @@ T = TypeVar("T")
 
 #: Rows in which columns are compared with labels that were released before, and rows of a batch.
 _MOST_ROWS, _ROWS_PER_BATCH = 1 << 20, 1 << 16
-#: Options that name public columns, as messages name them.
-KEEP, UNIT = "--keep (keep=)", "--unit (unit=)"
-CLUSTERS, PRIOR = "--clusters (clusters=)", "--prior (prior=)"
+
+
+def declared_by(option: str) -> str:
+    """The option that names public columns, as messages name it."""
+    return f"--{option} ({option}=)"
+
+
+KEEP, UNIT, CLUSTERS, PRIOR = map(declared_by, ("keep", "unit", "clusters", "prior"))
 _NOUNS = {UNIT: "unit", CLUSTERS: "cluster", PRIOR: "prior"}
 #: What to do about labels of other people in the ledger of a curator.
 OWN_LEDGER = "release them through a ledger of their own (Curator(..., ledger=))"
@@ -196,7 +201,7 @@ def _read_labels(folder: Path, identifier: str, rows: Int[np.ndarray, "k"]) -> t
     order = np.argsort(np.argsort(rows, kind="stable"), kind="stable")
     fields = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
     codes = fields.pop(CODES)
-    channel: Channel = channel_of(certificate.law, fields)
+    channel = certificate.channel_of_rows(fields)
     return (channel, codes) if isinstance(channel, ClassChannel) and len(codes) == rows.size else None
 
 

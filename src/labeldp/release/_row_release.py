@@ -20,8 +20,6 @@ from labeldp.release._row_index import row_numbers
 from labeldp.release.folder import Certificate, column_types, write_release
 from labeldp.release.tables import disk_path
 
-POPULATION = "the law of features given the new label"
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RowRelease:

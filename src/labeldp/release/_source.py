@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from labeldp.errors import InputError
 from labeldp.mechanisms.queries import CountQuery, Query
 from labeldp.mechanisms.randomizers import Randomizer, grouped, per_unit, unit_sizes
 from labeldp.mechanisms.resampling import DoubleResponse
-from labeldp.privacy import LabelSpace
+from labeldp.privacy import ClassProbabilities, LabelSpace
 from labeldp.privacy.channels import Channel, GroupedChannel, GroupedNumberChannel, row_arrays
 from labeldp.release._row_identity import RowIdentity, identity_of
 from labeldp.release.engines import Engine, InProcess, Tick
@@ -34,6 +35,7 @@ from labeldp.release.tables import (
     label_codes,
     plain_column,
     prefetch,
+    prior_of,
     unit_keys,
 )
 
@@ -144,6 +146,31 @@ class UnitChannels(BatchChannels):
         assert isinstance(self.units, Units)  # noqa: S101 (they are stored once)
         self.units.store(folder)
         return replace(self, units=folder)
+
+
+@dataclass(frozen=True)
+class PriorChannels(BatchChannels):
+    """The channels of batches whose rows have a prior in columns of the table.
+
+    Attributes:
+        randomizer: The randomizer of no rows.
+    """
+
+    randomizer: Randomizer
+
+    def of(self, batch: Batch) -> tuple[Channel, np.ndarray]:
+        """The channel of a batch: of the candidates of its priors."""
+        template: Any = self.randomizer
+        prior = ClassProbabilities(self._prior(batch, template.space.size), template.space.points)
+        randomizer = replace(template, prior=prior)
+        return randomizer.channel(), randomizer.mass
+
+    def _prior(self, batch: Batch, classes: int) -> np.ndarray:
+        """The prior of a batch, from its columns; uniform without any."""
+        if not self.columns:
+            return np.full((len(batch.codes), classes), 1 / classes)
+        assert batch.columns is not None  # noqa: S101 (the prior's columns were asked for)
+        return prior_of(batch.columns, list(self.columns), batch.first)
 
 
 def size_of(places: Places) -> int:

@@ -248,10 +248,9 @@ def _source(path: Path, long: bool, certificate: Certificate | None) -> _Source:
         raise VerificationError(f"{problem} ({path})") from None
     if certificate.of_answer:
         return _Source(str(path), certificate, None, False)
-    law = certificate.law
     whole = path.is_dir() and certificate.parent is None
     known = whole and not certificate.rests_on_another
-    channel = law_of_rows(path, certificate) if known else channel_of(law)
+    channel = law_of_rows(path, certificate) if known else certificate.channel
     guessed = candidate_sizes(channel) is not None and not whole
     return _Source(str(path), certificate, channel, guessed)
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from labeldp.privacy.channels import channel_of
 from labeldp.report._parts import (
     Parts,
     add_row,
@@ -65,7 +64,7 @@ def learned_text(learned: Learned, output: str, *, of_images: bool = False) -> P
     """A learned model, its accuracy on held-out rows, its file, and the guarantee that covers it."""
     model, certificate = learned.model, learned.model.certificate
     rows = _model_rows(learned)
-    if not certificate.of_answer and len(getattr(channel_of(certificate.law), "repeats", ())) > 1:
+    if not certificate.of_answer and len(getattr(certificate.channel, "repeats", ())) > 1:
         rows.append(("note", _UNITS))
     if (resampled := resampled_share(certificate)) is not None:
         rows.append(("note", _resampled(resampled, corrected=learned.corrected)))

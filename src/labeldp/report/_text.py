@@ -17,7 +17,6 @@ from rich.text import Text
 from labeldp.mechanisms.queries import QUERIES, cell_rows
 from labeldp.mechanisms.randomizers import NumberExpectation, number_expectation
 from labeldp.privacy import Guarantee, Interval, LabelSpace, Trust, shown_above
-from labeldp.privacy.channels import channel_of
 from labeldp.release.folder import added_columns, stored_form
 from labeldp.report._parts import (
     Parts,
@@ -162,7 +161,7 @@ def utility_terms(certificate: Certificate, effective_share: Callable[[], float 
         noise = noise_text(certificate.draws[-1], certificate) if certificate.of_answer else ""
         return {"noise": noise} if noise else {}
     if isinstance(certificate.space, Interval) and not certificate.law["by_row"]:
-        expects = number_expectation(channel_of(certificate.law))  # of classes, too, as a plan states it
+        expects = number_expectation(certificate.channel)  # of classes, too, as a plan states it
     if isinstance(expects, NumberExpectation):
         return _number_utility(certificate, expects)
     labels = "; released labels alone" if certificate.answers else ""
@@ -445,4 +444,4 @@ def delta_above(value: float) -> str:
 def mechanism_text(certificate: Certificate) -> str:
     """The name of the last mechanism, and its released label."""
     name = certificate.draws[-1].mechanism
-    return name if certificate.of_answer else f"{name}: {channel_of(certificate.law).detail}"
+    return name if certificate.of_answer else f"{name}: {certificate.channel.detail}"

@@ -27,8 +27,7 @@ from labeldp import (
     verify,
 )
 from labeldp.errors import BudgetError, InputError, LabelDPError, OutputError, TableError
-from labeldp.release import release_with
-from labeldp.release.jobs import _requests
+from labeldp.release import RandomizerMechanism, release_with
 
 SPACE = Classes(["zq-a", "zq-b", "zq-c"])
 ROWS = 60
@@ -212,7 +211,6 @@ def test_what_was_killed_after_a_draw_stays_charged(table, tmp_path):
 import os
 from labeldp import Classes, RandomizedResponse
 from labeldp.release import release_with
-from labeldp.release.jobs import _requests
 space = Classes(["zq-a", "zq-b", "zq-c"])
 def ask(_, curator):
     curator.randomize(RandomizedResponse(space, 1.0))
@@ -233,7 +231,6 @@ KILLED = """
 import os, signal, sys
 import labeldp.release.jobs._job as module
 from labeldp.release import release_with
-from labeldp.release.jobs import _requests
 from labeldp import Classes, RandomizedResponse
 
 place, moment = sys.argv[1:]
@@ -454,7 +451,7 @@ def test_a_curator_that_was_kept_draws_nothing_more(table, tmp_path):
     assert states(tmp_path) == [("void", 1.0), ("released", 1.0)]
 
 
-def test_an_unregistered_randomizer_leaves_a_table_uncharged(table, tmp_path, monkeypatch):
+def test_an_unregistered_randomizer_leaves_a_table_uncharged(table, tmp_path):
     """A table is not charged for a class that no certificate could name."""
 
     class Homemade(RandomizedResponse):
@@ -462,8 +459,6 @@ def test_an_unregistered_randomizer_leaves_a_table_uncharged(table, tmp_path, mo
 
         name = "homemade"
 
-    monkeypatch.setattr(_requests, "MECHANISMS", {**_requests.MECHANISMS, "homemade": Homemade})
-    monkeypatch.setattr(_requests, "_BUILDERS", {**_requests._BUILDERS, "homemade": _requests._label_mechanism})
     with pytest.raises(InputError, match="registered randomizer, found Homemade"):
-        release_table(table, "y", SPACE, 1.0, tmp_path / "out", keep=[], mechanism="homemade")
+        release_table(table, "y", SPACE, 1.0, tmp_path / "out", keep=[], mechanism=RandomizerMechanism(Homemade))
     assert not (tmp_path / "t.csv.labeldp-ledger").exists()

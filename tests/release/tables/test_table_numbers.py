@@ -21,8 +21,10 @@ from labeldp import (
     verify,
 )
 from labeldp.errors import BudgetError, EpsilonError, InputError
-from labeldp.release.jobs._requests import COUNTED, NUMBER_MECHANISMS
+from labeldp.mechanisms.randomizers import number_randomizers
 
+NUMBER_MECHANISMS = [kind.name for kind in number_randomizers()]
+COUNTED = ["bins", "optimal-counts"]
 SPACE = Interval(0.0, 20.0, 0.5)
 ROWS = 4000
 LABELS = np.random.default_rng(3).gamma(2.0, 1.5, ROWS).round(3)
@@ -141,22 +143,6 @@ def test_what_cannot_be_done_is_refused_before_anything_is_spent():
         counted_response(Curator(["a"], Classes(["a", "b"])), 1.0)
     with pytest.raises(InputError, match="units of several"):
         counted_response(Curator([1.0, 2.0], SPACE, units=[1, 1]), 1.0)
-
-
-@pytest.mark.parametrize("mechanism", [*NUMBER_MECHANISMS, *COUNTED])
-def test_classes_have_no_mechanisms_of_numbers(table, mechanism):
-    """The error names what is missing, and nothing is written or spent."""
-    with pytest.raises(InputError, match="found declared classes"):
-        release_table(table, "claim", Classes([0, 1]), 1.0, table.parent / "o", keep=["x"], mechanism=mechanism)
-    assert sorted(path.name for path in table.parent.iterdir()) == ["t.parquet"]
-
-
-@pytest.mark.parametrize("mechanism", COUNTED)
-def test_units_are_not_counted(table, mechanism):
-    """A person's rows move several counts: such a release is refused."""
-    with pytest.raises(InputError, match="expected a mechanism that randomizes each label alone with --unit"):
-        released(table, mechanism, unit="who")
-    assert sorted(path.name for path in table.parent.iterdir()) == ["t.parquet"]
 
 
 def test_labels_that_are_no_numbers_are_refused(tmp_path):

@@ -36,9 +36,9 @@ from labeldp.errors import (
     PriorError,
     TableError,
 )
+from labeldp.mechanisms.randomizers import class_randomizers
 from labeldp.privacy.channels import unpack
 from labeldp.release import kept_columns, ledger_path
-from labeldp.release.jobs._requests import MECHANISMS
 from labeldp.release.tables import open_table
 
 #: At this epsilon one label in 2e17 changes, so a release shows which true label it came from.
@@ -183,7 +183,7 @@ def test_types_are_kept(release, space, tables):
     assert verify(done.output).holds
 
 
-@pytest.mark.parametrize("mechanism", [*MECHANISMS, "prior"])
+@pytest.mark.parametrize("mechanism", ["auto", *(kind.name for kind in class_randomizers()), "prior"])
 def test_every_mechanism(release, source, columns, mechanism):
     """Each gives a release that verifies, with an epsilon at most the one asked for and very near."""
     prior = "prior_" if mechanism == "prior" else None

@@ -63,7 +63,6 @@ from labeldp.learning.tables._resampled import accuracy_of_true_rows, check_gene
 from labeldp.mechanisms.queries import FlippedLabels
 from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import Classes, Interval, columns_in_order
-from labeldp.privacy.channels import channel_of
 from labeldp.release import Answer, Release, clusters_in, is_answer, public_columns
 from labeldp.release.folder import Certificate, group_column
 from labeldp.release.tables import disk_path
@@ -198,10 +197,7 @@ def _together(classes: Sequence[object]) -> str:
 def _of_mixed_units(certificate: Certificate) -> tuple[str, ...]:
     """A warning if no column tells which rows are of one privacy unit: one may then be on both sides of a fold."""
     unit, names = certificate.guarantee.unit, [name for name, _ in certificate.columns]
-    if (
-        group_column(certificate) in (None, *names)
-        or max(getattr(channel_of(certificate.law), "repeats", ()), default=2) < 2
-    ):
+    if group_column(certificate) in (None, *names) or max(getattr(certificate.channel, "repeats", ()), default=2) < 2:
         return ()
     return (
         f"These scores may be far too good: no kept column says which rows are of one {_checks.printable(unit)}, so "

@@ -96,6 +96,8 @@ class Randomizer(ABC):
 
     def at(self, epsilon: float) -> Self:
         """The same randomizer at another epsilon."""
+        if epsilon == self.epsilon:
+            return self
         other = dataclasses.replace(self, epsilon=epsilon)
         object.__setattr__(other, "row_names", self.row_names)
         return other

@@ -1,6 +1,7 @@
 from ._column_form import ColumnForm as ColumnForm
 from ._double_response import DoubleResponse as DoubleResponse
 from ._double_response import DummyResponse as DummyResponse
+from ._feature_law import POPULATION as POPULATION
 from ._feature_law import FeatureLaw as FeatureLaw
 from ._form import Form as Form
 from ._form import form_from as form_from

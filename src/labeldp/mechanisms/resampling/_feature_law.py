@@ -26,6 +26,8 @@ WORDS = 1 << 64
 #: Orders that are reported if one bound holds for all orders.
 ORDERS = (2.0, 8.0, 64.0, math.inf)
 ANY_POPULATION = "any law of features given labels"
+#: The population without a description of it.
+POPULATION = "the law of features given the new label"
 
 #: Relative tolerance of the logarithm of a number of rows.
 _SLACK = 1e-9

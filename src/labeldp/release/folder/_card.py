@@ -20,7 +20,6 @@ from labeldp._checks import printable
 from labeldp._new_files import write_new_file
 from labeldp.errors import InputError, OutputError
 from labeldp.privacy import Classes, shown_above
-from labeldp.privacy.channels import channel_of
 from labeldp.release.folder._certificate import Certificate
 from labeldp.release.folder._columns import CODES
 from labeldp.release.folder._limits import opened
@@ -214,7 +213,7 @@ def _title(certificate: Certificate) -> str:
 
 def _protocol(certificate: Certificate) -> str:
     """The protocol of the release, in sentences."""
-    return f"{_TRUST[certificate.guarantee.trust]}; {channel_of(certificate.law).detail}"
+    return f"{_TRUST[certificate.guarantee.trust]}; {certificate.channel.detail}"
 
 
 def _columns(certificate: Certificate) -> list[tuple[str, str, str]]:

@@ -152,6 +152,15 @@ class Certificate:
         epsilon, delta = compose(Charge(draw.guarantee, draw.rows) for draw in self.draws)
         return dataclasses.replace(first, epsilon=epsilon, delta=delta, rho=first.rho if len(self.draws) == 1 else None)
 
+    @cached_property
+    def channel(self) -> Channel:
+        """The channel of released labels, with no rows yet."""
+        return channel_of(self.law)
+
+    def channel_of_rows(self, arrays: Mapping[str, np.ndarray]) -> Channel:
+        """The channel of rows with these arrays by field."""
+        return dataclasses.replace(self.channel, **arrays)
+
     @property
     def labels(self) -> tuple[Draw, ...]:
         """The charges for released labels: one, or one for each stage, with disjoint rows."""
@@ -222,10 +231,9 @@ class Certificate:
         """The guarantees with conditional features, one for each order; none if features are public."""
         if self.features is None:
             return ()
-        channel = channel_of(self.law)
-        if not isinstance(channel, ResponseChannel):
+        if not isinstance(self.channel, ResponseChannel):
             raise ValueError("expected randomized response with resampled features, found another mechanism")
-        return self.features.conditional(channel)
+        return self.features.conditional(self.channel)
 
     @property
     def paid_split(self) -> Certificate | None:

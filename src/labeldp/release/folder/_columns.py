@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +15,7 @@ from labeldp._arrow import arrow, class_array
 from labeldp._shapes import Float, Int, UInt8
 from labeldp.errors import InputError, VerificationError
 from labeldp.privacy import Interval, LabelSpace
-from labeldp.privacy.channels import Channel, NumberChannel, channel_of, members, pack, row_arrays
+from labeldp.privacy.channels import Channel, NumberChannel, members, pack, row_arrays
 
 #: The field of the released labels; the other fields are the row arrays of the channel.
 CODES = "codes"
@@ -42,16 +43,15 @@ def column_types(label: str, space: LabelSpace, channel: Channel) -> dict[str, p
     return {name: column.type for name, column in columns.items()}
 
 
-def from_columns(columns: Mapping[str, pa.Array], space: LabelSpace, law: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Convert columns by field to released codes and row arrays by field.
+def from_columns(columns: Mapping[str, pa.Array], space: LabelSpace, channel: Channel) -> dict[str, np.ndarray]:
+    """Convert columns by field to released codes and row arrays by field, of a channel with no rows yet.
 
     Raises:
         VerificationError: A value is missing or impossible under the law, or a set repeats or is out of order.
     """
-    fields = {name: from_column(column, space) for name, column in columns.items() if name != CODES}
-    channel = channel_of(law, fields)
+    fields: dict[str, Any] = {name: from_column(column, space) for name, column in columns.items() if name != CODES}
     if isinstance(channel, NumberChannel):
-        return {CODES: _outcomes(columns[CODES], space, channel), **fields}
+        return {CODES: _outcomes(columns[CODES], space, replace(channel, **fields)), **fields}
     return {CODES: from_column(columns[CODES], space), **fields}
 
 

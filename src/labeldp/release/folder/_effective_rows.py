@@ -11,7 +11,6 @@ from labeldp._shapes import Float
 from labeldp.privacy.channels import (
     ClassChannel,
     candidate_sizes,
-    channel_of,
     nearest_distributions,
     row_arrays,
     share_at,
@@ -82,6 +81,6 @@ def _parts(folder: Path, certificate: Certificate) -> Iterator[tuple[ClassChanne
     """Channels and released labels of classes, batch by batch."""
     for _, part in batch_fields(folder, certificate):
         codes = part.pop(CODES)
-        channel = channel_of(certificate.law, part)
+        channel = certificate.channel_of_rows(part)
         if isinstance(channel, ClassChannel) and len(codes):
             yield channel, codes

@@ -9,16 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp.errors import TableError, VerificationError
-from labeldp.privacy.channels import (
-    channel_of,
-)
 from labeldp.release.folder._answer_columns import CLUSTERS, answer_from, stored_form
 from labeldp.release.folder._certificate import Certificate, File
 from labeldp.release.folder._columns import CODES, column_name, column_types, from_columns
@@ -52,7 +48,7 @@ def added_columns(certificate: Certificate) -> list[str]:
     label, space = certificate.label, certificate.space
     if certificate.of_answer:
         return [*stored_form(certificate.law, space).names(label), column_name(label, CLUSTERS)]
-    return list(column_types(label, space, channel_of(certificate.law)))
+    return list(column_types(label, space, certificate.channel))
 
 
 @contextmanager
@@ -172,12 +168,9 @@ def answer_in(folder: Path, certificate: Certificate) -> np.ndarray:
 
 def batch_fields(folder: Path, certificate: Certificate) -> Iterator[tuple[File, dict[str, np.ndarray]]]:
     """Released codes and row arrays, in batches."""
-    law: Any = certificate.law
     columns = released_columns(certificate)
     rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // certificate.space.size))
     for file in certificate.files:
         for batch in prefetch(read_batches(folder, file, list(columns.values()), rows)):
-            yield (
-                file,
-                from_columns({name: batch[column] for name, column in columns.items()}, certificate.space, law),
-            )
+            arrays = {name: batch[column] for name, column in columns.items()}
+            yield file, from_columns(arrays, certificate.space, certificate.channel)

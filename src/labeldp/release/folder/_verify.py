@@ -20,7 +20,6 @@ from labeldp.privacy import bounded_work
 from labeldp.privacy.channels import (
     Channel,
     candidate_sizes,
-    channel_of,
 )
 from labeldp.release.engines import Engine, Executor, InProcess, Progress, Tick, engine_of, reported
 from labeldp.release.folder._answer_columns import CLUSTERS, stored_form
@@ -216,7 +215,7 @@ def verified(folder: Path) -> tuple[Certificate, np.ndarray, Channel]:
     certificate = certified_labels(folder)
     parts = [part for _, part in batch_fields(folder, certificate)]
     fields = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return certificate, fields.pop(CODES), channel_of(certificate.law, fields)
+    return certificate, fields.pop(CODES), certificate.channel_of_rows(fields)
 
 
 def certified_labels(folder: Path) -> Certificate:
@@ -269,15 +268,14 @@ def read_alone(file: Path, *, long: bool = False) -> Certificate:
 
 def law_of_rows(folder: Path, certificate: Certificate) -> Channel:
     """The channel of a verified folder, with one row for each number of candidates."""
-    law = certificate.law
-    if candidate_sizes(channel_of(law)) is None:
-        return channel_of(law)
+    if candidate_sizes(certificate.channel) is None:
+        return certificate.channel
     by_count: dict[int, np.ndarray] = {}
     for _, part in batch_fields(folder, certificate):
         packed = part["candidates"]
         numbers, rows = np.unique(np.bitwise_count(packed).sum(axis=1, dtype=np.int64), return_index=True)
         by_count |= {int(m): packed[row] for m, row in zip(numbers, rows, strict=True)}
-    return channel_of(law, {"candidates": np.array(list(by_count.values()))} if by_count else None)
+    return certificate.channel_of_rows({"candidates": np.array(list(by_count.values()))} if by_count else {})
 
 
 @dataclass(frozen=True)
@@ -368,7 +366,7 @@ def _check_schemas(folder: Path, certificate: Certificate, _: _Workers) -> str:
     if form is not None:
         _check_answer_columns(form, certificate)
         return f"{len(columns)} columns, {rows} lines"
-    for name, kind in column_types(certificate.label, certificate.space, channel_of(certificate.law)).items():
+    for name, kind in column_types(certificate.label, certificate.space, certificate.channel).items():
         if columns.get(name) != str(kind):
             raise VerificationError(f"expected a column {name!r} of type {kind}")
     return f"{len(columns)} columns, {rows} rows"
@@ -383,7 +381,7 @@ def _check_sizes(folder: Path, certificate: Certificate) -> None:
         check_sizes(unchanged_files(folder, certificate), columns, 0, MOST_ANSWERED)
         return
     columns = set(released_columns(certificate).values())
-    sets = channel_of(certificate.law).form == "set" or "candidates" in certificate.law["by_row"]
+    sets = certificate.channel.form == "set" or "candidates" in certificate.law["by_row"]
     generator = None if certificate.features is None else certificate.features.generator
     if generator is not None:
         columns |= {*form_from(generator["form"]).names}
@@ -431,7 +429,7 @@ def _possible(task: _FileTask, tick: Tick) -> np.ndarray:
     with _readable(task.folder):
         for file, part in batch_fields(task.folder, task.certificate):
             codes = part.pop(CODES)
-            channel = channel_of(law, part)
+            channel = task.certificate.channel_of_rows(part)
             if "groups" in part and len(rows):
                 rows += np.bincount(part["groups"], minlength=len(rows))
             if not channel.possible(codes).all():

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from labeldp._shapes import Bool, Int
 from labeldp.errors import InputError
 from labeldp.release.jobs._job import TableJob
 from labeldp.release.jobs._people import undeclared
@@ -47,14 +46,3 @@ def only_new_rows(job: TableJob, unit: str | None, refusal: Callable[[Identity],
     spending = dataclasses.replace(job.spending, budget=job.spending.budget or latest_budget(earlier))
     heads = column_heads(table)
     return dataclasses.replace(job, table=table, heads=heads, spending=spending, whole=data, chosen=new)
-
-
-def chosen_of(clusters: Int[np.ndarray, "n"], chosen: Bool[np.ndarray, "m"]) -> Int[np.ndarray, "k"]:
-    """The numbers of clusters of chosen rows, from those of all rows.
-
-    Raises:
-        InputError: There is not one for each row.
-    """
-    if clusters.size != chosen.size:
-        raise InputError(f"expected a cluster for each of the {chosen.size:,} rows, found {clusters.size:,}")
-    return np.asarray(clusters[chosen])

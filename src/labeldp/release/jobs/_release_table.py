@@ -13,14 +13,12 @@ from labeldp import _checks
 from labeldp._random_words import random_order
 from labeldp._shapes import Int
 from labeldp.errors import InputError
-from labeldp.mechanisms.randomizers import GroupResponse
-from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, Generator
+from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.accounting import Budget
 from labeldp.release._answer import Answer
 from labeldp.release._curator import Curator
-from labeldp.release._gate import CLUSTERS, PRIOR, UNIT, declare
-from labeldp.release._row_release import POPULATION
+from labeldp.release._gate import UNIT, declare, declared_by
 from labeldp.release._sink import FolderSink
 from labeldp.release._source import ROW, TableSource
 from labeldp.release.engines import Count, Engine, Executor, InProcess, Progress, engine_of
@@ -34,26 +32,11 @@ from labeldp.release.folder import (
 )
 from labeldp.release.jobs._job import CheckedTable, TableCharge, TableJob, TableRelease
 from labeldp.release.jobs._ledgers import unit_key_of
-from labeldp.release.jobs._new_rows import chosen_of, only_new_rows
-from labeldp.release.jobs._requests import (
-    AUTO,
-    CLUSTER,
-    DOUBLE,
-    DUMMY,
-    HISTOGRAM,
-    PEER,
-    QUANTILE,
-    WITH_PRIOR,
-    ReleaseRequest,
-    Resampling,
-    TableMechanism,
-    check_engine,
-    check_mechanism,
-    mechanism_on_table,
-)
+from labeldp.release.jobs._new_rows import only_new_rows
 from labeldp.release.jobs._spending import Spending
+from labeldp.release.jobs.mechanisms import AUTO, TableInput, TableMechanism, TableRequest, mechanism_of
 from labeldp.release.ledger import Ledger
-from labeldp.release.tables import SHUFFLE, Place, Table, TableFile, UnitKey, clusters_of, sorted_columns
+from labeldp.release.tables import SHUFFLE, Place, Table, TableFile, UnitKey, sorted_columns
 
 #: The most values that are shuffled in memory.
 _MOST_SHUFFLED = 1 << 28
@@ -68,17 +51,17 @@ def release_table(
     *,
     keep: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
-    mechanism: str = AUTO,
+    mechanism: str | TableMechanism = AUTO,
     prior: str | None = None,
     clusters: str | Int[np.ndarray, "n"] | None = None,
-    delta: float = 0.0,
+    delta: float | None = None,
     unit: str | None = None,
     renumber: bool = False,
     shuffle: bool = False,
     generator: Generator | None = None,
     replaced: float | None = None,
     divergences: Mapping[float, float] | None = None,
-    population: str = POPULATION,
+    population: str | None = None,
     level: float | None = None,
     budget: float | tuple[float, float] | Budget | None = None,
     ledger: str | Path | Ledger | None = None,
@@ -162,59 +145,51 @@ def release_table(
         OutputError: The output exists, or there is no folder to put it in, or a store does not take it; once the
             upload has begun, the charge stays.
     """
+    rows = {"generator": generator, "replaced": replaced, "divergences": divergences, "population": population}
+    labels = {"prior": prior, "clusters": clusters, "delta": delta or None, "level": level}
+    asked = mechanism_of(mechanism, {**labels, **rows})
+    _check_whole(asked, executor, shuffle=shuffle)
     spending = Spending.of(budget, ledger, other_people)
-    _check_whole(mechanism, executor, shuffle=shuffle)
     engine = engine_of(executor, InProcess())
-    columns = _without_unit(mechanism, unit, keep, drop) if renumber else (keep, drop)
-    job = TableJob.of(source, label, space, output, columns, spending, progress, engine)
+    public = _without_unit(asked, unit, keep, drop) if renumber else (keep, drop)
+    job = TableJob.of(source, label, space, output, public, spending, progress, engine)
     column, label = unit_column(job.table, unit), job.table.label
-    priors = list(declare(job.table.schema, label, _prior_columns(space, mechanism, prior), PRIOR))
-    request = ReleaseRequest(
-        label, space, _checks.epsilon(epsilon), mechanism, tuple(priors), column, None, _checks.delta(delta)
-    )
-    request = dataclasses.replace(request, level=level)
-    check_mechanism(request)
-    options = (replaced, divergences, population)
-    request = dataclasses.replace(request, resampling=_resampling(request, job.kept, generator, *options))
-    _check_clusters(request, clusters)
-    cells = list(declare(job.table.schema, label, [clusters] if isinstance(clusters, str) else [], CLUSTERS))
-    job = job.declaring(cells, CLUSTERS).declaring(priors, PRIOR)
+    columns = {
+        option: list(declare(job.table.schema, label, names, declared_by(option)))
+        for option, names in asked.columns(space).items()
+    }
+    total = _checks.epsilon(epsilon)
+    made = asked.checked(space, total, job.kept, column)
+    for option, names in columns.items():
+        job = job.declaring(names, declared_by(option))
     job = job.declaring([column] if column else [], UNIT)
-    job = job.typed([name for name in job.public if not (generator and name in job.kept)])
+    job = job.typed([name for name in job.public if name not in asked.resampled])
     made_up = [number_column(column)] if renumber and column else []
     if made_up:
         job = dataclasses.replace(job, unit_key=unit_key_of(job.home, spending.ledger))
     job = only_new_rows(job, column or unit) if only_new else job
-    checked = _with_remark(job.checked(column or unit, priors), job.unit_key)
-    if generator is not None:
-        _check_generator(job.table, generator, job.rows_per_batch)
-    if clusters is not None:
-        numbers = clusters_of(job.table, cells[0] if cells else clusters, job.rows_per_batch, job.report)
-        numbers = numbers if cells or job.chosen is None else chosen_of(numbers, job.chosen)
-        request = dataclasses.replace(request, clusters=numbers)
-        job = dataclasses.replace(job, clusters=None if cells else numbers)
+    checked = _with_remark(job.checked(column or unit, columns.get("prior", [])), job.unit_key)
     table = checked.source
-    table_mechanism = mechanism_on_table(request, table)
-    checked = _shuffled(checked, job, [] if generator else job.kept) if shuffle else checked
-    schema, law = (
-        job.schema(table_mechanism.types, {**dict.fromkeys(made_up, pa.int64()), **table_mechanism.added}),
-        request.resampling.law if request.resampling else None,
-    )
+    request = asked.on(TableInput(table, total, made, columns, job.report, job.chosen))
+    job = dataclasses.replace(job, clusters=request.clusters)
+    checked = _shuffled(checked, job, [] if asked.resampled else job.kept) if shuffle else checked
+    schema = job.schema(request.types, {**dict.fromkeys(made_up, pa.int64()), **request.added})
+    law = request.law
     entry = job.entry(
-        table_mechanism.name,
-        table_mechanism.guarantee,
-        request.epsilon,
+        request.name,
+        request.guarantee,
+        total,
         table.rows,
-        "redrawn" if table_mechanism.types else "kept" if job.kept else "",
+        "redrawn" if request.types else "kept" if job.kept else "",
         law.paid_split if law else "",
     )
 
     def write(folder: Path, charge: TableCharge) -> Certificate:
-        columns = (*(table_mechanism.types or job.kept), *made_up)
+        columns = (*(request.types or job.kept), *made_up)
         with run_in(folder, shared=engine.shared, remote=engine.remote) as run:
             sink = FolderSink(table, run, schema, columns, law is not None, job.report, checked.data.order)
             try:
-                return _drawn(table_mechanism, sink, charge)
+                return _drawn(request, sink, charge)
             except BaseException:
                 if run.differed:  # two draws of the same rows lay on a disk that workers share
                     differing.add(1)
@@ -225,14 +200,14 @@ def release_table(
     return job.publish(checked, entry, write, lambda: _misfits(table), lambda: bool(differing.done))
 
 
-def _check_whole(mechanism: str, executor: Engine | Executor | None, *, shuffle: bool) -> None:
+def _check_whole(mechanism: TableMechanism, executor: Engine | Executor | None, *, shuffle: bool) -> None:
     """Refuse an engine, which works on parts, for what needs all rows in one place, and to shuffle no rows."""
     if executor is not None:
-        check_engine(mechanism)
+        mechanism.check_engine()
     if shuffle and executor is not None:
         raise InputError("an engine works on parts of a table, and --shuffle needs all rows; leave out one of them")
-    if shuffle and mechanism in (HISTOGRAM, QUANTILE):
-        raise InputError(f"{mechanism!r} releases no rows, so there are none to shuffle; leave out --shuffle")
+    if shuffle and not mechanism.rows:
+        raise InputError(f"{mechanism.name!r} releases no rows, so there are none to shuffle; leave out --shuffle")
 
 
 def _with_remark(checked: CheckedTable, key: UnitKey | None) -> CheckedTable:
@@ -265,15 +240,15 @@ def _shuffled(checked: CheckedTable, job: TableJob, public: Sequence[str]) -> Ch
 
 
 def _without_unit(
-    mechanism: str, unit: str | None, keep: Sequence[str] | None, drop: Sequence[str] | None
+    mechanism: TableMechanism, unit: str | None, keep: Sequence[str] | None, drop: Sequence[str] | None
 ) -> tuple[Sequence[str] | None, Sequence[str] | None]:
     """The columns to keep or to drop where a made-up number leaves in the place of the unit.
 
     Raises:
         InputError: There is no unit, it was to be kept, or no rows are released.
     """
-    if mechanism in (HISTOGRAM, QUANTILE):
-        raise InputError(f"{mechanism!r} releases no rows, so there are none to number; leave out --renumber")
+    if not mechanism.rows:
+        raise InputError(f"{mechanism.name!r} releases no rows, so there are none to number; leave out --renumber")
     if unit in (None, ROW):
         raise InputError(
             "--renumber (renumber=) makes up numbers of a privacy unit, and there is none; name its column with --unit"
@@ -299,17 +274,17 @@ def unit_column(table: Table, unit: str | None) -> str | None:
     return next(iter(declare(table.schema, table.label, [column] if column else [], UNIT)), None)
 
 
-def _drawn(table_mechanism: TableMechanism, sink: FolderSink, charge: TableCharge) -> Certificate:
+def _drawn(request: TableRequest, sink: FolderSink, charge: TableCharge) -> Certificate:
     """Ask a curator of the table, whose account has the epsilon that the ledger was charged, and write the answer."""
     entry = charge.entry
     budget = Budget(entry.guarantee.epsilon, entry.guarantee.delta)
-    result = table_mechanism.ask(Curator._of(sink.source, sink, entry.label, budget))
+    result = request.ask(Curator._of(sink.source, sink, entry.label, budget))
     if isinstance(result, Answer):
         values = answer_columns(result.value, entry.label, result.law, sink.space)
         by_row = stored_form(result.law, sink.space).by_row
-        (sink.write_columns if by_row else sink.write_answer)({**values, **table_mechanism.beside})
+        (sink.write_columns if by_row else sink.write_answer)({**values, **request.beside})
     certificate = sink.certified(result.certificate, entry.identifier)
-    if table_mechanism.types or not charge.redrawn:
+    if request.types or not charge.redrawn:
         return certificate
     return dataclasses.replace(certificate, assumptions=(*certificate.assumptions, FEATURES_REDRAWN))
 
@@ -319,69 +294,3 @@ def _misfits(table: TableSource) -> tuple[str, ...]:
     if not table.misfits:
         return ()
     return (f"{table.misfits:,} rows had features outside the generator's form: they were moved to the nearest one",)
-
-
-def _prior_columns(space: LabelSpace, mechanism: str, prefix: str | None) -> list[str]:
-    """The columns of the prior, in declared class order."""
-    if (mechanism in WITH_PRIOR) != (prefix is not None) and (mechanism, prefix) != (GroupResponse.name, None):
-        found = f"it with {mechanism!r}" if prefix is not None else f"{mechanism!r} without it"
-        raise InputError(
-            f"expected --prior, the prefix of the prior's columns, with prior, prior-subset or groups, found {found}"
-        )
-    return [f"{prefix}{point}" for point in space.points] if prefix is not None else []
-
-
-def _resampling(
-    request: ReleaseRequest,
-    kept: Sequence[str],
-    generator: Generator | None,
-    replaced: float | None,
-    divergences: Mapping[float, float] | None,
-    population: str,
-) -> Resampling | None:
-    """The treatment of private features; None if features are public.
-
-    Raises:
-        InputError: The options do not go with the mechanism, or other columns are kept than the generator draws.
-    """
-    if (request.mechanism == DOUBLE) != (generator is not None) or (
-        request.mechanism != DOUBLE and (replaced is not None or divergences is not None)
-    ):
-        found = f"one, or its options, with {request.mechanism!r}" if request.mechanism != DOUBLE else "none"
-        raise InputError(f"expected --generator and its options with the mechanism {DOUBLE!r} alone, found {found}")
-    if request.mechanism in (DUMMY, HISTOGRAM, QUANTILE) and kept:
-        raise InputError(
-            f"expected no kept columns with {request.mechanism!r}, which releases no features, found some; pass --keep "
-            "none"
-        )
-    if request.mechanism == DUMMY:
-        return Resampling(DummyResponse(request.space, request.epsilon))
-    if generator is None:
-        return None
-    if sorted(kept) != sorted(generator.form.names):
-        raise InputError(
-            f"expected to keep the columns that the generator draws, {', '.join(generator.form.names)}, found "
-            f"{', '.join(kept) or 'none'}; any other column would disclose which features are original"
-        )
-    response = DoubleResponse(request.space, request.epsilon, generator, replaced)
-    return Resampling(response, divergences, population)
-
-
-def _check_generator(table: Table, generator: Generator, rows: int) -> None:
-    """Refuse a generator that was fitted on the first rows of a table, and columns of other types than its form."""
-    form = generator.form
-    for batch in table.batches(form.names, rows):
-        generator.check_private(form.table(form.read(pa.Table.from_batches([batch]))))
-        break
-
-
-def _check_clusters(request: ReleaseRequest, clusters: object) -> None:
-    """Refuse clusters without a mechanism that uses them, and a delta without one."""
-    if (request.mechanism in (CLUSTER, PEER)) != (clusters is not None):
-        found = f"it with {request.mechanism!r}" if clusters is not None else f"{request.mechanism!r} without it"
-        raise InputError(f"expected --clusters with the mechanisms {CLUSTER!r} and {PEER!r} alone, found {found}")
-    if request.delta and request.mechanism != PEER:
-        raise InputError(
-            f"expected no delta for {request.mechanism!r}, which does not use one, found {request.delta!r}; for a "
-            "budget with a delta pass --budget EPSILON,DELTA"
-        )

@@ -1,0 +1,17 @@
+from ._cluster import ClusterMechanism as ClusterMechanism
+from ._counted import CountedMechanism as CountedMechanism
+from ._histogram import HistogramMechanism as HistogramMechanism
+from ._peer import PeerMechanism as PeerMechanism
+from ._prior import PriorMechanism as PriorMechanism
+from ._quantile import QuantileMechanism as QuantileMechanism
+from ._randomizer import AUTO as AUTO
+from ._randomizer import RandomizerMechanism as RandomizerMechanism
+from ._registry import mechanism_of as mechanism_of
+from ._registry import table_mechanisms as table_mechanisms
+from ._rows import DoubleMechanism as DoubleMechanism
+from ._rows import DummyMechanism as DummyMechanism
+from ._table_mechanism import TableInput as TableInput
+from ._table_mechanism import TableMechanism as TableMechanism
+from ._table_mechanism import TableRequest as TableRequest
+from ._table_mechanism import answer_request as answer_request
+from ._table_mechanism import option as option

@@ -1,0 +1,103 @@
+"""Labels by randomized response, with resampled features or none: features are private too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from labeldp.mechanisms.resampling import POPULATION, DoubleResponse, DummyResponse, FeatureLaw, Generator
+from labeldp.privacy import Guarantee, LabelSpace
+from labeldp.release.folder import column_types
+from labeldp.release.jobs.mechanisms._table_mechanism import TableInput, TableMechanism, TableRequest, option
+
+_ALONE = "features are private, so the split into files is, and all rows go into one file"
+
+if TYPE_CHECKING:  # they load the compiler, which a list of mechanisms does without
+    from labeldp.release._curator import Curator
+    from labeldp.release._source import TableSource
+
+
+@dataclass(frozen=True, eq=False)
+class DoubleMechanism(TableMechanism):
+    """Randomized response on the label, and features that a generator resamples for some rows (``DoubleResponse``).
+
+    Args:
+        generator: The generator of features. The kept columns are those of its form.
+        replaced: The probability that a row's features are resampled; by default that of its label.
+        divergences: As for ``Curator.randomize_rows``.
+        population: A description of the population.
+    """
+
+    generator: Generator | None = field(
+        default=None, metadata=option("--generator", "a file from 'labeldp generator': --generator FILE")
+    )
+    replaced: float | None = field(default=None, metadata=option("--replaced"))
+    divergences: Mapping[float, float] | None = field(default=None, metadata=option("--divergence"))
+    population: str = field(default=POPULATION, metadata=option("--population"))
+
+    name: ClassVar[str] = DoubleResponse.name
+    about: ClassVar[str] = DoubleResponse.about
+    alone: ClassVar[str] = _ALONE
+    needs: ClassVar[tuple[str, ...]] = ("generator",)
+
+    @property
+    def resampled(self) -> Sequence[str]:
+        """The features that the generator draws."""
+        return self.generator.form.names if self.generator else ()
+
+    def check(self, space: LabelSpace, epsilon: float) -> DoubleResponse:
+        """The response."""
+        generator: Any = self.generator
+        return DoubleResponse(space, epsilon, generator, self.replaced)
+
+    def on(self, table: TableInput) -> TableRequest:
+        """Its request; a generator that was fitted on the first rows is refused, and columns of other types."""
+        source, response = table.source, table.made
+        form = response.generator.form
+        for batch in source.table.batches(form.names, source.rows_per_batch):
+            response.generator.check_private(form.table(form.read(pa.Table.from_batches([batch]))))
+            break
+        law, schema = response.law(self.population, self.divergences), form.schema
+        types = dict(zip(schema.names, schema.types, strict=True))
+        return _rows_request(response, source, law, types, self.divergences, self.population)
+
+
+@dataclass(frozen=True, eq=False)
+class DummyMechanism(TableMechanism):
+    """Randomized response on the label, without features (``DummyResponse``)."""
+
+    name: ClassVar[str] = DummyResponse.name
+    about: ClassVar[str] = DummyResponse.about
+    alone: ClassVar[str] = _ALONE
+    features: ClassVar[bool] = False
+
+    def check(self, space: LabelSpace, epsilon: float) -> DummyResponse:
+        """The response."""
+        return DummyResponse(space, epsilon)
+
+    def on(self, table: TableInput) -> TableRequest:
+        """Its request."""
+        return _rows_request(table.made, table.source, FeatureLaw.without_features(table.made.space.size))
+
+
+def _rows_request(
+    response: DoubleResponse | DummyResponse,
+    source: TableSource,
+    law: FeatureLaw,
+    types: Mapping[str, pa.DataType] = MappingProxyType({}),
+    divergences: Mapping[float, float] | None = None,
+    population: str = POPULATION,
+) -> TableRequest:
+    """The request for labels and features, whose guarantee with conditional features is possible."""
+    channel = response.labels.channel()
+    law.conditional(channel)  # refuse an impossible guarantee before any charge
+
+    def ask(curator: Curator) -> Any:
+        return curator._randomize_rows(response, None, None, divergences, population)
+
+    added = column_types(source.table.label, source.space, channel)
+    return TableRequest(response.name, Guarantee(channel.epsilon), added, ask, types=types, law=law)

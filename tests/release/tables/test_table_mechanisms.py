@@ -1,0 +1,192 @@
+"""Table mechanisms: what each declares decides what is refused, and an object of anyone's class is released."""
+
+import inspect
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from labeldp import (
+    Answer,
+    Classes,
+    ClusterMechanism,
+    Interval,
+    Ledger,
+    NoisyMean,
+    TableMechanism,
+    _checks,
+    release_table,
+    verify,
+)
+from labeldp.cli import main
+from labeldp.errors import InputError
+from labeldp.privacy.channels import channel_of
+from labeldp.release import answer_request, option, table_mechanisms
+from labeldp.report import release_text
+
+KNOWN = table_mechanisms()
+NUMBERS, CLASSES = Interval(0.0, 10.0, 0.5), Classes(["no", "yes"])
+#: A value of each option.
+OPTIONS = {
+    "prior": "p_",
+    "clusters": "family",
+    "delta": 1e-6,
+    "level": 0.5,
+    "generator": object(),
+    "replaced": 0.5,
+    "divergences": {2.0: 0.1},
+    "population": "people",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class MeanMechanism(TableMechanism):
+    """The mean of all labels, clipped: a mechanism of another author."""
+
+    clip: tuple[float, float] | None = field(default=None, metadata=option("--clip", "two grid points"))
+
+    name: ClassVar[str] = "mean"
+    about: ClassVar[str] = "Mean of all labels; no rows"
+    numeric: ClassVar[bool] = True
+    rows: ClassVar[bool] = False
+    needs: ClassVar[tuple[str, ...]] = ("clip",)
+
+    def check(self, space, epsilon):
+        """The query."""
+        return NoisyMean(space, epsilon, clip=self.clip)
+
+    def on(self, table):
+        """Its request."""
+        return answer_request(table.made, table, np.zeros(1))
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A table of families with numeric labels and classes."""
+    columns = {"x": np.arange(400), "family": np.arange(400) // 40, "number": np.full(400, 4.0)}
+    columns |= {"ill": ["no", "yes"] * 200, "p_no": np.full(400, 0.5), "p_yes": np.full(400, 0.5)}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    return tmp_path / "t.parquet"
+
+
+def released(source, mechanism, label="ill", space=CLASSES, epsilon=1.0, **options):
+    """A release of the table, each row a unit."""
+    given = {"keep": ["x"], "unit": "row", "mechanism": mechanism, **options}
+    return release_table(source, label, space, epsilon, source.parent / "out", **given)
+
+
+def test_an_object_of_anyones_class_is_released(source):
+    """It is charged, written, verified and read back, though nobody registered it."""
+    done = released(source, MeanMechanism((2.0, 6.0)), "number", NUMBERS, 50.0, keep=[])
+    assert verify(done.output).holds
+    assert Answer.load(done.output).value[0] == pytest.approx(4.0, abs=0.1)  # ten times the noise and more
+    (charge,) = Ledger(done.ledger).entries()
+    assert (charge.mechanism, charge.state, charge.asked) == ("noisy-mean", "released", 50.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "mean needs --clip, found none; pass two grid points"),
+        ({"clip": (2.0, 6.0), "label": "ill", "space": CLASSES}, "numeric label .* for 'mean', found declared classes"),
+        ({"clip": (2.0, 6.0), "unit": "family"}, "with --unit, found 'mean'"),
+        ({"clip": (2.0, 6.0), "keep": ["x"]}, "no kept columns with 'mean'"),
+        ({"clip": (2.0, 6.0), "level": 0.5}, r"such as MeanMechanism\(...\), found level beside it"),
+    ],
+)
+def test_what_it_declares_decides_what_is_refused(source, given, message):
+    """Its own code has no refusal; nothing is charged or written."""
+    options = {"label": "number", "space": NUMBERS, "keep": [], **given}
+    with pytest.raises(InputError, match=message):
+        released(source, MeanMechanism(options.pop("clip", None)), **options)
+    assert [path.name for path in source.parent.iterdir()] == [source.name]
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize("passed", OPTIONS)
+def test_an_option_goes_with_the_mechanisms_that_declare_it(source, passed):
+    """With any other it is refused, and the message names those that have it."""
+    takers = [name for name, each in KNOWN.items() if passed in each.options()]
+    for name in KNOWN.keys() - takers:
+        message = f"^--{passed[:8]}.* goes with {' and '.join(takers)} alone, found it with '{name}'; "
+        with pytest.raises(InputError, match=message):
+            released(source, name, **{passed: OPTIONS[passed]})
+    assert set(takers) < set(KNOWN)
+
+
+@pytest.mark.parametrize("name", [name for name, each in KNOWN.items() if each.needs])
+def test_an_option_that_is_needed_is_asked_for(source, name):
+    """The message names the option and an example of it."""
+    options = {each: OPTIONS[each] for each in KNOWN[name].needs}
+    for missing in KNOWN[name].needs:
+        with pytest.raises(InputError, match=f"^{name} needs --{missing}, found none; pass .*--{missing} "):
+            released(source, name, **{**options, missing: None})
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_what_a_mechanism_takes_is_what_it_declares(source, name):
+    """Classes are refused by what takes numbers alone, and people by what moves several labels at once."""
+    options = {each: OPTIONS[each] for each in KNOWN[name].needs if each != "generator"}
+    if KNOWN[name].numeric:
+        with pytest.raises(InputError, match=f"numeric label .* for '{name}', found declared classes"):
+            released(source, name, **options)
+    if not KNOWN[name].by_unit and name != "double":
+        declared = ("number", NUMBERS) if KNOWN[name].numeric else ("ill", CLASSES)
+        with pytest.raises(InputError, match=f"randomizes each label alone with --unit, found '{name}'"):
+            released(source, name, *declared, **{**options, "unit": "family"})
+    assert [path.name for path in source.parent.iterdir()] == [source.name]
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize("unknown", ["cluter", MeanMechanism, None])
+def test_what_is_no_mechanism_is_refused(source, unknown):
+    """Neither a class nor an unknown name is one."""
+    with pytest.raises(InputError, match="expected the name of a mechanism, found"):
+        released(source, unknown)
+
+
+def test_a_name_with_its_options_is_the_object(source):
+    """Both spell one mechanism, and every mechanism declares a default for each field."""
+    assert all(type(each)() is not None for each in KNOWN.values())
+    assert {option for each in KNOWN.values() for option in each.options()} == set(OPTIONS)
+    named = released(source, "cluster", clusters="family")
+    as_object = release_table(
+        source, "ill", CLASSES, 1.0, source.parent / "o2", keep=["x"], unit="row", budget=2.0,
+        mechanism=ClusterMechanism("family"),
+    )  # fmt: skip
+    facts = [
+        [(draw.mechanism, draw.guarantee, draw.law["kind"]) for draw in done.certificate.draws]
+        for done in (named, as_object)
+    ]
+    assert facts[0] == facts[1]
+
+
+def test_epsilon_is_checked_and_a_channel_built_a_few_times(tmp_path, monkeypatch):
+    """From the option to the certificate and the screen, for the sample table with units of one to four rows.
+
+    Epsilon: the request's, two randomizers to choose from, that of units and its shares for two, three and four rows,
+    and two budgets of what the channel costs. A channel is read from its law once where it is proved to follow from it,
+    and once for what is printed, each with the channels of four sizes of units.
+    """
+    monkeypatch.chdir(tmp_path)
+    main(["demo"])
+    calls = Counter()
+
+    def count(frame, event, _):
+        if event == "call":
+            calls[frame.f_code] += 1
+
+    classes = Classes(["none", "heart disease"])
+    sys.setprofile(count)
+    try:
+        done = release_table("patients.csv", "diagnosis", classes, 1.0, "out", keep=["age", "sex"], unit="patient_id")
+        release_text(done)
+    finally:
+        sys.setprofile(None)
+    counted = {each.__name__: calls[inspect.unwrap(each).__code__] for each in (_checks.epsilon, channel_of)}
+    assert counted == {"epsilon": 9, "channel_of": 10}
