@@ -132,37 +132,6 @@ def test_without_a_declaration_it_shows_what_there_is_and_refuses(release, table
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
-@pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "folder of csv", "folder of parquet", "partitions"])
-def test_every_kind_of_table(release, run, tmp_path, write_csv, columns, secrets, kind):
-    """CSV, compressed CSV, Parquet and folders of them are released row for row and verify."""
-    whole = pa.table(columns)
-    source = tmp_path / f"t.{kind}"
-    if kind.startswith("csv"):
-        pa.csv.write_csv(whole, source) if kind == "csv" else pa.csv.write_csv(
-            whole, pa.output_stream(source, compression="gzip")
-        )
-    elif kind == "parquet":
-        pq.write_table(whole, source)
-    else:
-        source = tmp_path / "folder"
-        for part, low in enumerate((0, 11)):
-            place = source / (f"region={part}" if kind == "partitions" else "")
-            place.mkdir(parents=True, exist_ok=True)
-            rows = whole.slice(low, 11 if part == 0 else None)
-            if "csv" in kind:
-                write_csv(place / f"{part}.csv", rows.to_pydict())
-            else:
-                pq.write_table(rows, place / f"{part}.parquet")
-    ran = release(source, tmp_path / "out")
-    assert (ran.code, ran.err) == (0, "")
-    found = data(tmp_path / "out")
-    assert found["id"].to_pylist() == columns["id"]
-    assert set(found["y_released"].to_pylist()) <= set(secrets)
-    assert ("region" in found.column_names) == (kind == "partitions")
-    assert run("verify", tmp_path / "out").code == 0
-    assert (tmp_path / f"{source.name}.labeldp-ledger").is_file()
-
-
 def test_classes_from_a_file(release, table, tmp_path, secrets):
     """With @FILE there is one class on each line, and a comma is part of a class."""
     (tmp_path / "classes").write_text("\n".join([*secrets, "a, b"]) + "\n", encoding="utf-8")

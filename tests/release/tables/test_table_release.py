@@ -465,10 +465,7 @@ def test_a_prior_that_is_none_is_refused(release, columns, tables, bad):
 @pytest.mark.parametrize(
     "options",
     [
-        {"mechanism": "prior"},
-        {"prior": "prior_"},
         {"mechanism": "prior", "prior": "q_"},
-        {"mechanism": "laplace"},
         {"unit": "age"},
         {"label": "age"},
         {"epsilon": 0},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -25,14 +25,10 @@ if TYPE_CHECKING:  # it loads the compiler, which a list of mechanisms does with
 class ClusteredMechanism(TableMechanism):
     """A mechanism on public clusters of rows: a column, or the number of each row's cluster."""
 
-    clusters: str | Int[np.ndarray, "n"] | None = field(
-        default=None,
-        metadata=option("--clusters", "a public column, or the number of clusters to find: --clusters COLUMN"),
-    )
+    clusters: str | Int[np.ndarray, "n"] | None = option("--clusters", "a public column: --clusters COLUMN")
 
     def columns(self, space: LabelSpace) -> Mapping[str, list[str]]:
         """The column of clusters, if it is one."""
-        del space
         return {"clusters": [self.clusters]} if isinstance(self.clusters, str) else {}
 
     def numbers(self, table: TableInput) -> Int[np.ndarray, "n"]:

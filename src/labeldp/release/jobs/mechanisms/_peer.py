@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -26,13 +26,10 @@ class PeerMechanism(ClusteredMechanism):
         delta: The failure probability, above 0.
     """
 
-    delta: float | None = field(
-        default=None,
-        metadata=option(
-            "--delta",
-            "a failure probability well below one over the number of rows: --delta 1e-6",
-            "for a budget with a delta pass --budget EPSILON,DELTA",
-        ),
+    delta: float | None = option(
+        "--delta",
+        "a failure probability well below one over the number of rows: --delta 1e-6",
+        "for a budget with a delta pass --budget EPSILON,DELTA",
     )
 
     name: ClassVar[str] = "peer"
@@ -42,7 +39,6 @@ class PeerMechanism(ClusteredMechanism):
 
     def check(self, space: LabelSpace, epsilon: float) -> float:
         """The checked delta; more than two classes are refused."""
-        del epsilon
         delta = _checks.delta(self.delta)
         PeerExchange.check(space)
         return delta

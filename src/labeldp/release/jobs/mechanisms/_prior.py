@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -29,9 +29,7 @@ class PriorMechanism(OfLabels):
     """
 
     randomizer: type[Randomizer] = PriorResponse
-    prior: str | None = field(
-        default=None, metadata=option("--prior", "the prefix of the prior's columns: --prior PREFIX")
-    )
+    prior: str | None = option("--prior", "the prefix of the prior's columns: --prior PREFIX")
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +26,7 @@ class QuantileMechanism(TableMechanism):
         level: The level, such as 0.95.
     """
 
-    level: float | None = field(default=None, metadata=option("--level", "a share of the labels: --level 0.95"))
+    level: float | None = option("--level", "a share of the labels: --level 0.95")
 
     name: ClassVar[str] = NoisyQuantile.name
     about: ClassVar[str] = "Quantile of all labels, such as the end of a range; no rows"

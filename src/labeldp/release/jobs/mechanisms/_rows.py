@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -16,9 +15,8 @@ from labeldp.release.jobs.mechanisms._table_mechanism import TableInput, TableMe
 
 _ALONE = "features are private, so the split into files is, and all rows go into one file"
 
-if TYPE_CHECKING:  # they load the compiler, which a list of mechanisms does without
+if TYPE_CHECKING:  # it loads the compiler, which a list of mechanisms does without
     from labeldp.release._curator import Curator
-    from labeldp.release._source import TableSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +30,10 @@ class DoubleMechanism(TableMechanism):
         population: A description of the population.
     """
 
-    generator: Generator | None = field(
-        default=None, metadata=option("--generator", "a file from 'labeldp generator': --generator FILE")
-    )
-    replaced: float | None = field(default=None, metadata=option("--replaced"))
-    divergences: Mapping[float, float] | None = field(default=None, metadata=option("--divergence"))
-    population: str = field(default=POPULATION, metadata=option("--population"))
+    generator: Generator | None = option("--generator", "a file from 'labeldp generator': --generator FILE")
+    replaced: float | None = option("--replaced")
+    divergences: Mapping[float, float] | None = option("--divergence")
+    population: str = option("--population", default=POPULATION)
 
     name: ClassVar[str] = DoubleResponse.name
     about: ClassVar[str] = DoubleResponse.about
@@ -61,9 +57,9 @@ class DoubleMechanism(TableMechanism):
         for batch in source.table.batches(form.names, source.rows_per_batch):
             response.generator.check_private(form.table(form.read(pa.Table.from_batches([batch]))))
             break
-        law, schema = response.law(self.population, self.divergences), form.schema
-        types = dict(zip(schema.names, schema.types, strict=True))
-        return _rows_request(response, source, law, types, self.divergences, self.population)
+        types = dict(zip(form.schema.names, form.schema.types, strict=True))
+        law = response.law(self.population, self.divergences)
+        return _rows_request(table, law, types, self.divergences, self.population)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,23 +77,17 @@ class DummyMechanism(TableMechanism):
 
     def on(self, table: TableInput) -> TableRequest:
         """Its request."""
-        return _rows_request(table.made, table.source, FeatureLaw.without_features(table.made.space.size))
+        return _rows_request(table, FeatureLaw.without_features(table.source.space.size), {}, None, POPULATION)
 
 
-def _rows_request(
-    response: DoubleResponse | DummyResponse,
-    source: TableSource,
-    law: FeatureLaw,
-    types: Mapping[str, pa.DataType] = MappingProxyType({}),
-    divergences: Mapping[float, float] | None = None,
-    population: str = POPULATION,
-) -> TableRequest:
+def _rows_request(table: TableInput, law: FeatureLaw, types: Mapping[str, pa.DataType], *options: Any) -> TableRequest:
     """The request for labels and features, whose guarantee with conditional features is possible."""
+    response, source = table.made, table.source
     channel = response.labels.channel()
     law.conditional(channel)  # refuse an impossible guarantee before any charge
 
     def ask(curator: Curator) -> Any:
-        return curator._randomize_rows(response, None, None, divergences, population)
+        return curator._randomize_rows(response, None, None, *options)
 
     added = column_types(source.table.label, source.space, channel)
     return TableRequest(response.name, Guarantee(channel.epsilon), added, ask, types=types, law=law)

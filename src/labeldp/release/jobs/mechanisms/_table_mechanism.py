@@ -77,24 +77,25 @@ class TableRequest:
     clusters: Int[np.ndarray, "n"] | None = None
 
 
-def option(flag: str, hint: str = "", otherwise: str = "leave it out") -> Mapping[str, str]:
-    """The ``metadata`` of a field that is an option of a mechanism.
+def option(flag: str, hint: str = "", otherwise: str = "leave it out", *, default: Any = None) -> Any:
+    """A field that is an option of a mechanism.
 
     Args:
         flag: The option on the command line.
         hint: What to pass, for the error where it is needed and missing.
         otherwise: What to do with another mechanism, which has no such option.
+        default: The value without it.
     """
-    return {"flag": flag, "hint": hint, "otherwise": otherwise}
+    return field(default=default, metadata={"flag": flag, "hint": hint, "otherwise": otherwise})
 
 
 @dataclass(frozen=True, eq=False)
 class TableMechanism(ABC):
     """A mechanism on the labels of a table, for ``release_table(mechanism=...)``.
 
-    A mechanism is a final frozen dataclass, whose fields have defaults; those with the metadata of ``option`` are its
-    options. It is found by its file, and that of another distribution by an entry point of the group
-    ``labeldp.mechanisms``. The command line takes its name.
+    A mechanism is a final frozen dataclass, whose fields have defaults; those that ``option`` makes are its options. It
+    is found by its file, and that of another distribution by an entry point of the group ``labeldp.mechanisms``. The
+    command line takes its name.
     """
 
     #: True if epsilon can cover all labels of a privacy unit.
@@ -143,12 +144,11 @@ class TableMechanism(ABC):
 
     def columns(self, space: LabelSpace) -> Mapping[str, Sequence[str]]:
         """The columns that it declares public, by the name of the option that names them."""
-        del space
         return {}
 
     def check(self, space: LabelSpace, epsilon: float) -> Any:
         """Refuse an impossible request before the table is read; what was made for that is passed to ``on``."""
-        del space, epsilon
+        return None
 
     @abstractmethod
     def on(self, table: TableInput) -> TableRequest:
