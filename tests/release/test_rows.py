@@ -472,6 +472,14 @@ def test_a_generator_that_fails_lets_nothing_leave(kind, tmp_path):
     assert done.spent == (1.0, 0.0)
 
 
+def test_a_column_beside_those_that_a_generator_draws_is_refused(tmp_path):
+    """It stays where features are resampled, and so tells which rows kept theirs."""
+    features(40).assign(y=["no", "yes"] * 20, z=range(40)).to_csv(tmp_path / "t.csv", index=False)
+    options = {"keep": ["age", "town", "z"], "mechanism": "double", "generator": GENERATOR}
+    with pytest.raises(InputError, match="any other column would disclose which features are original"):
+        release_table(tmp_path / "t.csv", "y", SPACE, 1.0, tmp_path / "out", **options)
+
+
 def test_a_table_is_released_whole(tmp_path):
     """A folder of files becomes one file in the generator's form, whose rows are its own or drawn."""
     (tmp_path / "in").mkdir()

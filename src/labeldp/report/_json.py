@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeldp.privacy import Interval, LabelSpace
-from labeldp.report._parts import CERTAINTIES, quantile_of
+from labeldp.report._parts import CERTAINTIES, answer_text
 
 if TYPE_CHECKING:  # the learners are an extra
     import pyarrow as pa
@@ -62,13 +62,13 @@ def _fields(value: object, names: str) -> dict[str, Any]:
 
 def release_json(release: TableRelease) -> dict[str, Any]:
     """A release of a table."""
-    certificate = release.certificate
+    certificate, answered = release.certificate, answer_text(release)
     return {
         "output": str(release.output),
         **_fields(certificate, "rows label"),
         "mechanism": certificate.draws[-1].mechanism,
         **_guarantee(certificate),
-        "quantile": quantile_of(release),
+        "quantile": answered.number if answered else None,
         "columns": [name for name, _ in certificate.columns],
         "spent": {"epsilon": release.spent[0], "delta": release.spent[1]},
         "budget": plain(release.budget),

@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from labeldp._checks import printable
-from labeldp.mechanisms.queries import NoisyQuantile
+from labeldp.mechanisms.queries import QUERIES, AnswerText
 from labeldp.privacy import shown_above
-from labeldp.release.folder import Check
+from labeldp.release.folder import Check, stored_form
 
 if TYPE_CHECKING:
     from labeldp.release import TableRelease
@@ -87,13 +87,22 @@ def near(path: Place) -> str:
     return str(path.relative_to(Path.cwd()) if here else path)
 
 
-def quantile_of(release: TableRelease) -> float | None:
-    """The answer of a release that is a quantile of all labels; None of others."""
-    if release.certificate.draws[-1].mechanism != NoisyQuantile.name:
+def has_no_rows(certificate: Certificate) -> bool:
+    """True for an answer about all labels, without a row for any."""
+    return certificate.of_answer and not stored_form(certificate.law, certificate.space).by_row
+
+
+def answer_text(release: TableRelease) -> AnswerText | None:
+    """The answer of a release without rows in words; None of others."""
+    certificate = release.certificate
+    if not has_no_rows(certificate):
         return None
     from labeldp.release import Answer  # noqa: PLC0415 (it loads the compiler)
 
-    return float(Answer.load(release.output).value[0])
+    law = certificate.law
+    return QUERIES.of_law(law).in_words(
+        lambda: Answer.load(release.output).value, law, certificate.space, certificate.rows
+    )
 
 
 def three_digits(value: float) -> str:

@@ -21,14 +21,15 @@ from labeldp.release.folder import added_columns, stored_form
 from labeldp.report._parts import (
     Parts,
     add_row,
+    answer_text,
     check_table,
     epsilon_above,
+    has_no_rows,
     listed,
     name_value_table,
     near,
     next_commands,
     paragraphs,
-    quantile_of,
     resampled_share,
     sentence,
     three_digits,
@@ -60,13 +61,9 @@ def release_text(release: TableRelease) -> Parts:
     shared = next_commands(f"labeldp verify {folder}", f"labeldp learn {folder} {model}", page)
     answer = next_commands(f"labeldp verify {folder}", page)
     end = [Text(), answer if release.certificate.of_answer else shared]
-    quantile = quantile_of(release)
-    if quantile is not None and (far := _far(release.certificate)):
-        end = [Text(), sentence(far, "yellow"), answer]
-    elif quantile is not None and (declared := _range_from(release.certificate, quantile)):
-        level = float(release.certificate.law["level"])
-        clipped = f"About {100 * min(level, 1.0 - level):.2g} % of the labels lie beyond that range, and get clipped."
-        end = [Text(), sentence(f"Next: release the labels with {declared} and a --budget for both. {clipped}")]
+    if answered := answer_text(release):
+        warned = [sentence(answered.warning, "yellow"), answer] if answered.warning else []
+        end = [Text(), *(warned or ([sentence(answered.following)] if answered.following else [answer]))]
     return [*release_parts(release), Text(), *guarantee_parts(release.certificate), *end]
 
 
@@ -76,8 +73,9 @@ def release_parts(release: TableRelease) -> Parts:
     share = None if certificate.expects is None else release.effective_share()
     rows = [("mechanism", mechanism_text(certificate)), *utility_terms(certificate, lambda: share).items()]
     rows += [("note", few) for few in _few_effective_rows(certificate, share)]
-    if (quantile := quantile_of(release)) is not None:
-        rows.append(("quantile", f"{_exactly(quantile)} at level {certificate.law['level']}"))
+    if answered := answer_text(release):
+        (name,) = stored_form(certificate.law, certificate.space).columns
+        rows.append((name, answered.text))
     rows += [("assumed", assumption) for assumption in certificate.guarantee.assumptions]
     if (resampled := resampled_share(certificate)) is not None:
         rows.append(("features", f"{resampled:.1%} of rows get features from the generator (expected share)"))
@@ -121,37 +119,6 @@ def _of_one_row_each(certificate: Certificate) -> Iterator[str]:
     """A remark on rows as privacy units where nothing showed that people have several."""
     if certificate.guarantee.unit == "row" and not certificate.repeats:
         yield "each row is taken for one person: no column repeats like a person's identifier"
-
-
-def has_no_rows(certificate: Certificate) -> bool:
-    """True for an answer about all labels, without a row for any."""
-    return certificate.of_answer and not stored_form(certificate.law, certificate.space).by_row
-
-
-def _exactly(number: float) -> str:
-    """A point of a grid as options take it: with all digits, and without an exponent."""
-    return f"{Decimal(repr(number)).normalize():f}"
-
-
-def _range_from(certificate: Certificate, quantile: float) -> str:
-    """The range that ends at a quantile above the median, or begins at one below it; empty if that is no range."""
-    space, level = certificate.space, float(certificate.law["level"])
-    assert isinstance(space, Interval)  # noqa: S101 (quantiles are of numeric labels)
-    low, high = (quantile, space.high) if level < 0.5 else (space.low, quantile)
-    return f"--interval {','.join(map(_exactly, (low, high, space.step)))}" if level != 0.5 and low < high else ""
-
-
-def _far(certificate: Certificate) -> str:
-    """A warning of a quantile whose noise reaches beyond the least or the largest label; empty without that."""
-    draw, rows = certificate.draws[-1], certificate.rows
-    query, level = QUERIES.of_law(draw.law), float(draw.law["level"])
-    margin = query.margin(draw.law, certificate.space, cell_rows(draw.law, rows), _CONFIDENCE)
-    if margin is None or float(margin.max()) < rows * min(level, 1.0 - level):
-        return ""
-    return (
-        f"The noise reaches beyond the {'largest' if level > 0.5 else 'least'} label, so the quantile may be far off: "
-        "take a level nearer to 0.5, a narrower --interval, or a larger epsilon."
-    )
 
 
 def utility_terms(certificate: Certificate, effective_share: Callable[[], float | None]) -> dict[str, str]:

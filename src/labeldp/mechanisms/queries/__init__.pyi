@@ -17,6 +17,7 @@ from ._peer_exchange import ExchangedLabels as ExchangedLabels
 from ._peer_exchange import PeerExchange as PeerExchange
 from ._peer_exchange import exchange as exchange
 from ._quantile import NoisyQuantile as NoisyQuantile
+from ._query import AnswerText as AnswerText
 from ._query import CellQuery as CellQuery
 from ._query import CountQuery as CountQuery
 from ._query import Query as Query

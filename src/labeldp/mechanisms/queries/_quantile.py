@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from itertools import accumulate
@@ -18,7 +18,7 @@ from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer
 from labeldp.mechanisms.queries._noise import PARTS, least_margin
-from labeldp.mechanisms.queries._query import CellQuery, up_to_rows
+from labeldp.mechanisms.queries._query import AnswerText, CellQuery, cell_rows, up_to_rows
 from labeldp.mechanisms.queries._stored_form import StoredForm, check_possible
 from labeldp.privacy import EXACT, Interval, LabelSpace
 
@@ -26,6 +26,8 @@ _BITS = 64
 #: First words of every cell: those of the number that chooses a level, and one that chooses a point of it.
 _LEVEL_WORDS, _POINT_WORDS = 3, 1
 _CELL_WORDS = _LEVEL_WORDS + _POINT_WORDS
+#: Chance that a warning of noise beyond all labels is not needed.
+_CONFIDENCE = 0.95
 #: Further words of a cell, hardly ever needed; its two numbers have half of them each.
 _MORE_WORDS = 1 << 20
 
@@ -174,9 +176,35 @@ class NoisyQuantile(CellQuery):
         return up_to_rows(least_margin(chance, confidence), rows)
 
     @classmethod
+    def in_words(
+        cls, read: Callable[[], np.ndarray], law: Mapping[str, Any], space: LabelSpace, rows: int
+    ) -> AnswerText:
+        """The quantile, and the range that ends at one above the median, or begins at one below it."""
+        level, quantile, warning = float(law["level"]), float(read()[0]), ""
+        share, following = min(level, 1.0 - level), ""
+        if float(cls.margin(law, space, cell_rows(law, rows), _CONFIDENCE).max()) >= rows * share:
+            warning = (
+                f"The noise reaches beyond the {'largest' if level > 0.5 else 'least'} label, so the quantile may be "
+                "far off: take a level nearer to 0.5, a narrower --interval, or a larger epsilon."
+            )
+        assert isinstance(space, Interval)  # noqa: S101 (quantiles are of numeric labels)
+        low, high = (quantile, space.high) if level < 0.5 else (space.low, quantile)
+        if level != 0.5 and low < high:
+            following = (
+                f"Next: release the labels with --interval {','.join(map(_exactly, (low, high, space.step)))} and a "
+                f"--budget for both. About {100 * share:.2g} % of the labels lie beyond that range, and get clipped."
+            )
+        return AnswerText(quantile, f"{_exactly(quantile)} at level {law['level']}", warning, following)
+
+    @classmethod
     def check_value(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> None:
         """The quantiles of cells with rows are grid points, or distances of grid points."""
         check_possible(bool(np.isin(value[~np.isnan(value)], quantile_points(law, space)).all()))
+
+
+def _exactly(number: float) -> str:
+    """A point of a grid as options take it: with all digits, and without an exponent."""
+    return f"{Decimal(repr(number)).normalize():f}"
 
 
 def quantile_points(law: Mapping[str, Any], space: LabelSpace) -> Float[np.ndarray, "points"]:

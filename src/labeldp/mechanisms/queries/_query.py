@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -33,11 +33,28 @@ _BLOCK = 1 << 18
 _NOISE_FIELDS = ("rate", "parts", "sensitivity", "labels_of_a_unit")
 
 
+@dataclass(frozen=True)
+class AnswerText:
+    """An answer about all labels of a table, in words.
+
+    Attributes:
+        number: The answer.
+        text: The answer as it is printed.
+        warning: A warning that it may be far off; empty without one.
+        following: What usually comes next; empty if nothing does.
+    """
+
+    number: float
+    text: str
+    warning: str = ""
+    following: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Query(ABC):
     """A query about many labels at once; ``Curator.answer`` answers it and charges for it.
 
-    The class methods are the facts about its answers that other packages need. None has a default but the last five,
+    The class methods are the facts about its answers that other packages need. None has a default but the last six,
     whose default is that there is nothing to check, to state or to read. Queries of another distribution are found by
     entry points in the group ``labeldp.mechanisms``.
 
@@ -139,6 +156,14 @@ class Query(ABC):
         It is that of each entry, and the unit is said by ``margin_text``. None if no such bound is known.
         """
         del law, space, rows, confidence
+        return None
+
+    @classmethod
+    def in_words(
+        cls, read: Callable[[], np.ndarray], law: Mapping[str, Any], space: LabelSpace, rows: int
+    ) -> AnswerText | None:
+        """An answer about so many rows, which ``read`` reads, in words; None if the size of its noise says all."""
+        del read, law, space, rows
         return None
 
     @classmethod

@@ -33,9 +33,9 @@ from labeldp.release.folder import (
     unchanged_file,
 )
 from labeldp.release.tables import one_of_a_kind
-from labeldp.report._parts import epsilon_above, resampled_share
+from labeldp.report._parts import epsilon_above, has_no_rows, resampled_share
 from labeldp.report._plan_answer import expected_sentences
-from labeldp.report._text import delta_above, has_no_rows, mechanism_text, utility_terms
+from labeldp.report._text import delta_above, mechanism_text, utility_terms
 from labeldp.report.pages._answers import answer_blocks
 from labeldp.report.pages._blocks import (
     Block,
