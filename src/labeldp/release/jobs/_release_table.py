@@ -82,21 +82,16 @@ def release_table(
             nothing is a release before its certificate is there, which comes last.
         keep: The public columns, or None with ``drop``.
         drop: The columns that are not public; all others are declared public.
-        mechanism: ``"auto"``, ``"randomized-response"``, ``"subset"``, ``"bits"``, ``"prior"``, ``"prior-subset"`` or
-            ``"groups"`` randomize each label alone; for labels on an ``Interval`` so do ``"minimax"`` (which ``"auto"``
-            takes unless another in closed form is as good), ``"optimal"``, ``"piecewise"``, ``"one-bit"`` and
-            ``"laplace"``, which release numbers. With ``"bins"`` and ``"optimal-counts"`` a trusted curator first
-            counts numeric labels with a part of epsilon; with ``"cluster"`` a trusted curator counts the classes of
-            each cluster with half of epsilon or more, and labels respond towards these counts with the rest. ``"peer"``
-            simulates peers who exchange labels of two classes inside clusters, at a delta. ``"double"`` also resamples
-            the features of rows with some probability, and ``"dummy"`` releases no features: both have a guarantee with
-            conditional features too. ``"noisy-histogram"`` counts the labels and ``"noisy-quantile"`` names a quantile
-            of them; neither releases a row: they are answers to ``NoisyHistogram`` and ``NoisyQuantile``
-            (``Answer.load``). For a quantile all labels are in memory, at four bytes each.
-        prior: For ``"prior"``, ``"prior-subset"`` and ``"groups"``: the prefix of the prior's columns, before the
-            class. Without it, ``"groups"`` takes a uniform prior, if all classes are then told apart.
-        clusters: For ``"cluster"`` and ``"peer"``: the column of each row's cluster, which need not be kept, or the
-            number of each row's cluster. It is declared public.
+        mechanism: A mechanism with its options, such as ``ClusterMechanism("family")``; or its name, with its options
+            as arguments below. ``"auto"`` and the names of randomizers randomize each label alone
+            (``RandomizerMechanism``), and with a prior so do ``"prior"``, ``"prior-subset"`` and ``"groups"``
+            (``PriorMechanism``). A trusted curator counts labels first with ``"cluster"`` (``ClusterMechanism``),
+            ``"bins"`` and ``"optimal-counts"`` (``CountedMechanism``). ``"peer"`` simulates peers who exchange labels
+            (``PeerMechanism``). Features are private with ``"double"`` and ``"dummy"`` (``DoubleMechanism``,
+            ``DummyMechanism``). ``"noisy-histogram"`` and ``"noisy-quantile"`` release no row (``HistogramMechanism``,
+            ``QuantileMechanism``): see ``Answer.load``.
+        prior: For ``"prior"``, ``"prior-subset"`` and ``"groups"``: as for ``PriorMechanism``.
+        clusters: For ``"cluster"`` and ``"peer"``: as for ``ClusterMechanism``. It is declared public.
         delta: For ``"peer"``: the failure probability.
         unit: The column of the privacy unit, which is declared public and need not be kept; ``"row"`` declares that
             epsilon is for each row, although a column repeats like a person's identifier.
