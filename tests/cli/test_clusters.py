@@ -100,17 +100,6 @@ def test_clusters_are_learned_from_at_a_small_epsilon(released, run, table, tmp_
     assert 88 < float(share) < 92
 
 
-def test_peers_may_exchange_again_within_a_budget(released, release, table, tmp_path):
-    """A budget has a delta of its own, to which the deltas of all exchanges add up."""
-    options = {"label": "ill", "classes": "no,yes", "keep": "height", "mechanism": "peer", "clusters": "town"}
-    assert released(mechanism="peer", clusters="town", delta=1e-6).code == 0
-    again = release(table, tmp_path / "again", delta=1e-6, **options)
-    assert again.code != 0
-    assert "budget" in again.err
-    again = release(table, tmp_path / "again", delta=1e-6, budget="2,2e-6", **options)
-    assert (again.code, again.err) == (0, "")
-
-
 def test_so_many_clusters_as_go_with_the_rows_and_epsilon(released, tmp_path):
     """With 'auto' their number is that of ``suggested_count``."""
     assert released(mechanism="cluster", clusters="auto").code == 0

@@ -30,15 +30,6 @@ from .jobs import ledger_path as ledger_path
 from .jobs import ledgers_near as ledgers_near
 from .jobs import release_table as release_table
 from .jobs import release_with as release_with
-from .jobs.mechanisms import ClusterMechanism as ClusterMechanism
-from .jobs.mechanisms import CountedMechanism as CountedMechanism
-from .jobs.mechanisms import DoubleMechanism as DoubleMechanism
-from .jobs.mechanisms import DummyMechanism as DummyMechanism
-from .jobs.mechanisms import HistogramMechanism as HistogramMechanism
-from .jobs.mechanisms import PeerMechanism as PeerMechanism
-from .jobs.mechanisms import PriorMechanism as PriorMechanism
-from .jobs.mechanisms import QuantileMechanism as QuantileMechanism
-from .jobs.mechanisms import RandomizerMechanism as RandomizerMechanism
 from .jobs.mechanisms import TableInput as TableInput
 from .jobs.mechanisms import TableMechanism as TableMechanism
 from .jobs.mechanisms import TableRequest as TableRequest

@@ -19,6 +19,7 @@ from labeldp import (
     NoisyHistogram,
     PriorResponse,
     RandomizedResponse,
+    RandomizerMechanism,
     Release,
     combined_guarantee,
     concatenate,
@@ -27,7 +28,7 @@ from labeldp import (
     verify,
 )
 from labeldp.errors import BudgetError, InputError, LabelDPError, OutputError, TableError
-from labeldp.release import RandomizerMechanism, release_with
+from labeldp.release import release_with
 
 SPACE = Classes(["zq-a", "zq-b", "zq-c"])
 ROWS = 60
