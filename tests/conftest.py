@@ -1,5 +1,6 @@
 """What all tests share: annotations that are executed, draws that repeat, and the folder of real data."""
 
+import gc
 import hashlib
 import importlib.util
 import itertools
@@ -141,6 +142,17 @@ def _is_slow(entry, case):
     if "kept" in entry:
         return not any(_named(case, name) for name in entry["kept"])
     return "slow" not in entry or any(_named(case, name) for name in entry["slow"])
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection():
+    """Collect without looking for garbage, and never look for it among what was collected: all of it stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
