@@ -327,8 +327,8 @@ def law_of_points(channel, row):
     """The law of points: every first word, then every pick among favoured points, or among the others."""
     law, one = {}, inner(channel, row)
     for code in range(channel.classes):
-        spare = [HALF - 1 | (HALF - 1) << 32] * (one.words_per_row - 1)
-        first = np.array([[word, *spare] for word in range(WORDS)], dtype=np.uint64)
+        first = np.full((WORDS, one.words_per_row), HALF - 1 | (HALF - 1) << 32, dtype=np.uint64)
+        first[:, 0] = np.arange(WORDS)
         inside = one.holds(drawn(channel, row, code, first), np.full(WORDS, code))
         for member, bound in ((True, one.favoured), (False, one.points - one.favoured)):
             word, share = int(np.argmax(inside == member)), Fraction(int((inside == member).sum()), WORDS)
@@ -876,16 +876,13 @@ def covariances(rows, outcomes, law, *, projected):
 
 
 def largest_trace(covariance, rng):
-    """The largest ``trace(C G)`` that an ascent over unit vectors finds: each step turns every vector uphill."""
-    best = 0.0
-    for _ in range(4):
-        g = rng.normal(size=covariance.shape)
-        for _ in range(300):
-            g /= np.maximum(np.linalg.norm(g, axis=1, keepdims=True), 1e-300)
-            g = covariance @ g + 1e-9 * g
-        g /= np.maximum(np.linalg.norm(g, axis=1, keepdims=True), 1e-300)
-        best = max(best, np.trace(covariance @ g @ g.T))
-    return best
+    """The largest ``trace(C G)`` of four ascents over unit vectors: each step turns every vector uphill."""
+    g = rng.normal(size=(4, *covariance.shape))
+    for _ in range(300):
+        g /= np.maximum(np.linalg.norm(g, axis=2, keepdims=True), 1e-300)
+        g = covariance @ g + 1e-9 * g
+    g /= np.maximum(np.linalg.norm(g, axis=2, keepdims=True), 1e-300)
+    return max(np.trace(covariance @ each @ each.T) for each in g)
 
 
 @every_class_case

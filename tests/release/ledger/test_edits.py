@@ -174,8 +174,8 @@ def check_known(first, second, folder, **options):
     assert first.certificate.guarantee.epsilon <= 1.0
 
 
-@pytest.mark.parametrize("ending", [".parquet", ".csv"])
 @pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("ending", [".parquet", ".csv"])
 def test_an_edited_table_is_known_beside_the_first(tmp_path, edit, ending):
     """In the folder of the first table, whatever was done to it, its people are charged a second time."""
     first = release(write(TABLE, tmp_path / "first.parquet"), tmp_path / "out")
