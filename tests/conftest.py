@@ -11,13 +11,14 @@ import tomllib
 import types
 from collections import defaultdict
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import jaxtyping
 import numpy as np
 import pytest
+import typer
 from beartype import BeartypeConf, beartype
 from beartype.vale import Is
 from jaxtyping import AbstractArray, install_import_hook
@@ -117,6 +118,7 @@ def annotated(thing=None, *, typechecker):
     return at_first(function, check(twin))
 
 
+typer.main.get_command = cache(typer.main.get_command)  # a test runs many commands of one program
 vars(_shapes).update({name: getattr(jaxtyping, name) for name in _shapes.__all__})  # a user's arrays have no shapes
 _jaxtyped = jaxtyping.jaxtyped
 jaxtyping.jaxtyped = annotated  # the hook decorates with what is found here
