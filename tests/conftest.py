@@ -104,10 +104,14 @@ def annotated(thing=None, *, typechecker):
         _MADE.add(function.__code__)
     hints = getattr(function, "__annotations__", {})
     read = {place: _read(hint, function.__globals__) for place, hint in hints.items()}
+    if isinstance(thing, type):
+        if "__init__" in vars(thing) and any(map(_shaped, read.values())):  # of a dataclass alone
+            shaped = _jaxtyped(thing, typechecker=typechecker).__init__
+            thing.__init__ = function if shaped is function else at_first(function, shaped)
+        return thing
     if any(map(_shaped, read.values())):
-        shaped = _jaxtyped(thing, typechecker=typechecker)
-        return shaped if isinstance(thing, type) else at_first(thing, shaped)
-    if not hints or isinstance(thing, type) or function.__name__ == "__init__":
+        return at_first(thing, _jaxtyped(thing, typechecker=typechecker))
+    if not hints or function.__name__ == "__init__":
         return thing
     # A twin is checked, since Typer reads the annotations of the function itself.
     twin = types.FunctionType(
