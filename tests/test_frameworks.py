@@ -13,7 +13,7 @@ from torch import nn
 
 from labeldp import Classes, Curator
 from labeldp.learning.torch import TorchClassifier
-from labeldp.release import _drawing
+from labeldp.release.curator import _drawing
 
 FOLDER = Path(__file__).parent.parent / "examples/frameworks"
 EXAMPLES = sorted(FOLDER.glob("*.py"))

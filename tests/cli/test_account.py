@@ -128,7 +128,7 @@ def test_none_is_explained(run, tmp_path):
 def test_void_charges_cost_nothing(release, run, table, tmp_path, monkeypatch):
     """A release that failed is not counted, and a ledger of nothing else has nothing to show."""
     with monkeypatch.context() as patched:
-        patched.setattr("labeldp.release._drawing.draw", None)
+        patched.setattr("labeldp.release.curator._drawing.draw", None)
         assert release(table, tmp_path / "lost", epsilon=0.25, budget=5).code == 1
     ledger = f"{table}.labeldp-ledger"
     assert run("account", ledger).out == "Nothing was charged.\n"

@@ -162,7 +162,7 @@ def test_a_label_in_an_unexpected_error_is_not_shown(release, table, tmp_path, m
     def stop(*_, **__):
         raise ZeroDivisionError("zq-secret-7")
 
-    monkeypatch.setattr("labeldp.release._drawing.draw", stop)
+    monkeypatch.setattr("labeldp.release.curator._drawing.draw", stop)
     ran = release(table, tmp_path / "out")
     assert ran.code == 1
     assert "ZeroDivisionError" in ran.err

@@ -24,7 +24,7 @@ def test_charges_totals_and_states(release, run, table, tmp_path, monkeypatch):
     """Charges are in order with their states; totals leave out what is void."""
     assert release(table, tmp_path / "one", epsilon=0.5, budget=2, unit="street").code == 0
     with monkeypatch.context() as patched:
-        patched.setattr("labeldp.release._drawing.draw", None)
+        patched.setattr("labeldp.release.curator._drawing.draw", None)
         assert release(table, tmp_path / "lost", epsilon=0.25, unit="street").code == 1
     assert release(table, tmp_path / "two", epsilon=1.0, unit="street").code == 0
     ran = run("ledger", f"{table}.labeldp-ledger")

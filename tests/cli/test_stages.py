@@ -373,8 +373,8 @@ def test_bad_input_is_refused(stages, folder, states, monkeypatch, case):
     assert not ledger.exists() or set(states(ledger)) <= {"void"}
 
 
-PLACES = ("release._drawing.draw", "release.jobs._job.finish", "release.jobs._job.survey",
-          "release._sink.FileWriter", "learning.torch.TorchClassifier.fit")  # fmt: skip
+PLACES = ("release.curator._drawing.draw", "release.jobs._job.finish", "release.jobs._job.survey",
+          "release.curator._sink.FileWriter", "learning.torch.TorchClassifier.fit")  # fmt: skip
 
 
 FULL = OSError(28, "No space left on device")
@@ -399,7 +399,7 @@ def test_whatever_stops_it_nothing_is_left(stages, folder, monkeypatch, states, 
     assert "zq-secret" not in done.err
     assert sorted(folder.glob("*out*")) + sorted(folder.glob(".*out*")) == []
     ledger = folder / "t.csv.labeldp-ledger"
-    drawn = place in ("release.jobs._job.finish", "release._sink.FileWriter")
+    drawn = place in ("release.jobs._job.finish", "release.curator._sink.FileWriter")
     assert not drawn or "labeldp ledger shows what was charged" in done.err
     assert states(ledger) == ["drawn"] if drawn else not ledger.exists() or states(ledger) == ["void"]
     if place == PLACES[0]:

@@ -59,7 +59,7 @@ def still(monkeypatch):
     def fixed(channel, codes, _, first_row=0):
         return draw(channel, np.zeros_like(codes), tape, first_row)
 
-    monkeypatch.setattr("labeldp.release._drawing.draw", fixed)
+    monkeypatch.setattr("labeldp.release.curator._drawing.draw", fixed)
     monkeypatch.setattr("labeldp.release.jobs._job.identifier", lambda: "3" * 32)
     for module in ("jobs._job", "ledger._ledger", "folder._staging"):  # numbers of files, which no label decides
         monkeypatch.setattr(f"labeldp.release.{module}.inode_of", lambda _: (1, 2))
@@ -96,7 +96,7 @@ def told(run, tmp_path, write_csv, monkeypatch):
 
     def telling(columns, commands, kind="csv"):
         names = itertools.count()
-        monkeypatch.setattr("labeldp.release._curator.identifier", lambda: f"{next(names):032x}")
+        monkeypatch.setattr("labeldp.release.curator._curator.identifier", lambda: f"{next(names):032x}")
         place = tmp_path / "work"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
@@ -265,7 +265,7 @@ def test_the_twins_would_see_a_leak(told, monkeypatch):
     """With a draw that passes labels on, the same comparison fails."""
     tape = TapeWords(np.arange(1, 99, dtype=np.uint64) << np.uint64(50))
     monkeypatch.setattr(
-        "labeldp.release._drawing.draw", lambda channel, codes, _, first=0: draw(channel, codes, tape, first)
+        "labeldp.release.curator._drawing.draw", lambda channel, codes, _, first=0: draw(channel, codes, tape, first)
     )
     one, other = (told(columns_of(labels), COMMANDS["all is well"]) for labels in (ONE_CLASS, [LONG] * 12))
     assert [ran.code for ran in one[0]] == [0, 0, 0]

@@ -42,7 +42,7 @@ def test_what_is_learned_depends_on_the_draw_alone(monkeypatch):
     rng = np.random.default_rng(0)
     features = rng.normal(size=(ROWS, 3))
     drawn = (features[:, 0] > 0).astype(np.int32) + (features[:, 1] > 0)
-    monkeypatch.setattr("labeldp.release._drawing.draw", lambda _channel, codes, *_: drawn[: len(codes)].copy())
+    monkeypatch.setattr("labeldp.release.curator._drawing.draw", lambda _channel, codes, *_: drawn[: len(codes)].copy())
     labels = rng.integers(0, 3, ROWS)
     one = learned(np.array(SPACE.points)[labels], features)
     two = learned(np.array(SPACE.points)[np.where(labels == 0, 1, 0)], features)

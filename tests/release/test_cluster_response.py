@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import labeldp.release._curator as curator_module
+import labeldp.release.curator._curator as curator_module
 from labeldp import (
     Classes,
     ClusterParameters,
@@ -420,7 +420,9 @@ def test_nothing_but_the_draws_depends_on_a_label(case, monkeypatch, tmp_path):
     """With noise and draws made constant, tables that differ in one label leave the same bytes and charges."""
     constant = np.array([[300, 60, 40], [40, 300, 60], [60, 40, 300]])
     monkeypatch.setattr(NoisyHistogram, "values", lambda *_: constant)
-    monkeypatch.setattr("labeldp.release._drawing.draw", lambda _, codes, *__: np.zeros(codes.size, dtype=np.int32))
+    monkeypatch.setattr(
+        "labeldp.release.curator._drawing.draw", lambda _, codes, *__: np.zeros(codes.size, dtype=np.int32)
+    )
     monkeypatch.setattr(curator_module, "identifier", lambda: "ab" * 16)
     left = []
     for row in (None, 0, 599, 1199):

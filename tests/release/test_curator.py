@@ -57,7 +57,7 @@ def test_the_first_release_sets_the_budget(space, labels):
 def test_a_refused_request_draws_nothing(space, labels, monkeypatch):
     """Beyond the budget, the draw is never reached and nothing is charged."""
     curator = Curator(labels, space, budget=1.0)
-    monkeypatch.setattr("labeldp.release._drawing.draw", forbidden)
+    monkeypatch.setattr("labeldp.release.curator._drawing.draw", forbidden)
     with pytest.raises(BudgetError):
         curator.randomize(RandomizedResponse(space, 1.01))
     assert curator.spent == (0.0, 0.0)
@@ -67,7 +67,7 @@ def test_a_refused_request_draws_nothing(space, labels, monkeypatch):
 
 def test_the_charge_is_recorded_before_the_draw(space, labels, monkeypatch):
     """At the moment of the draw the charge already stands, so that a crash can't give labels away for nothing."""
-    import labeldp.release._drawing as module  # noqa: PLC0415 (the module itself is patched)
+    import labeldp.release.curator._drawing as module  # noqa: PLC0415 (the module itself is patched)
 
     seen, original = [], module.draw
     curator = Curator(labels, space)
@@ -86,7 +86,7 @@ def test_the_charge_is_recorded_before_the_draw(space, labels, monkeypatch):
 def test_a_failed_draw_costs_nothing(space, labels, monkeypatch, problem):
     """Where the draw fails nothing left, so the charge is void and the budget is whole again."""
     curator = Curator(labels, space)
-    monkeypatch.setattr("labeldp.release._drawing.draw", lambda *_: (_ for _ in ()).throw(problem))
+    monkeypatch.setattr("labeldp.release.curator._drawing.draw", lambda *_: (_ for _ in ()).throw(problem))
     with pytest.raises(type(problem)):
         curator.randomize(RandomizedResponse(space, 0.5))
     monkeypatch.undo()
@@ -194,7 +194,7 @@ def test_the_order_of_rows_is_kept(space, labels, rows):
 def test_rows_that_do_not_exist_are_refused(space, labels, rows, monkeypatch):
     """Bad rows raise before anything is drawn or charged."""
     curator = Curator(labels, space)
-    monkeypatch.setattr("labeldp.release._drawing.draw", forbidden)
+    monkeypatch.setattr("labeldp.release.curator._drawing.draw", forbidden)
     with pytest.raises(RowsError):
         curator.randomize(RandomizedResponse(space, 1.0), rows)
     assert curator.spent == (0.0, 0.0)
@@ -214,7 +214,7 @@ def test_no_rows_are_a_release_of_no_rows(space, labels, randomizer_for):
 def test_what_does_not_fit_is_refused(space, labels, monkeypatch):
     """Another space, another policy for missing labels and a prior of another length: refused and not charged."""
     curator = Curator(labels, space)
-    monkeypatch.setattr("labeldp.release._drawing.draw", forbidden)
+    monkeypatch.setattr("labeldp.release.curator._drawing.draw", forbidden)
     prior, longer = (ClassProbabilities(np.full((rows, 5), 0.2), space.points) for rows in (59, 60))
     wrong = [
         RandomizedResponse(Classes(space.values[::-1]), 1.0),

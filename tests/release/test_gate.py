@@ -17,7 +17,7 @@ from labeldp.cli import app, main
 from labeldp.errors import InputError
 from labeldp.learning.tables import learn_in_stages
 from labeldp.release import release_with
-from labeldp.release._same_label import is_label_renamed
+from labeldp.release.released._same_label import is_label_renamed
 
 ROWS = 240
 DISEASES, SEVERE = Classes(["ok", "flu", "cancer"]), Classes(["low", "high"])

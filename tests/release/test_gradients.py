@@ -160,7 +160,7 @@ def test_any_request_that_fails_after_a_draw_stays_charged(monkeypatch):
         next(each for each in given if isinstance(each, WatchedWords)).block(0, taken)
         raise MemoryError
 
-    monkeypatch.setattr("labeldp.release._drawing.draw", drawn_and_lost)
+    monkeypatch.setattr("labeldp.release.curator._drawing.draw", drawn_and_lost)
     monkeypatch.setattr("labeldp.mechanisms.queries._histogram.discrete_laplace", drawn_and_lost)
     for taken, spent in ((0, 0.0), (1, 0.5)):  # noqa: B007 (it is how many words are taken)
         for ask, request in (

@@ -84,7 +84,7 @@ def quiet():
 )
 def test_slices_keep_what_was_drawn(release, rows, monkeypatch):
     """A slice has the released labels and the law of its rows, names its parent, and draws nothing."""
-    monkeypatch.setattr("labeldp.release._drawing.draw", None)
+    monkeypatch.setattr("labeldp.release.curator._drawing.draw", None)
     monkeypatch.setattr("labeldp._random_words.SecureWords.block", None)
     part, index = release[rows], rows if isinstance(rows, slice) else np.asarray(rows)
     assert np.array_equal(part.codes, release.codes[index])
@@ -104,7 +104,7 @@ def test_slices_of_slices_name_the_release_that_was_drawn(release):
 def test_slices_hash_the_whole_release_once(plain, monkeypatch):
     """A loop that slices again and again reads all labels at the first slice, and not at the others."""
     hashed = []
-    monkeypatch.setattr("labeldp.release._release.row_arrays", lambda channel: hashed.append(channel) or {})
+    monkeypatch.setattr("labeldp.release.released._release.row_arrays", lambda channel: hashed.append(channel) or {})
     assert {plain[[i]].certificate.parent for i in range(5)} == {plain.hash}
     assert len(hashed) == 1
 

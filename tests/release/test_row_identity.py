@@ -60,7 +60,7 @@ from labeldp.learning.sklearn import (
 from labeldp.learning.stages import ClusterPrior, ConsensusRetraining, FixedPrior, ModelPrior, MultiStage
 from labeldp.learning.torch import TorchClassifier
 from labeldp.mechanisms.queries import ExchangedLabels
-from labeldp.release._row_identity import identity_of
+from labeldp.release.released._row_identity import identity_of
 
 ROWS = 60
 SPACE = Classes(["no", "yes"])

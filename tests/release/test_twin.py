@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import labeldp.release._curator as curator_module
+import labeldp.release.curator._curator as curator_module
 import labeldp.release.folder._run as run_module
 import labeldp.release.jobs._job as table_module
 import labeldp.release.tables._first_pass as survey_module
@@ -50,7 +50,7 @@ def constant(channel, codes, *_):
 @pytest.fixture
 def fixed(monkeypatch):
     """No randomness: constant draws and names."""
-    monkeypatch.setattr("labeldp.release._drawing.draw", constant)
+    monkeypatch.setattr("labeldp.release.curator._drawing.draw", constant)
     for module in (table_module, curator_module):
         monkeypatch.setattr(module, "identifier", lambda: "ab" * 16)
 
@@ -129,7 +129,9 @@ def test_the_twin_run_can_fail(maker, labels, space):
     assert run(make, labels)[0] != run(make, labels)[0]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_module, "identifier", lambda: "ab" * 16)
-        patch.setattr("labeldp.release._drawing.draw", lambda _, codes, *__: codes * (np.arange(codes.size) == 59))
+        patch.setattr(
+            "labeldp.release.curator._drawing.draw", lambda _, codes, *__: codes * (np.arange(codes.size) == 59)
+        )
         options = {"mechanism": "randomized-response"}
         expected = run(make, labels, **options)
         other = [*labels[:-1], next(label for label in space.values if label != labels[-1])]

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-import labeldp.release._drawing
+import labeldp.release.curator._drawing
 from labeldp import Classes, Curator, RandomizedResponse, Release, SubsetResponse
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning.losses import METHODS
@@ -190,13 +190,13 @@ def test_bare_labels_are_refused(model, labels):
 @pytest.fixture
 def draws(monkeypatch):
     """The numbers of rows that were drawn, one for each draw."""
-    found, draw = [], labeldp.release._drawing.draw
+    found, draw = [], labeldp.release.curator._drawing.draw
 
     def counted(channel, codes, *words):
         found.append(len(codes))
         return draw(channel, codes, *words)
 
-    monkeypatch.setattr("labeldp.release._drawing.draw", counted)
+    monkeypatch.setattr("labeldp.release.curator._drawing.draw", counted)
     return found
 
 

@@ -23,8 +23,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-import labeldp.release._curator as curator_module
-import labeldp.release._drawing as drawing_module
+import labeldp.release.curator._curator as curator_module
+import labeldp.release.curator._drawing as drawing_module
 from labeldp import Answer, Classes, Curator, NoisyHistogram, PriorResponse, RandomizedResponse, Release, verify
 from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, NotTrueLabelsError, OutputError
@@ -419,7 +419,7 @@ def test_every_row_is_drawn_once(monkeypatch):
         seen.append(len(codes))
         return original(channel, codes, *words)
 
-    monkeypatch.setattr("labeldp.release._drawing.draw", watched)
+    monkeypatch.setattr("labeldp.release.curator._drawing.draw", watched)
     MultiStage(Recorder(), 1.0, stages=4).fit(FEATURES, Curator(LABELS, SPACE))
     assert len(seen) == 4
     assert sum(seen) == ROWS
@@ -432,7 +432,7 @@ def test_all_stages_are_asked_for_before_the_first_is_drawn(monkeypatch):
     before = curator.spent
     parts = np.array_split(np.arange(ROWS), 5)
     monkeypatch.setattr("labeldp.learning.stages._multi_stage.public_split", lambda *_: parts)
-    monkeypatch.setattr("labeldp.release._drawing.draw", lambda *_: pytest.fail("a label was drawn"))
+    monkeypatch.setattr("labeldp.release.curator._drawing.draw", lambda *_: pytest.fail("a label was drawn"))
     with pytest.raises(BudgetError):
         MultiStage(Recorder(), 1.0, stages=5).fit(FEATURES, curator)
     assert curator.spent == before
@@ -512,7 +512,9 @@ def test_a_run_that_was_stopped_before_its_second_stage_draws_that_alone(tmp_pat
     with pytest.raises(StoppedError):
         MultiStage(Stopping(l2=0.01), 1.0, stages=3, prior=prior, directory=folder).fit(FEATURES, curator)
     seen, original = [], drawing_module.draw
-    monkeypatch.setattr("labeldp.release._drawing.draw", lambda *args: seen.append(len(args[1])) or original(*args))
+    monkeypatch.setattr(
+        "labeldp.release.curator._drawing.draw", lambda *args: seen.append(len(args[1])) or original(*args)
+    )
     model = MultiStage(Stopping(l2=0.01), 1.0, stages=3, prior=prior, directory=folder).fit(FEATURES, curator)
     assert seen == [48, 48]
     assert 0.99 < model.release_.guarantee.epsilon <= 1.0

@@ -134,7 +134,7 @@ def test_a_warm_start_goes_on_from_the_weights(features, release):
 
 def test_a_label_is_drawn_once_for_all_epochs(features, monkeypatch, tmp_path):
     """However many epochs, fits and new starts there are, the curator draws once; the release stays."""
-    import labeldp.release._drawing as drawing  # noqa: PLC0415 (the module whose draws are counted)
+    import labeldp.release.curator._drawing as drawing  # noqa: PLC0415 (the module whose draws are counted)
 
     drawn, draw = [], drawing.draw
     monkeypatch.setattr(drawing, "draw", lambda *given: drawn.append(1) or draw(*given))
@@ -346,7 +346,7 @@ def test_a_learner_that_was_not_fitted_says_so(features):
 def test_what_a_network_learns_depends_on_the_draw_alone(features, monkeypatch):
     """Where the draw is the same, so is the network bit by bit, however it is trained, though no label is."""
     drawn = (np.arange(ROWS) % 3).astype(np.int32)
-    monkeypatch.setattr("labeldp.release._drawing.draw", lambda _channel, codes, *_: drawn[: len(codes)].copy())
+    monkeypatch.setattr("labeldp.release.curator._drawing.draw", lambda _channel, codes, *_: drawn[: len(codes)].copy())
     labels = np.random.default_rng(0).integers(0, 3, ROWS)
     found = []
     for codes in (labels, np.where(labels == 0, 1, 0)):

@@ -7,7 +7,7 @@ import signal
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 
-import labeldp.release._sink as sink_module
+import labeldp.release.curator._sink as sink_module
 import labeldp.release.folder._run as run_module
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import labeldp.release._curator as curator_module
+import labeldp.release.curator._curator as curator_module
 import labeldp.release.jobs._job as table_module
 from labeldp import Classes, Ledger, release_table, verify
 from labeldp._random_words import RunKey

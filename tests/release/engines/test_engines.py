@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import labeldp.release._curator as curator_module
-import labeldp.release._drawing as drawing_module
-import labeldp.release._sink as sink_module
+import labeldp.release.curator._curator as curator_module
+import labeldp.release.curator._drawing as drawing_module
+import labeldp.release.curator._sink as sink_module
 import labeldp.release.engines._engine as engine_module
 import labeldp.release.folder._run as run_module
 import labeldp.release.folder._staging as staging_module

@@ -146,7 +146,7 @@ def test_a_file_of_something_else_is_refused(source, release, tables, make, monk
     path = tables / "other"
     make(path)
     before = path.read_bytes() if path.is_file() else None
-    monkeypatch.setattr("labeldp.release._drawing.draw", None)
+    monkeypatch.setattr("labeldp.release.curator._drawing.draw", None)
     with pytest.raises(LedgerError):
         release(source, "o", ledger=path)
     assert not (tables / "o").exists()
@@ -377,7 +377,7 @@ def test_a_refusal_leaves_nothing(source, release, tables, monkeypatch):
     """A refused release draws nothing, writes nothing and records nothing."""
     path = release(source, "o1").ledger
     before = sorted(tables.iterdir())
-    monkeypatch.setattr("labeldp.release._drawing.draw", None)
+    monkeypatch.setattr("labeldp.release.curator._drawing.draw", None)
     assert again(release, source, "o2")
     assert sorted(tables.iterdir()) == before
     assert states(path) == ["released"]
@@ -499,7 +499,7 @@ CRASHES = {
     "after the staging folder": (lambda m: m.setattr(Ledger, "charged", die), [], False, True),
     "before the charge": (lambda m: m.setattr(Ledger, "_append", die), [], False, True),
     "after the charge": (lambda m: crash_after(m, Ledger, "_append"), ["void"], False, True),
-    "before the first row": (lambda m: m.setattr("labeldp.release._drawing.draw", die), ["void"], False, True),
+    "before the first row": (lambda m: m.setattr("labeldp.release.curator._drawing.draw", die), ["void"], False, True),
     "mid-write": (lambda m: crash_after(m, writing_module.FileWriter, "write"), ["void"], False, True),
     "before the certificate": (lambda m: m.setattr(table_module, "finish", die), ["void"], False, True),
     "before the rename": (lambda m: m.setattr(writing_module, "publish", die), ["void"], False, True),

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import labeldp.release._source as source_module
+import labeldp.release.curator._source as source_module
 import labeldp.release.jobs._job as module
 from labeldp import (
     Account,

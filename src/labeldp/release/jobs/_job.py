@@ -18,9 +18,7 @@ from labeldp._spelling import canonical
 from labeldp.errors import InputError, LabelError, LedgerError, OutputError, TableError
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
-from labeldp.release._gate import KEEP, UNIT, declare, kept_columns, refuse_labels, refuse_renamed_labels
-from labeldp.release._sink import clashing
-from labeldp.release._source import ROW, TableSource
+from labeldp.release.curator import ROW, TableSource, clashing
 from labeldp.release.engines import Count, Engine, InProcess, Progress
 from labeldp.release.folder import (
     SHUFFLED,
@@ -56,6 +54,7 @@ from labeldp.release.ledger import (
     is_ledger,
     with_the_same_data,
 )
+from labeldp.release.released import KEEP, UNIT, declare, kept_columns, refuse_labels, refuse_renamed_labels
 from labeldp.release.tables import (
     Identity,
     Look,

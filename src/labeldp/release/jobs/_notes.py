@@ -15,7 +15,7 @@ from labeldp._own_files import is_own
 from labeldp._shapes import Int
 from labeldp._spelling import canonical
 from labeldp.privacy import Guarantee
-from labeldp.release._source import ROW, TableSource
+from labeldp.release.curator import ROW, TableSource
 from labeldp.release.folder import returned
 from labeldp.release.ledger import Admitted, Earlier, PublicData, outputs, returning_rows
 from labeldp.release.tables import Table, disclosing_columns

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from shlex import quote
 
 from labeldp.errors import InputError
-from labeldp.release._source import ROW
+from labeldp.release.curator import ROW
 from labeldp.release.folder import epsilon_of_rows
 from labeldp.release.jobs._notes import listed
 from labeldp.release.tables import Identity

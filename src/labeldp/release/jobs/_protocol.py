@@ -17,10 +17,17 @@ from labeldp import _checks
 from labeldp.errors import InputError, LabelDPError
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget
-from labeldp.release._curator import Curator
-from labeldp.release._release import Release
-from labeldp.release._sink import FolderSink, GivenRows, MemorySink, clashing
-from labeldp.release._source import KEPT_PUBLIC, ROW, TYPE_PUBLIC, ArraySource
+from labeldp.release.curator import (
+    KEPT_PUBLIC,
+    ROW,
+    TYPE_PUBLIC,
+    ArraySource,
+    Curator,
+    FolderSink,
+    GivenRows,
+    MemorySink,
+    clashing,
+)
 from labeldp.release.engines import InProcess, Progress
 from labeldp.release.folder import (
     CODES,
@@ -35,6 +42,7 @@ from labeldp.release.jobs._new_rows import only_new_rows
 from labeldp.release.jobs._people import of_one_row
 from labeldp.release.jobs._spending import Spending
 from labeldp.release.ledger import Ledger
+from labeldp.release.released import Release
 from labeldp.release.tables import Place, TableFile, plain_column, plain_schema
 
 #: A protocol: from the public columns and a curator to one release of all rows.

@@ -16,11 +16,7 @@ from labeldp.errors import InputError
 from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.accounting import Budget
-from labeldp.release._answer import Answer
-from labeldp.release._curator import Curator
-from labeldp.release._gate import UNIT, declare, declared_by
-from labeldp.release._sink import FolderSink
-from labeldp.release._source import ROW, TableSource
+from labeldp.release.curator import ROW, Curator, FolderSink, TableSource
 from labeldp.release.engines import Count, Engine, Executor, InProcess, Progress, engine_of
 from labeldp.release.folder import (
     FEATURES_REDRAWN,
@@ -36,6 +32,7 @@ from labeldp.release.jobs._new_rows import only_new_rows
 from labeldp.release.jobs._spending import Spending
 from labeldp.release.jobs.mechanisms import AUTO, TableInput, TableMechanism, TableRequest, mechanism_of
 from labeldp.release.ledger import Ledger
+from labeldp.release.released import UNIT, Answer, declare, declared_by
 from labeldp.release.tables import SHUFFLE, Place, Table, TableFile, UnitKey, sorted_columns
 
 #: The most values that are shuffled in memory.

@@ -47,5 +47,5 @@ from ._tables import open_table as open_table
 from ._tables import typed as typed
 from ._unit_key import UnitKey as UnitKey
 from ._units import Units as Units
-from ._units import changed as changed
+from ._batches import changed as changed
 from ._units import unit_keys as unit_keys

@@ -32,3 +32,10 @@ def _plain_field(field: pa.Field) -> pa.Field:
 def plain_column(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """A column of plain values, without a dictionary that may list values that do not occur."""
     return column.cast(plain_type(column.type)) if plain_type(column.type) != column.type else column
+
+
+def plain_uuids(column: pa.Array) -> pa.Array:
+    """UUIDs of Arrow's own type as the digits that their texts are known by; any other column as it is."""
+    if getattr(column.type, "extension_name", "") != "arrow.uuid":
+        return column
+    return pa.array([None if value is None else value.hex() for value in column.storage.to_pylist()], pa.string())

@@ -7,8 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from labeldp._arrow import arrow
 from labeldp._shapes import Bool
-from labeldp.release.tables._units import changed
+from labeldp.errors import TableError
+
+
+def changed(found: str) -> TableError:
+    """The error for a table that is another one in its second pass."""
+    return TableError(f"expected a table that does not change during the release, {found}; try again")
 
 
 def equal_batches(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
@@ -37,7 +43,7 @@ def chosen_rows(batches: Iterator[pa.RecordBatch], chosen: Bool[np.ndarray, "n"]
         if mask.size < batch.num_rows:
             break
         if mask.any():
-            yield batch.filter(pa.array(mask))
+            yield batch.take(arrow(np.flatnonzero(mask)))
         first += batch.num_rows
     if first != chosen.size:
         raise changed(f"found other rows than the {chosen.size:,} before")

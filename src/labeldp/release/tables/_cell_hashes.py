@@ -18,6 +18,7 @@ from labeldp._arrow import arrow, as_array
 from labeldp._shapes import UInt64
 from labeldp._spelling import canonical
 from labeldp.errors import TableError
+from labeldp.release.tables._arrow_storage import plain_uuids
 from labeldp.release.tables._fingerprint_kernels import MISSING, hash_floats, hash_texts, hash_whole, mix_all
 
 _MISSING = r"^(|na|n/a|#n/a|nan|null|none|nat)$"
@@ -182,13 +183,6 @@ def _is_plain(texts: pa.Array) -> bool:
         return False
     blank = letters == ord(" ")
     return not (blank[1:] & blank[:-1]).any() and (pc.max(pc.binary_length(texts)).as_py() or 0) < _FEWEST_OF_UUID
-
-
-def plain_uuids(column: pa.Array) -> pa.Array:
-    """UUIDs of Arrow's own type as the digits that their texts are known by; any other column as it is."""
-    if getattr(column.type, "extension_name", "") != "arrow.uuid":
-        return column
-    return pa.array([None if value is None else value.hex() for value in column.storage.to_pylist()], pa.string())
 
 
 def _those(texts: pa.Array, some: np.ndarray) -> pa.Array:

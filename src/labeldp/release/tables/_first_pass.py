@@ -31,7 +31,7 @@ _HEAD, _HEADS = 1 << 16, 64
 #: Share of the changes of label that a shuffled table would have, and number of these, below which rows are in groups.
 _FEW_CHANGES, _EXPECTED_CHANGES = 0.5, 30.0
 #: The advice on rows whose order discloses labels, at the end of a note.
-SHUFFLE = "release them in random order (--shuffle, shuffle=True), or shuffle the table first"
+SHUFFLE = "shuffle them (--shuffle, shuffle=True), or shuffle the table first"
 #: Rows of a fingerprint: few, so that a table is recognized after rows were appended.
 _FINGERPRINT_ROWS = 32
 _FEW_VALUES = 0.5

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from labeldp._arrow import as_array
 from labeldp._shapes import Int
 from labeldp._spelling import canonical
 from labeldp.errors import TableError
-from labeldp.release.tables._cell_hashes import plain_uuids
+from labeldp.release.tables._arrow_storage import plain_uuids
 
 _FEWEST_TO_SORT = 1 << 21
 _POSITIVE = (1 << 63) - 1
@@ -72,11 +73,6 @@ class Units:
         return cls(np.load(folder / _KEYS, mmap_mode="r"), np.load(folder / _COUNTS, mmap_mode="r"))
 
 
-def changed(found: str) -> TableError:
-    """The error for a table that is another one in its second pass."""
-    return TableError(f"expected a table that does not change during the release, {found}; try again")
-
-
 def unit_keys(column: pa.Array, *, as_stored: bool = False, key: bytes = b"") -> Int[np.ndarray, "n"]:
     """A 64-bit key for each row's unit, which depends only on the row's value and its type.
 
@@ -99,7 +95,7 @@ def unit_keys(column: pa.Array, *, as_stored: bool = False, key: bytes = b"") ->
         column = column.view(pa.int32() if kind.bit_width == 32 else pa.int64())
         kind = column.type
     if pa.types.is_integer(kind) and not key:
-        return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
+        return as_array(column).astype(np.int64)
     if pa.types.is_nested(kind) or pa.types.is_interval(kind):
         raise TableError(f"expected a unit column of plain values, found {kind}; name another column")
     plain = column.cast(pa.large_binary()) if _is_bytes(kind) else column
@@ -107,7 +103,7 @@ def unit_keys(column: pa.Array, *, as_stored: bool = False, key: bytes = b"") ->
     values = [(_stored_bytes if as_stored else _bytes)(value) for value in coded.dictionary.to_pylist()]
     keys = np.frombuffer(b"".join(hashlib.blake2b(v, digest_size=8, key=key).digest() for v in values), dtype=np.int64)
     keys = keys & _POSITIVE if key else keys
-    return np.asarray(keys[coded.indices.to_numpy(zero_copy_only=False)])
+    return np.asarray(keys[as_array(coded.indices)])
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

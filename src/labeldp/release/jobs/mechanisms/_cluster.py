@@ -18,7 +18,7 @@ from labeldp.release.folder import column_types
 from labeldp.release.jobs.mechanisms._table_mechanism import TableInput, TableMechanism, TableRequest, option
 
 if TYPE_CHECKING:  # it loads the compiler, which a list of mechanisms does without
-    from labeldp.release._curator import Curator
+    from labeldp.release.curator import Curator
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class ClusterMechanism(ClusteredMechanism):
 
     def on(self, table: TableInput) -> TableRequest:
         """Its requests, charged together."""
-        from labeldp.release._cluster_response import cluster_response, share_of_counts  # noqa: PLC0415 (as above)
+        from labeldp.release.curator import cluster_response, share_of_counts  # noqa: PLC0415 (as above)
 
         space, epsilon, clusters = table.source.space, table.epsilon, self.numbers(table)
         first = share_of_counts(clusters, epsilon) * epsilon

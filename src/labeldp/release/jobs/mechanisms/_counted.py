@@ -15,7 +15,7 @@ from labeldp.release.folder import column_types
 from labeldp.release.jobs.mechanisms._table_mechanism import TableInput, TableMechanism, TableRequest
 
 if TYPE_CHECKING:  # it loads the compiler, which a list of mechanisms does without
-    from labeldp.release._curator import Curator
+    from labeldp.release.curator import Curator
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class CountedMechanism(TableMechanism):
 
     def on(self, table: TableInput) -> TableRequest:
         """Its requests, charged together."""
-        from labeldp.release._counted_response import counted, share_of_points  # noqa: PLC0415 (it loads the compiler)
+        from labeldp.release.curator import counted, share_of_points  # noqa: PLC0415 (it loads the compiler)
 
         source, epsilon = table.source, table.epsilon
         space = source.space

@@ -18,8 +18,7 @@ from labeldp.release.folder import column_types
 from labeldp.release.jobs.mechanisms._table_mechanism import TableInput, TableMechanism, TableRequest
 
 if TYPE_CHECKING:  # they load the compiler, which a list of mechanisms does without
-    from labeldp.release._curator import Curator
-    from labeldp.release._source import BatchChannels
+    from labeldp.release.curator import BatchChannels, Curator
 
 #: The name of the best randomizer for the labels.
 AUTO = "auto"

@@ -19,11 +19,9 @@ from labeldp.privacy import Guarantee, Interval, LabelSpace
 from labeldp.release.folder import answer_columns
 
 if TYPE_CHECKING:  # they load the compiler, which a list of mechanisms does without
-    from labeldp.release._answer import Answer
-    from labeldp.release._curator import Curator
-    from labeldp.release._sink import Written
-    from labeldp.release._source import TableSource
+    from labeldp.release.curator import Curator, TableSource, Written
     from labeldp.release.engines import Progress
+    from labeldp.release.released import Answer
 
 
 @dataclass(frozen=True)

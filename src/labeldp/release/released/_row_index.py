@@ -8,7 +8,7 @@ import numpy as np
 
 from labeldp._shapes import Int
 from labeldp.errors import RowsError
-from labeldp.release._row_identity import RowIdentity, identity_of
+from labeldp.release.released._row_identity import RowIdentity, identity_of
 
 
 def row_places(rows: object, count: int, identity: RowIdentity | None = None) -> slice | Int[np.ndarray, "n"]:

@@ -22,9 +22,9 @@ from labeldp.mechanisms.randomizers import Randomizer, grouped, per_unit, unit_s
 from labeldp.mechanisms.resampling import DoubleResponse
 from labeldp.privacy import ClassProbabilities, LabelSpace
 from labeldp.privacy.channels import Channel, GroupedChannel, GroupedNumberChannel, row_arrays
-from labeldp.release._row_identity import RowIdentity, identity_of
 from labeldp.release.engines import Engine, InProcess, Tick
 from labeldp.release.folder import number_column, renumbered
+from labeldp.release.released import RowIdentity, identity_of
 from labeldp.release.tables import (
     PassDigest,
     Table,

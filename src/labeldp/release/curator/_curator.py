@@ -20,22 +20,9 @@ from labeldp.mechanisms.resampling import POPULATION, DoubleResponse, DummyRespo
 from labeldp.privacy import Guarantee, LabelSpace, rest_of, shown_above
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.privacy.channels import Channel, ClusterChannel, CoarseningChannel, candidate_sizes
-from labeldp.release._answer import Answer
-from labeldp.release._drawing import Drawing, DrawnFeatures
-from labeldp.release._gate import OWN_LEDGER, refuse_labels
-from labeldp.release._release import Release
-from labeldp.release._row_identity import (
-    Origin,
-    RowIdentity,
-    identities_digest,
-    identity_of,
-    identity_of_names,
-    labels_identity,
-)
-from labeldp.release._row_index import row_places
-from labeldp.release._row_release import RowRelease, check_names, no_features
-from labeldp.release._sink import MemorySink, Sink
-from labeldp.release._source import (
+from labeldp.release.curator._drawing import Drawing, DrawnFeatures
+from labeldp.release.curator._sink import MemorySink, Sink
+from labeldp.release.curator._source import (
     ArraySource,
     Batch,
     BatchChannels,
@@ -47,6 +34,22 @@ from labeldp.release._source import (
 )
 from labeldp.release.folder import FEATURES_REDRAWN, Certificate, Draw, digest
 from labeldp.release.ledger import Admitted, Entry, Ledger, features_left, spent_on
+from labeldp.release.released import (
+    OWN_LEDGER,
+    Answer,
+    Origin,
+    Release,
+    RowIdentity,
+    RowRelease,
+    check_names,
+    identities_digest,
+    identity_of,
+    identity_of_names,
+    labels_identity,
+    no_features,
+    refuse_labels,
+    row_places,
+)
 from labeldp.release.tables import disk_path
 
 _FROM_ELSEWHERE = "is public and was not computed from these labels, but through answers and releases that cost extra"

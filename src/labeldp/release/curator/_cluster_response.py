@@ -19,11 +19,9 @@ from labeldp.errors import InputError
 from labeldp.mechanisms.queries import NoisyHistogram, cell_numbers
 from labeldp.mechanisms.randomizers import ClusterParameters, ClusterResponse, PriorResponse, Randomizer, truncated
 from labeldp.privacy import ClassProbabilities, rest_of
-from labeldp.release._answer import Answer
-from labeldp.release._curator import Curator
-from labeldp.release._release import Release
-from labeldp.release._row_identity import check_same_rows
-from labeldp.release._source import Places
+from labeldp.release.curator._curator import Curator
+from labeldp.release.curator._source import Places
+from labeldp.release.released import Answer, Release, check_same_rows
 from labeldp.release.tables import public_split
 
 Split = Literal["epsilon", "rows"]

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.privacy.channels import row_arrays
-from labeldp.release._release import Release
 from labeldp.release.folder import (
     BUFFER,
     CODES,
@@ -26,6 +25,7 @@ from labeldp.release.folder import (
     released_columns,
     unchanged_file,
 )
+from labeldp.release.released._release import Release
 from labeldp.release.tables import Place, equal_batches, prefetch
 
 _ROWS = 1 << 16

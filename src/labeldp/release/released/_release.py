@@ -27,20 +27,6 @@ from labeldp.privacy.channels import (
     concatenated_channel,
     row_arrays,
 )
-from labeldp.release._gate import OWN_LEDGER, refuse_labels, warn_of_people
-from labeldp.release._opaque_labels import RELEASED_LABEL, OpaqueLabels
-from labeldp.release._row_identity import (
-    Origin,
-    RowIdentity,
-    check_same_rows,
-    concatenated_identity,
-    identity_of,
-    identity_of_places,
-    same_people,
-)
-from labeldp.release._row_index import row_numbers
-from labeldp.release._same_label import may_be_label
-from labeldp.release._targets import from_words, mark_of, to_words
 from labeldp.release.folder import (
     Certificate,
     check_beside,
@@ -51,6 +37,20 @@ from labeldp.release.folder import (
     verified,
     write_release,
 )
+from labeldp.release.released._gate import OWN_LEDGER, refuse_labels, warn_of_people
+from labeldp.release.released._opaque_labels import RELEASED_LABEL, OpaqueLabels
+from labeldp.release.released._row_identity import (
+    Origin,
+    RowIdentity,
+    check_same_rows,
+    concatenated_identity,
+    identity_of,
+    identity_of_places,
+    same_people,
+)
+from labeldp.release.released._row_index import row_numbers
+from labeldp.release.released._same_label import may_be_label
+from labeldp.release.released._targets import from_words, mark_of, to_words
 from labeldp.release.tables import Place, disk_path
 
 _ENTRIES_PER_PIECE = 1 << 30

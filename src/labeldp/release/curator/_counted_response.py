@@ -12,10 +12,9 @@ from labeldp.errors import InputError
 from labeldp.mechanisms.queries import NoisyHistogram
 from labeldp.mechanisms.randomizers import BinResponse, NumberRandomizer, check_registered
 from labeldp.privacy import Interval, rest_of
-from labeldp.release._answer import distributions_of
-from labeldp.release._cluster_response import with_charge
-from labeldp.release._curator import Curator
-from labeldp.release._release import Release
+from labeldp.release.curator._cluster_response import with_charge
+from labeldp.release.curator._curator import Curator
+from labeldp.release.released import Release, distributions_of
 
 #: The counts get the share of epsilon at which noise moves about a twentieth of the rows, within these limits.
 _MOVED = 0.05

@@ -13,7 +13,6 @@ from labeldp._shapes import Int
 from labeldp.errors import InputError, TableError
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import ResponseChannel
-from labeldp.release._release import Release
 from labeldp.release.folder import (
     CLUSTERS,
     Certificate,
@@ -23,6 +22,7 @@ from labeldp.release.folder import (
     read_certificate,
     stored_columns,
 )
+from labeldp.release.released._release import Release
 from labeldp.release.tables import Place, Table, TableFile, disk_path, label_codes, open_table
 
 _ROWS_PER_BATCH = 1 << 18

@@ -13,9 +13,9 @@ from labeldp._random_words import WordSource
 from labeldp.mechanisms import draw, draw_context
 from labeldp.mechanisms.randomizers import expectation
 from labeldp.mechanisms.resampling import FeatureLaw
-from labeldp.release._row_identity import Origin
-from labeldp.release._sink import Piece, Pieces
-from labeldp.release._source import Batch, BatchChannels, Places, Source
+from labeldp.release.curator._sink import Piece, Pieces
+from labeldp.release.curator._source import Batch, BatchChannels, Places, Source
+from labeldp.release.released import Origin
 
 
 @dataclass(frozen=True)

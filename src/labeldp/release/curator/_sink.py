@@ -17,12 +17,10 @@ from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, mean_expectation
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import Channel
-from labeldp.release._release import Release
-from labeldp.release._row_identity import Origin, RowIdentity
-from labeldp.release._row_release import RowRelease
-from labeldp.release._source import TableSource
+from labeldp.release.curator._source import TableSource
 from labeldp.release.engines import Progress, Tick, reported
 from labeldp.release.folder import Certificate, File, FileWriter, Run, columns_of, to_columns
+from labeldp.release.released import Origin, Release, RowIdentity, RowRelease
 from labeldp.release.tables import equal_batches, plain_column
 
 Utility = Expectation | NumberExpectation | None

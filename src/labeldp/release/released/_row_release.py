@@ -14,10 +14,10 @@ from labeldp.mechanisms.resampling import FeatureLaw, Form, form_from
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import RenyiGuarantee
 from labeldp.privacy.channels import ResponseChannel
-from labeldp.release._public import public_columns
-from labeldp.release._release import Release
-from labeldp.release._row_index import row_numbers
 from labeldp.release.folder import Certificate, column_types, write_release
+from labeldp.release.released._public import public_columns
+from labeldp.release.released._release import Release
+from labeldp.release.released._row_index import row_numbers
 from labeldp.release.tables import disk_path
 
 

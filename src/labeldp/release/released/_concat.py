@@ -13,11 +13,11 @@ from labeldp.errors import InputError, RowsError
 from labeldp.mechanisms.randomizers import mean_expectation
 from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import concatenated_channel, law_of
-from labeldp.release._answer import Answer
-from labeldp.release._release import Release
-from labeldp.release._row_identity import concatenated_identity
-from labeldp.release._row_index import row_numbers
 from labeldp.release.folder import IN_STAGES, Certificate, Draw, digest
+from labeldp.release.released._answer import Answer
+from labeldp.release.released._release import Release
+from labeldp.release.released._row_identity import concatenated_identity
+from labeldp.release.released._row_index import row_numbers
 
 
 def concatenate(parts: Iterable[tuple[object, Release]], answers: Sequence[Answer] = ()) -> Release:

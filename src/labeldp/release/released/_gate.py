@@ -22,9 +22,9 @@ from labeldp._shapes import Int
 from labeldp._spelling import canonical, spelled_as
 from labeldp.errors import InputError, LabelDPError
 from labeldp.privacy.channels import ClassChannel
-from labeldp.release._same_label import is_label_renamed
 from labeldp.release.folder import CODES, SHUFFLED, UNREADABLE, batch_fields, read_certificate
 from labeldp.release.ledger import Earlier, Entry
+from labeldp.release.released._same_label import is_label_renamed
 from labeldp.release.tables import Table, no_such_column, people_of, place_of
 
 T = TypeVar("T")

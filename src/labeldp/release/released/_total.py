@@ -17,9 +17,9 @@ from labeldp.errors import InputError, VerificationError
 from labeldp.privacy import Guarantee
 from labeldp.privacy.accounting import Charge, Composition, RowRanges
 from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes, channel_of
-from labeldp.release._batches import labels_hash
 from labeldp.release.folder import Certificate, Draw, certified, law_of_rows, or_beside, read_alone
 from labeldp.release.ledger import Entry, Ledger, by_data, totals_of_units
+from labeldp.release.released._batches import labels_hash
 from labeldp.release.tables import disk_path
 
 _SQLITE = b"SQLite format 3\x00"
