@@ -148,3 +148,15 @@ def test_the_command_line_lists_its_randomizer(capsys):
     assert "acme-three-quarters: Randomized response of two classes that keeps a label" in page
     assert main(["plan", "--classes", "2", "--rows", "100", "--epsilon", "2", "--detail"]) == 0
     assert "acme-three-quarters" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_command_line_answers_its_query(tmp_path):
+    """By a mechanism on tables that declares what it needs, and nothing else."""
+    (tmp_path / "t.csv").write_text("x,ill\n" + "".join(f"{row},{label}\n" for row, label in enumerate(LABELS)))
+    declared = ("--label", "ill", "--classes", "no,yes", "--epsilon", "1", "--mechanism", "acme-count")
+    command = ["release", str(tmp_path / "t.csv"), *declared, "--output", str(tmp_path / "out")]
+    assert main([*command, "--keep", "x"]) == 1
+    assert main([*command, "--keep", "none"]) == 0
+    assert main(["verify", str(tmp_path / "out")]) == 0
+    assert Answer.load(tmp_path / "out").value[0] == pytest.approx(300, abs=40)  # 40 standard deviations

@@ -1,4 +1,4 @@
-"""A query and a randomizer outside ``labeldp``: its curators, certificates, verification and account know them."""
+"""A query and a randomizer outside ``labeldp``: its curators, certificates, verification and command line know them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from labeldp import RandomizedResponse
+from labeldp import RandomizedResponse, TableMechanism
 from labeldp.mechanisms.queries import (
     CountQuery,
     LawFields,
@@ -17,6 +17,7 @@ from labeldp.mechanisms.queries import (
     laplace_deviation,
 )
 from labeldp.mechanisms.randomizers import ClassRandomizer
+from labeldp.release import answer_request
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,24 @@ class CountOfOneClass(CountQuery):
     def standard_error(cls, law: Mapping[str, Any], _, __) -> np.ndarray:
         """The standard deviation of the noise, the same on each count."""
         return np.asarray(laplace_deviation(int(law["rate"]), int(law["parts"])))
+
+
+@dataclass(frozen=True, eq=False)
+class CountMechanism(TableMechanism):
+    """The count of the first class of a table: ``labeldp release --mechanism acme-count``."""
+
+    name: ClassVar[str] = CountOfOneClass.name
+    about: ClassVar[str] = "Count of the first class, with discrete Laplace noise; no rows"
+    by_unit: ClassVar[bool] = True
+    rows: ClassVar[bool] = False
+
+    def check(self, space, epsilon) -> CountOfOneClass:
+        """The query."""
+        return CountOfOneClass(space, epsilon, of=space.points[0])
+
+    def on(self, table):
+        """Its request, whose answer is one whole number."""
+        return answer_request(table.made, table, np.zeros(1, np.int64))
 
 
 @dataclass(frozen=True, eq=False)

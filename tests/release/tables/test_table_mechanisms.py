@@ -89,6 +89,16 @@ def test_an_object_of_anyones_class_is_released(source):
     assert (charge.mechanism, charge.state, charge.asked) == ("noisy-mean", "released", 50.0)
 
 
+def test_one_of_another_distribution_has_its_name_and_no_other(monkeypatch):
+    """It is found by its entry point, and does not stand in for the default."""
+    impostor = type("Impostor", (MeanMechanism,), {"name": "auto"})
+    found = (("acme", MeanMechanism), ("acme", impostor))
+    monkeypatch.setattr("labeldp.privacy._kinds._foreign_classes", lambda _: found)
+    known = table_mechanisms()
+    assert (set(known), type(known["mean"])) == ({*KNOWN, "mean"}, MeanMechanism)
+    assert type(known["auto"]) is type(KNOWN["auto"])
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -15,8 +15,9 @@ _KINDS: Kinds[TableMechanism] = Kinds(TableMechanism, "__name__", "labeldp.relea
 
 
 def table_mechanisms() -> Mapping[str, TableMechanism]:
-    """All mechanisms on tables by name, without options; no randomizer of another distribution hides another kind."""
-    kinds = sorted(_KINDS.every(), key=lambda kind: kind is not RandomizerMechanism)
+    """All mechanisms on tables by name, without options; none of another distribution hides one of ours."""
+    own = sorted(_KINDS.own.values(), key=lambda kind: kind is not RandomizerMechanism)  # which has others' randomizers
+    kinds = (*(kind for kind in _KINDS.every() if kind not in own), *own)
     return {each.name: each for kind in kinds for each in kind.variants()}
 
 

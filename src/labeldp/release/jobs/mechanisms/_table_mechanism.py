@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from labeldp._shapes import Bool, Int
 from labeldp.errors import InputError
-from labeldp.mechanisms.queries import Query
+from labeldp.mechanisms.queries import Query, charged_law
 from labeldp.mechanisms.resampling import FeatureLaw
 from labeldp.privacy import Guarantee, Interval, LabelSpace
 from labeldp.release.folder import answer_columns
@@ -201,6 +201,6 @@ def answer_request(query: Query, table: TableInput, like: np.ndarray) -> TableRe
     """The request for an answer about all labels, whose value is an array of the shape of ``like``."""
     source, most, label = table.source, table.labels_of_a_unit, table.source.table.label
     guarantee = dataclasses.replace(query.promise(most), unit=source.unit)
-    none = answer_columns(like, label, query.law(most), source.space)
+    none = answer_columns(like, label, charged_law(query, most), source.space)
     added = {name: array.type for name, array in none.items()}
     return TableRequest(query.name, guarantee, added, lambda curator: curator.answer(query))
