@@ -17,7 +17,7 @@ from rich.text import Text
 from labeldp.mechanisms.queries import QUERIES, cell_rows
 from labeldp.mechanisms.randomizers import NumberExpectation, number_expectation
 from labeldp.privacy import Guarantee, Interval, LabelSpace, Trust, shown_above
-from labeldp.release.folder import added_columns, stored_form
+from labeldp.release.folder import added_columns
 from labeldp.report._parts import (
     Parts,
     add_row,
@@ -74,8 +74,7 @@ def release_parts(release: TableRelease) -> Parts:
     rows = [("mechanism", mechanism_text(certificate)), *utility_terms(certificate, lambda: share).items()]
     rows += [("note", few) for few in _few_effective_rows(certificate, share)]
     if answered := answer_text(release):
-        (name,) = stored_form(certificate.law, certificate.space).columns
-        rows.append((name, answered.text))
+        rows.append((answered.name, answered.text))
     rows += [("assumed", assumption) for assumption in certificate.guarantee.assumptions]
     if (resampled := resampled_share(certificate)) is not None:
         rows.append(("features", f"{resampled:.1%} of rows get features from the generator (expected share)"))

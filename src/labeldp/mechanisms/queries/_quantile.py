@@ -194,7 +194,7 @@ class NoisyQuantile(CellQuery):
                 f"Next: release the labels with --interval {','.join(map(_exactly, (low, high, space.step)))} and a "
                 f"--budget for both. About {100 * share:.2g} % of the labels lie beyond that range, and get clipped."
             )
-        return AnswerText(quantile, f"{_exactly(quantile)} at level {law['level']}", warning, following)
+        return AnswerText("quantile", quantile, f"{_exactly(quantile)} at level {law['level']}", warning, following)
 
     @classmethod
     def check_value(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> None:

@@ -38,12 +38,14 @@ class AnswerText:
     """An answer about all labels of a table, in words.
 
     Attributes:
+        name: The noun for the answer.
         number: The answer.
         text: The answer as it is printed.
         warning: A warning that it may be far off; empty without one.
         following: What usually comes next; empty if nothing does.
     """
 
+    name: str
     number: float
     text: str
     warning: str = ""
