@@ -206,6 +206,11 @@ def prior_asked(kind):
     return lambda odd, _: kind(odd).ask(curator(), epsilon=1.0)
 
 
+def table_release(at, mechanism, **options):
+    """A release of the table by a mechanism."""
+    return dp.release_table(at.csv, "y", SPACE, 1.0, at.folder(), mechanism=mechanism, drop=[], unit="row", **options)
+
+
 #: A call with odd values for each other parameter.
 CALLS = {
     "Answer.save(table)": lambda odd, at: at.exchanged.save(at.folder(), odd, keep=["a"]),
@@ -220,6 +225,7 @@ CALLS = {
     ),
     "ClassProbabilities.of(features)": lambda odd, at: dp.ClassProbabilities.of(at.softmax, odd),
     "Classes.encode(labels)": lambda odd, _: SPACE.encode(odd),
+    "ClusterMechanism(clusters)": lambda odd, at: table_release(at, dp.ClusterMechanism(odd)),
     "ClusterParameters.query(clusters)": lambda odd, _: parameters().query(odd),
     "ClusterParameters.response(clusters)": lambda odd, _: parameters().response([[0.5, 0.5]] * 2, odd),
     "ClusterParameters.response(distributions)": lambda odd, _: parameters().response(odd, HALVES),
@@ -276,6 +282,7 @@ CALLS = {
     "ObservedPairs(labels)": lambda odd, _: audit.ObservedPairs(odd, SPACE, [0, 1], [0.5, 0.5]),
     "OptimalResponse(prior)": lambda odd, _: dp.OptimalResponse(GRID, 1.0, odd),
     "PatchClassifier.predict_features(features)": lambda odd, _: fitted("PatchClassifier")[0].predict_features(odd),
+    "PeerMechanism(clusters)": lambda odd, at: table_release(at, dp.PeerMechanism(odd, 1e-6)),
     "PlantedPairs(canaries)": lambda odd, _: audit.PlantedPairs(list(LABELS), SPACE, odd),
     "PlantedPairs(labels)": lambda odd, _: audit.PlantedPairs(odd, SPACE, [0, 1]),
     "Prior.ask(features)": lambda odd, at: stages.ModelPrior(at.softmax).ask(curator(), odd),
@@ -322,9 +329,7 @@ CALLS = {
     "loss_profile(features)": lambda odd, at: audit.loss_profile(odd, at.release),
     "mean_in_cells(clusters)": lambda odd, _: sklearn.mean_in_cells(dp.Curator(HALVES, GRID), odd, 1.0),
     "moved_copies(images)": lambda odd, _: images.moved_copies(odd, 1),
-    "release_table(clusters)": lambda odd, at: dp.release_table(
-        at.csv, "y", SPACE, 1.0, at.folder(), mechanism="cluster", clusters=odd, drop=[], unit="row"
-    ),
+    "release_table(clusters)": lambda odd, at: table_release(at, "cluster", clusters=odd),
     "repeated_success(prior)": lambda odd, _: audit.repeated_success(
         dp.RandomizedResponse(SPACE, 1.0).channel(), 2, odd
     ),
