@@ -14,6 +14,7 @@ from jaxtyping import TypeCheckError
 
 from labeldp import _checks, _threads
 from labeldp.errors import EpsilonError, InputError
+from labeldp.learning.losses import RowLoss
 from labeldp.privacy.channels import ResponseChannel
 
 NOT_NUMBERS = [None, "1", b"1", True, np.True_, 1j, [1.0], (), decimal.Decimal(1), object()]
@@ -112,6 +113,16 @@ def test_annotations_are_executed_at_the_first_calls_of_each_test():
     for _ in range(1000):
         _threads.blocks(10, 1, 5)
     assert len(_threads.blocks(rows, 1, 5)) == 2
+
+
+def test_annotations_of_a_dataclass_are_executed_at_its_first_calls():
+    """Shapes that do not agree are refused in what is stored too, until many of a kind were made."""
+    mask, two, three = np.zeros((2, 1), dtype=np.uint8), np.zeros(2), np.zeros(3)
+    with pytest.raises(TypeCheckError):
+        RowLoss(mask, mask[:, :0], two, two, three, likelihood=True)
+    for _ in range(1000):
+        RowLoss(mask, mask[:, :0], two, two, two, likelihood=True)
+    assert len(RowLoss(mask, mask[:, :0], two, two, three, likelihood=True).outside) == 3
 
 
 def test_annotations_without_a_shape_are_executed():
