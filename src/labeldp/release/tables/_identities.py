@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp._arrow import arrow, as_array
-from labeldp._shapes import Int
+from labeldp._shapes import Bool, Int
 from labeldp.release.tables._arrow_storage import plain_uuids
 from labeldp.release.tables._cell_hashes import cell_hashes
 from labeldp.release.tables._copies import CopyCounter
@@ -32,6 +32,10 @@ _FEWEST_REPEATED = 10
 _FEWEST_ROWS, _MANY_ROWS = 3, 1000
 #: Texts of more different values may name people if most of these are in fewer than ``_FEW`` rows.
 _MANY_TEXTS, _FEW = 20, 5
+#: Small letters of a month's name, and all that is not ASCII: Unicode's letters would take a hundred times as long.
+_LETTERS = r"[^\x00-`{-\x7f]{3,9}"
+#: Longer bytes are images or other files, which identify nobody by being equal.
+_LONGEST_BYTES = 64
 #: The kinds of texts, by patterns of which the first that fits counts; others are plain texts. The years of dates are
 #: known, since numbers of sites, households and people in them are joined in the same ways.
 _KINDS = MappingProxyType(
@@ -40,7 +44,8 @@ _KINDS = MappingProxyType(
         "number": r"^[+-]?([0-9]*\.[0-9]+|[0-9.]*,[0-9]+|[0-9.]+e[+-][0-9]+)( ?[%€$£])?$",
         "time": r"^((1[89]|20)[0-9]{2}[-./][0-3]?[0-9]([-./][0-3]?[0-9]([ t].*)?)?|"
         r"[0-3]?[0-9]([-./][0-3]?[0-9][-./](1[89]|20)|[./][0-3]?[0-9][./])[0-9]{2}([ t].*)?|"
-        r"(\pL{3,9}\.? [0-9]{1,2},?|[0-9]{1,2}\.? \pL{3,9}\.?) [0-9]{4}|[0-9]{1,2}:[0-9]{2}(:[0-9.]+)?)$",
+        rf"({_LETTERS}\.? [0-9]{{1,2}},?|[0-9]{{1,2}}\.? {_LETTERS}\.?) [0-9]{{4}}|"
+        r"[0-9]{1,2}:[0-9]{2}(:[0-9.]+)?)$",
         "image": r"\.(png|jpe?g)$",
         "person": r"^([^@ ]+@[^@ ]+\.[a-z]+|\+?[0-9(][0-9 ()/.-]{6,}|\{?[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\}?|"
         r"([0-9a-f]{2}[:-]){5}[0-9a-f]{2}|([0-9]{1,3}\.){3}[0-9]{1,3}|patient/.+)$",
@@ -137,12 +142,14 @@ class _Column:
             return
         plain = plain_uuids(column)
         plain = plain.storage if isinstance(plain, pa.ExtensionArray) else plain
-        counted = pc.value_counts(plain.cast(pa.large_string()) if pa.types.is_string_view(plain.type) else plain)
+        counted = pc.value_counts(plain.cast(_comparable(plain.type)))
         values, times = counted.field("values"), as_array(counted.field("counts"))
         values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
         known = ~as_array(values.is_null())
         values, times = values.drop_null(), times[known]
-        if self.is_text:
+        if _is_bytes(values.type):
+            self._add_bytes(values.cast(pa.large_binary()), times)
+        elif self.is_text:
             self._add_texts(pc.utf8_lower(pc.utf8_trim_whitespace(values.cast(pa.large_string()))), times)
         else:
             decimal = pa.types.is_decimal(values.type)
@@ -193,9 +200,19 @@ class _Column:
                 numbers = pc.replace_substring(values.take(arrow(np.flatnonzero(fits))), "+", "")
                 self._add_whole(as_array(numbers.cast(pa.int64())), times[fits])
                 values, times, left = values.take(arrow(np.flatnonzero(left))), times[left], left[left]
+        self._add_others(values, times, left)
+
+    def _add_bytes(self, values: pa.Array, times: Int[np.ndarray, "m"]) -> None:
+        """Add bytes, such as UUIDs without a type, and how often each occurs; long ones are images."""
+        long = as_array(pc.greater(pc.binary_length(values), _LONGEST_BYTES))
+        self.kinds["image"] += int(times[long].sum())
+        self._add_others(values, times, ~long)
+
+    def _add_others(self, values: pa.Array, times: Int[np.ndarray, "m"], plain: Bool[np.ndarray, "m"]) -> None:
+        """Add values by their hashes, of which those of a mask are plain texts."""
         hashes = cell_hashes(values)[0]
         known = hashes != MISSING
-        self.kinds["text"] += int(times[left & known].sum())
+        self.kinds["text"] += int(times[plain & known].sum())
         self._values.add_counted(hashes[known], times[known])
 
     def identity(self) -> Identity | None:
@@ -234,18 +251,30 @@ class _Column:
 
 
 def _may_identify(kind: pa.DataType) -> bool:
-    """True for numbers and texts; of floats, the values decide."""
+    """True for numbers, texts and bytes; of floats, the values decide."""
     plain = _plain(kind)
     number = pa.types.is_integer(plain) or pa.types.is_floating(plain) or pa.types.is_decimal(plain)
     return bool(number or _is_text(kind))
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    """True for texts, and UUIDs of Arrow's own type."""
+    """True for texts, bytes, and UUIDs of Arrow's own type."""
     plain = _plain(kind)
     uuid = getattr(plain, "extension_name", "") == "arrow.uuid"
     view = pa.types.is_string_view(plain)
-    return bool(uuid or view or pa.types.is_string(plain) or pa.types.is_large_string(plain))
+    return bool(uuid or view or pa.types.is_string(plain) or pa.types.is_large_string(plain) or _is_bytes(plain))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    """True for bytes, as exports store UUIDs and texts whose encoding they do not state."""
+    sized = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return bool(sized or pa.types.is_binary_view(kind))
+
+
+def _comparable(kind: pa.DataType) -> pa.DataType:
+    """The type of the same values that Arrow counts."""
+    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    return views.get(kind, kind)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
