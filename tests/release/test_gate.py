@@ -16,7 +16,7 @@ from labeldp import Classes, Curator, NoisyHistogram, RandomizedResponse, releas
 from labeldp.cli import app, main
 from labeldp.errors import InputError
 from labeldp.learning.tables import learn_in_stages
-from labeldp.release import release_with
+from labeldp.release import check_table, release_with
 from labeldp.release.released._same_label import is_label_renamed
 
 ROWS = 240
@@ -45,6 +45,7 @@ OTHERS = {
         "renumber",
         "shuffle",
         "only_new",
+        "team_ledger",
         "sign",
         "engine",
         "executor",
@@ -117,6 +118,19 @@ def test_every_option_of_a_command_is_known_here():
     commands = typer.main.get_command(app).commands
     names = {option.name for command in COMMANDS for option in commands[command].params}
     assert names <= COLUMNS.keys() | OTHERS, "say whether it names a column whose values could leave"
+
+
+@pytest.mark.parametrize("columns", [{"keep": ["weight", "DISEASE"]}, {"drop": [RENAMED]}], ids=["kept", "not dropped"])
+def test_the_label_in_another_spelling_leaves_by_no_option(tmp_path, columns):
+    """A ledger takes both for one label, so the first release does; the command of a check drops it."""
+    path = tmp_path / "t.csv"
+    table().assign(DISEASE=lambda frame: frame.disease).to_csv(path, index=False)
+    with pytest.raises(InputError, match="found the label 'disease' in another spelling, 'DISEASE', which leaves"):
+        release_table(path, OWN, DISEASES, 1.0, tmp_path / "o", unit="row", **columns)
+    assert "DISEASE" in check_table(path, OWN).left_out
+    assert not (tmp_path / "o").exists()
+    release_table(path, OWN, DISEASES, 1.0, tmp_path / "o", unit="row", keep=["weight"])
+    assert "disease" in check_table(path, "severity").left_out
 
 
 def test_every_parameter_of_a_function_is_known_here():

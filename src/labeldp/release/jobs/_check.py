@@ -190,7 +190,9 @@ class TableCheck:
         """The columns that name rows or people, or disclose a label."""
         of_rows = self.unit == ROW and self.declared
         people = {self.proposed_unit, *(() if of_rows else (each.name for each in self.people))}
-        private = {*self.disclosing} | people | {each.entry.label for each in self.earlier} | set(self.rare)
+        private = {*self.disclosing} | people | set(self.rare)
+        labels = {canonical(name) for name in (self.label.name, *(each.entry.label for each in self.earlier))}
+        private |= {column.name for column in self.columns if canonical(column.name) in labels}
         return [column.name for column in self.columns if column.identifies == "rows" or column.name in private]
 
 

@@ -59,10 +59,11 @@ def declare(schema: pa.Schema, label: str | None, names: Iterable[str], option: 
         own = spelled_as(name, schema.names)
         if own is None:
             raise InputError(no_such_column(name, schema.names, _NOUNS.get(option, "")))
-        if own == label:
+        if _is_same(own, label):
+            found = "" if own == label else f" in another spelling, {own!r}"
             raise InputError(
-                f"expected public columns for {option}, found the label {label!r}, which leaves with noise alone; "
-                "leave it out"
+                f"expected public columns for {option}, found the label {label!r}{found}, which leaves with noise "
+                "alone; leave it out"
             )
         public[own] = option
     return public
@@ -83,7 +84,14 @@ def kept_columns(
             f"{'neither' if keep is None else 'both'}; columns besides the label: {', '.join(others) or 'none'}"
         )
     chosen = declare(schema, label if drop is None else None, keep if keep is not None else drop or (), KEEP)
-    return [name for name in others if (name in chosen) == (keep is not None)]
+    kept = [name for name in others if (name in chosen) == (keep is not None)]
+    declare(schema, label, [name for name in kept if _is_same(name, label)], KEEP)
+    return kept
+
+
+def _is_same(name: str, label: str | None) -> bool:
+    """True for the name of the label in any spelling, which a ledger takes for one."""
+    return label is not None and canonical(name) == canonical(label)
 
 
 def refuse_labels(public: Mapping[str, str], labels: Iterable[str], other_people: str) -> None:
