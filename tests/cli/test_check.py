@@ -1,5 +1,6 @@
 """The look at a table before its release: what it finds, what it leads to, and that it leaves nothing behind."""
 
+import dataclasses
 import json
 import os
 import shlex
@@ -13,6 +14,7 @@ import pytest
 from labeldp import Classes, Interval, check_table, release_table, verify
 from labeldp.errors import InputError, TableError
 from labeldp.release import ledger_path
+from labeldp.report import release_command
 
 LABEL, CLASSES = "diagnosis", Classes(["none", "heart disease"])
 
@@ -113,6 +115,21 @@ def test_columns_say_what_they_are(run, patients, column, wanted):
     """Codes with leading zeros stay text, and dates are dates."""
     (line,) = (line for line in run("check", patients, "--label", LABEL).out.splitlines() if f" {column} " in line)
     assert wanted in line
+
+
+@pytest.mark.parametrize("name", ["-t.csv", "$(touch here) 'a'.csv", "t.csv"])
+def test_a_command_of_hostile_names_can_be_run(run, tmp_path, monkeypatch, name):
+    """Names of files, columns and classes are no options, files, commands or marks of a terminal."""
+    monkeypatch.chdir(tmp_path)
+    label, classes = "-y\x1b[2J", ["@/etc/hostname", "-1", "$(touch here)", "`touch here`"]
+    frame = pd.DataFrame({"age": np.arange(400) / 7, "--keep": [f"p{row}" for row in range(400)], label: classes * 100})
+    frame.to_csv(Path(name).absolute(), index=False)
+    found = check_table(f"./{name}", label)
+    assert "\x1b" not in run("check", f"./{name}", "--label", label).out
+    command = release_command(dataclasses.replace(found, table=dataclasses.replace(found.table, path=Path(name))))
+    assert run(*shlex.split(command)[1:]).code == 0
+    assert pd.read_parquet("shared").columns.tolist() == ["age", f"{label}_released"]
+    assert not Path("here").exists()
 
 
 def test_text_of_rare_values_is_dropped(run, patients, tmp_path):

@@ -48,7 +48,7 @@ def check_text(found: TableCheck, classes: Path | None = None) -> Parts:
     parts += [_columns(found), Text()] if found.columns else []
     rows = [("stored as", _stored(found)), *_labels(found)]
     rows += [("note", remark) for remark in label.remarks]
-    parts += [Text(f"label {label.name}", "bold"), name_value_table(rows), Text()]
+    parts += [sentence(f"label {label.name}", "bold"), name_value_table(rows), Text()]
     decide = [*_decisions(found), *(_classes_to_write(found) if classes is None else ())]
     if decide:
         parts += [Text("to decide", "bold"), *(sentence(f"- {each}") for each in decide), Text()]
@@ -180,7 +180,7 @@ def _released_before(found: TableCheck) -> Iterator[str]:
 def _classes_to_write(found: TableCheck) -> Iterator[str]:
     """How to write the file of classes that the command names, where they are many."""
     if not found.label.is_number and len(found.label.classes) > _SHOWN:
-        words = ["labeldp", "check", str(found.table.path), "--label", found.label.name, *_file_options(found)]
+        words = ["labeldp", "check", _path(found), "--label", found.label.name, *_file_options(found)]
         command = shlex.join([*words, "--save-classes", str(_CLASSES)])
         yield f"the {len(found.label.classes):,} classes below are read from {_CLASSES}, which this writes: {command}"
 
@@ -216,7 +216,7 @@ def release_command(found: TableCheck, classes: Path | None = None) -> str:
     """
     label, table, left_out = found.label, found.table, found.left_out
     unit = found.unit if found.declared else found.proposed_unit
-    words = ["labeldp", "release", str(table.path), "--label", label.name]
+    words = ["labeldp", "release", _path(found), "--label", label.name]
     if label.is_number:
         words += ["--interval", "LOW,HIGH,STEP", *(["--missing", "LOW"] if label.missing else [])]
     else:
@@ -234,6 +234,12 @@ def release_command(found: TableCheck, classes: Path | None = None) -> str:
     return shlex.join([*words, *_file_options(found), "--output", "shared"])
 
 
+def _path(found: TableCheck) -> str:
+    """The path of the table, which no command takes for an option."""
+    path = str(found.table.path)
+    return f"./{path}" if path.startswith("-") else path
+
+
 def _file_options(found: TableCheck) -> Iterator[str]:
     """How a CSV file is written, where that is not found from the file."""
     file = found.table.file
@@ -244,8 +250,9 @@ def _file_options(found: TableCheck) -> Iterator[str]:
 
 
 def _listed(values: list[str]) -> str:
-    """Values separated by commas, quoted where they hold one."""
-    quoted = any(value != value.strip() or "," in value or '"' in value for value in values)
+    """Values separated by commas, quoted where they hold one, or begin like the name of a file."""
+    file = values[0].startswith("@")
+    quoted = file or any(value != value.strip() or "," in value or '"' in value for value in values)
     line = io.StringIO()
     csv.writer(line, lineterminator="", quoting=csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL).writerow(values)
     return line.getvalue()
