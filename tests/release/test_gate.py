@@ -63,11 +63,12 @@ OTHERS = {
 }
 #: The command whose options are tried.
 RELEASE = typer.main.get_command(app).commands["release"]
+WRITTEN = ("output", "ledger", "team_ledger", "engine", "sign")
 #: Its options that take a text, but for those that name files to write, and their flags.
 TEXTS = {
     each.name: each.opts[0]
     for each in RELEASE.params
-    if each.param_type_name == "option" and not each.is_flag and each.name not in ("output", "ledger", "engine", "sign")
+    if each.param_type_name == "option" and not each.is_flag and each.name not in WRITTEN
 }
 
 
