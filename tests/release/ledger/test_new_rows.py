@@ -178,9 +178,10 @@ def test_rows_that_may_be_earlier_ones_are_not_new(tmp_path, table):
     assert not (tmp_path / "o2").exists()
 
 
-def test_a_release_of_the_same_rows_in_between_counts(tmp_path):
-    """Rows that somebody else released after they were found to be new are charged with that release."""
-    release(written(JANUARY, tmp_path / "january.parquet"), tmp_path / "o1", unit="row")
+@pytest.mark.parametrize(("budget", "error"), [(None, BudgetError), (5.0, InputError)])
+def test_a_release_of_the_same_rows_in_between_counts(tmp_path, budget, error):
+    """Rows that somebody else released after they were found to be new do not leave again, whatever the budget is."""
+    release(written(JANUARY, tmp_path / "january.parquet"), tmp_path / "o1", unit="row", budget=budget)
     both = written(BOTH, tmp_path / "both.parquet")
     done = []
 
@@ -188,10 +189,11 @@ def test_a_release_of_the_same_rows_in_between_counts(tmp_path):
         if name == "check" and not done:
             done.append(release(both, tmp_path / "o2", unit="row", only_new=True))
 
-    with pytest.raises(BudgetError):
+    with pytest.raises(error, match="budget exceeded" if budget is None else "meanwhile"):
         release(both, tmp_path / "o3", unit="row", only_new=True, progress=meanwhile)
     assert done
     assert not (tmp_path / "o3").exists()
+    assert max(spent_in(each) for each in tmp_path.glob("*.labeldp-ledger")) == [1.0]
 
 
 def test_clusters_of_all_rows_follow_the_new_ones(tmp_path):

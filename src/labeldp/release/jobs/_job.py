@@ -38,6 +38,7 @@ from labeldp.release.jobs._notes import (
     disclosed,
     left_before,
     left_out,
+    refuse_returning,
     respelled,
     returning,
     write_notes,
@@ -424,7 +425,6 @@ class TableJob:
             record, elsewhere = self._ledgers(data)
             new = tuple(self._new_ledger(record))
             entry = dataclasses.replace(entry, marks=record.marks(data))
-            budget = self.spending.budget
             target = self.target
             on_disk = target if isinstance(target, Path) else beside_ledger(record.path or self.home, target)
 
@@ -435,11 +435,12 @@ class TableJob:
             with (
                 staged(on_disk, entry.identifier) as staging,
                 record.charged(
-                    dataclasses.replace(entry, staging=inode_of(staging)), budget, left, data, elsewhere
+                    dataclasses.replace(entry, staging=inode_of(staging)), self.spending.budget, left, data, elsewhere
                 ) as admitted,
             ):
                 self._check_unchanged()
                 earlier = admitted.earlier
+                refuse_returning(label, data, earlier)
                 refuse_labels(self.public, [each.entry.label for each in earlier], _OTHER_PEOPLE)
                 refuse_renamed_labels(self.table, self.public, self.clusters, checked.source.rows, earlier)
                 private = tuple(disclosed(self.shown, self.clusters, checked.source, earlier))
@@ -457,10 +458,9 @@ class TableJob:
                 finish(staging, target, certificate)
         path, found = ledger_path(self.home, record.path), (*checked.notes, *private, *notes())
         notes_file, account = write_notes(path, found), admitted.account
-        spent, budget = account.spent, account.budget
         again = returning(label, admitted, certificate.guarantee, named=True)
         remarks = (*again, *checked.remarks, *new, *left_before(label, admitted.earlier))
-        return TableRelease(certificate, self.target, path, found, notes_file, spent, budget, remarks)
+        return TableRelease(certificate, self.target, path, found, notes_file, account.spent, account.budget, remarks)
 
     def _new_ledger(self, record: Ledger) -> Iterator[str]:
         """The remark on the first ledger of a table in a store: nobody looks for others beside the table."""

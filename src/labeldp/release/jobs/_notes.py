@@ -1,4 +1,4 @@
-"""Remarks on the public columns of a table, and notes for its holder, which may depend on labels."""
+"""Remarks on public columns and returning rows of a table, and notes for its holder, which may depend on labels."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 from labeldp._own_files import is_own
 from labeldp._shapes import Int
 from labeldp._spelling import canonical
+from labeldp.errors import InputError
 from labeldp.privacy import Guarantee
 from labeldp.release.curator import ROW, TableSource
 from labeldp.release.folder import returned
@@ -53,6 +54,19 @@ def left_out(data: PublicData) -> Iterator[str]:
         returning = data.chosen.size - int(np.count_nonzero(data.chosen))
         whose = "" if data.unit == ROW else f", or others of their {data.unit}"
         yield f"{returning:,} of {data.chosen.size:,} rows were released before{whose}, and are left out"
+
+
+def refuse_returning(label: str, data: PublicData, earlier: Sequence[Earlier]) -> None:
+    """Refuse rows that were new, and were released by somebody else before they were charged.
+
+    Raises:
+        InputError: There are some.
+    """
+    if data.chosen is not None and any(each.certain and each.entry.is_of(label) for each in earlier):
+        raise InputError(
+            "rows that were new have been released meanwhile by another command; nothing was charged. Release the new "
+            "rows again: these are then left out"
+        )
 
 
 def left_before(label: str, earlier: Sequence[Earlier]) -> Iterator[str]:
