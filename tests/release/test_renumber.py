@@ -108,13 +108,14 @@ def plant_link(path):
     "change",
     [
         lambda path: path.chmod(0o640),
+        lambda path: path.with_name("copy").hardlink_to(path),
         lambda path: path.write_bytes(path.read_bytes()[:-2]),
         lambda path: path.write_bytes(b"\0" * (1 << 20)),
         plant_link,
         lambda path: (path.unlink(), os.mkfifo(path, 0o600)),
         lambda path: (path.unlink(), path.mkdir()),
     ],
-    ids=["others read it", "cut off", "large", "link", "fifo", "folder"],
+    ids=["others read it", "two names", "cut off", "large", "link", "fifo", "folder"],
 )
 def test_a_key_that_is_not_ours_alone_is_refused(tmp_path, change):
     """Nothing is charged, and the message shows nothing of the file."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from labeldp._new_files import replace_file
+from labeldp._own_files import OTHERS, objection
 from labeldp._random_words import secret_key
 from labeldp.errors import LedgerError
 
@@ -64,6 +64,4 @@ class UnitKey:
     def _content(self) -> bytes:
         """The bytes of the file; none of one that others can read or could have written."""
         with os.fdopen(os.open(self.path, _FLAGS), "rb") as file:
-            state = os.fstat(file.fileno())
-            own = stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid()
-            return file.read(_MOST_BYTES) if own and not stat.S_IMODE(state.st_mode) & 0o077 else b""
+            return b"" if objection(os.fstat(file.fileno()), OTHERS) else file.read(_MOST_BYTES)
