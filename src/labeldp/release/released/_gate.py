@@ -54,11 +54,11 @@ def declare(schema: pa.Schema, label: str | None, names: Iterable[str], option: 
     Raises:
         InputError: One does not exist, or is the label.
     """
-    public = dict[str, str]()
+    public, stored = dict[str, str](), dict.fromkeys(schema.names)  # which Arrow would list for each of many columns
     for name in names:
-        own = spelled_as(name, schema.names)
+        own = name if name in stored else spelled_as(name, stored)
         if own is None:
-            raise InputError(no_such_column(name, schema.names, _NOUNS.get(option, "")))
+            raise InputError(no_such_column(name, list(stored), _NOUNS.get(option, "")))
         if _is_same(own, label):
             found = "" if own == label else f" in another spelling, {own!r}"
             raise InputError(
