@@ -47,6 +47,7 @@ def test_the_sample_is_the_same_every_time(run, tmp_path):
     again = run("demo", tmp_path / "a")
     assert again.code == 1
     assert "exists" in again.err
+    assert f"labeldp check '{tmp_path / 'a b/patients.csv'}' --label" in run("demo", tmp_path / "a b").out
 
 
 def test_what_a_check_prints_can_be_run(run, patients, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import random
+import shlex
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -48,7 +49,7 @@ def demo(folder: Path = Path(), *, json_: bool = False) -> None:
         raise OutputError(
             f"expected to write {path}, found that it exists; name another folder, or remove it"
         ) from None
-    following = f"labeldp check {path} --label diagnosis"
+    following = f"labeldp check {shlex.quote(str(path))} --label diagnosis"
     text = [
         f"Wrote {path}: {len(rows):,} visits of {_PATIENTS:,} invented patients.",
         "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import labeldp.release.ledger as ledgers
@@ -28,7 +29,7 @@ def ledger(file: Path, *, json_: bool = False) -> None:
     if folder.is_release(file):
         raise LedgerError(
             f"expected a released table or its ledger, found the folder of a release at {file}: the ledger is beside "
-            f"the table, with whoever released it. What {file.name} costs: labeldp account {file}"
+            f"the table, with whoever released it. What {file.name} costs: labeldp account {shlex.quote(str(file))}"
         )
     if file.is_dir():
         raise _no_ledger(file)

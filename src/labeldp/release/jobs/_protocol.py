@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 import pyarrow as pa
@@ -108,7 +109,7 @@ def release_with(
     if unit not in (None, ROW):
         raise InputError(
             f"expected {ROW!r} as the unit of stages or a protocol, whose epsilon is for one row, or none, found "
-            f"{unit!r}; for all labels of one unit together use 'labeldp release --unit {unit}'"
+            f"{unit!r}; for all labels of one unit together use 'labeldp release --unit {quote(str(unit))}'"
         )
     job = TableJob.of(
         source, label, space, output, (keep, drop), Spending.of(budget, ledger, other_people), progress, InProcess()
