@@ -178,9 +178,10 @@ def test_learners_find_the_numbers(tmp_path, monkeypatch):
         {"unit": None},
         {"unit": "row"},
         {"drop": None, "keep": ["age", "Patienten-Nr."]},
+        {"drop": None, "keep": ["age", "PATIENTEN-NR. "]},
         {"mechanism": "noisy-histogram", "drop": None, "keep": []},
     ],
-    ids=["no unit", "rows", "kept too", "no rows"],
+    ids=["no unit", "rows", "kept too", "kept in another spelling", "no rows"],
 )
 def test_numbers_that_cannot_be_made_up_are_refused(tmp_path, given):
     """Before a key is made."""

@@ -660,6 +660,10 @@ def test_declared_rows_are_an_assumption(tmp_path):
     assert done.meaning == f"{done.guarantee.posterior_sentence('one row')} E{several[1:]}."
     assert done.meaning.startswith("For one row: someone whom ")
     assert replace(done, assumptions=()).meaning == done.guarantee.posterior_sentence()
+    hidden = release(path, tmp_path / "hidden", drop=["patient_nbr"], budget=9.0).certificate
+    assert hidden.repeats == {"'a column that is not published'": 2}
+    assert hidden.meaning.startswith("For one row: someone whom ")
+    assert "patient_nbr" not in hidden.to_json()
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ from labeldp.release.jobs._notes import (
     returning,
     write_notes,
 )
-from labeldp.release.jobs._people import naming_rows, undeclared
+from labeldp.release.jobs._people import naming_rows, repeats_declared, undeclared
 from labeldp.release.jobs._spending import Spending
 from labeldp.release.ledger import (
     Earlier,
@@ -81,8 +81,6 @@ _ENTRIES_PER_BATCH = 1 << 24
 #: Files of a table: a certificate names one for each, in at most 32 MiB.
 _MOST_FILES = 200_000
 _OTHER_PEOPLE = "declare it with --other-people (other_people=)"
-#: Columns that a certificate names as people, where rows are units.
-_MOST_DECLARED = 3
 
 
 @dataclass(frozen=True)
@@ -357,8 +355,7 @@ class TableJob:
     def _declared(self, checked: CheckedTable, guarantee: Guarantee) -> tuple[str, ...]:
         """Assumptions about people, which only the holder can know."""
         reason = self.spending.other_people
-        people = people_in(checked.identities)[:_MOST_DECLARED] if checked.rows_declared else ()
-        repeats = {repr(each.name): each.most for each in people}
+        repeats = repeats_declared(checked.identities, self.public) if checked.rows_declared else {}
         return (
             *declarations(repeats, guarantee),
             *([SHUFFLED] if checked.data.order is not None else []),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from shlex import quote
 
 from labeldp.errors import InputError
 from labeldp.release.curator import ROW
 from labeldp.release.folder import epsilon_of_rows
 from labeldp.release.jobs._notes import listed
-from labeldp.release.tables import Identity
+from labeldp.release.tables import Identity, people_in
+
+#: Columns that a certificate names as people, where rows are units, and what it calls one that does not leave.
+_MOST_DECLARED, _UNPUBLISHED = 3, "'a column that is not published'"
 
 
 def undeclared(person: Identity) -> InputError:
@@ -28,6 +31,19 @@ def of_one_row(person: Identity, epsilon: float) -> InputError:
         f"{person.most} rows has epsilon {together}. If that is meant, pass --unit {ROW}; else use 'labeldp release "
         f"--unit {quote(person.name)}'"
     )
+
+
+def repeats_declared(identities: Iterable[Identity], public: Container[str]) -> dict[str, int]:
+    """The columns that a certificate says may be people, quoted, with the most rows of one value.
+
+    A column that does not leave may be a label that is released another time. It is not named, and its number of rows
+    is rounded up to a power of two.
+    """
+    people = people_in(identities)
+    shown = {repr(each.name): each.most for each in people if each.name in public}
+    hidden = max((each.most for each in people if each.name not in public), default=0)
+    repeats = dict(list(shown.items())[:_MOST_DECLARED])
+    return repeats | ({_UNPUBLISHED: 1 << (hidden - 1).bit_length()} if hidden else {})
 
 
 def naming_rows(identities: Iterable[Identity], kept: Sequence[str]) -> Iterator[str]:

@@ -146,6 +146,10 @@ def release_table(
     public = _without_unit(asked, unit, keep, drop) if renumber else (keep, drop)
     job = TableJob.of(source, label, space, output, public, spending, progress, engine)
     column, label = unit_column(job.table, unit), job.table.label
+    if renumber and column in job.kept:
+        raise InputError(
+            f"--keep names {column!r}, and --renumber releases a made-up number in its place; leave one of them out"
+        )
     columns = {
         option: list(declare(job.table.schema, label, names, declared_by(option)))
         for option, names in asked.columns(space).items()
@@ -237,7 +241,7 @@ def _without_unit(
     """The columns to keep or to drop where a made-up number leaves in the place of the unit.
 
     Raises:
-        InputError: There is no unit, it was to be kept, or no rows are released.
+        InputError: There is no unit, or no rows are released.
     """
     if not mechanism.rows:
         raise InputError(f"{mechanism.name!r} releases no rows, so there are none to number; leave out --renumber")
@@ -245,11 +249,7 @@ def _without_unit(
         raise InputError(
             "--renumber (renumber=) makes up numbers of a privacy unit, and there is none; name its column with --unit"
         )
-    if unit in (keep or ()):
-        raise InputError(
-            f"--keep names {unit!r}, and --renumber releases a made-up number in its place; leave one of them out"
-        )
-    return keep, None if drop is None else [*drop, *([] if unit in drop else [str(unit)])]
+    return keep, None if drop is None else [*drop, str(unit)]
 
 
 def unit_column(table: Table, unit: str | None) -> str | None:

@@ -14,6 +14,7 @@ from labeldp._shapes import Int
 from labeldp._spelling import canonical
 from labeldp.errors import TableError
 from labeldp.release.tables._arrow_storage import plain_uuids
+from labeldp.release.tables._batches import changed
 
 _FEWEST_TO_SORT = 1 << 21
 _POSITIVE = (1 << 63) - 1
