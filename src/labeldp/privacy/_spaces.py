@@ -178,12 +178,14 @@ class Classes(LabelSpace):
         texts = texts.cast(pa.string())
         codes = pc.index_in(texts, value_set=names)
         others = pc.unique(texts.filter(pc.and_(codes.is_null(), texts.is_valid())))
+        if not len(others):
+            return codes
         alike = [  # a line break is of a quote that nobody closed
             () if "\n" in text or "\r" in text else self._by_spelling.get(canonical(text), ())
             for text in others.to_pylist()
         ]
         known = pa.array([found[0] if len(found) == 1 else None for found in alike], pa.int32())
-        return pc.coalesce(codes, known.take(pc.index_in(texts, value_set=others))) if len(others) else codes
+        return pc.coalesce(codes, known.take(pc.index_in(texts, value_set=others)))
 
     def arrow_type(self) -> pa.DataType:
         """String, 64-bit integer or boolean."""

@@ -172,7 +172,7 @@ class TableCheck:
         """The column of the privacy unit that is declared or proposed; empty for rows."""
         if self.declared:
             return "" if self.unit == ROW else self.unit
-        return self.people[0].name if self.people else ""
+        return next((each.name for each in self.people if each.name != ROW), "")
 
     @property
     def rare(self) -> dict[str, int]:

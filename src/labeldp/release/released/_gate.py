@@ -191,7 +191,7 @@ def _refuse_any_order(entry: Entry, names: Sequence[str]) -> None:
         raise InputError(
             f"{names[0]!r} may be a copy of {entry.label!r}, which was released in random order: nothing tells these "
             "rows apart, so the two cannot be compared. Keep a column that does, or none. If these are other people's "
-            "rows, declare it (--other-people, other_people=)"
+            "rows, declare it with --other-people (other_people=)"
         )
 
 

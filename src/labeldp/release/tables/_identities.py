@@ -107,9 +107,13 @@ class IdentityFinder:
         self._rows += other._rows
 
     def result(self) -> tuple[Identity, ...]:
-        """The columns that may identify somebody: those named like it first, then those with most different values."""
-        found = [identity for column in self._columns.values() if (identity := column.identity()) is not None]
-        return tuple(sorted(found, key=lambda each: (not tells_people_apart(each.name), -each.values)))
+        """The columns that may identify somebody, in order."""
+        return in_order(identity for column in self._columns.values() if (identity := column.identity()) is not None)
+
+
+def in_order(identities: Iterable[Identity]) -> tuple[Identity, ...]:
+    """Columns that may identify somebody: those named like it first, then those with most different values."""
+    return tuple(sorted(identities, key=lambda each: (not tells_people_apart(each.name), -each.values)))
 
 
 def people_in(identities: Iterable[Identity]) -> tuple[Identity, ...]:

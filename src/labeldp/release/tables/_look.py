@@ -15,7 +15,7 @@ from labeldp._conversions import result_or_none
 from labeldp._shapes import UInt64
 from labeldp.release.engines import Engine, Progress, Tick, reported
 from labeldp.release.tables._fingerprints import FingerprintBuilder, Fingerprints
-from labeldp.release.tables._identities import Identity, IdentityFinder, people_in
+from labeldp.release.tables._identities import Identity, IdentityFinder, in_order, people_in
 from labeldp.release.tables._parts import TablePart
 from labeldp.release.tables._tables import Table, prefetch
 
@@ -129,12 +129,13 @@ def look_at_part(task: _Task, tick: Tick) -> PartLook:
 def people_of(columns: Columns) -> tuple[Identity, ...]:
     """Columns of a table in memory that may be people; those that cannot be read are no columns."""
     read = (result_or_none(partial(columns.table, [name])) for name in columns.names)
-    parts = [part for part in read if part is not None]
-    schema = pa.schema([part.schema.field(0) for part in parts])
-    finder = IdentityFinder(schema)
-    for batch in pa.Table.from_arrays([part.column(0) for part in parts], schema=schema).to_batches():
-        finder.add(batch)
-    return people_in(finder.result())
+    found: list[Identity] = []
+    for part in (part for part in read if part is not None):
+        finder = IdentityFinder(part.schema)
+        for batch in part.to_batches():
+            finder.add(batch)
+        found += finder.result()
+    return people_in(in_order(found))
 
 
 def _empty(table: Table, columns: Sequence[str], unit: str | None, rows: int) -> PartLook:
