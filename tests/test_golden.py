@@ -232,7 +232,7 @@ def counted(kind):
 
 
 GENERATOR = HERE / "generators" / "cells.generator.gz"
-UNIT = {"unit": "family"}
+UNIT = {"unit": "street"}
 MANY = {"rows": 4000}
 #: What is released twice: the label, the mechanism and options of the command line, and what Python certifies.
 TWINS = {
@@ -279,7 +279,7 @@ def certified(tmp_path_factory):
         place = tmp_path_factory.mktemp("twins")
         options = {"keep": "age", **options}
         source, labels = place / "people.csv", golden.labels(label)
-        source.write_text(golden.TABLE.read_text().replace("person", "family", 1))  # or a unit must be declared
+        source.write_text(golden.TABLE.read_text().replace("person", "street", 1))  # or a unit must be declared
         if rows := options.pop("rows", None):
             labels = np.random.default_rng(0).integers(0, 11, rows).astype(float).tolist()
             source.write_text("age,score\n" + "".join(f"{row % 50},{value}\n" for row, value in enumerate(labels)))
@@ -306,7 +306,7 @@ def test_the_command_line_and_python_certify_the_same_guarantee(name, certified)
     """For the same labels and epsilon both certify one guarantee, but for what they call the unit."""
     typed, called = certified(name)
     assert replace(typed.guarantee, unit="") == replace(called.guarantee, unit="")
-    assert (typed.guarantee.unit, called.guarantee.unit) in {("row", "row"), ("family", "unit")}
+    assert (typed.guarantee.unit, called.guarantee.unit) in {("row", "row"), ("street", "unit")}
     assert typed.conditional == called.conditional
 
 
@@ -318,7 +318,7 @@ def test_the_command_line_and_python_draw_with_the_same_law(name, certified):
 
 
 #: Assumptions that name columns, as a table has them, or rows, as an array does.
-NAMING = ("the kept columns", "the type in", "columns kept", "the column 'family'", "the units", "the prior")
+NAMING = ("the kept columns", "the type in", "columns kept", "the column 'street'", "the units", "the prior")
 
 
 @pytest.mark.parametrize("name", TWINS)

@@ -136,7 +136,7 @@ def test_audits_of_the_guide_run_on_the_story(tmp_path, monkeypatch, capsys):
     table = pd.read_csv("patients.csv")
     table.drop_duplicates("patient_id").to_csv("first.csv", index=False)
     assert main(["release", "patients.csv", *declared, "--unit", "patient_id", "--output", "shared"]) == 0
-    own = ("--unit", "row", "--ledger", "first.ledger", "--other-people", "made up", "--output", "rows")
+    own = ("--unit", "row", "--ledger", "first.ledger", "--budget", "20", "--output", "rows")
     assert main(["release", "first.csv", *declared, *own]) == 0
     assert main(["learn", "shared", "--model", "softmax", "--output", "model.skops"]) == 0
     Path("mechanism.py").write_text(blocks("disclosure.md")[0], encoding="utf-8")

@@ -155,7 +155,8 @@ def test_bad_input_is_refused(release, tmp_path, states, case):
     assert ran.code == 1
     assert ran.out == ""
     assert re.search(
-        r"^error: (expected .*found|no .*column .*; columns: |budget exceeded: )", ran.err.replace("\n", " ")
+        r"^error: (expected .*found|[\w-]+ (goes with|needs) .*found|no .*column .*; columns: |budget exceeded: )",
+        ran.err.replace("\n", " "),
     )
     assert "Traceback" not in ran.err
     assert "zq-secret" not in shown(ran)

@@ -28,7 +28,7 @@ def patients(rows, seed):
     frame = pd.DataFrame(
         {
             "id": [f"p{seed}-{i:05d}" for i in range(rows)],
-            "family": random.permutation(rows) // 2,
+            "street": random.permutation(rows) // 2,
             "age": age.astype(float),
             "town": town,
             "smokes": random.random(rows) < 0.3,
@@ -132,7 +132,7 @@ def test_a_column_that_a_model_knows_nothing_of_is_named(folder, learned, run, t
 def test_columns_that_say_nothing_are_left_out_and_said_to_be(learned, folder, run, tmp_path):
     """Names, and columns with one value; what is used has its kind."""
     assert dict(learned.model.columns) == {
-        "family": "number", "age": "number", "town": "category", "smokes": "flag", "seen": "instant"
+        "street": "number", "age": "number", "town": "category", "smokes": "flag", "seen": "instant"
     }  # fmt: skip
     assert set(learned.left_out) == {"id", "same"}
     done = run("learn", folder / "train-shared", "--features", "age,smokes", "--output", tmp_path / "m")
@@ -207,7 +207,7 @@ def test_a_unit_is_on_one_side_of_every_split(model, folder, run, tmp_path, monk
     Scores take them for dependent, on folds and on another release.
     """
     output = tmp_path / "shared"
-    given = {"drop": [], "unit": "family", "ledger": tmp_path / "ledger", "budget": 20.0}
+    given = {"drop": [], "unit": "street", "ledger": tmp_path / "ledger", "budget": 20.0}
     release_table(folder / "train.parquet", "ill", Classes(["no", "yes"]), 6.0, output, **given)
     from labeldp.learning.tables import _evaluate as others  # noqa: PLC0415 (and its units)
     from labeldp.learning.tables import _learn as tables  # noqa: PLC0415 (its division of rows is watched)
@@ -223,16 +223,16 @@ def test_a_unit_is_on_one_side_of_every_split(model, folder, run, tmp_path, monk
     monkeypatch.setattr(tables, "group_folds", lambda *given: seen.extend(real(*given)) or seen)
     done = run("learn", output, "--model", model, "--output", tmp_path / "m")
     assert done.code == 0, done.err
-    assert "family: it names the privacy unit" in done.out
-    assert "units with many rows" not in done.out  # each family has two
-    family = patients(ROWS, 1)["family"].to_numpy()
+    assert "street: it names the privacy unit" in done.out
+    assert "units with many rows" not in done.out  # each street has two
+    family = patients(ROWS, 1)["street"].to_numpy()
     assert sorted(np.concatenate([held for _, held in seen])) == list(range(ROWS))
     assert all(not set(family[fit]) & set(family[held]) for fit, held in seen)
     again = {**given, "ledger": tmp_path / "ledger-2"}
     release_table(folder / "test.parquet", "ill", Classes(["no", "yes"]), 6.0, tmp_path / "shared-2", **again)
     judged = run("evaluate", tmp_path / "m", tmp_path / "shared-2", "--label", "ill", "--released")
     assert judged.code == 0, judged.err
-    assert [each.tolist() for each in units] == [list(patients(ROWS, seed)["family"]) for seed in (1, 2)]
+    assert [each.tolist() for each in units] == [list(patients(ROWS, seed)["street"]) for seed in (1, 2)]
 
 
 def test_candidates_give_bounds(run, tmp_path):
@@ -292,11 +292,11 @@ BAD = {
     ),
     "other columns": (
         ["evaluate", "model.skops", "few.csv", "--label", "ill", "--labels-are-public"],
-        "found no 'family', 'age', 'smokes', 'seen'",
+        "found no 'street', 'age', 'smokes', 'seen'",
     ),
     "released without its columns": (
         ["evaluate", "model.skops", "bare-shared", "--label", "ill", "--released"],
-        "found no 'family'",
+        "found no 'street'",
     ),
     "columns of another kind": (
         ["evaluate", "model.skops", "strange.parquet", "--label", "ill", "--labels-are-public"],

@@ -383,10 +383,9 @@ def test_what_is_no_release_of_numeric_classes_is_refused():
     with pytest.raises(RowsError):
         model.fit(rows[:-1], released(labels))
     words = Classes(["low", "high"])
-    for twice in (["1", "1.0"], ["1", "nan"]):
-        space = Classes(twice)
-        with pytest.raises(InputError, match="numeric classes"):
-            model.fit(rows, Curator(twice * 25, space).randomize(RandomizedResponse(space, 1.0)))
+    space = Classes(["1", "nan"])
+    with pytest.raises(InputError, match="numeric classes"):
+        model.fit(rows, Curator(["1", "nan"] * 25, space).randomize(RandomizedResponse(space, 1.0)))
     with pytest.raises(InputError, match="numeric classes"):
         model.fit(rows, Curator(["low", "high"] * 25, words).randomize(RandomizedResponse(words, 1.0)))
     grid = Interval(0, 100, 1)

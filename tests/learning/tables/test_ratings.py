@@ -13,6 +13,9 @@ from labeldp.learning.tables import TableModel, learn, open_model
 
 STARS = Classes([1, 2, 3, 4, 5])
 
+#: Each rating is a unit here, whoever has several.
+pytestmark = pytest.mark.filterwarnings("ignore:expected rows of different people")
+
 
 @pytest.fixture(scope="module")
 def table():

@@ -234,7 +234,7 @@ def test_a_ledger_of_a_team_is_named_as_one(ledger):
 @as_root
 def test_two_users_of_a_team_charge_one_ledger():
     """Each in a process of their own: the second finds the charge of the first, and may add to it."""
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # others may pass through it, whatever the tests' own is
         folder = Path(name)
         os.chown(folder, -1, STRANGER)
         folder.chmod(0o2770)

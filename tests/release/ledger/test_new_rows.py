@@ -77,7 +77,7 @@ def test_an_advertiser_sees_one_total_everywhere(folder, capsys):
         budget = ["--budget", "6"] if output == "jan" else []
         assert main(["release", f"{table}.parquet", *words, output, "--epsilon", str(epsilon), *budget]) == 0
         screens[output] = " ".join(capsys.readouterr().out.split())
-    together = "together epsilon 3.5 per user: someone 50 % sure can become 97.1 % sure"
+    together = "together epsilon 3.5 per user: someone whom everything else makes 50 % sure can become 97.1 % sure"
     returning = "2,500 of 2,500 rows, or others of their user, were released before"
     assert "released before" not in screens["jan"]
     assert f"note {returning} (jan, feb, q1); {together}" in screens["q3"]
@@ -220,9 +220,8 @@ def test_a_statement_of_rows_that_return_is_read_again(tmp_path):
     release(written(JANUARY, tmp_path / "t.csv"), tmp_path / "o1", unit="row", budget=3.0)
     edited = JANUARY.assign(bid=JANUARY.bid.where(JANUARY.index >= 30, 7.0))
     done = release(written(edited, tmp_path / "u.csv"), tmp_path / "o2", unit="row")
-    text = (
-        "some of these rows were released before; together epsilon 2 per row: someone 50 % sure can become 88.1 % sure"
-    )
+    sure = "someone whom everything else makes 50 % sure can become 88.1 % sure"
+    text = f"some of these rows were released before; together epsilon 2 per row: {sure}"
     assert text in done.certificate.assumptions
     certificate = Certificate.from_json(done.certificate.to_json())
     assert certificate.meaning.endswith(f"{text}.")

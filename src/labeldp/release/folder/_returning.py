@@ -28,7 +28,7 @@ def returned(returning: int | None, rows: int, together: Guarantee, names: str =
     named, epsilon = f" ({names})" if names else "", shown_above(together.epsilon, 7)
     return (
         f"{which} rows{others} were released before{named}; together epsilon {epsilon}{delta} per {together.unit}: "
-        f"someone 50 % sure can become {sure} % sure{failure}"
+        f"someone whom everything else makes 50 % sure can become {sure} % sure{failure}"
     )
 
 

@@ -408,14 +408,14 @@ class Release(OpaqueLabels):
         check_same_rows(table, self, "a table")
         released = [label for origin in self.origins for label in origin.labels]
         refuse_labels(dict.fromkeys(public.column_names, "keep="), released, OWN_LEDGER)
-        if table is not None and certificate.guarantee.unit == "row":
-            warn_of_people(table, (certificate.label, *released), stacklevel=2)
         kept, labels = zip(public.column_names, public.columns, strict=True), (self.space, self.channel, self.codes)
         if keep == "all" and (own := [each for each, values in kept if may_be_label(values, *labels)]):
             raise InputError(
                 f"expected no column that may be the true label, found {own[0]!r}, whose values are the declared "
                 "classes and go with the released labels; leave it out, or name the columns to keep (keep=[...])"
             )
+        if table is not None and certificate.guarantee.unit == "row":
+            warn_of_people(table, (certificate.label, *released), stacklevel=2)
         added = self._table(name)
         names = [*public.column_names, *added.column_names, name]
         if len(set(names)) != len(names):
