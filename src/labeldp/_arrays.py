@@ -10,7 +10,7 @@ Array = TypeVar("Array", bound=np.ndarray)
 
 
 def read_only(array: Array) -> Array:
-    """An array itself, which cannot be changed any more."""
+    """Make an array read-only, and return it."""
     array.flags.writeable = False
     return array
 

@@ -12,9 +12,9 @@ from typing import BinaryIO
 from labeldp.errors import OutputError
 
 _OWN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-#: Bits of a mode by which others write, and by which they do anything.
+#: Bits of a mode that let others write, and that let them do anything.
 OTHERS_WRITE, OTHERS = 0o022, 0o077
-#: The part of these bits that is for those who are no members of a file's group.
+#: The part of these bits for users outside a file's group.
 STRANGERS = 0o007
 
 
@@ -44,7 +44,7 @@ def objection(state: os.stat_result, refused: int = OTHERS_WRITE, *, team: bool 
 
 @contextmanager
 def opened_own(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that nobody else can have written, and that is no link, to be read.
+    """Open a file for reading, unless it is a link or somebody else can have written it.
 
     Raises:
         OSError: It cannot be opened.

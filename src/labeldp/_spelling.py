@@ -35,7 +35,7 @@ def canonical(text: str) -> str:
 
 
 def spelled_as(name: str, names: Iterable[str]) -> str | None:
-    """The one of several names that is meant by a typed one: itself, or the only one with its canonical spelling.
+    """The name that a typed one means: the same name, or the only one with the same canonical spelling.
 
     Example:
         >>> spelled_as("age ", ["Age", "sex"]), spelled_as("AGE", ["age", "Age"])

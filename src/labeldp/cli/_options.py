@@ -91,7 +91,7 @@ class ColumnOptions:
 
 
 def ledger_of(ledger: Path | None, team_ledger: Path | None) -> Path | Ledger | None:
-    """The ledger that was named, or the one of a team."""
+    """The ledger that was named, by either option."""
     if team_ledger is None:
         return ledger
     if ledger is not None:

@@ -20,7 +20,7 @@ from labeldp._new_files import keep_private
 from labeldp.errors import LabelDPError
 
 _WIDTH_OF_FILES = 1000
-#: A Python argument as errors name it after the option that is typed instead, such as (budget=).
+#: A Python argument in parentheses after its option, such as (budget=) after --budget.
 _ARGUMENT = re.compile(r" \((?:\w+\(\.\.\., )?\w+=\)?\)")
 #: Seconds from which on a time is told in a unit, and the seconds of that unit.
 _TIMES = ((5400.0, 3600.0, "hour"), (90.0, 60.0, "minute"), (0.0, 1.0, "second"))
@@ -74,7 +74,7 @@ def for_holder() -> None:
 
 
 def complain_of(problem: LabelDPError) -> None:
-    """Print an error on standard error, without the Python arguments that it names after the options to type."""
+    """Print an error on standard error, without the Python arguments that it names beside options."""
     complain(f"error: {_ARGUMENT.sub('', str(problem))}")
 
 

@@ -73,7 +73,7 @@ class Guarantee:
 
     @property
     def spelled_unit(self) -> str:
-        """The privacy unit in one spelling; a column whose name is that of rows in another one is no row."""
+        """The privacy unit in canonical spelling; a column named like "row" in another spelling is no row."""
         return self.unit if self.unit == "row" else f"{canonical(self.unit)} (column)"
 
     @property

@@ -114,7 +114,7 @@ class Classes(LabelSpace):
             )
 
     def _declare(self, values: Any, missing: Any) -> None:
-        """Check classes and take them, also those that differ in spelling alone, as earlier releases may have them."""
+        """Check and take classes, even if they differ in spelling alone, as those of earlier releases may."""
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise LabelError("expected classes as a list, found a single value; write ['a', 'b']")
         classes, replacement = tuple(_python_value(value) for value in values), _python_value(missing)
@@ -164,7 +164,7 @@ class Classes(LabelSpace):
         return codes
 
     def text_codes(self, texts: pa.Array) -> pa.Array:
-        """Codes of texts, as they are or in the spelling of one class alone; null for all others.
+        """Codes of texts that are a class, or that have the spelling of exactly one class; null for all others.
 
         Args:
             texts: An Arrow array of text.

@@ -178,7 +178,7 @@ def _released_before(found: TableCheck) -> Iterator[str]:
 
 
 def _classes_to_write(found: TableCheck) -> Iterator[str]:
-    """How to write the file of classes that the command names, where they are many."""
+    """The command that writes the file of classes, if there are many."""
     if not found.label.is_number and len(found.label.classes) > _SHOWN:
         words = ["labeldp", "check", _path(found), "--label", found.label.name, *_file_options(found)]
         command = shlex.join([*words, "--save-classes", str(_CLASSES)])
@@ -235,13 +235,13 @@ def release_command(found: TableCheck, classes: Path | None = None) -> str:
 
 
 def _path(found: TableCheck) -> str:
-    """The path of the table, which no command takes for an option."""
+    """The path of the table, in a form that no command takes for an option."""
     path = str(found.table.path)
     return f"./{path}" if path.startswith("-") else path
 
 
 def _file_options(found: TableCheck) -> Iterator[str]:
-    """How a CSV file is written, where that is not found from the file."""
+    """The options for a CSV file whose form is not found from the file."""
     file = found.table.file
     if found.table.kind == "csv" and file.encoding != "utf-8":
         yield from ("--encoding", file.encoding)
@@ -250,7 +250,7 @@ def _file_options(found: TableCheck) -> Iterator[str]:
 
 
 def _listed(values: list[str]) -> str:
-    """Values separated by commas, quoted where they hold one, or begin like the name of a file."""
+    """Values separated by commas, quoted if one holds a comma, or begins like the name of a file."""
     file = values[0].startswith("@")
     quoted = file or any(value != value.strip() or "," in value or '"' in value for value in values)
     line = io.StringIO()

@@ -130,7 +130,7 @@ class StageFiles:
         return parts
 
     def _read(self, name: str, most: int) -> bytes:
-        """The bytes of a file; none of one that cannot be read, or has more than it may have.
+        """The bytes of a file; none if it cannot be read, or is too long.
 
         Raises:
             OutputError: Somebody else can have written it.

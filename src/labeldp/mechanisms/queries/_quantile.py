@@ -203,7 +203,7 @@ class NoisyQuantile(CellQuery):
 
 
 def _exactly(number: float) -> str:
-    """A point of a grid as options take it: with all digits, and without an exponent."""
+    """A grid point in the notation of options: all digits, no exponent."""
     return f"{Decimal(repr(number)).normalize():f}"
 
 

@@ -21,7 +21,7 @@ from labeldp.privacy.accounting._concentrated import concentrated_epsilon, pure_
 _MOST_RANGES = 1 << 18
 #: What is left of a budget, for people.
 _DOWN = Context(prec=7, rounding=ROUND_FLOOR)
-#: An epsilon that is none for people, as what rounding leaves.
+#: An epsilon below which nothing is left, except rounding.
 _NOTHING = Decimal("1e-6")
 
 
@@ -163,7 +163,7 @@ class Budget:
 
 
 def _exactly(number: float) -> Decimal:
-    """The decimal that a float prints as."""
+    """The decimal number that a float prints as."""
     return Decimal(repr(number))
 
 
@@ -271,7 +271,7 @@ class Account:
         )
 
     def larger(self, charge: Charge) -> str:
-        """The smallest budget that allows one more charge, as an option; never less than is in force."""
+        """The smallest budget that allows one more charge, as an option; never below the budget in force."""
         guarantee = charge.guarantee
         alone = self.budget.concentrated and guarantee.delta and guarantee.rho is None
         why = "; a delta without a rho needs a reserve in the budget (Budget(..., apart=))" if alone else ""

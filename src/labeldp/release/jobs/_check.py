@@ -76,8 +76,8 @@ class ColumnFacts:
         different: The number of different values, estimated where they are more than ``MOST_VALUES``; 0 for lists.
         missing: The number of rows without a value, or with an empty text.
         remarks: Remarks for the decision to publish it, of its spelling from the first ``MOST_ROWS`` rows.
-        identifies: What it may identify: ``"people"`` with several rows, ``"rows"`` that it names, ``"few"`` people
-            by texts of which most are in fewer than 5 rows; else empty.
+        identifies: ``"people"`` if it may identify people with several rows, ``"rows"`` if it names single rows,
+            ``"few"`` if it may identify few people, by texts of which most are in fewer than 5 rows; else empty.
     """
 
     name: str
@@ -152,6 +152,7 @@ class TableCheck:
         unit: The column of the privacy unit, by which returning units were counted, or ``"row"``.
         declared: True if the unit was declared, not proposed.
         ledger: The ledger that was named.
+        team: True if that ledger is a team's.
     """
 
     table: Table
@@ -176,7 +177,7 @@ class TableCheck:
 
     @property
     def rare(self) -> dict[str, int]:
-        """The columns of rare values, with the number of these, but for those that name rows or the privacy unit."""
+        """The columns of rare values and how many values each has, without columns that name rows or units."""
         few = (each for each in self.columns if each.identifies == "few" and each.name != self.proposed_unit)
         return {each.name: each.different for each in few}
 
@@ -334,7 +335,7 @@ def _label_remarks(counts: Mapping[str, int], is_number: bool) -> Iterator[str]:
 
 
 def spellings(values: Iterable[str]) -> dict[str, list[str]]:
-    """The spellings of each value that occur, by the one that is proposed as the name of a class."""
+    """The spellings of each value that occur, by the spelling that is proposed for the class."""
     alike: dict[str, list[str]] = {}
     for value in sorted(values):
         alike.setdefault(canonical(value), []).append(value)

@@ -306,7 +306,7 @@ class TableJob:
     def look(
         self, unit: str | None, refusal: Callable[[Identity], InputError] = undeclared
     ) -> tuple[Look, PublicData, tuple[Identity, ...]]:
-        """A look at the public columns: what was seen, the facts that recognize it, and columns that identify somebody.
+        """Look at the public columns: the first look, the facts that recognize the table, and identifying columns.
 
         Raises:
             InputError: No unit was declared, and a column may be people with several rows.
@@ -332,7 +332,7 @@ class TableJob:
         return [each for each in found if each.entry.is_of(self.table.label)] if data.anonymous else found
 
     def matches(self, data: PublicData) -> dict[Entry, Match | None]:
-        """All charges in these ledgers, of any label, with what may be rows of the table."""
+        """All charges in these ledgers, of any label, each with its match to rows of the table."""
         known: dict[Entry, Match | None] = {}
         for path in self.ledgers:
             known |= self._ledger(path).matches(data)

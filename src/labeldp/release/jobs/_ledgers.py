@@ -51,7 +51,7 @@ def on_disk(table: Place) -> Path:
 
 
 def unit_key_of(table: Path, ledger: Path | None) -> UnitKey:
-    """The key of made-up numbers in the folder of the ledger, which tables there share, as do all parts of a table.
+    """The key of made-up numbers in the folder of the ledger; all tables there, and all their parts, share it.
 
     Raises:
         InputError: There is no such folder.

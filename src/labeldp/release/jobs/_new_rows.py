@@ -1,4 +1,4 @@
-"""The rows of a table that were not released before, which public values alone decide."""
+"""The rows of a table that were not released before, by public values alone."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from labeldp.release.tables import Identity, choose, column_heads
 
 
 def only_new_rows(job: TableJob, unit: str | None, refusal: Callable[[Identity], InputError] = undeclared) -> TableJob:
-    """The job for the rows that no earlier release of this label has, nor any row of their unit.
+    """The job for the new rows: those without an earlier release of this label, for themselves or their unit.
 
     Raises:
-        InputError: All rows were released before, or it cannot be told which were; or a column repeats like a person's
-            identifier without a declared unit. Nothing was charged.
+        InputError: All rows were released before, or it cannot be told which were; or a column may be people with
+            several rows, and no unit was declared. Nothing was charged.
     """
     seen, data, _ = job.look(unit, refusal)
     found = job.matches(data)

@@ -49,7 +49,7 @@ def returning(label: str, admitted: Admitted, guarantee: Guarantee, *, named: bo
 
 
 def left_out(data: PublicData) -> Iterator[str]:
-    """The remark on rows that were left out since they, or rows of their unit, were released before."""
+    """The remark on rows left out because they, or other rows of their unit, were released before."""
     if data.chosen is not None:
         returning = data.chosen.size - int(np.count_nonzero(data.chosen))
         whose = "" if data.unit == ROW else f", or others of their {data.unit}"
@@ -57,10 +57,10 @@ def left_out(data: PublicData) -> Iterator[str]:
 
 
 def refuse_returning(label: str, data: PublicData, earlier: Sequence[Earlier]) -> None:
-    """Refuse rows that were new, and were released by somebody else before they were charged.
+    """Refuse a release of new rows if another command has released some of them in the meantime.
 
     Raises:
-        InputError: There are some.
+        InputError: It has.
     """
     if data.chosen is not None and any(each.certain and each.entry.is_of(label) for each in earlier):
         raise InputError(
@@ -114,7 +114,7 @@ def listed(columns: Iterable[str]) -> str:
 
 
 def write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:
-    """Append notes for the curator to a file beside the ledger that only its owner can read; each user has one."""
+    """Append notes for the curator to a private file beside the ledger, one file for each user."""
     path = ledger.with_name(f"{ledger.name}.notes")
     if os.path.lexists(path) and not is_own(path.lstat()):
         path = ledger.with_name(f"{ledger.name}.{os.geteuid()}.notes")

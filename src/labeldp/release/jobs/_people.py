@@ -11,12 +11,12 @@ from labeldp.release.folder import epsilon_of_rows
 from labeldp.release.jobs._notes import listed
 from labeldp.release.tables import Identity, people_in
 
-#: Columns that a certificate names as people, where rows are units, and what it calls one that does not leave.
+#: Most columns that a certificate names as people if rows are units, and its name for one that does not leave.
 _MOST_DECLARED, _UNPUBLISHED = 3, "'a column that is not published'"
 
 
 def undeclared(person: Identity) -> InputError:
-    """The error for a column that may be people with several rows, without a declared unit."""
+    """The error for a column that may be people with several rows, if no unit is declared."""
     return InputError(
         f"expected a privacy unit: {person.question}. If one is a person, pass --unit {quote(person.name)}, since per "
         f"row that person's epsilon is {person.most} times as large. To protect each row alone, pass --unit {ROW}"
@@ -47,7 +47,7 @@ def repeats_declared(identities: Iterable[Identity], public: Container[str]) -> 
 
 
 def naming_rows(identities: Iterable[Identity], kept: Sequence[str]) -> Iterator[str]:
-    """Remarks on kept columns with another value in each row."""
+    """Remarks on kept columns with a different value in each row."""
     if names := listed(each.name for each in identities if each.of == "rows" and each.name in kept):
         yield (
             f"different in each row, like case numbers, e-mail addresses or names of people: {names}. Whoever knows "

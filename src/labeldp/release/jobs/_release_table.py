@@ -91,12 +91,12 @@ def release_table(
         clusters: For ``"cluster"`` and ``"peer"``: as for ``ClusterMechanism``. It is declared public.
         delta: For ``"peer"``: the failure probability.
         unit: The column of the privacy unit, which is declared public and need not be kept; ``"row"`` declares that
-            epsilon is for each row, although a column repeats like a person's identifier.
+            epsilon is for each row, although a column may be people with several rows.
         renumber: True to release a made-up number of each unit, in random order, in the column ``<unit>_number``. The
-            unit's own column then stays. The numbers follow from a key in the folder of the ledger, which is made at
-            the first time: who returns in a later table keeps the number.
-        shuffle: True to release the rows in a random order, in one file, which takes memory for all of them. It hides
-            the order of the table, and no column that is sorted as the table is, such as a date.
+            unit's own column is not released. The numbers follow from a key in the folder of the ledger, which the
+            first release makes: people who return in a later table keep their numbers.
+        shuffle: True to release the rows in a random order, in one file; all rows are in memory. This hides the order
+            of the table, but no column that is sorted as the table is, such as a date.
         generator: For ``"double"``: the generator of features. The kept columns are those of its form.
         replaced: For ``"double"``: the probability that a row's features are resampled; by default that of its label.
         divergences: For ``"double"``: see ``Curator.randomize_rows``.
@@ -108,8 +108,7 @@ def release_table(
             several users share.
         other_people: A reason for which the rows are other people's than all that were released before, though their
             public values look alike; certificate and ledger show it.
-        only_new: Release only rows that were not released before, nor others of their unit, with this label. All other
-            rows are left out.
+        only_new: True to leave out each row that was released before with this label, and all other rows of its unit.
         progress: Called with the name of the pass, the rows done, and the total (0 while unknown); where there are
             several parts also with that name and ``" parts"``, the parts done, and their number.
         executor: Workers for the parts of the table, which are its files and ranges of row groups of large ones:
@@ -197,7 +196,7 @@ def release_table(
 
 
 def _check_whole(mechanism: TableMechanism, executor: Engine | Executor | None, *, shuffle: bool) -> None:
-    """Refuse an engine, which works on parts, for what needs all rows in one place, and to shuffle no rows."""
+    """Refuse an engine for a request that needs all rows in one place, and a shuffle without rows."""
     if executor is not None:
         mechanism.check_engine()
     if shuffle and executor is not None:
@@ -207,7 +206,7 @@ def _check_whole(mechanism: TableMechanism, executor: Engine | Executor | None, 
 
 
 def _with_remark(checked: CheckedTable, key: UnitKey | None) -> CheckedTable:
-    """A table with a remark on the key of made-up numbers, if that was just made."""
+    """A table with a remark on the key of made-up numbers, if the key is new."""
     if key is None or not key.is_new:
         return checked
     remark = f"the key of made-up numbers is new: keep {key.path}, since without it nobody keeps a number"
@@ -215,10 +214,10 @@ def _with_remark(checked: CheckedTable, key: UnitKey | None) -> CheckedTable:
 
 
 def _shuffled(checked: CheckedTable, job: TableJob, public: Sequence[str]) -> CheckedTable:
-    """A table whose rows leave in a random order, with remarks on public columns that show the old one.
+    """A table whose rows leave in a random order, with remarks on public columns that show the old order.
 
     Raises:
-        InputError: They are too many to be in memory.
+        InputError: There are too many values to hold in memory.
     """
     rows, columns = checked.source.rows, len(job.kept) + 1
     if rows * columns > _MOST_SHUFFLED:
@@ -238,7 +237,7 @@ def _shuffled(checked: CheckedTable, job: TableJob, public: Sequence[str]) -> Ch
 def _without_unit(
     mechanism: TableMechanism, unit: str | None, keep: Sequence[str] | None, drop: Sequence[str] | None
 ) -> tuple[Sequence[str] | None, Sequence[str] | None]:
-    """The columns to keep or to drop where a made-up number leaves in the place of the unit.
+    """The columns to keep or to drop if a made-up number leaves in place of the unit.
 
     Raises:
         InputError: There is no unit, or no rows are released.

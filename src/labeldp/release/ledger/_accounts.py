@@ -105,7 +105,7 @@ def latest_budget(earlier: Sequence[Earlier]) -> Budget | None:
 
 
 def account_before(earlier: Sequence[Earlier], unit: str, default: Budget, budget: Budget | None = None) -> Account:
-    """The account of earlier charges, as they count for a unit, under a budget: passed, in force, or by default."""
+    """The account of earlier charges for a unit, under the budget that is passed, in force, or the default."""
     in_force = budget or latest_budget(earlier) or default
     refuse_another_kind(in_force, earlier)
     return Account(in_force, tuple(each.charge(unit) for each in earlier))
@@ -182,7 +182,7 @@ def totals_of_units(entries: Sequence[Entry]) -> list[Charge]:
 
 
 def refusal(account: Account, charge: Charge, earlier: Sequence[Earlier], entry: Entry, ledger: Path | None) -> str:
-    """The message of a charge for a table that an account of earlier charges does not allow."""
+    """The refusal of a charge for a table that exceeds the budget after earlier charges."""
     unit, count = entry.guarantee.unit, entry.rows.stop
     rows = returning_rows(earlier, count)
     which = "what may be these rows was"
@@ -199,7 +199,7 @@ def refusal(account: Account, charge: Charge, earlier: Sequence[Earlier], entry:
 
 
 def listed(earlier: Sequence[Earlier], entry: Entry, ledger: Path | None) -> str:
-    """The latest of the earlier charges of these rows, and their ledger if it is one."""
+    """The latest of the earlier charges of these rows, and their ledger if all are in one."""
     ledgers = {each.entry.ledger or ledger for each in earlier}
     lines = [_told(each, entry, named=len(ledgers) > 1) for each in earlier[-_MOST_LISTED:]]
     lines += [f"{len(earlier) - len(lines):,} more"] if len(earlier) > len(lines) else []
@@ -218,7 +218,7 @@ def returning(earlier: Earlier, count: int, unit: str) -> str:
 
 
 def returning_rows(earlier: Sequence[Earlier], count: int) -> int | None:
-    """The number of rows, of so many of a table, that earlier charges concern; None if that is in doubt."""
+    """The number of rows of a table that earlier charges concern, out of ``count``; None if in doubt."""
     if not all(each.certain for each in earlier):
         return None
     return count - sum(stop - start for start, stop in _new_ranges(earlier, count))

@@ -173,9 +173,9 @@ class Earlier:
     same_people: bool = False
 
     def stays_with(self, request: Entry) -> bool:
-        """True if it counts though a request's rows are declared to be other people's: they identify themselves.
+        """True if the charge counts although a request's rows are declared other people's: they identify themselves.
 
-        Rows that identify nobody are the same only if all of them are told one by one, in one file.
+        Rows that identify nobody are the same only if each of them is recognized, and both are of one file.
         """
         of_one_file = self.certain and self.entry.table == request.table != "" and self.rows == request.rows
         return self.same_people or of_one_file

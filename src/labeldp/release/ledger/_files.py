@@ -1,4 +1,4 @@
-"""Files of a ledger: whose they are, and who may write to them."""
+"""Files of a ledger, their owners, and who may write to them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def make(path: Path, *, team: bool) -> Path:
 def check(path: Path, named: Path, *, team: bool) -> None:
     """Create a ledger's file if there is none; refuse one that others can have written, itself or by its journal.
 
-    Locks and journals go by name, so a file has one. What others can only read is closed to them.
+    Locks and journals go by name, so a file has one name. A file that others can only read is closed to them.
 
     Args:
         path: The file.
@@ -42,7 +42,7 @@ def check(path: Path, named: Path, *, team: bool) -> None:
             if why := objection(state, team=team):
                 raise _refusal(each, why, team=team)
             if is_own(state) and state.st_mode & (closed := STRANGERS if team else OTHERS):
-                with suppress(OSError):  # nothing can be written to this file system, by others neither
+                with suppress(OSError):  # a read-only file system, where others cannot write either
                     each.chmod(stat.S_IMODE(state.st_mode) & ~closed)
 
 

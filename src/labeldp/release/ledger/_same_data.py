@@ -267,7 +267,7 @@ class Recognizer:
     def _compared(
         self, known: KeyedData, new: Bool[np.ndarray, "n"] | None, left: Bool[np.ndarray, "m"] | None
     ) -> Iterator[tuple[int, float, float]]:
-        """Of each two views: the hashes in common, those of one side that can be compared, and the chance of each."""
+        """For each pair of views: the common hashes, the comparable hashes of one side, and the chance of each."""
         found = self._data.fingerprints
         for sketch in found.views if found else ():
             some = slice(None) if new is None else new[sketch.places]
@@ -283,10 +283,10 @@ class Recognizer:
 def of_chosen(
     own: Mapping[Entry, Match | None], whole: Mapping[Entry, Match | None], chosen: Bool[np.ndarray, "n"]
 ) -> dict[Entry, Match | None]:
-    """The matches of some rows of a table, by their own and by those of the whole.
+    """The matches of some rows of a table, from their own matches and those of the whole table.
 
-    Rows that were told one by one in the whole, and are not among these, are no edited rows of these. All other
-    matches stay, and one that the whole has alone is in doubt.
+    If rows of an earlier charge were told one by one in the whole table, and none is among these, the charge does not
+    match these. All other matches stay; a match of the whole table alone is in doubt.
     """
     found = dict(own)
     for entry, match in whole.items():

@@ -1,4 +1,4 @@
-"""What was released: labels, answers and rows, the gate that public columns pass, and totals of releases."""
+"""Releases of labels, answers and rows, the gate that public columns pass, and totals of releases."""
 
 import lazy_loader
 

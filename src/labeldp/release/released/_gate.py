@@ -1,4 +1,4 @@
-"""The gate: every column that leaves, or that something that leaves follows from, passes here.
+"""The gate that every column passes if it leaves, or if anything that leaves follows from it.
 
 A label that was released with noise must not leave in the clear beside it, by whatever option. It is refused by its
 name, and by its values: a column with one value for each class is that label under another name. Values are compared
@@ -90,7 +90,7 @@ def kept_columns(
 
 
 def _is_same(name: str, label: str | None) -> bool:
-    """True for the name of the label in any spelling, which a ledger takes for one."""
+    """True for the name of the label in any spelling: to a ledger they are one name."""
     return label is not None and canonical(name) == canonical(label)
 
 
@@ -180,7 +180,7 @@ def _folders_of(entry: Entry) -> list[Path]:
 
 
 def _refuse_any_order(entry: Entry, names: Sequence[str]) -> None:
-    """Refuse public columns where nothing tells which of them stands beside which released label.
+    """Refuse public columns if the earlier labels left in random order, so that nothing pairs the rows.
 
     Raises:
         InputError: The labels left in a random order.
@@ -234,7 +234,7 @@ def _columns_at(table: Table, names: Sequence[str], rows: Int[np.ndarray, "k"]) 
 def warn_of_people(table: object, labels: Iterable[str], *, stacklevel: int) -> None:
     """Warn if a column of a table may be people with several rows, though each row is a privacy unit.
 
-    Labels are no such columns: in how many rows their values are is what a release hides.
+    Labels are never looked at: a release hides how many rows have each of their values.
     """
     private = set(map(canonical, labels))
     for person in [each for each in people_of(Columns(table)) if canonical(each.name) not in private][:1]:

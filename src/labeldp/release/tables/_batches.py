@@ -13,7 +13,7 @@ from labeldp.errors import TableError
 
 
 def changed(found: str) -> TableError:
-    """The error for a table that is another one in its second pass."""
+    """The error for a table that changed between two passes."""
     return TableError(f"expected a table that does not change during the release, {found}; try again")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from labeldp._shapes import Int, UInt64
 
-#: As many different rows are compared with each other at most.
+#: Most different rows that are compared with each other.
 _MOST_COMPARED = 1 << 16
 _LARGEST = (1 << 64) - 1
 
@@ -14,10 +14,10 @@ _LARGEST = (1 << 64) - 1
 class CopyCounter:
     """Counts rows that are copies of each other, equal in each column, and those that are one of a kind.
 
-    Of many different rows those with the smallest hashes are compared: equal rows are all among them, or none.
+    Among many different rows, those with the smallest hashes are compared. Of equal rows all are compared, or none.
 
     Args:
-        most: As many different rows are compared with each other at most.
+        most: Most different rows that are compared with each other.
     """
 
     def __init__(self, most: int = _MOST_COMPARED) -> None:
@@ -58,7 +58,7 @@ class CopyCounter:
         return round(int((self._times - 1).sum()) / self._share), int(self._times.max(initial=0))
 
     def rows_alone(self) -> tuple[int, bool]:
-        """The number of rows that no other row equals, and True if it is no estimate from some of many rows."""
+        """The number of rows that no other row equals, and True if it is exact, not an estimate from some rows."""
         self._settle()
         return round(int((self._times == 1).sum()) / self._share), self._limit == _LARGEST
 
@@ -74,7 +74,7 @@ class CopyCounter:
         return float((self._limit + 1) / (1 << 64))
 
     def _settle(self) -> None:
-        """Count the hashes that wait."""
+        """Count the waiting hashes."""
         waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
         hashes = np.concatenate([np.zeros(0, np.uint64), *(rows for rows, _ in waiting)])
         owners = np.concatenate([np.zeros(0, np.int64), *(each for _, each in waiting)])

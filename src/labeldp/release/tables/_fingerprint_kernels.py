@@ -134,7 +134,7 @@ def _below(some, limit, first, places, values):
 
 @compiled()
 def sum_pairs(one, one_turned, other, other_turned):
-    """Sums of the hashes of pairs of words, of one column and of another, each in both of its directions.
+    """Sums of the hashes of pairs of words of two columns, each column in both directions.
 
     Which column comes first does not matter, and neither does the order of rows.
     """

@@ -13,7 +13,7 @@ _COINCIDENCES = 10.0
 _BLOCK, _CODES = 4000, 0xFFF
 _STEPS = (1000, 500, 200, 100, 50, 20, 10, 5, 4, 2, 1)
 _LONGEST_STEP = 100
-#: Values in more rows are those of a category.
+#: Values in more rows than these are categories.
 MOST_ROWS = 50
 _FEWEST_PAIRS = 6
 _SMOOTH = 0.3
@@ -75,7 +75,7 @@ def given_out(codes: UInt64[np.ndarray, "m"], times: Int[np.ndarray, "m"]) -> bo
 def _is_round(numbers: Int[np.ndarray, "m"], pairs: np.ndarray) -> bool:
     """True if two last digits have many more of the numbers than others, as 0 and 5 of sums that people state.
 
-    It is asked of numbers that repeat, and of the pairs of equal rows, of which a few numbers may have most.
+    The digits are counted for numbers that repeat, and for pairs of equal rows, most of which a few numbers may have.
     """
     digits = numbers % 10
     for weights in ((pairs > 0).astype(np.float64), pairs):
@@ -88,7 +88,7 @@ def _is_round(numbers: Int[np.ndarray, "m"], pairs: np.ndarray) -> bool:
 
 
 def _is_steep(one: np.ndarray, other: np.ndarray) -> bool:
-    """True if numbers with many rows have neighbours with many: a density explains what rows are more than others'."""
+    """True if numbers with many rows have neighbours with many, so that a density explains the difference."""
     known = (one > 0) & (other > 0)
     first, second = np.log(one[known]), np.log(other[known])
     if first.size < _FEWEST_PAIRS or not np.ptp(first) or not np.ptp(second):

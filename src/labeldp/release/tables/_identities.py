@@ -1,4 +1,4 @@
-"""What the values of public columns may identify: people with several rows, single rows, or few people."""
+"""Public columns whose values may identify people with several rows, single rows, or few people."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from labeldp.release.tables._fingerprint_kernels import MISSING
 from labeldp.release.tables._given_out import MOST_ROWS, block_codes, given_out, number_rows
 from labeldp.release.tables._person_names import is_of_others, tells_people_apart
 
-#: As many different values of a column are counted at most.
+#: Most different values of a column that are counted.
 _MOST_VALUES = 1 << 18
-#: The fewest values of a column that is named like an identifier, and their mean rows at most; and of any other.
+#: Fewest values of a column that is named like an identifier, and their most rows on average; then those of any other.
 _FEWEST_NAMED, _ROWS_PER_NAMED = 12, 500
 _FEWEST_VALUES = 20
-#: Of these at least so many repeat.
+#: Fewest of these values that repeat.
 _FEWEST_REPEATED = 10
-#: So many different values, one in each row, name rows; with that many rows, also where numbers were measured.
+#: Fewest rows whose different values name them, and rows from which on numbers name them however they are spread.
 _FEWEST_ROWS, _MANY_ROWS = 3, 1000
 #: Texts of more different values may name people if most of these are in fewer than ``_FEW`` rows.
 _MANY_TEXTS, _FEW = 20, 5
@@ -37,7 +37,7 @@ _LETTERS = r"[^\x00-`{-\x7f]{3,9}"
 #: Longer bytes are images or other files, which identify nobody by being equal.
 _LONGEST_BYTES = 64
 #: The kinds of texts, by patterns of which the first that fits counts; others are plain texts. The years of dates are
-#: known, since numbers of sites, households and people in them are joined in the same ways.
+#: checked, since numbers of sites, households and their people are written with the same marks.
 _KINDS = MappingProxyType(
     {
         "whole": r"^[+-]?[0-9]{1,18}$",
@@ -55,11 +55,11 @@ _KINDS = MappingProxyType(
 
 @dataclass(frozen=True)
 class Identity:
-    """What a column may identify, by its values in the first million rows.
+    """A column that may identify people or rows, by its values in the first million rows.
 
     Attributes:
         name: Its name.
-        of: ``"people"``, whose values repeat; ``"rows"``, if each has another value; or ``"few"`` people, for texts of
+        of: ``"people"`` if values repeat; ``"rows"`` if each row has a different value; ``"few"`` for texts of
             which most are in fewer than 5 rows.
         values: The number of different values.
         rows: The number of rows with a value.
@@ -74,7 +74,7 @@ class Identity:
 
     @property
     def question(self) -> str:
-        """The repeats in words."""
+        """The number of values and rows, in words."""
         return f"{self.name!r} has {self.values:,} values in {self.rows:,} rows, up to {self.most:,} rows each"
 
 
@@ -112,7 +112,7 @@ class IdentityFinder:
 
 
 def in_order(identities: Iterable[Identity]) -> tuple[Identity, ...]:
-    """Columns that may identify somebody: those named like it first, then those with most different values."""
+    """Columns that may identify somebody: first those with such a name, then those with most different values."""
     return tuple(sorted(identities, key=lambda each: (not tells_people_apart(each.name), -each.values)))
 
 
@@ -220,7 +220,7 @@ class _Column:
         self._values.add_counted(hashes[known], times[known])
 
     def identity(self) -> Identity | None:
-        """What the column may identify; None for nothing."""
+        """The identity that the column may show; None if it shows none."""
         codes, times, share = self._values.found()
         if not times.size or self._is_measured:
             return None
@@ -235,14 +235,14 @@ class _Column:
         return Identity(self.name, "few", *facts) if few else None
 
     def _names_rows(self, known: int) -> bool:
-        """True if different values name rows: texts, and whole numbers that were given out or are named like it."""
+        """True if different values name rows: texts, and whole numbers that were given out or have such a name."""
         if known < _FEWEST_ROWS or self.kinds["image"] == known:
             return False
         many = known >= _MANY_ROWS or (self.ends is not None and number_rows(known, *self.ends))
         return self.is_text or tells_people_apart(self.name) or many
 
     def _names_people(self, codes: np.ndarray, times: np.ndarray, facts: tuple[int, int, int]) -> bool:
-        """True if the values repeat like people: by number and form, and where these do not tell by name."""
+        """True if the values repeat like people: by number and form, or by the column's name if these do not decide."""
         different, known, _ = facts
         texts = self.kinds["text"] + self.kinds["person"] > 0
         if not texts and self.kinds["whole"] < known:

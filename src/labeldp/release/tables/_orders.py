@@ -24,7 +24,7 @@ from labeldp.release.tables._fingerprint_kernels import MISSING, sum_pairs
 Columns = Mapping[str, np.ndarray]
 #: Most rows of a table whose orders are compared, and most of its columns.
 MOST_ORDERED, _MOST_COLUMNS = 1 << 18, 6
-#: Rows, in the order of one column, whose ranks in another are compressed, and what these are at least by chance.
+#: Rows, in the order of one column, whose ranks in another are compressed, and the fewest bytes that chance leaves.
 _LOOKED_AT, _FEWEST_BYTES, _ROWS_A_BYTE = 1 << 12, 56, 32
 _BITS = 32
 _RANK = np.uint64(0x1F83D9ABFB41BD6B)
@@ -70,7 +70,7 @@ class ValueOrders:
         self.parts = one_type if self.count <= MOST_ORDERED else {}
 
     def result(self, counters: Collection[str]) -> tuple[int, ...]:
-        """Sums of the hashes of all pairs of ranks, of each two columns in which they are no pattern.
+        """Sums of the hashes of all pairs of ranks, for each two columns whose ranks are no pattern.
 
         Args:
             counters: Columns that number the rows, in an order that any table may have.
@@ -89,7 +89,7 @@ class _Ranks:
     Attributes:
         ranks: The rank of each row among the different values, from 0 on; ``different`` for missing ones.
         different: The number of different values.
-        ordered: True if the order of the values is one, and not that of their hashes.
+        ordered: True if values are ordered; False if only their hashes are.
         words: A hash for each row, of its rank or of its value.
         turned: The same for the opposite order.
     """
@@ -124,7 +124,7 @@ def _sum(one: _Ranks, other: _Ranks) -> int:
 def _is_irregular(one: _Ranks, other: _Ranks) -> bool:
     """True unless the ranks of one column, in the order of the other, are a pattern that other tables may have.
 
-    Such are those of columns that rise together, or that number all combinations of two things: they compress.
+    Columns that rise together have such ranks, or columns that number all combinations of two things: they compress.
     """
     first, second = (one, other) if one.different >= other.different else (other, one)
     keys = first.ranks * (second.different + 1) + second.ranks

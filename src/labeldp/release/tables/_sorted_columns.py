@@ -1,4 +1,4 @@
-"""Columns that are sorted as the rows are: they show the order of rows again where that was to be hidden."""
+"""Columns that are sorted as the rows are, and so show an order of rows that was to be hidden."""
 
 from __future__ import annotations
 

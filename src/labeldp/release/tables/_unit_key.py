@@ -34,7 +34,7 @@ class UnitKey:
 
     @classmethod
     def in_folder(cls, folder: Path) -> UnitKey:
-        """The key of a folder, which is made if there is none; nobody else may make one meanwhile.
+        """The key of a folder, which is made if there is none; the caller holds the lock of the folder.
 
         Raises:
             OSError: It cannot be written.
@@ -62,6 +62,6 @@ class UnitKey:
         return bytes.fromhex(found[1].decode())
 
     def _content(self) -> bytes:
-        """The bytes of the file; none of one that others can read or could have written."""
+        """The bytes of the file; none if others can read it or could have written it."""
         with os.fdopen(os.open(self.path, _FLAGS), "rb") as file:
             return b"" if objection(os.fstat(file.fileno()), OTHERS) else file.read(_MOST_BYTES)

@@ -15,14 +15,14 @@ _KINDS: Kinds[TableMechanism] = Kinds(TableMechanism, "__name__", "labeldp.relea
 
 
 def table_mechanisms() -> Mapping[str, TableMechanism]:
-    """All mechanisms on tables by name, without options; none of another distribution hides one of ours."""
+    """All table mechanisms by name, without options; those of other distributions cannot replace built-in ones."""
     own = sorted(_KINDS.own.values(), key=lambda kind: kind is not RandomizerMechanism)  # which has others' randomizers
     kinds = (*(kind for kind in _KINDS.every() if kind not in own), *own)
     return {each.name: each for kind in kinds for each in kind.variants()}
 
 
 def mechanism_of(mechanism: str | TableMechanism, options: Mapping[str, object]) -> TableMechanism:
-    """A mechanism with its options: itself, or that of a name.
+    """A mechanism with its options: the one that is passed, or the one that is named.
 
     Args:
         mechanism: The mechanism, or its name.

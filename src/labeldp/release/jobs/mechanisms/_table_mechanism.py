@@ -91,14 +91,14 @@ def option(flag: str, hint: str = "", otherwise: str = "leave it out", *, defaul
 class TableMechanism(ABC):
     """A mechanism on the labels of a table, for ``release_table(mechanism=...)``.
 
-    A mechanism is a final frozen dataclass, whose fields have defaults; those that ``option`` makes are its options. It
-    is found by its file, and that of another distribution by an entry point of the group ``labeldp.mechanisms``. The
-    command line takes its name.
+    A mechanism is a final frozen dataclass whose fields have defaults. Fields that ``option`` makes are its options.
+    Its file registers it, or, in another distribution, an entry point of the group ``labeldp.mechanisms``. The command
+    line takes its name.
     """
 
     #: True if epsilon can cover all labels of a privacy unit.
     by_unit: ClassVar[bool] = False
-    #: Why no engine can share out its work; empty if one can.
+    #: The reason why no engine can share out its work; empty if one can.
     alone: ClassVar[str] = ""
     #: False if it releases no rows.
     rows: ClassVar[bool] = True
@@ -132,7 +132,7 @@ class TableMechanism(ABC):
 
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
-        """Its mechanisms on the command line, without options."""
+        """The mechanisms of this class on the command line, without options."""
         return (cls(),)
 
     @classmethod
@@ -145,15 +145,15 @@ class TableMechanism(ABC):
         return {}
 
     def check(self, space: LabelSpace, epsilon: float) -> Any:
-        """Refuse an impossible request before the table is read; what was made for that is passed to ``on``."""
+        """Refuse an impossible request before the table is read; ``on`` receives the result."""
         return None
 
     @abstractmethod
     def on(self, table: TableInput) -> TableRequest:
-        """Its request on a table whose rows were checked; no label is drawn before ``TableRequest.ask``."""
+        """The request on a table whose rows were checked; no label is drawn before ``TableRequest.ask``."""
 
     def check_engine(self) -> None:
-        """Refuse workers that it cannot share its work with.
+        """Refuse workers with which the mechanism cannot share its work.
 
         Raises:
             InputError: It needs all labels in one place, or writes one file.
