@@ -64,7 +64,7 @@ class ClusterMechanism(ClusteredMechanism):
     needs: ClassVar[tuple[str, ...]] = ("clusters",)
 
     def on(self, table: TableInput) -> TableRequest:
-        """Its requests, charged together."""
+        """The requests, charged together."""
         from labeldp.release.curator import cluster_response, share_of_counts  # noqa: PLC0415 (as above)
 
         space, epsilon, clusters = table.source.space, table.epsilon, self.numbers(table)

@@ -53,7 +53,7 @@ class CountedMechanism(TableMechanism):
         return made
 
     def on(self, table: TableInput) -> TableRequest:
-        """Its requests, charged together."""
+        """The requests, charged together."""
         from labeldp.release.curator import counted, share_of_points  # noqa: PLC0415 (it loads the compiler)
 
         source, epsilon = table.source, table.epsilon

@@ -26,5 +26,5 @@ class HistogramMechanism(TableMechanism):
         return NoisyHistogram(space, epsilon)
 
     def on(self, table: TableInput) -> TableRequest:
-        """Its request."""
+        """The request."""
         return answer_request(table.made, table, np.zeros((1, table.source.space.size), np.int64))

@@ -44,7 +44,7 @@ class PeerMechanism(ClusteredMechanism):
         return delta
 
     def on(self, table: TableInput) -> TableRequest:
-        """Its request, with the clusters beside the labels."""
+        """The request, with the clusters beside the labels."""
         source, delta, clusters = table.source, table.made, self.numbers(table)
         sizes = np.unique(np.bincount(clusters)[np.unique(clusters)])
         peers = PeerExchange.calibrate(table.epsilon, delta, sizes.tolist())

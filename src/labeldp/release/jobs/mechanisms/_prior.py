@@ -55,7 +55,7 @@ class PriorMechanism(OfLabels):
         return made
 
     def on(self, table: TableInput) -> TableRequest:
-        """Its request, whose channel is computed batch by batch."""
+        """The request, whose channel is computed batch by batch."""
         from labeldp.release.curator import PriorChannels  # noqa: PLC0415 (it loads the compiler)
 
         names = table.columns.get("prior", [])

@@ -42,5 +42,5 @@ class QuantileMechanism(TableMechanism):
         return NoisyQuantile(space, epsilon, level)
 
     def on(self, table: TableInput) -> TableRequest:
-        """Its request."""
+        """The request."""
         return answer_request(table.made, table, np.zeros(1))

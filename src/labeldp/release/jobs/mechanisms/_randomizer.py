@@ -79,7 +79,7 @@ class RandomizerMechanism(OfLabels):
         return self.randomizer(space, epsilon) if self.randomizer else best_randomizer(space, epsilon)
 
     def on(self, table: TableInput) -> TableRequest:
-        """Its request, for the rows of each unit where there are units."""
+        """The request, for the rows of each unit where there are units."""
         source, randomizer = table.source, table.made
         if source.units and self.randomizer is None:
             randomizer = best_randomizer(source.space, table.epsilon, table.labels_of_a_unit)

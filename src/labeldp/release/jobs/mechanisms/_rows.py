@@ -51,7 +51,7 @@ class DoubleMechanism(TableMechanism):
         return DoubleResponse(space, epsilon, generator, self.replaced)
 
     def on(self, table: TableInput) -> TableRequest:
-        """Its request; a generator that was fitted on the first rows is refused, and columns of other types."""
+        """The request; a generator that was fitted on the first rows is refused, and columns of other types."""
         source, response = table.source, table.made
         form = response.generator.form
         for batch in source.table.batches(form.names, source.rows_per_batch):
@@ -76,7 +76,7 @@ class DummyMechanism(TableMechanism):
         return DummyResponse(space, epsilon)
 
     def on(self, table: TableInput) -> TableRequest:
-        """Its request."""
+        """The request."""
         return _rows_request(table, FeatureLaw.without_features(table.source.space.size), {}, None, POPULATION)
 
 
