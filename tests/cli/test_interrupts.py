@@ -131,7 +131,7 @@ main(sys.argv[1:])
 
 @pytest.mark.parametrize(
     "place",
-    ["_drawing.draw", "jobs._job.finish", "_sink.FileWriter", "jobs._job.survey"],
+    ["curator._drawing.draw", "jobs._job.finish", "curator._sink.FileWriter", "jobs._job.survey"],
     ids=["drawing", "finishing", "writing", "checking"],
 )
 @pytest.mark.parametrize("problem", [KeyboardInterrupt(), OSError(28, "No space left on device"), MemoryError()])

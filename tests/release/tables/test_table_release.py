@@ -685,8 +685,13 @@ def test_an_output_with_too_long_a_name_is_an_error_of_this_library(release, sou
 
 PROBLEMS = [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt(), MemoryError(), RuntimeError("x")]
 STEPS = [
-    *("_sink.FileWriter.write", "_sink.FileWriter.close", "_sink.columns_of", "_sink.to_columns"),
-    *("jobs._job.finish", "_drawing.draw"),
+    *(
+        "curator._sink.FileWriter.write",
+        "curator._sink.FileWriter.close",
+        "curator._sink.columns_of",
+        "curator._sink.to_columns",
+    ),
+    *("jobs._job.finish", "curator._drawing.draw"),
 ]
 
 
