@@ -110,7 +110,7 @@ class Classes(LabelSpace):
             one, other = next(each[:2] for each in self._by_spelling.values() if len(each) > 1)
             raise LabelError(
                 f"expected different classes, found {self.values[one]!r} and {self.values[other]!r}, which differ in "
-                "spelling alone; declare one of them, and labels in either spelling are of it"
+                "spelling alone. Declare one of them: it takes labels in both spellings"
             )
 
     def _declare(self, values: Any, missing: Any) -> None:

@@ -113,7 +113,8 @@ def _decisions(found: TableCheck) -> Iterator[str]:
         )
     if not found.people and not (found.declared and found.proposed_unit):
         yield (
-            "each row is taken for one person: no column repeats like a person's identifier. If one is, name it: --unit"
+            "each row is taken for one person: no column seems to be people with several rows. If one is, pass "
+            "--unit COLUMN"
         )
     if name := found.proposed_unit:
         yield (
@@ -141,11 +142,12 @@ def _decisions(found: TableCheck) -> Iterator[str]:
     if found.label.missing:
         given = "a number of the range" if found.label.is_number else f"the class {found.label.missing_class!r}"
         yield (
-            f"rows without a label get {given} below: that hides which they are, and costs effective rows. Leaving "
-            "them out of the table would disclose that they have none"
+            f"rows without a label get {given} below. This hides which rows they are, and costs effective rows. "
+            "Leaving them out would disclose that they have no label"
         )
     if disclosing := found.disclosing:
-        yield f"that {', '.join(map(repr, disclosing))} is dropped below follows from the labels too"
+        names = ", ".join(map(repr, disclosing))
+        yield f"{names}: dropped below, because the column discloses labels. That it is dropped depends on labels too"
     if not isinstance(found.table.path, Path):
         yield (
             f"a table in a store has no ledger beside it: charges in the ledgers of {Path.cwd()} count here, others do "

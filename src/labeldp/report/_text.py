@@ -117,7 +117,7 @@ def _few_effective_rows(certificate: Certificate, share: float | None) -> Iterat
 def _of_one_row_each(certificate: Certificate) -> Iterator[str]:
     """A remark that each row is taken for one person, if no column showed people with several rows."""
     if certificate.guarantee.unit == "row" and not certificate.repeats:
-        yield "each row is taken for one person: no column repeats like a person's identifier"
+        yield "each row is taken for one person: no column seems to be people with several rows"
 
 
 def utility_terms(certificate: Certificate, effective_share: Callable[[], float | None]) -> dict[str, str]:

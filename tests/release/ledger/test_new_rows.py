@@ -189,7 +189,7 @@ def test_a_release_of_the_same_rows_in_between_counts(tmp_path, budget, error):
         if name == "check" and not done:
             done.append(release(both, tmp_path / "o2", unit="row", only_new=True))
 
-    with pytest.raises(error, match="budget exceeded" if budget is None else "meanwhile"):
+    with pytest.raises(error, match="budget exceeded" if budget is None else "another command has just"):
         release(both, tmp_path / "o3", unit="row", only_new=True, progress=meanwhile)
     assert done
     assert not (tmp_path / "o3").exists()

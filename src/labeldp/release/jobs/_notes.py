@@ -64,8 +64,8 @@ def refuse_returning(label: str, data: PublicData, earlier: Sequence[Earlier]) -
     """
     if data.chosen is not None and any(each.certain and each.entry.is_of(label) for each in earlier):
         raise InputError(
-            "rows that were new have been released meanwhile by another command; nothing was charged. Release the new "
-            "rows again: these are then left out"
+            "another command has just released some of these rows. Nothing was charged. Run the command again to leave "
+            "them out"
         )
 
 

@@ -209,7 +209,7 @@ def _with_remark(checked: CheckedTable, key: UnitKey | None) -> CheckedTable:
     """A table with a remark on the key of made-up numbers, if the key is new."""
     if key is None or not key.is_new:
         return checked
-    remark = f"the key of made-up numbers is new: keep {key.path}, since without it nobody keeps a number"
+    remark = f"made-up numbers follow from the new key {key.path}. Keep a copy: without it everybody gets a new number"
     return dataclasses.replace(checked, remarks=(*checked.remarks, remark))
 
 
