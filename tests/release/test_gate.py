@@ -458,6 +458,11 @@ def test_a_renamed_label_is_mostly_found_and_other_columns_never(epsilon, rows):
     assert share_refused(0.0, epsilon, rows) <= 0.05
 
 
+def test_a_column_that_says_nothing_is_no_label_in_few_rows():
+    """Of 80 columns at most 4, where the agreement of 60 rows alone would take about 18 of them for the label."""
+    assert share_refused(0.0, 0.5, 60, draws=80) <= 0.05
+
+
 def test_a_column_that_predicts_the_label_is_not_the_label():
     """Of 40 that agree with it in three of four rows, at most 4; in truth one in a thousand."""
     assert share_refused(0.6, 1.0, 4000) <= 0.1
