@@ -14,6 +14,7 @@ import pytest
 from labeldp import Answer, Classes, Curator, Release, combined_guarantee, verify
 from labeldp.cli import main
 from labeldp.errors import InputError, VerificationError
+from labeldp.testing import check_query, check_randomizer
 
 FOREIGN = Path(__file__).parent.parent / "examples" / "foreign"
 SPACE = Classes(["no", "yes"])
@@ -126,6 +127,12 @@ def test_its_query_is_refused_before_it_is_charged_where_it_is_not_registered(in
     with pytest.raises(InputError, match="expected a registered query, found CountOfOneClass"):
         curator.answer(query)
     assert curator.spent == (0.0, 0.0)
+
+
+def test_its_kinds_hold_the_laws_of_every_kind(installed):
+    """As those of this distribution do."""
+    check_randomizer(installed.ThreeQuarters(SPACE, 5.0))
+    check_query(installed.CountOfOneClass(SPACE, 1.0, np.arange(400) % 4, of="yes"), LABELS)
 
 
 def test_its_randomizer_is_charged_saved_and_verified(installed, tmp_path):

@@ -39,6 +39,7 @@ DOCUMENTED = (
     "labeldp.learning.generators",
     "labeldp.audit",
     "labeldp.bounds",
+    "labeldp.testing",
 )
 
 

@@ -43,9 +43,11 @@ from labeldp.mechanisms import _draw as _drawing
 from labeldp.mechanisms import draw
 from labeldp.mechanisms.randomizers import RANDOMIZERS, NumberRandomizer, ProjectiveResponse, draws_from
 from labeldp.privacy.channels import CHANNELS, CoarseningChannel, ResponseChannel, row_arrays
+from labeldp.testing import check_randomizer
 
 ALARM = 1e-9
 SPACE = Classes(["a", "b", "c", "d", "e"])
+COSTLY = SubsetResponse(SPACE, 2.0).channel()
 GRID = Interval(-1.0, 3.0, 1.0)
 PRIOR = [[0.4, 0.3, 0.2, 0.05, 0.05], [0.2] * 5, [0.01, 0.04, 0.9, 0.02, 0.03]]
 
@@ -134,6 +136,28 @@ def test_a_bad_epsilon_is_refused(case, bad):
     """No epsilon that cannot be kept, expressed or defended makes a randomizer."""
     with pytest.raises(EpsilonError, match="expected"):
         build(case, bad)
+
+
+@every_case
+def test_every_randomizer_holds_the_laws_of_its_kind(case):
+    """Those that ``labeldp.testing`` holds foreign ones to as well."""
+    check_randomizer(build(case, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("name", "broken", "law"),
+    [
+        ("channel", lambda _: COSTLY, "costs at most"),
+        ("at", lambda self, epsilon: type(self)(self.space, epsilon / 2), "have the same channel"),
+        ("name", "subset-of-nobody", "found|of this type"),
+    ],
+)
+def test_a_randomizer_that_breaks_a_law_is_found(monkeypatch, name, broken, law):
+    """By the words of the law."""
+    randomizer = SubsetResponse(SPACE, 1.0)
+    monkeypatch.setattr(SubsetResponse, name, broken)
+    with pytest.raises((AssertionError, InputError, ValueError), match=law):
+        check_randomizer(randomizer)
 
 
 @every_case

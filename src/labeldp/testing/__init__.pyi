@@ -1,0 +1,2 @@
+from ._queries import check_query as check_query
+from ._randomizers import check_randomizer as check_randomizer

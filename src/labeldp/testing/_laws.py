@@ -1,0 +1,13 @@
+"""What a law says where it does not hold."""
+
+from __future__ import annotations
+
+
+def expect(holds: bool, law: str) -> None:
+    """Raise an error that states a law which does not hold, also where Python runs without assertions.
+
+    Raises:
+        AssertionError: It does not hold.
+    """
+    if not holds:
+        raise AssertionError(law)
