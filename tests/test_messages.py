@@ -20,6 +20,7 @@ import labeldp as dp
 from labeldp import audit
 from labeldp.errors import InputError, LabelDPError
 from labeldp.learning import cells, convex, generators, images, metrics, ratings, sklearn, stages, tables, torch
+from labeldp.testing import check_query
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference.md"
 #: Names of parameters in which tables and columns of strangers come in, and the classes that ``learn`` returns.
@@ -305,6 +306,7 @@ CALLS = {
     "attack_folder(truth)": lambda odd, at: audit.attack_folder(at.saved, at.model, truth=odd),
     "attack_release(groups)": lambda odd, at: audit.attack_release(at.release, groups=odd),
     "audit_mechanism(labels)": lambda odd, _: audit.audit_mechanism(lambda _, n: np.zeros(n), odd, 1.0, draws=9),
+    "check_query(labels)": lambda odd, _: check_query(dp.NoisyHistogram(SPACE, 1.0), odd),
     "best_number_response(prior)": lambda odd, _: dp.best_number_response(GRID, 1.0, odd),
     "bound_exposure(cells)": lambda odd, at: audit.bound_exposure(odd, at.release),
     "canary_memorisation(scores)": lambda odd, at: audit.canary_memorisation(at.canaries, odd),
