@@ -383,6 +383,7 @@ def test_a_numeric_label_asks_for_a_public_range(run, patients):
         ([0.0, 1.0, None, 1.0] * 10, "rows without a label get the class '-1' below"),
         ([True, False, None, True] * 10, "rows without a label get the class 'false' below"),
         (["Missing", None] * 20, "rows without a label get the class 'no label' below"),
+        (["missing", "no label", "missing 1", None] * 10, "rows without a label get the class 'missing 2' below"),
         (["No", "no ", "yes", "YES"] * 10, "'YES', 'yes' differ in spelling alone, and count as one class"),
         (list(range(20)) * 2, "'0' 2 (5.0%)"),
         (np.linspace(0, 1, 40), "numbers from 0 to 1"),

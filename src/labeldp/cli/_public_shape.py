@@ -65,10 +65,8 @@ def public_shape(
     readable = tables.typed(table, others)
     people = [name for name in named if name == unit or not kinds.is_floating(readable.schema.field(name).type)]
     features = [name for name in columns if name not in people and _is_number(readable.schema.field(name).type)]
-    finder, units = (
-        tables.IdentityFinder(readable.schema.remove(readable.schema.get_field_index(table.label))),
-        tables.Units(),
-    )
+    public = readable.schema.remove(readable.schema.get_field_index(table.label))
+    finder, units = tables.IdentityFinder(public), tables.Units()
     rows, known, sums = 0, np.zeros(len(features)), np.zeros(len(features))
     stated = sum(part.rows or 0 for part in tables.parts_of(table))
     for batch in readable.batches(others, _ROWS_PER_BATCH):

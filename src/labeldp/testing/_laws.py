@@ -1,4 +1,4 @@
-"""What a law says where it does not hold."""
+"""Conditions that must hold, each with the sentence that states it."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class LabelFacts:
         if self.kind == "bool":
             return "false"
         known = set(map(canonical, self.counts))
-        texts = iter(("missing", "no label", "label is missing"))
+        texts = itertools.chain(["missing", "no label"], (f"missing {number}" for number in itertools.count(1)))
         numbers = (str(-1 - number) for number in itertools.count())
         return next(name for name in (texts if self.kind in _TEXTS else numbers) if name not in known)
 
@@ -363,11 +363,8 @@ def _columns_of(table: Table, names: Sequence[str], identities: Mapping[str, str
     seen = pa.Table.from_batches(first) if first else pa.table({})
     for name in names:
         values, _, share = counters[name].found()
-        kind, identifies, different = (
-            table.schema.field(name).type,
-            identities.get(name, ""),
-            round(values.size / share),
-        )
+        kind, identifies = table.schema.field(name).type, identities.get(name, "")
+        different = round(values.size / share)
         remarks = (*_column_remarks(table, name, kind, different, missing[name], identifies == "rows"),)
         remarks += ("the number of different values is an estimate",) if share < 1 else ()
         yield ColumnFacts(name, str(kind), different, missing[name], (*remarks, *_spelling(seen[name])), identifies)

@@ -126,5 +126,6 @@ def write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "a", encoding="utf-8") as file:
             os.fchmod(descriptor, 0o600)
-            file.writelines(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {note}\n" for note in lines)
+            owned = is_own(os.fstat(descriptor))  # another user may have put a file there meanwhile
+            file.writelines(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {note}\n" for note in lines if owned)
     return path

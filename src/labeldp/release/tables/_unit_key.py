@@ -56,8 +56,8 @@ class UnitKey:
             found = _FORM.fullmatch(self._content())
         if found is None:
             raise LedgerError(
-                f"the key of made-up numbers in {self.path} is missing, damaged, or not yours alone. Put back your "
-                "copy (chmod 600), or move it away: then everybody gets a new number"
+                f"the key of made-up numbers in {self.path} is missing, damaged, or not yours alone. Restore your copy "
+                "(chmod 600): a new key gives everybody a new number. A key serves only the user who made it"
             )
         return bytes.fromhex(found[1].decode())
 
