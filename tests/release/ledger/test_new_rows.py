@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, Release, combined_guarantee, release_table
+from labeldp import Classes, Curator, Release, combined_guarantee, release_table
 from labeldp.cli import main
 from labeldp.errors import BudgetError, InputError
 from labeldp.release.folder import Certificate, verify
@@ -225,3 +226,36 @@ def test_a_statement_of_rows_that_return_is_read_again(tmp_path):
     assert text in done.certificate.assumptions
     certificate = Certificate.from_json(done.certificate.to_json())
     assert certificate.meaning.endswith(f"{text}.")
+
+
+STATED = (
+    "5 of 9 rows were released before; together epsilon 2 per row: someone whom everything else makes 50 % sure can"
+)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        f"{STATED} become 88.1 % sure, and nobody minds",
+        f"{STATED} become 50.1 % sure",
+        f"{STATED} become 88.1 % sure".replace("5 of 9", "5 of 8"),
+        f"{STATED} become 88.1 % sure".replace("5 of 9", "10 of 9"),
+        f"{STATED} become 62.3 % sure".replace("epsilon 2", "epsilon 0.5"),
+        f"{STATED} become 88.1 % sure".replace("epsilon 2", f"epsilon {'9' * 400}"),
+    ],
+    ids=[
+        "other words",
+        "another probability",
+        "another table",
+        "more rows than there are",
+        "less than its own",
+        "digits",
+    ],
+)
+def test_only_the_statement_itself_is_a_meaning(forged):
+    """It is made anew from its numbers, and what differs stays among what was declared and not checked."""
+    space = Classes(["no", "yes"])
+    plain = Curator(["no", "yes", "no"] * 3, space).randomize(epsilon=1.0).certificate
+    stated = replace(plain, assumptions=(*plain.assumptions, f"{STATED} become 88.1 % sure"))
+    assert stated.meaning == f"{plain.meaning} {STATED} become 88.1 % sure."
+    assert replace(plain, assumptions=(*plain.assumptions, forged)).meaning == plain.meaning

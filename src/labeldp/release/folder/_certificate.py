@@ -213,7 +213,7 @@ class Certificate:
             return ""
         together = [f"{each[0].upper()}{each[1:]}." for each in self.of_several_rows]
         about = self.guarantee.posterior_sentence(*(["one row"] if together else []))
-        together += [f"{each}." for each in returned_in(self.assumptions)]
+        together += [f"{each}." for each in returned_in(self.assumptions, self.rows, self.guarantee)]
         return " ".join([about, *together])
 
     @property

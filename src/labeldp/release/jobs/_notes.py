@@ -44,7 +44,7 @@ def returning(label: str, admitted: Admitted, guarantee: Guarantee, *, named: bo
     earlier = [each for each in admitted.earlier if each.entry.is_of(label)]
     if earlier:
         (epsilon, delta), rows = admitted.account.bound, admitted.account.charges[-1].rows.stop
-        together = dataclasses.replace(guarantee, epsilon=epsilon, delta=delta)
+        together = dataclasses.replace(guarantee, epsilon=epsilon, delta=delta, rho=None)
         yield returned(returning_rows(earlier, rows), rows, together, outputs(earlier) if named else "")
 
 
