@@ -340,7 +340,7 @@ def test_nothing_but_the_draws_depends_on_a_label(monkeypatch, tmp_path):
         "labeldp.release.curator._drawing.draw", lambda _, codes, *__: np.zeros(codes.size, dtype=np.int32)
     )
     monkeypatch.setattr(curator_module, "identifier", lambda: "ab" * 16)
-    monkeypatch.setattr("labeldp.release.released._concat.digest", lambda _: "cd" * 32)
+    monkeypatch.setattr("labeldp.release.folder._joined.digest", lambda _: "cd" * 32)
     left = []
     for row in (None, 0, 120, 239):
         labels = LABELS.copy()
@@ -349,7 +349,7 @@ def test_nothing_but_the_draws_depends_on_a_label(monkeypatch, tmp_path):
         curator = Curator(labels, SPACE, name="y")
         rows = public_split(240, [1, 1], seed=1)
         parts = [(part, curator.randomize(RandomizedResponse(SPACE, 1.0), part)) for part in rows]
-        monkeypatch.setattr("labeldp.release.released._concat._check_stages", lambda *_: None)
+        monkeypatch.setattr("labeldp.release.folder._joined._check_stages", lambda *_: None)
         folder = concatenate(parts).save(tmp_path / str(row))
         left.append(({path.name: path.read_bytes() for path in folder.iterdir()}, curator.spent))
     assert all(one == left[0] for one in left)

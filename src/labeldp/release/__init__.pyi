@@ -5,6 +5,7 @@ from .curator import cluster_prior_response as cluster_prior_response
 from .curator import cluster_response as cluster_response
 from .curator import share_of_prior as share_of_prior
 from .released import concatenate as concatenate
+from .released import so_far as so_far
 from .curator import counted_response as counted_response
 from .curator import Curator as Curator
 from .released import UnitWarning as UnitWarning
@@ -16,7 +17,6 @@ from .released import public_table as public_table
 from .released import some_columns as some_columns
 from .released import Release as Release
 from .released import check_same_rows as check_same_rows
-from .released import concatenated_identity as concatenated_identity
 from .released import RowRelease as RowRelease
 from .curator import unit_numbers as unit_numbers
 from .released import CombinedGuarantee as CombinedGuarantee

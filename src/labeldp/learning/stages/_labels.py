@@ -17,8 +17,8 @@ from labeldp.learning.stages._priors import Prior, PriorResult, declared_probabi
 from labeldp.mechanisms.randomizers import Randomizer
 from labeldp.privacy import ClassProbabilities, LabelSpace, rest_of
 from labeldp.privacy.accounting import RowRanges
-from labeldp.privacy.channels import concatenated_channel, law_of
-from labeldp.release import Answer, Curator, Release, concatenate, concatenated_identity
+from labeldp.privacy.channels import law_of
+from labeldp.release import Answer, Curator, Release, so_far
 
 _GOES_ON = (
     "; this run in stages was interrupted earlier. To resume in another process with a ledger file, give both "
@@ -159,12 +159,8 @@ class StagedLabels:
 
         After the last stage this is the whole release, with one certificate that can be saved and verified.
         """
-        parts, releases = self.parts[: number + 1], self.releases[: number + 1]
-        rows = np.concatenate(parts)
-        order = np.argsort(rows)
-        if len(parts) == len(self.parts):
-            return rows[order], concatenate(zip(parts, releases, strict=True), answers=self.answers)
-        return rows[order], _concatenated(releases, order)
+        parts = list(zip(self.parts[: number + 1], self.releases[: number + 1], strict=True))
+        return so_far(parts, self.answers, len(self.curator))
 
 
 def candidates_of(release: Release) -> float:
@@ -187,16 +183,3 @@ def _resting_on(release: Release, assumptions: tuple[str, ...]) -> Release:
         return release
     certificate = dataclasses.replace(release.certificate, assumptions=(*release.certificate.assumptions, *assumptions))
     return dataclasses.replace(release, certificate=certificate)
-
-
-def _concatenated(releases: list[Release], order: Int[np.ndarray, "m"]) -> Release:
-    """Releases of some stages, concatenated and reordered, with all their charges; for learning."""
-    certificate = releases[0].certificate
-    if certificate is None:
-        raise ValueError("expected releases that were charged for")
-    channel = concatenated_channel([(release.channel, len(release)) for release in releases]).take(order)
-    draws = tuple(draw for release in releases if release.certificate for draw in release.certificate.draws)
-    codes = np.concatenate([release.codes for release in releases])[order]
-    whole = dataclasses.replace(certificate, rows=len(codes), draws=draws)
-    identity = concatenated_identity([release.identity for release in releases], order)
-    return Release(codes, channel, releases[0].space, whole, identity)

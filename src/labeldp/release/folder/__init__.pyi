@@ -7,10 +7,11 @@ from ._certificate import digest as digest
 from ._certificate import Draw as Draw
 from ._certificate import FEATURES_REDRAWN as FEATURES_REDRAWN
 from ._certificate import File as File
-from ._certificate import IN_STAGES as IN_STAGES
 from ._certificate import SHUFFLED as SHUFFLED
 from ._certificate import UNREADABLE as UNREADABLE
-from ._concatenated import concatenated as concatenated
+from ._joined import NO_STAGE as NO_STAGE
+from ._joined import of_stages as of_stages
+from ._joined import of_strangers as of_strangers
 from ._check_laws import check_charges as check_charges
 from ._columns import CODES as CODES
 from ._columns import column_name as column_name

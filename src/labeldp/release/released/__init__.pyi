@@ -2,6 +2,7 @@ from ._answer import Answer as Answer
 from ._answer import distributions_of as distributions_of
 from ._batches import release_batches as release_batches
 from ._concat import concatenate as concatenate
+from ._concat import so_far as so_far
 from ._gate import declare as declare
 from ._gate import declared_by as declared_by
 from ._gate import KEEP as KEEP
@@ -18,7 +19,6 @@ from ._public import public_table as public_table
 from ._public import some_columns as some_columns
 from ._release import Release as Release
 from ._row_identity import check_same_rows as check_same_rows
-from ._row_identity import concatenated_identity as concatenated_identity
 from ._row_identity import identities_digest as identities_digest
 from ._row_identity import identity_of as identity_of
 from ._row_identity import identity_of_names as identity_of_names

@@ -17,7 +17,7 @@ from labeldp import _checks
 from labeldp._arrays import freeze_arrays
 from labeldp._conversions import floats
 from labeldp._html import facts_html
-from labeldp._shapes import Float, Int32
+from labeldp._shapes import Float, Int, Int32
 from labeldp.errors import InputError, RowsError
 from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
 from labeldp.privacy.channels import (
@@ -30,9 +30,9 @@ from labeldp.privacy.channels import (
 from labeldp.release.folder import (
     Certificate,
     check_beside,
-    concatenated,
     declared_public,
     local_copy,
+    of_strangers,
     to_columns,
     verified,
     write_release,
@@ -166,14 +166,10 @@ class Release(OpaqueLabels):
                 "expected releases of other people's rows, found two of the same rows, by their curator, index or "
                 "identities; leave other_people out, and their epsilons add up"
             )
-        certificate = concatenated(certified, reason) if certified else None
+        certificate = of_strangers(certified, reason) if certified else None
         if certificate is not None and not certificate.concatenated:  # slices of one release
             certificate = certificate.of_rows(certificate.rows, certificate.parent or releases[0].hash)
-        channel = concatenated_channel([(release.channel, len(release)) for release in releases])
-        codes = np.concatenate([release.codes for release in releases])
-        identity = concatenated_identity([release.identity for release in releases], np.arange(len(codes)))
-        origins = tuple(dict.fromkeys(origin for release in releases for origin in release.origins))
-        return cls(codes, channel, spaces[0], certificate, identity, origins)
+        return joined(releases, certificate)
 
     @property
     def is_public(self) -> bool:
@@ -479,3 +475,14 @@ class Release(OpaqueLabels):
         return (
             f"<Release of {len(self)} rows by {mechanisms}, epsilon {shown_above(self.guarantee.epsilon, 7)}{public}>"
         )
+
+
+def joined(
+    parts: Sequence[Release], certificate: Certificate | None, order: Int[np.ndarray, "n"] | slice = slice(None)
+) -> Release:
+    """The rows of several releases in an order, each with its own channel, under a certificate of all."""
+    channel = concatenated_channel([(part.channel, len(part)) for part in parts]).take(order)
+    codes = np.concatenate([part.codes for part in parts])[order]
+    identity = concatenated_identity([part.identity for part in parts], order)
+    origins = tuple(dict.fromkeys(origin for part in parts for origin in part.origins))
+    return Release(codes, channel, parts[0].space, certificate, identity, origins)

@@ -128,7 +128,7 @@ def labels_identity(labels: object, identity: object) -> RowIdentity | None:
     return found if found is not None or identity is None else _identity(identity, "identity")
 
 
-def concatenated_identity(parts: list[RowIdentity | None], order: Int[np.ndarray, "n"]) -> RowIdentity | None:
+def concatenated_identity(parts: list[RowIdentity | None], order: Int[np.ndarray, "n"] | slice) -> RowIdentity | None:
     """The identity of the rows of several parts in another order; None if that of one is not known."""
     known = [part for part in parts if part is not None]
     if len(known) != len(parts) or len({(part.kind, part.numbers) for part in known}) != 1:

@@ -1,24 +1,26 @@
-"""The certificate of rows of several releases: every charge, added up."""
+"""The certificate of rows of several releases: stages of one curator, or releases of strangers."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import mean_expectation
 from labeldp.privacy.accounting import RowRanges
-from labeldp.release.folder._certificate import AND, Certificate, Draw
+from labeldp.release.folder._certificate import AND, IN_STAGES, Certificate, Draw, digest
 from labeldp.release.folder._one_row import declarations
 
 #: More rows than any release has, but few enough that those of many releases can be placed one after another.
 _ANY_ROWS = RowRanges.all(1 << 48)
 _SEVERAL = "the rows are of several releases, of which each can be verified alone"
+#: The refusal of a release that is no stage.
+NO_STAGE = "expected whole releases of single draws, found public labels, a slice or a concatenated release"
 _OTHERS = "the rows of each of these releases are other people's"
 
 
-def concatenated(parts: Sequence[Certificate], other_people: str = "") -> Certificate:
+def of_strangers(parts: Sequence[Certificate], other_people: str = "") -> Certificate:
     """The certificate of rows of several releases, with the charges of all of them; of parts of one, that one's own.
 
     Row numbers of different releases do not mean the same rows, so anybody may be in all of them: each charge counts
@@ -41,8 +43,7 @@ def concatenated(parts: Sequence[Certificate], other_people: str = "") -> Certif
             "expected releases of one label, with the same classes in one order or the same range, and one privacy "
             "unit, found several; learn from each alone"
         )
-    if any(part.features is not None for part in parts):
-        raise InputError("expected releases with public features, found one with resampled features")
+    _check_features(parts)
     if any(part.may_share_rows(other) and not (part.parent and other.parent) for part, other in combinations(parts, 2)):
         raise InputError("expected each release once, found one twice; pass it once")
     if any(_contradict(part, other) for part, other in combinations(parts, 2)):
@@ -64,20 +65,79 @@ def concatenated(parts: Sequence[Certificate], other_people: str = "") -> Certif
     draws.sort(key=lambda draw: draw.guarantee.trust == "local")  # the first says who saw true labels
     assumed = [each for part in parts for each in part.assumptions if each not in part.of_several_rows]
     declared = [_SEVERAL, *([f"{_OTHERS}: {other_people}"] if other_people else [])]
-    whole = dataclasses.replace(
-        first,
-        release=AND.join(releases),
-        rows=rows,
+    whole = _whole(parts, AND.join(releases), draws, [*assumed, *declared], parts)
+    repeats = _repeats(releases.values(), max if other_people else sum)
+    return dataclasses.replace(whole, assumptions=(*whole.assumptions, *declarations(repeats, whole.guarantee)))
+
+
+def of_stages(stages: Sequence[Certificate], answers: Sequence[Certificate] = ()) -> Certificate:
+    """The certificate of stages of one curator's rows, which are disjoint, with the charges of answers about them.
+
+    Args:
+        stages: The certificates of whole releases, each of one draw, of rows of its own.
+        answers: Those of answers from which channels of stages were computed, unless a stage has their charge.
+
+    Raises:
+        InputError: A stage is no single draw; stages and answers differ in label, space, mechanism or assumptions; or
+            one is there twice.
+    """
+    if any(each.parent is not None or len(each.labels) != 1 for each in stages):
+        raise InputError(NO_STAGE)
+    _check_features(stages)
+    parts = [*answers, *stages]
+    charged = [*(draw for each in answers for draw in each.draws), *(draw for each in stages for draw in each.answers)]
+    _check_stages(parts, stages, charged)
+    draws = [*charged, *(stage.draws[-1] for stage in stages)]
+    assumed = [*chain.from_iterable(part.assumptions for part in parts), *[IN_STAGES] * (len(stages) > 1)]
+    name = parts[0].release if len(parts) == 1 else digest(" ".join(part.release for part in parts).encode())
+    return _whole(stages, name[: len(parts[0].release)], draws, assumed, parts)
+
+
+def _check_stages(parts: Sequence[Certificate], stages: Sequence[Certificate], charged: Sequence[Draw]) -> None:
+    """Check that stages and answers have one label, that stages have one law, and that none is passed twice."""
+    if len({each.release for each in parts}) != len(parts):
+        raise InputError("expected each release and each answer once, found one twice; pass it once")
+    last = stages[-1]
+    about = [(each.label, each.space, each.draws[-1].guarantee.unit) for each in parts]
+    if any(each != (last.label, last.space, "row") for each in about):
+        raise InputError(
+            "expected releases and answers about one label of single rows, found several labels, or units of several "
+            "rows"
+        )
+    if any(stage.law != last.law for stage in stages):
+        raise InputError(
+            "expected one mechanism and one epsilon in all parts, found several; draw a first stage without a prior by "
+            "PriorResponse with a uniform one"
+        )
+    if len({(each.guarantee.trust, each.guarantee.assumptions) for each in charged}) > 1:
+        raise InputError("expected answers with one trust model and the same assumptions, found several")
+
+
+def _check_features(parts: Sequence[Certificate]) -> None:
+    if any(part.features is not None for part in parts):
+        raise InputError("expected releases with public features, found one with resampled features")
+
+
+def _whole(
+    rows: Sequence[Certificate],
+    name: str,
+    draws: Sequence[Draw],
+    assumptions: Sequence[str],
+    parts: Sequence[Certificate],
+) -> Certificate:
+    """The certificate of all rows of ``rows`` under a name, with these charges; private if all ``parts`` are."""
+    return dataclasses.replace(
+        rows[0],
+        release=name,
+        rows=sum(each.rows for each in rows),
         draws=tuple(draws),
-        expects=mean_expectation([(part.rows, part.expects) for part in parts]),
+        expects=mean_expectation([(each.rows, each.expects) for each in rows]),
         columns=(),
         files=(),
-        assumptions=tuple(dict.fromkeys([*assumed, *declared])),
+        assumptions=tuple(dict.fromkeys(assumptions)),
         private=all(part.private for part in parts),
         parent=None,
     )
-    repeats = _repeats(releases.values(), max if other_people else sum)
-    return dataclasses.replace(whole, assumptions=(*whole.assumptions, *declarations(repeats, whole.guarantee)))
 
 
 def _contradict(one: Certificate, other: Certificate) -> bool:
