@@ -9,11 +9,15 @@ than ``MOST``, as a renaming everywhere does, the commit draws ``MOST`` of them:
 
 import os
 import subprocess
-import tomllib
+import sys
 import zlib
 from pathlib import Path
 
 import pytest
+
+sys.path.append(str(Path(__file__).parent))
+
+from edits import files_of, mutants_in
 
 ROOT = Path(__file__).parents[2]
 MOST = 120
@@ -44,7 +48,7 @@ def entries_at(commit):
     """The mutants in the tables of a commit."""
     paths = (git("ls-tree", "-r", "--name-only", commit, "tests/mutants") or "").splitlines()
     tables = [git("show", f"{commit}:{path}") for path in paths if path.endswith(".toml")]
-    return [mutant for table in tables if table for mutant in tomllib.loads(table)["mutant"]]
+    return {mutant for table in tables if table and "[[mutant]]" not in table for mutant in mutants_in(table)}
 
 
 def touched(mutants, commit):
@@ -54,24 +58,22 @@ def touched(mutants, commit):
     before = entries_at(commit)
 
     def files(mutant):
-        return {f"src/labeldp/{edit['file']}" for edit in mutant["edits"]} | {
-            test.partition("::")[0] for test in mutant["tests"]
-        }
+        return {f"src/labeldp/{file}" for file in files_of(mutant)} | {test.partition("::")[0] for test in mutant.tests}
 
     return [mutant for mutant in mutants if files(mutant) & changed or mutant not in before]
 
 
 def drawn(mutant, head):
     """A number below 1000 that follows from a mutant's name and a commit."""
-    return zlib.crc32(f"{head} {mutant['name']}".encode()) % 1000
+    return zlib.crc32(f"{head} {mutant.name}".encode()) % 1000
 
 
 def selected(mutants):
     """The touched mutants, or some of them where they are many, and a tenth of all."""
     head, commit = git("rev-parse", "HEAD"), base()
     found = touched(mutants, commit) if commit else []
-    names = {mutant["name"] for mutant in sorted(found, key=lambda mutant: drawn(mutant, head))[:MOST]}
-    return [mutant for mutant in mutants if mutant["name"] in names or drawn(mutant, head) < 100]
+    names = {mutant.name for mutant in sorted(found, key=lambda mutant: drawn(mutant, head))[:MOST]}
+    return [mutant for mutant in mutants if mutant.name in names or drawn(mutant, head) < 100]
 
 
 def pytest_generate_tests(metafunc):
@@ -80,7 +82,7 @@ def pytest_generate_tests(metafunc):
         mutants = metafunc.module.MUTANTS
         if metafunc.config.getoption("--mutants") == "touched":
             mutants = selected(mutants)
-        metafunc.parametrize("mutant", mutants, ids=[mutant["name"] for mutant in mutants])
+        metafunc.parametrize("mutant", mutants, ids=[mutant.name for mutant in mutants])
 
 
 @pytest.fixture

@@ -1,11 +1,8 @@
 """Each broken version of the package in the tables beside this file is killed by the tests that it names.
 
-A mutant has a ``name``; ``failures``, the numbers of the failure modes that it would bring back (none where accuracy
-alone is broken); ``edits``, replacements of text that must occur exactly once in its file; and ``tests``, what must
-fail, by node id without parameters or with them, and must pass on the package as it is.
+``edits.py`` says how the tables are written.
 """
 
-import importlib.util
 import itertools
 import json
 import os
@@ -14,18 +11,16 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from operator import methodcaller
 from pathlib import Path
 
 import pytest
+from edits import PACKAGE, Edit, Mutant, all_mutants, edited, files_of, matches
 
 ROOT = Path(__file__).parents[2]
-TABLES = sorted(Path(__file__).parent.glob("*.toml"))
-MUTANTS = [mutant for path in TABLES for mutant in tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]]
-PACKAGE = Path(importlib.util.find_spec("labeldp").submodule_search_locations[0])
+MUTANTS = all_mutants()
 PREFIX = "test_the_mutant_is_killed["
 COMPILED = "compiled"
 PASSED, FAILED = 0, 1  # the exit codes of pytest; others are crashes and collection errors, which kill nothing
@@ -50,17 +45,6 @@ ACCURACY_ALONE = (
     "mechanisms/randomizers/_optimal.py",
     "mechanisms/randomizers/_bins.py",
 )
-
-
-def edited(mutant):
-    """The text of each file of the package that a mutant edits, once its edits are made."""
-    texts = {}
-    for edit in mutant["edits"]:
-        file = edit["file"]
-        text = texts.get(file) or (PACKAGE / file).read_text(encoding="utf-8")
-        assert text.count(edit["old"]) == 1, f"{mutant['name']}: the text of {file} has changed: write it anew"
-        texts[file] = text.replace(edit["old"], edit["new"])
-    return texts
 
 
 @dataclass(frozen=True)
@@ -101,13 +85,13 @@ class Bench:
 
     def tried(self, mutant):
         """What the tests of a mutant say once its edits are made."""
-        files = {name: self.folder / "labeldp" / name for name in {edit["file"] for edit in mutant["edits"]}}
+        files = {name: self.folder / "labeldp" / name for name in files_of(mutant)}
         try:
             for name, text in edited(mutant).items():
                 files[name].write_text(text, encoding="utf-8")
                 os.utime(files[name], (MUTANTS.index(mutant),) * 2)  # no two mutants of a file are taken for one
             original = any(name.endswith("_kernels.py") for name in files)
-            return self.run(mutant["tests"], self.own_functions(mutant) if original else COMPILED)
+            return self.run(list(mutant.tests), self.own_functions(mutant) if original else COMPILED)
         finally:
             for name, file in files.items():
                 shutil.copy2(PACKAGE / name, file)
@@ -149,26 +133,46 @@ def at_a_bench(benches, work):
 
 def test_the_table_is_well_formed():
     """Every mutant has a name of its own, failure modes, edits after which files compile, and tests that exist."""
-    assert len({mutant["name"] for mutant in MUTANTS}) == len(MUTANTS) >= 12
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 12
     for mutant in MUTANTS:
-        assert set(mutant) == {"name", "failures", "edits", "tests"}
-        assert FAILURES.issuperset(mutant["failures"])
-        assert mutant["edits"]
-        assert mutant["failures"] or all(edit["file"].startswith(ACCURACY_ALONE) for edit in mutant["edits"])
-        for edit in mutant["edits"]:
-            assert edit["old"] != edit["new"]
+        assert FAILURES.issuperset(mutant.failures), mutant.name
+        assert mutant.edits, mutant.name
+        assert all(edit.old != edit.new for edit in mutant.edits), mutant.name
         for file, text in edited(mutant).items():
             assert not file.endswith(".py") or compile(text, file, "exec")
-        for test in mutant["tests"]:
+            assert mutant.failures or file.startswith(ACCURACY_ALONE), mutant.name
+        for test in mutant.tests:
             file, _, name = test.partition("::")
-            assert f"def {name.partition('[')[0]}(" in (ROOT / file).read_text(encoding="utf-8")
+            assert f"def {name.partition('[')[0]}(" in (ROOT / file).read_text(encoding="utf-8"), mutant.name
+
+
+@pytest.mark.parametrize(
+    ("where", "old", "message"),
+    [
+        ("edited_by_nobody", "x", "nothing in the package is called edited_by_nobody"),
+        ("_kernels:", "x", r"_kernels: stands for \d things \(.*put the module before it"),
+        ("RandomizedResponse", "no such words", r"RandomizedResponse in mechanisms/.* has changed: .* occurs 0 times"),
+    ],
+)
+def test_an_edit_that_found_no_place_says_what_to_do(where, old, message):
+    """A name that is gone or stands for two things, and a text that is not there, have a message each."""
+    with pytest.raises(AssertionError, match=f"the mutant 'broken': {message}"):
+        edited(Mutant("broken", (), (), (Edit(where, old, ""),)))
+
+
+def test_an_edit_is_compared_by_tokens():
+    """Blanks, line breaks, comments and a comma before a closing bracket do not matter; signs and texts do."""
+    text = "f(\n    a,  # first\n    'b c',\n) <= 1.5"
+    assert matches("f(a, 'b c') <= 1.5", text) == [(0, len(text))]
+    assert not matches("f(a, 'b  c') <= 1.5", text)
+    assert not matches("f(a, 'b c') <", text)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("all_mutants")
 def test_the_package_as_it_is_passes(benches):
     """The tests that kill mutants pass on an unchanged copy, so that a failure is the mutant's doing."""
-    tests = sorted({test for mutant in MUTANTS for test in mutant["tests"]})
+    tests = sorted({test for mutant in MUTANTS for test in mutant.tests})
     shares = [[] for _ in range(os.cpu_count())]
     for i, (_, named) in enumerate(itertools.groupby(tests, key=lambda test: test.partition("::")[0])):
         shares[i % len(shares)] += named
@@ -184,7 +188,7 @@ def trials(request, benches):
     chosen = [item.callspec.params["mutant"] for item in request.session.items if item.name.startswith(PREFIX)]
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
-        yield {mutant["name"]: pool.submit(at_a_bench, benches, methodcaller("tried", mutant)) for mutant in chosen}
+        yield {mutant.name: pool.submit(at_a_bench, benches, methodcaller("tried", mutant)) for mutant in chosen}
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -193,7 +197,7 @@ def trials(request, benches):
 @pytest.mark.timeout(3600)  # it may wait for all others
 def test_the_mutant_is_killed(mutant, trials):
     """With its edits made, at least one of its tests fails, by an assertion or an error inside the test."""
-    result = trials[mutant["name"]].result()
+    result = trials[mutant.name].result()
     assert result.code == FAILED, result.printed[-4000:]
     assert " failed" in result.printed
     assert "error" not in result.printed.splitlines()[-1]
