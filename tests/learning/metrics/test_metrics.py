@@ -14,6 +14,7 @@ from labeldp.errors import InputError, LabelError, NotTrueLabelsError
 from labeldp.learning import metrics
 from labeldp.learning.metrics._estimates import quotient_estimates
 
+pytestmark = pytest.mark.filterwarnings("ignore::labeldp.learning.metrics.UnitsWarning")  # single rows are meant
 CLASSES = 3
 DISTRIBUTION = np.array([0.2, 0.5, 0.3])
 

@@ -1,6 +1,7 @@
 """Intervals of rows in units of several."""
 
 import dataclasses
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from labeldp import Classes, Curator, Interval, RandomizedResponse, Release
 from labeldp.errors import InputError
 from labeldp.learning import metrics
+from labeldp.learning.metrics import UnitsWarning
 
 
 def of(name, release, predicted, scores, units=None):
@@ -25,6 +27,7 @@ def of(name, release, predicted, scores, units=None):
 
 
 OF_UNITS = ("accuracy", "recall", "auc", "log_loss", "log_likelihood", "confusion", "calibration")
+OF_NUMBERS = ("mean_label", "squared_gain", "mean_squared_error", "r2", "mean_absolute_error")
 
 
 def in_units(rng, units, size, share, together):
@@ -44,6 +47,21 @@ def test_units_of_one_row_are_no_units(make_channel, randomized, name):
     alone = of(name, release, predicted, scores)
     found = of(name, release, predicted, scores, rng.permutation(n))
     np.testing.assert_allclose(dataclasses.astuple(found), dataclasses.astuple(alone), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", [*OF_UNITS, *OF_NUMBERS])
+@pytest.mark.parametrize(("repeats", "units", "warned"), [(2, None, True), (2, "rows", False), (1, None, False)])
+def test_rows_that_may_share_a_unit_are_warned_of(name, repeats, units, warned):
+    """A metric of a release in units of several rows warns unless it is told the units, or that rows are meant."""
+    labels, space = np.tile([0.0, 1.0], 40), Interval(0.0, 1.0, 1.0) if name in OF_NUMBERS else Classes([0, 1])
+    curator = Curator(labels if name in OF_NUMBERS else labels.astype(int), space, units=np.arange(80) // repeats)
+    release = curator.randomize(RandomizedResponse(space, 4.0))
+    chance = np.linspace(0.1, 0.9, 80)
+    with pytest.warns(UnitsWarning, match="groups=") if warned else nullcontext():
+        if name in OF_NUMBERS:
+            getattr(metrics, name)(release, *([] if name == "mean_label" else [chance]), units=units)
+        else:
+            of(name, release, labels.astype(int), chance, units)
 
 
 @pytest.mark.parametrize("name", OF_UNITS)
@@ -134,7 +152,7 @@ def test_few_units_have_students_quantile():
 NUMBERS = Interval(0, 10, 1)
 
 
-@pytest.mark.parametrize("name", ["mean_label", "squared_gain", "mean_squared_error", "r2", "mean_absolute_error"])
+@pytest.mark.parametrize("name", OF_NUMBERS)
 def test_numbers_given_twice_say_no_more(name):
     """If each row of numbers stands there twice, as one unit, intervals are about those of the rows once."""
     rng = np.random.default_rng(46)

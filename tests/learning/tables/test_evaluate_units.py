@@ -1,13 +1,14 @@
 """Evaluation of a model on a release of units."""
 
 import dataclasses
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from labeldp import Classes, Release, release_table
-from labeldp.learning.metrics import accuracy
+from labeldp.learning.metrics import UnitsWarning, accuracy
 from labeldp.learning.tables import evaluate, learn
 from labeldp.release import public_columns
 
@@ -26,10 +27,11 @@ def test_evaluation_takes_rows_of_one_person_as_dependent(tmp_path, kept):
             keep=["x", *(["person"] if kept else [])], unit="person", ledger=tmp_path / f"{name}-ledger", budget=20.0,
         )  # fmt: skip
     model = learn(tmp_path / "fit", model="softmax", features=["x"]).model
-    found = evaluate(model, tmp_path / "test", "y", public=False)
+    with nullcontext() if kept else pytest.warns(UnitsWarning, match="units="):
+        found = evaluate(model, tmp_path / "test", "y", public=False)
     table, release = public_columns(tmp_path / "test"), Release.load(tmp_path / "test")
-    units = table["person"] if kept else None
+    units = table["person"] if kept else "rows"
     expected = accuracy(release, model.predict(table), units=units)
     assert dataclasses.astuple(found.accuracy) == pytest.approx(dataclasses.astuple(expected))
     if kept:
-        assert found.accuracy.error > 1.2 * accuracy(release, model.predict(table)).error
+        assert found.accuracy.error > 1.2 * accuracy(release, model.predict(table), units="rows").error

@@ -32,4 +32,7 @@ from ._scores import scores as scores
 from ._sums import class_weights as class_weights
 from ._sums import folds_to_choose_on as folds_to_choose_on
 from ._sums import sums_of_others as sums_of_others
+from ._units import ROWS as ROWS
 from ._units import Units as Units
+from ._units import UnitsWarning as UnitsWarning
+from ._units import may_share_units as may_share_units

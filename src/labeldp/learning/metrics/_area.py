@@ -52,7 +52,7 @@ def auc(
         groups: The group of each row, shape (n,), such as the fold of a row that was held out: only rows of one group
             are compared, since scores of models that were fitted on different rows differ by the share of the class
             there, against which the share in the fold is smaller. None for one group.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Coverage of the confidence interval, that of a score test.
 
     Guarantee:
@@ -75,7 +75,7 @@ def auc(
     """
     require_identified(release)
     checked = finite_array(scores, "scores", (positive_row_count(release),))
-    places, sample = rows_of_groups(groups, len(release)), Units.of(units, len(release))
+    places, sample = rows_of_groups(groups, len(release)), Units.of(units, release)
     return area_of(release, checked, code_of(release, positive), places, sample, level)[0]
 
 

@@ -37,7 +37,7 @@ def balanced_accuracy(release: Release, predicted: object, *, units: object = No
     Args:
         release: Released labels of n rows.
         predicted: Predicted classes, in any form that the label space reads.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Coverage of the confidence interval, recovered from those of the classes.
 
     Guarantee:
@@ -57,7 +57,8 @@ def balanced_accuracy(release: Release, predicted: object, *, units: object = No
         LabelError: A prediction is not in the label space.
     """
     require_identified(release)
-    sample = Units.of(units, positive_row_count(release))
+    positive_row_count(release)
+    sample = Units.of(units, release)
     codes = release.space.encode(predicted)
     found = recall(release, predicted, units=sample, level=level)
 
@@ -81,7 +82,7 @@ def mean_auc(
         probabilities: A model's P(true class | features): ``ClassProbabilities.of(model, X)``; or an array of shape
             (n, k), if the classes were declared in sorted order. Only the order of rows matters, for each class.
         groups: The group of each row, shape (n,): only rows of one group are compared, as in ``auc``.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Coverage of the confidence interval, recovered from those of the classes.
 
     Guarantee:
@@ -103,7 +104,7 @@ def mean_auc(
     """
     require_identified(release)
     shape = (positive_row_count(release), release.space.size)
-    sample = Units.of(units, len(release))
+    sample = Units.of(units, release)
     columns = finite_array(declared_columns(probabilities, release.space), "probabilities", shape)
     places = rows_of_groups(groups, len(release))
 

@@ -37,7 +37,7 @@ from labeldp.learning.metrics._sums import (
     shares_of_groups,
     weights_with_noise,
 )
-from labeldp.learning.metrics._units import Units
+from labeldp.learning.metrics._units import ROWS, Units
 from labeldp.privacy import ClassProbabilities, declared_columns
 from labeldp.privacy.channels import CoarseningChannel
 from labeldp.release import Release, check_same_rows
@@ -52,7 +52,7 @@ def log_likelihood(release: Release, probabilities: object, *, units: object = N
         release: Released labels of n rows.
         probabilities: A model's P(true class | features): ``ClassProbabilities.of(model, X)``; or an array of shape
             (n, k), if the classes were declared in sorted order, as those of ``predict_proba`` are.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Coverage of the confidence interval.
 
     Guarantee:
@@ -75,7 +75,8 @@ def log_likelihood(release: Release, probabilities: object, *, units: object = N
         hit = np.maximum(checked @ likelihood.T, np.finfo(float).tiny)
         return np.asarray(np.log(hit) - np.log(likelihood.mean(axis=1)))
 
-    return mean_of_rows(gain(release, checked), level, units=units, expected=model_variance(release, gains, checked))
+    expected = model_variance(release, gains, checked)
+    return mean_of_rows(gain(release, checked), level, units=Units.of(units, release), expected=expected)
 
 
 def log_loss(release: Release, probabilities: object, *, units: object = None, level: float = 0.95) -> Estimate:
@@ -87,7 +88,7 @@ def log_loss(release: Release, probabilities: object, *, units: object = None, l
         release: Released labels of n rows.
         probabilities: A model's P(true class | features): ``ClassProbabilities.of(model, X)``; or an array of shape
             (n, k), if the classes were declared in sorted order, as those of ``predict_proba`` are.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Coverage of the confidence interval.
 
     Guarantee:
@@ -116,7 +117,7 @@ def log_loss(release: Release, probabilities: object, *, units: object = None, l
         return np.asarray(by_class @ _summing_to_one(release.class_channel.unbiased(outcomes)).T)
 
     expected = model_variance(release, of_outcomes, checked)
-    return mean_of_rows(losses, level, 0.0, units=units, expected=expected)
+    return mean_of_rows(losses, level, 0.0, units=Units.of(units, release), expected=expected)
 
 
 def accuracy(release: Release, predicted: object, *, units: object = None, level: float = 0.95) -> Estimate:
@@ -125,7 +126,7 @@ def accuracy(release: Release, predicted: object, *, units: object = None, level
     Args:
         release: Released labels of n rows.
         predicted: Predicted classes, in any form that the label space reads.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Coverage of the confidence interval, which is exact (Clopper and Pearson) if all rows share one channel,
             and that of a score test otherwise.
 
@@ -147,7 +148,7 @@ def accuracy(release: Release, predicted: object, *, units: object = None, level
         LabelError: A prediction is not in the label space.
     """
     require_identified(release)
-    codes, sample = _encoded(release, predicted), Units.of(units, len(release))
+    codes, sample = _encoded(release, predicted), Units.of(units, release)
     return shares_of_groups(release, codes, np.zeros(len(release), dtype=np.int64), 1, sample, level)[0]
 
 
@@ -167,7 +168,7 @@ def accuracy_bounds(release: Release, predicted: object, *, units: object = None
     Args:
         release: Released labels of n rows, of any channel.
         predicted: Predicted classes, in any form that the label space reads.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Probability that the accuracy lies between ``low`` and ``high``, by a normal approximation.
 
     Guarantee:
@@ -197,7 +198,8 @@ def accuracy_bounds(release: Release, predicted: object, *, units: object = None
         least = np.where(channel.alone(codes), most, 0.0)
     else:
         least, most = _among_candidates(release, codes)
-    below, above = (mean_of_rows(each, level, 0.0, 1.0, units) for each in (least, most))
+    sample = Units.of(units, release)
+    below, above = (mean_of_rows(each, level, 0.0, 1.0, sample) for each in (least, most))
     return Bounds(float(np.clip(below.value, 0, 1)), float(np.clip(above.value, 0, 1)), below.low, above.high)
 
 
@@ -219,7 +221,7 @@ def confusion_matrix(release: Release, predicted: object, *, units: object = Non
     Args:
         release: Released labels of n rows.
         predicted: Predicted classes, in any form that the label space reads.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Coverage of each entry's confidence interval, given the number of rows predicted as each class: exact
             (Clopper and Pearson) if all rows share one channel, and that of a score test otherwise.
 
@@ -238,7 +240,7 @@ def confusion_matrix(release: Release, predicted: object, *, units: object = Non
     """
     require_identified(release)
     every = np.arange(release.space.size)
-    return counts_by_class(release, _encoded(release, predicted), every, Units.of(units, len(release)), level)
+    return counts_by_class(release, _encoded(release, predicted), every, Units.of(units, release), level)
 
 
 def counts_by_class(
@@ -279,7 +281,7 @@ def recall(release: Release, predicted: object, *, units: object = None, level: 
     Args:
         release: Released labels of n rows.
         predicted: Predicted classes, in any form that the label space reads.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Coverage of each class's confidence interval: on public labels exact (Clopper and Pearson, given the
             number of its rows), and otherwise that of a score test.
 
@@ -300,7 +302,7 @@ def recall(release: Release, predicted: object, *, units: object = None, level: 
         LabelError: A prediction is not in the label space.
     """
     require_identified(release)
-    codes, sample = _encoded(release, predicted), Units.of(units, len(release))
+    codes, sample = _encoded(release, predicted), Units.of(units, release)
     k = release.space.size
     hit, total, covariance, within = np.zeros(k), np.zeros(k), np.zeros((k, 2, 2)), np.zeros((k, 2, 2))
     for code in range(k):
@@ -335,7 +337,7 @@ def calibration(
         positive: The class; None for the class that each row is predicted to have, whose frequency is the accuracy.
         bins: Number of bins of equal width between 0 and 1; or the limits between bins, in order, which must not be
             chosen by released labels.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Coverage of each bin's confidence interval, as for ``accuracy``.
 
     Guarantee:
@@ -362,7 +364,7 @@ def calibration(
     shown = np.take_along_axis(checked, codes[:, None], axis=1)[:, 0]
     place = np.searchsorted(_limits(bins), shown)
     _, place, rows = np.unique(place, return_inverse=True, return_counts=True)
-    predicted, sample = np.bincount(place, weights=shown) / rows, Units.of(units, len(release))
+    predicted, sample = np.bincount(place, weights=shown) / rows, Units.of(units, release)
     return Calibration(predicted, shares_of_groups(release, codes, place, len(rows), sample, level), rows)
 
 
@@ -398,7 +400,7 @@ def log_likelihood_scorer(estimator: Any, X: Any, release: Release) -> float:  #
         True
     """
     check_same_rows(X, require_release(release))
-    return log_likelihood(release, ClassProbabilities.of(estimator, X)).value
+    return log_likelihood(release, ClassProbabilities.of(estimator, X), units=ROWS).value
 
 
 def accuracy_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa: N803 (scikit-learn's name)
@@ -422,7 +424,7 @@ def accuracy_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa:
         [1.0, 1.0, 1.0]
     """
     check_same_rows(X, require_release(release))
-    return accuracy(release, estimator.predict(X)).value
+    return accuracy(release, estimator.predict(X), units=ROWS).value
 
 
 def _summing_to_one(vectors: Float[np.ndarray, "m k"]) -> Float[np.ndarray, "m k"]:

@@ -37,7 +37,7 @@ from labeldp.learning.metrics._estimates import (
     quotient_estimates,
 )
 from labeldp.learning.metrics._model_variance import model_variance
-from labeldp.learning.metrics._units import Units
+from labeldp.learning.metrics._units import ROWS, Units
 from labeldp.privacy import Interval
 from labeldp.privacy.channels import Bins, ClassChannel
 from labeldp.release import Release, check_same_rows
@@ -51,7 +51,7 @@ def mean_label(release: Release, *, units: object = None, level: float = 0.95) -
 
     Args:
         release: Released numeric labels of n rows.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Coverage of the confidence interval, by Student's distribution and a correction for skewness.
 
     Guarantee:
@@ -68,11 +68,11 @@ def mean_label(release: Release, *, units: object = None, level: float = 0.95) -
     """
     low, high = ends_of(require_numeric_labels(release))
     positive_row_count(release)
-    bins = release.channel.bins
+    bins, sample = release.channel.bins, Units.of(units, release)
     if bins is not None:
         extremes = _bin_extremes(release, bins, lambda start, end: (start, end))
-        return _mean_bounds(*extremes, level, low, high, units)
-    return mean_of_rows(unbiased_numbers(release), level, low, high, units)
+        return _mean_bounds(*extremes, level, low, high, sample)
+    return mean_of_rows(unbiased_numbers(release), level, low, high, sample)
 
 
 def number_calibration(
@@ -84,13 +84,13 @@ def number_calibration(
         release: Released numeric labels of n rows.
         predicted: A predicted label for each row.
         limits: The limits between bins, in order, which must not be chosen by released labels.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Coverage of each bin's confidence interval, as for ``mean_label``.
 
     Raises:
         InputError: The predictions are not one finite number for each row, or rows have candidates.
     """
-    checked, sample = _predictions(release, predicted), Units.of(units, len(release))
+    checked, sample = _predictions(release, predicted), Units.of(units, release)
     if release.channel.bins is not None:
         return None
     values, ends = unbiased_numbers(release), ends_of(release)
@@ -114,7 +114,7 @@ def squared_gain(release: Release, predicted: object, *, units: object = None, l
     Args:
         release: Released numeric labels of n rows.
         predicted: A predicted label for each row.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Coverage of the confidence interval, by Student's distribution and a correction for skewness.
 
     Guarantee:
@@ -129,7 +129,8 @@ def squared_gain(release: Release, predicted: object, *, units: object = None, l
     Raises:
         InputError: The predictions are not one finite number for each row, or rows have candidates.
     """
-    return mean_of_rows(gains_of(release, _predictions(release, predicted)), level, units=units)
+    gains = gains_of(release, _predictions(release, predicted))
+    return mean_of_rows(gains, level, units=Units.of(units, release))
 
 
 def mean_squared_error(
@@ -146,7 +147,7 @@ def mean_squared_error(
     Args:
         release: Released numeric labels of n rows.
         predicted: A predicted label for each row.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Coverage of the confidence interval, or of ``low`` and ``high`` of the bounds.
 
     Guarantee:
@@ -161,21 +162,21 @@ def mean_squared_error(
     Raises:
         InputError: The predictions are not one finite number for each row, or rows have candidates.
     """
-    checked = _predictions(release, predicted)
+    checked, sample = _predictions(release, predicted), Units.of(units, release)
     bins = release.channel.bins
     if bins is not None:
         extremes = _bin_extremes(release, bins, lambda start, end: _squared_distances(checked, start, end))
-        return _mean_bounds(*extremes, level, 0.0, units=units)
+        return _mean_bounds(*extremes, level, 0.0, units=sample)
     values = unbiased_numbers(release)
     squares = _squares(release)
     if squares is not None:
         losses = checked**2 - 2.0 * checked * values + squares
-        found = mean_of_rows(losses, level, 0.0, units=units, expected=_noise_of_squares(release, checked))
-        return replace(found, high=math.inf) if _has_few(release, units, _LEAST_UNITS) else found
+        found = mean_of_rows(losses, level, 0.0, units=sample, expected=_noise_of_squares(release, checked))
+        return replace(found, high=math.inf) if _has_few(release, sample, _LEAST_UNITS) else found
     low, high = ends_of(release)
-    bias = mean_of_rows(checked - values, level, units=units)
+    bias = mean_of_rows(checked - values, level, units=sample)
     most = checked**2 - 2.0 * checked * values + (low + high) * values - low * high
-    above = mean_of_rows(most, level, 0.0, units=units)
+    above = mean_of_rows(most, level, 0.0, units=sample)
     least = 0.0 if bias.low <= 0.0 <= bias.high else min(abs(bias.low), abs(bias.high)) ** 2
     return Bounds(max(bias.value**2 - bias.error**2, 0.0), above.value, least, above.high)
 
@@ -190,7 +191,7 @@ def r2(release: Release, predicted: object, *, units: object = None, level: floa
     Args:
         release: Released numeric labels of n rows.
         predicted: A predicted label for each row.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Coverage of the confidence interval, by a normal approximation of numerator and denominator.
 
     Guarantee:
@@ -208,7 +209,7 @@ def r2(release: Release, predicted: object, *, units: object = None, level: floa
     """
     checked = _predictions(release, predicted)
     values, squares = unbiased_numbers(release), release.numbers(power=2)
-    mean, sample = float(values.mean()), Units.of(units, len(release))
+    mean, sample = float(values.mean()), Units.of(units, release)
     errors, deviations = checked**2 - 2.0 * checked * values + squares, squares - 2.0 * mean * values + mean**2
     # With E the mean squared error and V the variance, s = V / (V + E) is a share, and R2 = 1 - E / V = 2 - 1 / s.
     parts = np.stack([deviations, deviations + errors], axis=1)
@@ -219,7 +220,7 @@ def r2(release: Release, predicted: object, *, units: object = None, level: floa
     if not np.isfinite(low):
         return Estimate(float("nan"), float("inf"), low, high)
     value = float(np.clip(2.0 - 1.0 / shares.value, low, high))
-    low = -math.inf if _has_few(release, units, _LEAST_UNITS_OF_SHARES) else low
+    low = -math.inf if _has_few(release, sample, _LEAST_UNITS_OF_SHARES) else low
     return Estimate(value, shares.error / shares.value**2, low, high)
 
 
@@ -229,7 +230,7 @@ def mean_absolute_error(release: Release, predicted: object, *, units: object = 
     Args:
         release: Numeric labels of n rows, public or released as points of their grid or sets of these.
         predicted: A predicted label for each row.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Coverage of the confidence interval, by Student's distribution and a correction for skewness; without an
             upper end on public labels of fewer than 50 units of several rows.
 
@@ -253,10 +254,10 @@ def mean_absolute_error(release: Release, predicted: object, *, units: object = 
             "absolute errors; use mean_squared_error or squared_gain"
         )
     require_identified(release)
-    points = np.asarray(release.space.points)
+    points, sample = np.asarray(release.space.points), Units.of(units, release)
     if release.is_public:
-        found = mean_of_rows(np.abs(checked - points[release.codes]), level, 0.0, units=units)
-        return replace(found, high=math.inf) if _has_few(release, units, _LEAST_UNITS) else found
+        found = mean_of_rows(np.abs(checked - points[release.codes]), level, 0.0, units=sample)
+        return replace(found, high=math.inf) if _has_few(release, sample, _LEAST_UNITS) else found
     losses, channel = np.empty(len(release)), release.class_channel
     for rows in blocks_of(release):
         losses[rows] = (unbiased_rows(release, rows) * np.abs(checked[rows, None] - points)).sum(axis=1)
@@ -265,15 +266,15 @@ def mean_absolute_error(release: Release, predicted: object, *, units: object = 
         return np.asarray(np.abs(checked[:, None] - points) @ channel.unbiased(outcomes).T)
 
     expected = model_variance(release, of_outcomes, _nearest_points(release, checked))
-    return mean_of_rows(losses, level, 0.0, units=units, expected=expected)
+    return mean_of_rows(losses, level, 0.0, units=sample, expected=expected)
 
 
-def _has_few(release: Release, units: object, least: int) -> bool:
+def _has_few(release: Release, units: Units, least: int) -> bool:
     """True for public labels of few units of several rows, whose errors say little of how large those of others are.
 
     Ten units often hold no large error at all. The noise of released labels covers that.
     """
-    return release.is_public and Units.of(units, len(release)).count < min(least, len(release))
+    return release.is_public and units.count < min(least, len(release))
 
 
 def squared_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa: N803 (scikit-learn's name)
@@ -298,7 +299,7 @@ def squared_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa: 
         [0.25, 0.25, 0.25]
     """
     check_same_rows(X, require_numeric_labels(release))
-    return squared_gain(release, estimator.predict(X)).value
+    return squared_gain(release, estimator.predict(X), units=ROWS).value
 
 
 def gains_of(release: Release, predicted: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:

@@ -65,14 +65,14 @@ def scores(
         probabilities: A model's P(true class | features): ``ClassProbabilities``; or an array of shape (n, k), if the
             classes were declared in sorted order.
         folds: The fold of each row, if its probabilities are from a model that was fitted on the other folds.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         common: Code of the class that is taken for the most common one where a row is judged, found on other rows; by
             default it is found here.
 
     Raises:
         InputError: There is no unit for each row.
     """
-    sample = Units.of(units, len(require_release(release)))
+    sample = Units.of(units, require_release(release))
     points = np.asarray(release.space.points)
     columns = np.asarray(declared_columns(probabilities, release.space))
     codes = np.argmax(columns, axis=1)

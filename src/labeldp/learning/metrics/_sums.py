@@ -87,7 +87,7 @@ def folds_to_choose_on(
         return np.zeros(len(release), dtype=np.int64)
     if folds is not None:
         return folds
-    sample = Units.of(units, len(release))
+    sample = Units.of(units, release)
     chosen = np.random.default_rng(0).permutation(sample.count) % _FOLDS
     return chosen if sample.numbers is None else chosen[sample.numbers]
 

@@ -6,13 +6,36 @@ of independent totals of units, and their covariance is that of the totals.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from labeldp._documented import documented_in
 from labeldp._shapes import Bool, Float, Int
-from labeldp.release import unit_numbers
+from labeldp.release import Release, unit_numbers
+
+#: What stands for the units of rows that are meant to be independent.
+ROWS = "rows"
+
+
+@documented_in("labeldp.learning.metrics")
+class UnitsWarning(UserWarning):
+    """Several rows of a release may be of one privacy unit, and nothing says which, so they are taken as independent.
+
+    Models are then chosen on rows of units that they learned from, and standard errors are too small. Pass the unit of
+    each row, as ``groups=`` to a learner or ``units=`` to a metric; or ``"rows"``, if rows are independent.
+    """
+
+
+def may_share_units(release: Release) -> bool:
+    """True if several rows of a release may be of one privacy unit."""
+    repeats = getattr(release.channel, "repeats", None)
+    if repeats is not None:
+        return max(repeats, default=1) > 1
+    return release.certificate is not None and release.certificate.guarantee.unit != "row"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,15 +63,22 @@ class Units:
         return self.rows / max(self.count, 1)
 
     @classmethod
-    def of(cls, units: object, rows: int) -> Units:
-        """Units from the value that names each row's unit; None if each row is its own.
+    def of(cls, units: object, release: Release | int) -> Units:
+        """Units from the value that names each row's unit, for released rows or a number of rows.
+
+        Args:
+            units: The value for each row; ``"rows"`` if each row is its own, as they are taken to be for None.
+            release: The released rows, which are warned of where some may share a unit and nothing says which.
 
         Raises:
             InputError: There is no unit for each row, or their values are of different kinds.
         """
         if isinstance(units, Units):
             return units
-        if units is None:
+        rows = release if isinstance(release, int) else len(release)
+        if units is None and isinstance(release, Release) and may_share_units(release):
+            _warn()
+        if units is None or (isinstance(units, str) and units == ROWS):
             return cls(rows, None, rows)
         numbers = unit_numbers(units, rows)
         return cls(rows, numbers, int(numbers.max(initial=-1)) + 1)
@@ -82,6 +112,20 @@ class Units:
         if self.numbers is None:
             return np.bincount(place[marked], minlength=groups)
         return np.bincount(np.unique(self.numbers[marked] * groups + place[marked]) % groups, minlength=groups)
+
+
+def _warn() -> None:
+    """Warn of missing units, where this library was called."""
+    depth, frame = 1, sys._getframe()  # noqa: SLF001 (warnings counts frames, but skips those of a package from 3.12)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("labeldp."):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(
+        "Several rows of this release may be of one privacy unit, and nothing says which: they are taken as "
+        "independent, so models and scores may look far too good. Pass the unit of each row (groups= in fit, units= in "
+        "a metric), or 'rows' if rows are independent",
+        UnitsWarning,
+        stacklevel=depth,
+    )
 
 
 def design_effect(found: Any, expected: Any, size: Any) -> Any:

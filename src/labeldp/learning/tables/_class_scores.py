@@ -136,12 +136,12 @@ def class_scores(
         probabilities: P(true class | features) in declared order, shape (n, k).
         folds: The fold of each row, if its probabilities are from a model that was fitted on the other folds; errors
             are then those of cross-validation.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         without: Function that returns for each fold the predictions of models that were fitted neither on it nor on the
             row's own fold. It is called if the labels show that the model is better than class shares; otherwise, or if
             it is None, errors are multiplied by ``FACTOR``.
     """
-    sample = Units.of(units, len(release))
+    sample = Units.of(units, release)
     place = folds_to_choose_on(release, folds, sample)
     shares = _shares_of_others(release, place)
     values = _row_scores(release, probabilities, shares)

@@ -19,7 +19,7 @@ from labeldp._html import facts_html
 from labeldp.errors import InputError
 from labeldp.learning.features import Images, columns_of, frame_of, points_of, read_images
 from labeldp.learning.losses import decoded_numbers, is_decodable
-from labeldp.learning.metrics import Estimate, Scores
+from labeldp.learning.metrics import ROWS, Estimate, Scores
 from labeldp.learning.sklearn import AutoClassifier, AutoRegressor, HeldOutNumbers, group_folds, noise_ratio
 from labeldp.learning.tables._class_scores import FACTOR, ClassScores, class_scores, in_folds
 from labeldp.learning.tables._classifiers import (
@@ -326,6 +326,11 @@ class _Rows:
     units: np.ndarray | None
     report: Progress
 
+    @property
+    def known_units(self) -> np.ndarray | str:
+        """The privacy unit of each row, or the word for rows."""
+        return ROWS if self.units is None else self.units
+
     def parts(self) -> Sequence[tuple[np.ndarray, np.ndarray]]:
         """Rows to fit on and held-out rows of each fold."""
         return group_folds(len(self.release), FOLDS, self.units)
@@ -350,7 +355,7 @@ def _learn_auto(rows: _Rows, minutes: float | None) -> Learned:
     learner: Any = (AutoRegressor if numbers else AutoClassifier)(minutes=minutes, folds=FOLDS)
     fitted = learner.fit(rows.frame, release, rows.units, report=rows.report)
     held, every = fitted.held_out_rows_, len(fitted.held_out_rows_) == len(release)
-    folds, others = fitted.held_out_folds_ if every else None, None if units is None else units[held]
+    folds, others = fitted.held_out_folds_ if every else None, ROWS if units is None else units[held]
     if numbers:
         scores: Any = _number_scores(release[held], fitted.held_out_, folds, others)
     else:
@@ -378,7 +383,7 @@ def _learn_numbers(rows: _Rows, name: str, method: str) -> Learned:
         mixture, predicted = held.best(), held.cross_fitted(parts)
     return Learned(
         rows.model(fitted, name, method, calibrator=mixture),
-        _number_scores(release, predicted, found.folds, rows.units),
+        _number_scores(release, predicted, found.folds, rows.known_units),
         MappingProxyType(rows.left_out),
         number_setting(fitted, mixture),
         constant="" if share_of_model(fitted, mixture) > 0.0 else MEAN,
@@ -386,7 +391,7 @@ def _learn_numbers(rows: _Rows, name: str, method: str) -> Learned:
 
 
 def _number_scores(
-    release: Release, predicted: np.ndarray, folds: np.ndarray | None, units: np.ndarray | None
+    release: Release, predicted: np.ndarray, folds: np.ndarray | None, units: np.ndarray | str
 ) -> NumberScores:
     """Scores of numbers, with errors for fits to folds if there are any."""
     found = number_scores(release, predicted, folds, units)
@@ -413,7 +418,7 @@ def _learn_classes(rows: _Rows, name: str, method: str, generator: Generator | N
     fitted = fitted if plain else fitted.estimator_
     return Learned(
         rows.model(fitted, name, method, corrected=not plain, calibrator=found.calibrator),
-        class_scores(release, found.predicted, found.folds, rows.units, found.without),
+        class_scores(release, found.predicted, found.folds, rows.known_units, found.without),
         MappingProxyType(rows.left_out),
         class_setting(fitted, name, found.best, found.calibrator),
         corrected=not plain,

@@ -16,6 +16,7 @@ from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, columns_of, frame_of, without_calendar
 from labeldp.learning.images import PatchClassifier
+from labeldp.learning.metrics import ROWS
 from labeldp.learning.sklearn import Calibrator, cross_fitted, group_folds
 from labeldp.learning.tables._class_scores import class_scores
 from labeldp.learning.tables._classifiers import calibration_setting
@@ -200,7 +201,7 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
         predicted = cross_fitted(judged, predicted, group_folds(len(held), FOLDS, others))
     return Learned(
         trained_model(network, learner, certificate, calibrator),
-        class_scores(judged, predicted, units=others),
+        class_scores(judged, predicted, units=ROWS if others is None else others),
         MappingProxyType(left_out),
         f"{_setting(learner)}{calibration_setting(calibrator)}",
         _JUDGED_BY,

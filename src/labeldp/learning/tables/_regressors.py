@@ -100,12 +100,12 @@ def number_scores(
         release: Released numeric labels of n rows, or public ones.
         predicted: Predicted labels, shape (n,).
         folds: The fold of each row, if its prediction is from a model that was fitted on the other folds.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
 
     Raises:
         InputError: There is no unit for each row.
     """
-    sample = Units.of(units, len(require_numeric_labels(release)))
+    sample = Units.of(units, require_numeric_labels(release))
     values, place = decoded_numbers(release), folds_to_choose_on(release, folds, sample)
     constant = (sums_of_others(values, place) / np.maximum(sums_of_others(np.ones(len(values)), place), 1.0))[place]
     over = mean_of_rows(gains_of(release, predicted) - gains_of(release, constant), 0.95, units=sample)
