@@ -116,7 +116,7 @@ class Units:
 
 def _warn() -> None:
     """Warn of missing units, where this library was called."""
-    depth, frame = 1, sys._getframe()  # noqa: SLF001 (warnings counts frames, but skips those of a package from 3.12)
+    depth, frame = 1, sys._getframe()  # as warnings skips the frames of a package only from 3.12
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("labeldp."):
         depth, frame = depth + 1, frame.f_back
     warnings.warn(
