@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from labeldp.cli import app
+
 LABELDP = [str(Path(sys.executable).with_name("labeldp"))]
 WAYS = {"labeldp": LABELDP, "python -m labeldp": [sys.executable, "-m", "labeldp"]}
 RELEASE = ["--label", "y", "--classes", "zq-secret-7,zq-secret-8,zq-secret-9", "--epsilon", "1", "--keep", "all"]
@@ -20,19 +22,17 @@ def execute(*command, **environment):
     )
 
 
+@pytest.mark.slow  # the release in ASCII below is one of the same program
 @pytest.mark.parametrize("way", WAYS)
 def test_from_a_table_to_a_ledger(table, tmp_path, way):
     """Release, verify and ledger work as programs, print on standard output and nothing else, and exit with 0."""
     out = tmp_path / "out"
-    for command in (
-        ["release", table, *RELEASE, "--output", out],
-        ["verify", out],
-        ["ledger", f"{table}.labeldp-ledger"],
-    ):
+    released = ["release", table, *RELEASE, "--output", out]
+    for command in (released, ["verify", out], ["ledger", f"{table}.labeldp-ledger"], ["--help"]):
         done = execute(*WAYS[way], *command)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout
-    assert "│ released" in done.stdout
+    assert "Usage: labeldp" in done.stdout
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -44,19 +44,13 @@ def test_a_bad_command_ends_with_a_message(table, tmp_path, way):
     assert "zq-secret" not in done.stderr
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("command", [[], ["release"], ["verify"], ["plan"], ["account"], ["ledger"]])
-def test_help(way, command):
-    """Every command explains itself."""
-    done = execute(*WAYS[way], *command, "--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "Usage: labeldp" in done.stdout
-
-
-def test_a_wrong_option_is_a_mistake_in_typing():
-    """An unknown option or command exits with 2, as programs do."""
-    assert execute(*LABELDP, "release", "--magic").returncode == 2
-    assert execute(*LABELDP, "magic").returncode == 2
+def test_every_command_explains_itself(run):
+    """And a wrong option or command exits with 2, as programs do."""
+    for command in ([], *([each.callback.__name__] for each in app.registered_commands)):
+        ran = run(*command, "--help")
+        assert (ran.code, ran.err) == (0, "")
+        assert f"Usage: labeldp {' '.join(command)}" in ran.out
+    assert [run("release", "--magic").code, run("magic").code] == [2, 2]
 
 
 def test_a_terminal_that_writes_ascii_alone(table, tmp_path):
@@ -64,14 +58,4 @@ def test_a_terminal_that_writes_ascii_alone(table, tmp_path):
     done = execute(*LABELDP, "release", table, *RELEASE, "--output", tmp_path / "oé", PYTHONIOENCODING="ascii")
     assert (tmp_path / "oé").is_dir()
     assert "nothing was released" not in done.stderr
-    assert done.returncode == 0
-
-
-def test_a_full_disk_under_standard_output_does_not_deny_the_release(table, tmp_path):
-    """Where standard output cannot be written, nobody is told that nothing was released."""
-    with open("/dev/full", "w", encoding="utf-8") as full:
-        command = [*LABELDP, "release", str(table), *RELEASE, "--output", str(tmp_path / "out")]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert (tmp_path / "out").is_dir()
-    assert "nothing was released" not in done.stderr
-    assert "Traceback" not in done.stderr
+    assert (done.returncode, done.stdout != "") == (0, True)
