@@ -13,7 +13,6 @@ from labeldp import (
     Ledger,
     PeerExchange,
     RandomizedResponse,
-    cluster_response,
     combined_guarantee,
 )
 from labeldp.mechanisms.queries import ExchangedLabels
@@ -99,16 +98,6 @@ def test_what_counts_once_is_said(run, three):
     assert "\n1 request, of" in run("account", one / "_certificate.json").out
 
 
-def test_requests_of_clusters_are_counted_apart_from_folders(run, tmp_path):
-    """A release in clusters is two requests in one folder; a delta of theirs is shown with its charge."""
-    space = Classes(["no", "yes"])
-    curator = Curator(["no", "yes"] * 20, space, budget=9.0, name="ill", ledger=tmp_path / "ledger")
-    cluster_response(curator, [0, 1] * 20, 1.0).release.save(tmp_path / "one")
-    ran = run("account", tmp_path / "one")
-    assert "2 requests in 1 folder, of at most 40 rows each" in ran.out
-    assert "none" not in ran.out
-
-
 def test_none_is_explained(run, tmp_path):
     """Where requests fail themselves with more than a delta, no epsilon goes with it, and that is said; ledgers too."""
     space, budget = Classes(["no", "yes"]), Budget(9.0, 1e-3)
@@ -123,18 +112,6 @@ def test_none_is_explained(run, tmp_path):
     assert found["fixed_beforehand"][0] == {"delta": 1e-9, "epsilon": None}, "JSON has no infinity"
     (charge, _) = cells(run("ledger", tmp_path / "ledger").out)
     assert charge[4] == "0.0001"
-
-
-def test_void_charges_cost_nothing(release, run, table, tmp_path, monkeypatch):
-    """A release that failed is not counted, and a ledger of nothing else has nothing to show."""
-    with monkeypatch.context() as patched:
-        patched.setattr("labeldp.release.curator._drawing.draw", None)
-        assert release(table, tmp_path / "lost", epsilon=0.25, budget=5).code == 1
-    ledger = f"{table}.labeldp-ledger"
-    assert run("account", ledger).out == "Nothing was charged.\n"
-    assert run("account", ledger, "--figure", tmp_path / "a.svg").code == 1
-    assert release(table, tmp_path / "one", epsilon=0.5).code == 0
-    assert "epsilon 0.5 per row in total." in run("account", ledger).out
 
 
 def test_units_are_named(release, run, table, tmp_path):
@@ -199,10 +176,9 @@ def test_unknown_candidates_are_named(release, run, tmp_path, write_csv, columns
     assert "incomplete" not in run("account", tmp_path / "one").out
 
 
-@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
-def test_a_figure_is_written(run, three, tmp_path, ending):
+def test_a_figure_is_written(run, three, tmp_path):
     """With --figure the curve is drawn too."""
-    path = tmp_path / f"account.{ending}"
+    path = tmp_path / "account.svg"
     ran = run("account", *three, "--figure", path)
     assert (ran.code, ran.err) == (0, "")
     assert f"figure: {path}" in ran.out
@@ -213,12 +189,8 @@ def test_a_figure_is_written(run, three, tmp_path, ending):
 @pytest.mark.parametrize(
     ("wrong", "code"),
     [
-        (["none"], 1),
-        (["u.csv"], 1),
         (["one/data.parquet"], 1),
-        (["one", "--delta", "1"], 1),
         (["one", "--delta", "nan"], 1),
-        (["one", "--epsilon", "0"], 1),
         (["one", "--epsilon", "x"], 2),
         (["one", "--figure", "a.txt"], 1),
         ([], 2),
@@ -234,11 +206,3 @@ def test_what_cannot_be_accounted_is_refused(run, tmp_path, monkeypatch, wrong, 
     if code == 1:
         assert ran.err.startswith("error: expected")
         assert "zq-secret" not in ran.err
-
-
-def test_a_changed_release_is_refused(run, three):
-    """A folder is verified before it is counted."""
-    (three[1] / "data.parquet").write_bytes((three[1] / "data.parquet").read_bytes() + b" ")
-    ran = run("account", *three)
-    assert (ran.code, ran.out) == (1, "")
-    assert str(three[1]) in ran.err

@@ -35,13 +35,3 @@ def test_what_does_not_verify_gets_no_card(run, shared):
     assert "expected a release that agrees with its certificate" in ran.err
     assert not (shared / "README.md").exists()
     assert run("card", shared / "none").code == 1
-
-
-def test_a_readme_of_ones_own_is_left_alone(run, shared):
-    """It is refused by name, and stays."""
-    (shared / "README.md").write_text("mine", encoding="utf-8")
-    ran = run("card", shared)
-    assert ran.code == 1
-    assert "README.md" in ran.err
-    assert (shared / "README.md").read_text(encoding="utf-8") == "mine"
-    assert not (shared / "croissant.json").exists()

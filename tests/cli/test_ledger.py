@@ -48,30 +48,6 @@ def test_a_forgotten_unit_is_repaired(release, table, tmp_path, states):
     assert release(table, tmp_path / "two", epsilon=0.25, unit="street").code == 0
 
 
-def test_two_labels_are_two_totals(release, run, tmp_path, write_csv, columns):
-    """Each label of a table has a budget of its own."""
-    table = write_csv(tmp_path / "t.csv", columns | {"z": ["no", "yes"] * 15})
-    assert release(table, tmp_path / "one", keep="id").code == 0
-    assert release(table, tmp_path / "two", keep="id", label="z", classes="no,yes", epsilon=2).code == 0
-    found = rows(run("ledger", f"{table}.labeldp-ledger").out)
-    assert [row[:3] for row in found[2:]] == [["y", "1", "1"], ["z", "2", "2"]]
-
-
-def test_showing_a_ledger_changes_nothing(release, run, table, tmp_path):
-    """The file is the same before and after, byte for byte, and no lock is taken."""
-    assert release(table, tmp_path / "one").code == 0
-    path = tmp_path / "t.csv.labeldp-ledger"
-    before = path.read_bytes()
-    assert run("ledger", path).code == 0
-    assert path.read_bytes() == before
-
-
-def test_no_label_is_in_a_ledger(release, table, tmp_path):
-    """The bytes of the ledger hold no class and no label."""
-    assert release(table, tmp_path / "one").code == 0
-    assert b"zq-secret" not in (tmp_path / "t.csv.labeldp-ledger").read_bytes()
-
-
 def test_other_ledgers_of_a_table_are_named(release, run, table, tmp_path):
     """Of a table, ledgers beside it are named, since charges in them count too; of a ledger, nothing but itself."""
     assert release(table, tmp_path / "one", epsilon=0.5).code == 0

@@ -65,40 +65,25 @@ def test_every_command_of_a_release(release, run, monkeypatch, tmp_path, secrets
     assert "labeldp-" not in (tmp_path / "r.html").read_text().replace("labeldp-ledger", "").replace("labeldp-r", "")
 
 
-def test_a_table_in_a_store_needs_a_ledger(release, monkeypatch, tmp_path, secrets):
-    """Said before anything is read twice."""
+def test_a_release_in_a_store_is_signed_and_gets_a_card(release, run, monkeypatch, tmp_path, secrets):
+    """Both lie beside its files, verify, and are left alone by a second card; another README is refused."""
     stores.in_memory(monkeypatch)
     fill(secrets)
-    done = release(TABLE, tmp_path / "out")
-    assert done.code == 1
-    assert "expected a ledger for s3://bucket/visits" in done.err
-    assert "--ledger" in done.err
-
-
-@pytest.mark.parametrize("start", [stores.in_memory, stores.serving])
-def test_a_release_in_a_store_is_signed_and_gets_a_card(release, run, monkeypatch, tmp_path, secrets, start):
-    """Both lie beside its files, verify, and are left alone by a second card; another README is refused."""
-    server = start(monkeypatch)
-    try:
-        fill(secrets)
-        run("key", tmp_path / "office")
-        done = release(TABLE, SHARED, ledger=tmp_path / "l", unit="row", sign=tmp_path / "office")
+    run("key", tmp_path / "office")
+    done = release(TABLE, SHARED, ledger=tmp_path / "l", unit="row", sign=tmp_path / "office")
+    assert done.code == 0, done.err
+    assert run("verify", SHARED, "--public-key", tmp_path / "office.pub").code == 0
+    for _ in range(2):
+        done = run("card", SHARED)
         assert done.code == 0, done.err
-        assert run("verify", SHARED, "--public-key", tmp_path / "office.pub").code == 0
-        for _ in range(2):
-            done = run("card", SHARED)
-            assert done.code == 0, done.err
-            assert done.out.splitlines()[0] == f"{SHARED}/README.md: follows from the certificate"
-        beside = ["README.md", "_certificate.json", "_signature.json", "croissant.json"]
-        assert stores.names(StorePath.of(SHARED)) == [*beside, "part-00000.parquet", "part-00001.parquet"]
-        assert run("verify", SHARED, "--public-key", tmp_path / "office.pub").code == 0
-        done = release(TABLE, f"{SHARED}2", ledger=tmp_path / "l", unit="row", budget=2)
-        stores.write(StorePath.of(f"{SHARED}2") / "README.md", b"mine")
-        assert run("card", f"{SHARED}2").code == 1
-        assert "croissant.json" not in stores.names(StorePath.of(f"{SHARED}2"))
-    finally:
-        if start is stores.serving:
-            server.stop()
+        assert done.out.splitlines()[0] == f"{SHARED}/README.md: follows from the certificate"
+    beside = ["README.md", "_certificate.json", "_signature.json", "croissant.json"]
+    assert stores.names(StorePath.of(SHARED)) == [*beside, "part-00000.parquet", "part-00001.parquet"]
+    assert run("verify", SHARED, "--public-key", tmp_path / "office.pub").code == 0
+    done = release(TABLE, f"{SHARED}2", ledger=tmp_path / "l", unit="row", budget=2)
+    stores.write(StorePath.of(f"{SHARED}2") / "README.md", b"mine")
+    assert run("card", f"{SHARED}2").code == 1
+    assert "croissant.json" not in stores.names(StorePath.of(f"{SHARED}2"))
 
 
 def test_stages_and_generators_take_addresses(release, run, monkeypatch, tmp_path, secrets):
