@@ -79,16 +79,21 @@ def _read(hint, names):
         return Any
 
 
-def at_first(function, executed):
-    """A function whose annotations are executed at its first calls in a test: those in a loop are many, and alike."""
-    test = calls = 0
+def at_first(function, executing):
+    """A function whose annotations are executed at its first calls in a test: those in a loop are many, and alike.
+
+    ``executing`` makes the function that executes them, once it is called: most are not called in a process.
+    """
+    test, calls, executed = 0, 0, None
 
     @wraps(function)
     def called(*args, **kwargs):
-        nonlocal test, calls
+        nonlocal test, calls, executed
         test, calls = _TESTS[0], 1 + (calls if test == _TESTS[0] else 0)
-        plain = jaxtyping.config.jaxtyping_disable or calls > _CHECKED_CALLS
-        return (function if plain else executed)(*args, **kwargs)
+        if jaxtyping.config.jaxtyping_disable or calls > _CHECKED_CALLS:
+            return function(*args, **kwargs)
+        executed = executed or executing()
+        return executed(*args, **kwargs)
 
     return called
 
@@ -107,10 +112,10 @@ def annotated(thing=None, *, typechecker):
     if isinstance(thing, type):
         if "__init__" in vars(thing) and any(map(_shaped, read.values())):  # of a dataclass alone
             shaped = _jaxtyped(thing, typechecker=typechecker).__init__
-            thing.__init__ = function if shaped is function else at_first(function, shaped)
+            thing.__init__ = function if shaped is function else at_first(function, lambda: shaped)
         return thing
     if any(map(_shaped, read.values())):
-        return at_first(thing, _jaxtyped(thing, typechecker=typechecker))
+        return at_first(thing, partial(_jaxtyped, thing, typechecker=typechecker))
     if not hints or function.__name__ == "__init__":
         return thing
     # A twin is checked, since Typer reads the annotations of the function itself.
@@ -119,7 +124,7 @@ def annotated(thing=None, *, typechecker):
     )
     twin.__kwdefaults__, twin.__annotations__ = function.__kwdefaults__, read
     twin.__qualname__, twin.__module__ = function.__qualname__, function.__module__
-    return at_first(function, check(twin))
+    return at_first(function, partial(check, twin))
 
 
 typer.main.get_command = cache(typer.main.get_command)  # a test runs many commands of one program
