@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from labeldp import Classes, Release, release_table, verify
 from labeldp.learning.sklearn import AutoClassifier, SoftmaxRegression
-from labeldp.report import save_lines
+from labeldp.render import save_lines
 
 EPSILONS = (0.5, 1.0, 2.0)
 DRAWS = 5

@@ -28,7 +28,7 @@ from labeldp.privacy import bounded_work
 from labeldp.privacy.channels import CHANNELS, channel_of
 from labeldp.release import combined_guarantee
 from labeldp.release.folder import _certificate, _limits
-from labeldp.report import verdict_text
+from labeldp.results import verdict_text
 
 MARK = "\nok      epsilon 0.001\u2028\u202e\x1b[2K"
 NUMBERS = (0, -1, 1, 2**31, 10**30, 1e308, 5e-324, -0.0, 0.5, None, True, "7", [])

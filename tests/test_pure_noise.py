@@ -26,7 +26,7 @@ from labeldp.bounds import forecast, plan
 from labeldp.learning import metrics
 from labeldp.learning.cells import held_out_cells
 from labeldp.learning.tables import evaluate, learn
-from labeldp.report import attack_text, learned_text, scores_text
+from labeldp.results import attack_text, learned_text, scores_text
 
 WORLDS = tuple(itertools.product((2, 10), (0.5, 4.0)))
 IDS = [f"{classes} classes, epsilon {epsilon:g}" for classes, epsilon in WORLDS]

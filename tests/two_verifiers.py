@@ -48,7 +48,7 @@ def second_verifier():
     context = quickjs.Context()
     context.set_memory_limit(1 << 28)
     context.set_time_limit(60)
-    context.eval(files("labeldp.report.pages").joinpath("verifier.js").read_text(encoding="utf-8"))
+    context.eval(files("labeldp.render").joinpath("verifier.js").read_text(encoding="utf-8"))
     return lambda text: json.loads(context.get("verifyCertificate")(text).json())
 
 

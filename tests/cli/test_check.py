@@ -14,7 +14,7 @@ import pytest
 from labeldp import Classes, Interval, check_table, release_table, verify
 from labeldp.errors import InputError
 from labeldp.release import ledger_path
-from labeldp.report import release_command
+from labeldp.results import release_command
 
 LABEL, CLASSES = "diagnosis", Classes(["none", "heart disease"])
 

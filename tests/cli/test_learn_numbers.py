@@ -10,8 +10,8 @@ from labeldp import Classes, Interval, release_table
 from labeldp.errors import InputError
 from labeldp.learning.metrics import Estimate
 from labeldp.learning.tables import NumberScores, TableModel, evaluate, learn
-from labeldp.report import learned_text
-from labeldp.report._learned import _number
+from labeldp.results import learned_text
+from labeldp.results._learned import _number
 
 SPACE = Interval(0.0, 120.0, 1.0)
 

@@ -15,7 +15,7 @@ from labeldp.learning.tables import evaluate, learn
 from labeldp.release import check_table
 from labeldp.release.folder import group_column, verify
 from labeldp.release.jobs import _job as module
-from labeldp.report import check_json, release_command
+from labeldp.results import check_json, release_command
 
 SPACE = Classes(["no", "yes"])
 KEY = "units.labeldp-key"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labeldp import release, report
+from labeldp import release, render, results
 from labeldp.cli._command import ReleaseFolder
 from labeldp.cli._ledger import ledger_of
 from labeldp.cli._terminal import result
@@ -37,6 +37,6 @@ def account(
     combined = release.combined_guarantee(
         list(map(ledger_of, paths)), deltas=delta or (), epsilons=epsilon or (), one_table=one_table, long=long
     )
-    written = None if figure is None else report.save_account_figure(combined, figure)
+    written = None if figure is None else render.save_account_figure(combined, figure)
     figures = [] if written is None else [f"figure: {written}"]
-    result(json_, lambda: report.account_json(combined), lambda: [*report.account_text(combined), *figures])
+    result(json_, lambda: results.account_json(combined), lambda: [*results.account_text(combined), *figures])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 import labeldp.release as releases
-from labeldp import privacy, report
+from labeldp import privacy, render, results
 from labeldp._new_files import check_new_file, write_new_file
 from labeldp.audit import attacks, mechanisms
 from labeldp.bounds import theorems
@@ -172,7 +172,7 @@ def _check_options(directory: Path, attack: AttackOptions, profile: ProfileOptio
     if attack.private_rows is not None:
         _check_rows(attack.private_rows, directory)
     if profile.figure is not None:
-        report.check_figure(profile.figure)
+        render.check_figure(profile.figure)
     for name, found in (("--generator", attack.generator is not None), ("--images", attack.images != ImageOptions())):
         if found and attack.model is None:
             raise InputError(f"expected {name} together with --model, found no model; pass both or neither")
@@ -198,14 +198,14 @@ def _audit_release(
         _write_rows(attack.private_rows, attacked)
     if not json_:
         more = [
-            *(report.exposure_text(exposed) if found.holds and found.audits else []),
-            *([] if attacked is None else [*report.attack_text(attacked), ""]),
+            *(results.exposure_text(exposed) if found.holds and found.audits else []),
+            *([] if attacked is None else [*results.attack_text(attacked), ""]),
         ]
-        show(*report.folder_audit_text(found, more))
+        show(*results.folder_audit_text(found, more))
     if found.holds and profile != ProfileOptions():
         bounded = _profile(directory, profile, json_)
     if json_:
-        result(json_, lambda: report.folder_audit_json(found, attacked, bounded, exposed), list)
+        result(json_, lambda: results.folder_audit_json(found, attacked, bounded, exposed), list)
     return found.holds
 
 
@@ -304,9 +304,9 @@ def _profile(directory: Path, options: ProfileOptions, json_: bool) -> LossProfi
             points, release, neighbourhood=attacks.Neighbourhood(options.neighbours), progress=bar
         )
     if not json_:
-        show(*report.profile_text(profile, None if release.certificate is None else release.certificate.features))
+        show(*results.profile_text(profile, None if release.certificate is None else release.certificate.features))
     if options.figure is not None:
-        written = report.save_profile_figure(profile, options.figure)
+        written = render.save_profile_figure(profile, options.figure)
         show(*([] if json_ else ["", f"figure: {written}"]))
     return profile
 
@@ -383,7 +383,7 @@ def _audit_function(options: FunctionOptions, draws: int, confidence: float, jso
             )
     except InputError as problem:
         raise InputError(f"expected outputs of {name}, found that it {failed[0]}") if failed else problem from None
-    result(json_, lambda: report.audit_json(found), lambda: report.audit_text(found))
+    result(json_, lambda: results.audit_json(found), lambda: results.audit_text(found))
     return found.holds
 
 

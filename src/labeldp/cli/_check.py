@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labeldp import release, report
+from labeldp import release, results
 from labeldp._new_files import write_new_file
 from labeldp.cli._command import Place
 from labeldp.cli._options import FileOptions, ledger_of
@@ -47,5 +47,5 @@ def check(
         if found.label.is_number:
             raise InputError(f"{found.label.name!r} has numbers, and no classes to save; leave --save-classes out")
         write_new_file(save_classes, "".join(f"{name}\n" for name in found.label.classes).encode(), private=True)
-    command = report.release_command(found, save_classes)
-    result(json_, lambda: report.check_json(found, command), lambda: report.check_text(found, save_classes))
+    command = results.release_command(found, save_classes)
+    result(json_, lambda: results.check_json(found, command), lambda: results.check_text(found, save_classes))

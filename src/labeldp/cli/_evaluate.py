@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labeldp import report
+from labeldp import results
 from labeldp.cli._command import Place
 from labeldp.cli._options import FileOptions, ImageOptions, check_one_of
 from labeldp.cli._terminal import complain, printed_warnings, result
@@ -55,6 +55,6 @@ def evaluate(
     by = "labels that you declared public" if labels_are_public else "released labels"
     result(
         json_,
-        lambda: report.scores_json(scores, by, loaded.certificate.space),
-        lambda: report.scores_text(scores, loaded.space.points, by, public=labels_are_public),
+        lambda: results.scores_json(scores, by, loaded.certificate.space),
+        lambda: results.scores_text(scores, loaded.space.points, by, public=labels_are_public),
     )

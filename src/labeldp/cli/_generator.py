@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labeldp import report
+from labeldp import results
 from labeldp._new_files import check_new_file
 from labeldp.audit import pipelines
 from labeldp.cli._command import Place
@@ -111,7 +111,7 @@ def generator(
         divergences = _estimated_divergences(trial) if judge or quick else {}
         two_sample = (*trial.two_sample_accuracy(), trial.table.num_rows) if judge else None
     found = (fitted, path, two_sample, divergences)
-    result(json_, lambda: report.generator_json(*found), lambda: report.generator_text(*found))
+    result(json_, lambda: results.generator_json(*found), lambda: results.generator_text(*found))
 
 
 def _estimated_divergences(trial: Trial) -> dict[str, list[DivergenceEstimate]]:

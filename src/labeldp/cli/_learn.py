@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from labeldp import report
+from labeldp import results
 from labeldp.cli._command import ReleaseFolder
 from labeldp.cli._options import IMAGE_MODEL, NETWORK, ImageOptions, TrainingOptions, check_no_network_options
 from labeldp.cli._terminal import names, printed_warnings, progress, result
@@ -89,6 +89,6 @@ def learn(
     saved = str(learned.model.save(output))
     result(
         json_,
-        lambda: report.learned_json(learned, saved),
-        lambda: report.learned_text(learned, saved, of_images=images.images is not None),
+        lambda: results.learned_json(learned, saved),
+        lambda: results.learned_text(learned, saved, of_images=images.images is not None),
     )

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 import labeldp.release.ledger as ledgers
-from labeldp import release, report
+from labeldp import release, results
 from labeldp._checks import nearest
 from labeldp.cli._terminal import result
 from labeldp.errors import LedgerError
@@ -36,7 +36,9 @@ def ledger(file: Path, *, json_: bool = False) -> None:
     entries = ledgers.Ledger(file, team=True).entries()
     totals = ledgers.spent_by_data(entries)
     result(
-        json_, lambda: report.ledger_json(entries, totals, others), lambda: report.ledger_text(entries, totals, others)
+        json_,
+        lambda: results.ledger_json(entries, totals, others),
+        lambda: results.ledger_text(entries, totals, others),
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from labeldp import _checks, privacy, release, report
+from labeldp import _checks, privacy, release, render, results
 from labeldp.bounds import planning
 from labeldp.cli._command import Place, ReleaseFolder
 from labeldp.cli._options import (
@@ -247,31 +247,31 @@ def plan(
     if bought is not None:
         sources.append(release.Answer.load(bought.output))
         if not json_:
-            show(*report.purchase_text(bought))
+            show(*results.purchase_text(bought))
             notes_on_terminal(bought.notes)
     spent = _EXAMPLE if example else epsilon
     found = _planned(space, shape, spent, expected, expected.conventions(wide, space, sources))
     mechanisms, errors = found
     written = None
     if figure is not None and errors is not None:
-        written = report.save_forecast_figure(errors, figure)
+        written = render.save_forecast_figure(errors, figure)
     elif figure is not None and mechanisms is not None:
-        written = report.save_plan_figure(mechanisms, figure)
+        written = render.save_plan_figure(mechanisms, figure)
     unit = table.named_unit or _ROW
     if json_:
-        typer.echo(json.dumps(report.planned_json(*found, unit), indent=1))
+        typer.echo(json.dumps(results.planned_json(*found, unit), indent=1))
         return
     whom = "one row" if unit == _ROW and shape.people else "a person"
-    show(*report.answer_text(*found, unit, example=example, whom=whom))
-    show(*report.unit_notes(shape.people, table.unit), "")
-    show(*report.over_epsilon_text(*found, shape.units))
+    show(*results.answer_text(*found, unit, example=example, whom=whom))
+    show(*results.unit_notes(shape.people, table.unit), "")
+    show(*results.over_epsilon_text(*found, shape.units))
     if detail:
         shares = expected.conventions(wide, space, sources).shares
-        show("", *report.labels_text(shares, space), *([] if errors is None else report.assumed_text(errors)))
-        show(*([] if mechanisms is None else [*report.plan_text(mechanisms), ""]))
-        show(*([] if errors is None else report.forecast_text(errors, shape.dimension)))
+        show("", *results.labels_text(shares, space), *([] if errors is None else results.assumed_text(errors)))
+        show(*([] if mechanisms is None else [*results.plan_text(mechanisms), ""]))
+        show(*([] if errors is None else results.forecast_text(errors, shape.dimension)))
     show(
-        *report.closing_text(bought=bought is not None, detail=detail),
+        *results.closing_text(bought=bought is not None, detail=detail),
         *([] if written is None else [f"figure: {written}"]),
     )
 

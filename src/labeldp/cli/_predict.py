@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from labeldp import report
+from labeldp import results
 from labeldp._new_files import check_new_file, write_new_file
 from labeldp.cli._command import Place
 from labeldp.cli._options import FileOptions, ImageOptions
@@ -46,8 +46,8 @@ def predict(
     write_new_file(output, lambda path: write(found, path), private=True)
     result(
         json_,
-        lambda: report.predicted_json(loaded, found, str(output)),
-        lambda: report.predicted_text(loaded, found, str(model), str(output)),
+        lambda: results.predicted_json(loaded, found, str(output)),
+        lambda: results.predicted_text(loaded, found, str(model), str(output)),
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import labeldp.release as releases
-from labeldp import privacy, report
+from labeldp import privacy, results
 from labeldp.cli._command import Place
 from labeldp.cli._import_object import named_object
 from labeldp.cli._options import (
@@ -187,7 +187,7 @@ def release(
         )
     if signer is not None:
         folder.sign(output, signer, released.certificate)
-    result(json_, lambda: report.release_json(released), lambda: report.release_text(released))
+    result(json_, lambda: results.release_json(released), lambda: results.release_text(released))
     notes_on_terminal(released.notes)
 
 

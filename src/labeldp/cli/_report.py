@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 import labeldp.release.ledger as ledgers
-from labeldp import release
+from labeldp import release, render, results
 from labeldp._extras import require_extra
 from labeldp.cli._command import ReleaseFolder
 from labeldp.cli._ledger import ledger_of
@@ -18,7 +18,7 @@ from labeldp.errors import InputError, OutputError
 from labeldp.release import folder
 
 if TYPE_CHECKING:
-    from labeldp.report.pages import Part
+    from labeldp.results import Part
 
 _SAVED = ".json"
 
@@ -38,9 +38,7 @@ def report(paths: list[ReleaseFolder], *, output: Path, public_key: Path | None 
         long: Allow recomputations that take longer than ten seconds.
     """
     require_extra("report", "jinja2")
-    from labeldp.report import pages  # noqa: PLC0415 (it needs the extra)
-
-    pages.check_page(output)
+    render.check_page(output)
     _check_paths(paths)
     named = dict[Path, str](zip(paths, _names(paths), strict=True))
     verdicts = {
@@ -51,15 +49,15 @@ def report(paths: list[ReleaseFolder], *, output: Path, public_key: Path | None 
     if verdicts and len(counted) > 1 and all(part.holds for part in parts):
         verified = {path: verdict.certificate for path, verdict in verdicts.items() if verdict.certificate is not None}
         combined = release.combined_guarantee(list(map(ledger_of, counted)), long=long, verified=verified)
-        parts.append(pages.account_part(combined, [named[path] for path in counted]))
-    page = pages.dossier(parts)
-    if page.private and not output.name.endswith(pages.HOLDER_ENDING):
-        name = f"{output.stem}{pages.HOLDER_ENDING}"
+        parts.append(results.account_part(combined, [named[path] for path in counted]))
+    page = render.dossier(parts)
+    if page.private and not output.name.endswith(results.HOLDER_ENDING):
+        name = f"{output.stem}{results.HOLDER_ENDING}"
         raise OutputError(
             f"expected a page for the holder alone, since a result depends on true labels, found {output.name}; write "
             f"{name}, and share it with nobody"
         )
-    pages.write_page(page, output)
+    render.write_page(page, output)
     show(f"Wrote {output}." + (" It is for the holder alone." if page.private else ""))
     if not page.holds:
         show("Not verified: the page says which release must not be relied on.")
@@ -82,16 +80,14 @@ def _check_paths(paths: Sequence[Path]) -> None:
 
 def _part(path: Path, name: str, verdict: folder.Verdict | None) -> Part:
     """The part of a page for one path, by its name; that of a release has a verdict."""
-    from labeldp.report import pages  # noqa: PLC0415 (it needs the extra)
-
     ledger = ledger_of(path)
     if verdict is not None:
-        return pages.sourced(pages.release_part(path, verdict), path, name)
+        return render.sourced(results.release_part(path, verdict), path, name)
     if path.suffix == _SAVED:
-        return pages.sourced(pages.result_part(path), path, name)
+        return render.sourced(results.result_part(path), path, name)
     entries = ledgers.Ledger(ledger, team=True).entries()
     shown = ledger.name if name == path.name else f"{name}: {ledger.name}"
-    return pages.sourced(pages.ledger_part(ledger.name, entries, ledgers.spent_by_data(entries)), ledger, shown)
+    return render.sourced(results.ledger_part(ledger.name, entries, ledgers.spent_by_data(entries)), ledger, shown)
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from labeldp import _checks, report
+from labeldp import _checks, results
 from labeldp.cli._terminal import show
 
 _CERTIFICATE = "certificate"
@@ -17,8 +17,8 @@ def schema(command: str | None = None) -> None:
         command ([COMMAND]): A command, such as release, or 'certificate'; without one, all that have a schema.
     """
     if command is None:
-        show(*report.JSON_COMMANDS, _CERTIFICATE)
+        show(*results.JSON_COMMANDS, _CERTIFICATE)
         return
-    known = _checks.among(command, "a command with --json, or certificate", [*report.JSON_COMMANDS, _CERTIFICATE])
-    found = report.CERTIFICATE_SCHEMA if known == _CERTIFICATE else report.schema_of(known)
+    known = _checks.among(command, "a command with --json, or certificate", [*results.JSON_COMMANDS, _CERTIFICATE])
+    found = results.CERTIFICATE_SCHEMA if known == _CERTIFICATE else results.schema_of(known)
     print(json.dumps(found, indent=1))  # noqa: T201 (plain text, whatever the terminal)

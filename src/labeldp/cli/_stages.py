@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from labeldp import report
+from labeldp import results
 from labeldp.cli._command import Place
 from labeldp.cli._options import (
     IMAGE_MODEL,
@@ -146,5 +146,5 @@ def stages(
             unit=label.unit,
             **spending.arguments(),
         )
-    result(json_, lambda: report.staged_json(staged), lambda: report.staged_text(staged))
+    result(json_, lambda: results.staged_json(staged), lambda: results.staged_text(staged))
     notes_on_terminal(staged.release.notes)

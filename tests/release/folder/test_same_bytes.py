@@ -27,7 +27,6 @@ from labeldp.errors import VerificationError
 from labeldp.release import folder as folders
 from labeldp.release.folder import _read, _verify
 from labeldp.release.folder._read import answer_in
-from labeldp.report.pages import _answers
 
 SPACE, LABELS = Classes(["no", "yes"]), ["no", "yes"] * 20
 

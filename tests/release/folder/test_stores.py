@@ -43,7 +43,7 @@ from labeldp.learning.generators import open_generator
 from labeldp.learning.tables import learn, open_model
 from labeldp.release import check_table, public_columns
 from labeldp.release.tables import StorePath, open_table, place_of
-from labeldp.report import release_command
+from labeldp.results import release_command
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import stores

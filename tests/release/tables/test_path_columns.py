@@ -14,7 +14,7 @@ from labeldp.cli import main
 from labeldp.errors import InputError, LabelDPError, TableError
 from labeldp.release import ledger_path, public_columns
 from labeldp.release.tables import open_table
-from labeldp.report import check_text, release_command
+from labeldp.results import check_text, release_command
 
 SPACE = Classes(["no", "yes"])
 FOLDERS = (

@@ -17,7 +17,7 @@ from labeldp.errors import BudgetError, InputError
 from labeldp.release import Release, check_table
 from labeldp.release.folder import verify
 from labeldp.release.jobs import _job, _release_table
-from labeldp.report import release_command
+from labeldp.results import release_command
 
 SPACE = Classes(["no", "yes", "maybe"])
 ROWS = 600

@@ -27,7 +27,7 @@ from labeldp.cli import main
 from labeldp.errors import InputError
 from labeldp.privacy.channels import channel_of
 from labeldp.release import answer_request, option, table_mechanisms
-from labeldp.report import release_text
+from labeldp.results import release_text
 
 KNOWN = table_mechanisms()
 NUMBERS, CLASSES = Interval(0.0, 10.0, 0.5), Classes(["no", "yes"])

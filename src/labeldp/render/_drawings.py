@@ -1,0 +1,204 @@
+"""Figures as SVG, drawn for reading: labels stand beside what they name, and every drawing has a text alternative.
+
+Coordinates are computed here, and nothing else is. Colours are classes of the page's style sheet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+from labeldp._checks import printable
+from labeldp.results import _charts as charts
+
+_WIDTH = 480
+
+
+def _odds(chart: charts.Odds) -> Markup:
+    pairs, marked = chart.pairs, chart.marked
+    left, top, side = 46, 12, 300
+    x, y = _axis(left, side, 0.0, 100.0), _axis(top + side, -side, 0.0, 100.0)
+    upper = [f"{x(before):.1f},{y(most):.1f}" for before, _, most in pairs]
+    lower = [f"{x(before):.1f},{y(least):.1f}" for before, least, _ in pairs]
+    parts = [
+        *(_line("rule", x(0), y(p), x(100), y(p)) + _text(left - 8, y(p) + 4, f"{p} %", "end") for p in (0, 50, 100)),
+        *(_text(x(p), y(0) + 20, f"{p} %", "middle") for p in (0, 50, 100)),
+        _text(x(50), y(0) + 40, "sure before", "middle", "quiet"),
+        Markup('<polygon class="band" points="{}"/>').format(" ".join([*upper, *reversed(lower)])),
+        Markup('<polyline class="line" points="{}"/>').format(" ".join(upper)),
+        Markup('<polyline class="line thin" points="{}"/>').format(" ".join(lower)),
+        _line("dashed", x(0), y(0), x(100), y(100)),
+        _text(x(100) + 8, y(100) + 4, "sure after"),
+    ]
+    for before, most, label in marked:
+        parts.append(_line("dashed", x(before), y(before), x(before), y(most)))
+        parts.append(Markup('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="4.5"/>').format(x(before), y(most)))
+        if before > 25:  # where there is room for a label on the left of the curve
+            parts.append(_text(x(before) - 10, y(most) - 6, label, "end", "strong"))
+        else:
+            parts.append(_text(x(before) + 10, y(most) + 5, label, "start", "strong halo"))
+    points = "; ".join(f"{label}" for *_, label in marked)
+    what = f"What odds can become. From the belief before to the largest belief after: {points}."
+    return _drawing(what, 372, parts)
+
+
+def _calibration(chart: charts.Agreement) -> Markup:
+    what, points, ends, words = chart.what, chart.points, chart.ends, chart.words
+    longest = max(len(name) for _, name in ends)
+    left, top, side = min(46 + 7 * max(longest - 5, 0), 130), 12, 300
+    (low, _), (high, _) = ends[0], ends[-1]
+    x, y = _axis(left, side, low, high), _axis(top + side, -side, low, high)
+    across, upwards, above, below = words
+
+    def place(share: float) -> float:
+        return low + share * (high - low)
+
+    parts = [
+        *(_line("rule", x(low), y(p), x(high), y(p)) + _text(left - 8, y(p) + 4, name, "end") for p, name in ends),
+        *(_text(x(p), y(low) + 20, name, "middle") for p, name in ends),
+        _text(x(place(0.5)), y(low) + 40, across, "middle", "quiet"),
+        _text(x(low) + 4, y(high) - 4 + 20, upwards, "start", "quiet"),
+        _line("dashed", x(low), y(low), x(high), y(high)),
+        _text(x(place(0.04)), y(place(0.58)), above[0], "start", "quiet"),
+        _text(x(place(0.04)), y(place(0.52)), above[1], "start", "quiet"),
+        _text(x(place(0.4)), y(place(0.12)), below, "start", "quiet"),
+    ]
+    for stated, least, value, most, _ in points:
+        parts.append(_line("thick", x(stated), y(least) + 1, x(stated), y(most) - 1))
+        parts.append(Markup('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="4.5"/>').format(x(stated), y(value)))
+    spoken = "; ".join(text for *_, text in points)
+    return _drawing(f"{what}: {spoken}.", 372, parts)
+
+
+def _roc(chart: charts.Roc) -> Markup:
+    what, lines = chart.what, chart.lines
+    left, top, side = 46, 34, 300
+    x, y = _axis(left, side, 0.0, 1.0), _axis(top + side, -side, 0.0, 1.0)
+    parts = [
+        *(_line("rule", x(0), y(p), x(1), y(p)) + _text(left - 8, y(p) + 4, f"{p:.0%}", "end") for p in (0, 0.5, 1)),
+        *(_text(x(p), y(0) + 20, f"{p:.0%}", "middle") for p in (0, 0.5, 1)),
+        _text(x(0.5), y(0) + 40, "of the others, taken for it", "middle", "quiet"),
+        _text(x(0), 18, "seen, of those that have it", "start", "quiet"),
+        _line("dashed", x(0), y(0), x(1), y(1)),
+    ]
+    for i, (name, points, area) in enumerate(lines):
+        last = i == len(lines) - 1
+        path = " ".join(f"{x(false):.1f},{y(true):.1f}" for false, true in points)
+        parts.append(Markup('<polyline class="{}" points="{}"/>').format("line" if last else "line thin", path))
+        place = y(0.04 + 0.07 * (len(lines) - 1 - i))
+        parts.append(_text(x(1) - 6, place, f"{_short(name, 44)}: {area}", "end", "strong halo" if last else "halo"))
+    spoken = "; ".join(f"area {area} for an attacker who knows {name}" for name, _, area in lines)
+    return _drawing(f"{what}: {spoken}.", 394, parts)
+
+
+def _bars(chart: charts.Bars) -> Markup:
+    what, bars = chart.what, chart.bars
+    left, height = 190, 30
+    largest = max((value for _, value, _, _ in bars), default=0.0) or 1.0
+    parts = []
+    for i, (name, value, text, ours) in enumerate(bars):
+        y, width = 10 + i * height, max(1.5, 130 * value / largest)
+        parts += [
+            _text(left - 10, y + 15, _short(name), "end", "strong" if ours else ""),
+            Markup('<rect class="{}" x="{}" y="{}" width="{:.1f}" height="20"/>').format(
+                "bar ours" if ours else "bar", left, y, width
+            ),
+            _text(left + width + 8, y + 15, text, "start", "strong" if ours else ""),
+        ]
+    spoken = "; ".join(f"{name}: {text}" for name, _, text, _ in bars)
+    return _drawing(f"{what}: {spoken}.", 16 + len(bars) * height, parts)
+
+
+def _steps(chart: charts.Steps) -> Markup:
+    what, lines, ends = chart.what, chart.lines, chart.ends
+    left, top, width, height = 46, 16, 250, 180
+    largest = max((total for _, points in lines for _, total in points), default=0.0) or 1.0
+    x, y = _axis(left, width, 0.0, 1.0), _axis(top + height, -height, 0.0, largest)
+    parts = [_line("rule", x(0), y(v), x(1), y(v)) for v in (0.0, largest / 2, largest)]
+    parts += [_text(left - 8, y(v) + 4, f"{v:.3g}", "end") for v in (0.0, largest / 2, largest)]
+    parts += [_text(x(0), y(0) + 20, ends[0]), _text(x(1), y(0) + 20, ends[1], "end")]
+    taken: list[float] = []
+    for name, points in lines:
+        path, last = [f"M {x(points[0][0]):.1f} {y(0):.1f}"], points[0][1]
+        for time, total in points:
+            path += [f"H {x(time):.1f}", f"V {y(total):.1f}"]
+            last = total
+        parts.append(Markup('<path class="line" d="{}"/>').format(" ".join([*path, f"H {x(1):.1f}"])))
+        parts += [Markup('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3.5"/>').format(x(t), y(v)) for t, v in points]
+        place = _free(y(last) + 4, taken)
+        parts.append(_text(x(1) + 8, place, _short(name, 18), "start", "strong"))
+    spoken = "; ".join(f"{name}: {points[-1][1]:.3g} after {len(points)} charges" for name, points in lines)
+    return _drawing(f"{what}: {spoken}.", max(top + height + 30, *(place + 8 for place in [*taken, 0.0])), parts)
+
+
+def _ranges(chart: charts.Ranges) -> Markup:
+    what, ranges, ends, mark = chart.what, chart.ranges, chart.ends, chart.mark
+    left, width, height = 165, 135, 34
+    (low, _), (high, _) = ends[0], ends[-1]
+    x, bottom = _axis(left, width, low, high), 8 + len(ranges) * height
+    parts = [_line("rule", x(place), 4, x(place), bottom) for place, _ in ends]
+    parts += [_text(x(place), bottom + 18, name, "middle", "quiet") for place, name in ends]
+    parts += [] if mark is None else [_line("dashed", x(mark), 4, x(mark), bottom)]
+    for i, (name, first, value, last, text) in enumerate(ranges):
+        y = 22 + i * height
+        parts += [
+            _text(left - 12, y + 4, _short(name, 18), "end", "strong"),
+            _line("thick", x(first) - 1, y, x(last) + 1, y),
+            _text(left + width + 12, y + 4, text),
+        ]
+        if value is not None:
+            parts.append(Markup('<circle class="dot" cx="{:.1f}" cy="{}" r="5"/>').format(x(value), y))
+    spoken = "; ".join(f"{name}: {text}" for name, *_, text in ranges)
+    return _drawing(f"{what}: {spoken}.", bottom + 26, parts)
+
+
+def _drawing(what: str, height: float, parts: Iterable[Markup]) -> Markup:
+    """A drawing whose text alternative is a sentence."""
+    head = Markup('<svg role="img" aria-label="{}" viewBox="0 0 {} {:.0f}">').format(printable(what), _WIDTH, height)
+    return head + Markup("").join(parts) + Markup("</svg>")
+
+
+def _axis(start: float, length: float, low: float, high: float) -> Callable[[float], float]:
+    """The place of a value between two others on a line, at whose ends values beyond them lie."""
+    return lambda value: start + length * (min(max(value, low), high) - low) / (high - low)
+
+
+def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
+    return Markup('<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>').format(kind, x1, y1, x2, y2)
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start", kind: str = "") -> Markup:
+    return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}" class="{}">{}</text>').format(
+        x, y, anchor, kind, printable(text)
+    )
+
+
+def _short(name: str, most: int = 24) -> str:
+    """The beginning of a long name."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def _free(place: float, taken: list[float]) -> float:
+    """The nearest height below a place at which no label is yet."""
+    while any(abs(place - other) < 16 for other in taken):
+        place += 16
+    taken.append(place)
+    return place
+
+
+#: The function that draws each kind of chart.
+_DRAWN: Mapping[type, Callable[[Any], Markup]] = {
+    charts.Odds: _odds,
+    charts.Agreement: _calibration,
+    charts.Roc: _roc,
+    charts.Bars: _bars,
+    charts.Steps: _steps,
+    charts.Ranges: _ranges,
+}
+
+
+def drawn(chart: charts.Chart) -> Markup:
+    """A chart as SVG."""
+    return _DRAWN[type(chart)](chart)

@@ -1,5 +1,0 @@
-"""Pages to hand over: one self-contained HTML file of results. This package computes nothing."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

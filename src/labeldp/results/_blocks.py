@@ -1,0 +1,171 @@
+"""Parts of a page: data that one template draws, each kind of block by a macro of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from labeldp.results._charts import Chart
+
+#: The mood of a sentence or a result: what holds, what failed, what to heed, an aside, or none.
+Tone = Literal["", "good", "bad", "heed", "aside"]
+
+#: Rows of a table, or items of a list, on a page.
+MOST_ROWS = 200
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A paragraph."""
+
+    kind: ClassVar[str] = "prose"
+    text: str
+    tone: Tone = ""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Names with their values."""
+
+    kind: ClassVar[str] = "terms"
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Points:
+    """A list of sentences; of long ones the first, and how many are left out."""
+
+    kind: ClassVar[str] = "points"
+    items: tuple[str, ...]
+    more: int = 0
+
+    @classmethod
+    def of(cls, items: Sequence[str]) -> Points:
+        """The first sentences, and how many are left out."""
+        return cls(tuple(items[:MOST_ROWS]), max(0, len(items) - MOST_ROWS))
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Checks: what was checked, whether it holds, and what was found where it does not."""
+
+    kind: ClassVar[str] = "checks"
+    rows: tuple[tuple[str, bool, str], ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table; of long ones the first rows.
+
+    Attributes:
+        caption: What the rows are.
+        columns: Heads of the columns.
+        rows: Texts.
+        numbers: Places of the columns of numbers, which are aligned to the right.
+        more: Rows that are left out.
+        codes: Places of the columns of hashes, which may be broken anywhere.
+    """
+
+    kind: ClassVar[str] = "grid"
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: frozenset[int] = frozenset()
+    more: int = 0
+    codes: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(
+        cls,
+        caption: str,
+        columns: tuple[str, ...],
+        rows: Sequence[tuple[str, ...]],
+        numbers: tuple[int, ...] = (),
+        codes: tuple[int, ...] = (),
+    ) -> Grid:
+        """The first rows of a table, and how many are left out."""
+        more = max(0, len(rows) - MOST_ROWS)
+        return cls(caption, columns, tuple(rows[:MOST_ROWS]), frozenset(numbers), more, frozenset(codes))
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A chart with its caption; what draws it adds a text alternative."""
+
+    kind: ClassVar[str] = "picture"
+    chart: Chart
+    caption: str
+
+
+@dataclass(frozen=True)
+class Odds:
+    """A slider from a prior belief in percent, 1 to 99, to the least and the largest belief afterwards."""
+
+    kind: ClassVar[str] = "odds"
+    whose: str
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class CertificateText:
+    """A certificate to copy, which a script checks again where scripts run."""
+
+    kind: ClassVar[str] = "certificate"
+    text: str
+
+
+Block = Prose | Terms | Points | Checks | Grid | Picture | Odds | CertificateText
+
+
+@dataclass(frozen=True)
+class Section:
+    """A titled section."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The page of one thing: a release, the charges of a ledger, or a saved result.
+
+    Attributes:
+        title: What it is, and its name.
+        result: The result in one sentence.
+        tone: Whether the result is good or bad.
+        lead: Sentences that follow the result.
+        facts: The few figures that matter most, with their names.
+        sections: Everything else.
+        holds: False if something did not verify.
+        private: True if true labels were used: the page is for the holder alone.
+        source: The name of the folder or file that it was made from, and its date.
+    """
+
+    title: str
+    result: str
+    tone: Tone = ""
+    lead: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    sections: tuple[Section, ...] = field(default=())
+    holds: bool = True
+    private: bool = False
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """One part, or several as a dossier under a title of their own."""
+
+    parts: tuple[Part, ...]
+    title: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """True if every part holds."""
+        return all(part.holds for part in self.parts)
+
+    @property
+    def private(self) -> bool:
+        """True if a part is for the holder alone."""
+        return any(part.private for part in self.parts)

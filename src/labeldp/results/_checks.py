@@ -1,0 +1,260 @@
+"""The findings in a table before its release, for the holder alone, and the command that releases it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from labeldp.privacy import shown_above
+from labeldp.release import MOST_LABELS, ledger_path
+from labeldp.release.ledger import may_return, new_rows, returning
+from labeldp.release.tables import SHUFFLE
+from labeldp.results._parts import Parts, add_row, name_value_table, sentence, titled_table
+
+if TYPE_CHECKING:
+    from labeldp.release import TableCheck
+    from labeldp.release.ledger import Earlier
+
+_SHOWN = 30
+#: A class of fewer rows is hardly learned, and one of a single row may name a person.
+_RARE = 20
+_PRIVATE = "For the holder alone: this page depends on the labels, so do not share it. Nothing was spent or written."
+_EPSILON = "1"
+#: The file of classes that are too many to be typed.
+_CLASSES = Path("classes.txt")
+#: Separators that the first line of a table shows.
+_FOUND = (",", ";", "\t", "|")
+
+
+def check_text(found: TableCheck, classes: Path | None = None) -> Parts:
+    """The findings of ``check_table``, what to decide, and the command that releases the table.
+
+    Args:
+        found: The findings.
+        classes: The file that has the classes, if it was written.
+    """
+    table, label = found.table, found.label
+    count = len(found.columns)
+    columns = f"{count} column{'' if count == 1 else 's'} beside the label"
+    result = sentence(f"{table.path}: {found.rows:,} row{'s' * (found.rows != 1)}, {columns}.")
+    parts: Parts = [Text(_PRIVATE, "bold yellow"), Text(), result, Text()]
+    parts += [_columns(found), Text()] if found.columns else []
+    rows = [("stored as", _stored(found)), *_labels(found)]
+    rows += [("note", remark) for remark in label.remarks]
+    parts += [sentence(f"label {label.name}", "bold"), name_value_table(rows), Text()]
+    decide = [*_decisions(found), *(_classes_to_write(found) if classes is None else ())]
+    if decide:
+        parts += [Text("to decide", "bold"), *(sentence(f"- {each}") for each in decide), Text()]
+    return [*parts, Text("the release, to be edited", "bold"), sentence(release_command(found, classes))]
+
+
+def _columns(found: TableCheck) -> Table:
+    """The public columns, with what to know of each."""
+    lines = titled_table("columns", ["column", "type", "different values", "note"])
+    for column in found.columns[:_SHOWN]:
+        add_row(
+            lines,
+            column.name,
+            column.kind,
+            f"{column.different:,}" if column.different else "",
+            "; ".join(column.remarks),
+        )
+    if (more := len(found.columns) - _SHOWN) > 0:
+        add_row(lines, f"... and {more} more", "", "", "")
+    return lines
+
+
+def _stored(found: TableCheck) -> str:
+    """The form of the file and of its label column."""
+    if found.table.kind != "csv":
+        return found.label.kind
+    file = found.table.file
+    separator = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}.get(file.separator or "", "another mark")
+    return f"text, in CSV with {separator}, {file.encoding}"
+
+
+def _labels(found: TableCheck) -> Iterator[tuple[str, str]]:
+    """The values of the labels."""
+    label = found.label
+    if label.is_number:
+        numbers, many = sorted(map(float, label.counts)), len(label.counts) >= MOST_LABELS
+        among = f", among the first {MOST_LABELS:,} different ones" if many else ""
+        yield "values", f"numbers from {numbers[0]:g} to {numbers[-1]:g}{among}"
+    else:
+        known = sum(label.counts.values())
+        shown = [f"{value!r} {count:,} ({count / known:.1%})" for value, count in list(label.counts.items())[:_SHOWN]]
+        more = len(label.counts) - _SHOWN
+        yield "classes", ", ".join([*shown, *([f"... and {more} more"] if more > 0 else [])])
+        rare = [value for value, count in label.counts.items() if count < _RARE]
+        if rare:
+            yield "rare", f"{', '.join(map(repr, rare[:_SHOWN]))}: fewer than {_RARE} rows; consider combining classes"
+    if label.missing:
+        yield "missing", f"{label.missing:,} row{'s' * (label.missing != 1)}"
+
+
+def _decisions(found: TableCheck) -> Iterator[str]:
+    """The decisions of the holder before the release."""
+    for each in () if found.declared else found.people:
+        yield (
+            f"{each.question}: a person? Then --unit {shlex.quote(each.name)} (without it, that person's epsilon is "
+            f"{each.most:,} times as large). If none is: --unit row"
+        )
+    for each in found.people if found.declared and found.unit == "row" else ():
+        yield (
+            f"epsilon is for each row, though {each.question}: if one is a person, their epsilon is {each.most:,} "
+            "times as large, and the kept column says which rows are theirs"
+        )
+    if not found.people and not (found.declared and found.proposed_unit):
+        yield (
+            "each row is taken for one person: no column seems to be people with several rows. If one is, pass "
+            "--unit COLUMN"
+        )
+    if name := found.proposed_unit:
+        yield (
+            f"{name!r} is dropped below, since it may name people, and --renumber releases a made-up number in its "
+            f"place: which rows are of one {name} is public anyway, and models can then be judged on other people"
+        )
+    for name, different in found.rare.items():
+        yield (
+            f"{name!r} is dropped below: most of its {different:,} values occur in few rows, so they may show who "
+            "somebody is. Keep it if they cannot"
+        )
+    yield from found.remarks
+    yield from found.notes
+    if found.label.is_number:
+        yield (
+            "the range of --interval must be public, as from a code book: the least and largest label above are "
+            "private. Labels beyond it are clipped. Without a code book, buy an end of it: --mechanism noisy-quantile "
+            "--level 0.95 --keep none, on a range that is surely wide enough"
+        )
+    else:
+        yield (
+            "the classes of --classes are published. Above are those that occur: where that alone is secret, take "
+            "them from a code book"
+        )
+    if found.label.missing:
+        given = "a number of the range" if found.label.is_number else f"the class {found.label.missing_class!r}"
+        yield (
+            f"rows without a label get {given} below. This hides which rows they are, and costs effective rows. "
+            "Leaving them out would disclose that they have no label"
+        )
+    if disclosing := found.disclosing:
+        names = ", ".join(map(repr, disclosing))
+        yield f"{names}: dropped below, because the column discloses labels. That it is dropped depends on labels too"
+    if not isinstance(found.table.path, Path):
+        yield (
+            f"a table in a store has no ledger beside it: charges in the ledgers of {Path.cwd()} count here, others do "
+            "not. If the table was released before with another --ledger, name that one"
+        )
+    if found.ledger is not None and not found.ledger.exists():
+        yield f"there is no ledger {found.ledger} yet: a release makes it. Charges in ledgers elsewhere do not count"
+    yield from _released_before(found)
+    if shown := _in_paths(found):
+        yield (
+            f"{', '.join(map(repr, shown))} in the names of folders cannot be dropped, since each file of a release "
+            f"has the rows of one folder: --shuffle below writes one file, in random order"
+        )
+
+
+def _released_before(found: TableCheck) -> Iterator[str]:
+    """The earlier releases of these rows, and the rows that are new."""
+    for each in found.earlier:
+        entry = each.entry
+        spent = shown_above(entry.guarantee.epsilon, 3)
+        again = f"another release of it adds up{'' if _may_return(found) else ', and needs --budget'}"
+        if not entry.is_of(found.label.name):
+            again = "the epsilons of both labels add up if one reveals the other, and its column must not be kept"
+        yield (
+            f"{entry.label!r} of {returning(each, found.rows, found.unit)} was released on {entry.time[:10]} at "
+            f"epsilon {spent}{f' into {entry.output}' if entry.output else ''}: {again}"
+        )
+    if new := _new(found):
+        yield new
+
+
+def _classes_to_write(found: TableCheck) -> Iterator[str]:
+    """The command that writes the file of classes, if there are many."""
+    if not found.label.is_number and len(found.label.classes) > _SHOWN:
+        words = ["labeldp", "check", _path(found), "--label", found.label.name, *_file_options(found)]
+        command = shlex.join([*words, "--save-classes", str(_CLASSES)])
+        yield f"the {len(found.label.classes):,} classes below are read from {_CLASSES}, which this writes: {command}"
+
+
+def _of_label(found: TableCheck) -> list[Earlier]:
+    """The earlier charges for this label."""
+    return [each for each in found.earlier if each.entry.is_of(found.label.name)]
+
+
+def _new(found: TableCheck) -> str:
+    """The rows that are new, where others were released before."""
+    earlier = _of_label(found)
+    return new_rows(earlier, found.rows, found.unit) if earlier else ""
+
+
+def _may_return(found: TableCheck) -> bool:
+    """True if the budget in force allows the release that is printed."""
+    return may_return(_of_label(found), float(_EPSILON), found.unit, found.rows)
+
+
+def _in_paths(found: TableCheck) -> list[str]:
+    """The columns that are left out though the names of folders, and so files of a release, show them."""
+    table = found.table
+    return [name for name in found.left_out if len(table.files) > 1 and name in table.path_columns]
+
+
+def release_command(found: TableCheck, classes: Path | None = None) -> str:
+    """The command that releases the table, without columns that name rows or people, or disclose a label.
+
+    Args:
+        found: The findings in the table.
+        classes: The file that has the classes; by default one is named if they are many.
+    """
+    label, table, left_out = found.label, found.table, found.left_out
+    unit = found.unit if found.declared else found.proposed_unit
+    words = ["labeldp", "release", _path(found), "--label", label.name]
+    if label.is_number:
+        words += ["--interval", "LOW,HIGH,STEP", *(["--missing", "LOW"] if label.missing else [])]
+    else:
+        file = classes or (_CLASSES if len(label.classes) > _SHOWN else None)
+        words += ["--classes", f"@{file}" if file else _listed(label.classes)]
+        words += ["--missing", label.missing_class] if label.missing_class else []
+    words += ["--epsilon", _EPSILON, *(["--unit", unit] if unit else [])]
+    words += ["--renumber"] if found.proposed_unit else []
+    words += ["--shuffle"] if _in_paths(found) or any(note.endswith(SHUFFLE) for note in found.notes) else []
+    if found.ledger is not None or not isinstance(table.path, Path):
+        words += ["--team-ledger" if found.team else "--ledger", str(ledger_path(table.path, found.ledger))]
+    if _of_label(found) and not _may_return(found):
+        words += ["--only-new"] if _new(found) else ["--budget", "TOTAL"]
+    words += ["--drop", _listed(left_out)] if left_out else ["--keep", "all"]
+    return shlex.join([*words, *_file_options(found), "--output", "shared"])
+
+
+def _path(found: TableCheck) -> str:
+    """The path of the table, in a form that no command takes for an option."""
+    path = str(found.table.path)
+    return f"./{path}" if path.startswith("-") else path
+
+
+def _file_options(found: TableCheck) -> Iterator[str]:
+    """The options for a CSV file whose form is not found from the file."""
+    file = found.table.file
+    if found.table.kind == "csv" and file.encoding != "utf-8":
+        yield from ("--encoding", file.encoding)
+    if found.table.kind == "csv" and file.separator not in _FOUND:
+        yield from ("--separator", str(file.separator))
+
+
+def _listed(values: list[str]) -> str:
+    """Values separated by commas, quoted if one holds a comma, or begins like the name of a file."""
+    file = values[0].startswith("@")
+    quoted = file or any(value != value.strip() or "," in value or '"' in value for value in values)
+    line = io.StringIO()
+    csv.writer(line, lineterminator="", quoting=csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL).writerow(values)
+    return line.getvalue()

@@ -1,0 +1,357 @@
+"""Pages: every text is text, whoever wrote it, and the printed odds never promise more than the guarantee."""
+
+import dataclasses
+import html
+import importlib.util
+import json
+import math
+import shutil
+from fractions import Fraction
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import labeldp
+from labeldp import Classes, Curator, Guarantee, RandomizedResponse, verify
+from labeldp._checks import printable
+from labeldp.errors import VerificationError
+from labeldp.release.folder import read_certificate, rows_of_unit_sizes
+from labeldp.release.folder._staging import CERTIFICATE
+from labeldp.render import html_of
+from labeldp.results import JSON_COMMANDS, Page, Part, release_part, result_part, schema_of
+from labeldp.results import _blocks as blocks
+from labeldp.results import _charts as charts
+from labeldp.results._page_of_releases import _compared, _odds, shown_json
+from labeldp.results._saved import fits
+
+HOSTILE = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(
+        [
+            "</script><script>alert(1)</script>",
+            "</style><img src=x onerror=alert(1)>",
+            '"><svg onload=alert(1)>',
+            "' onmouseover='alert(1)",
+            "{{ 7 * 7 }}{% include 'x' %}",
+            "</pre></td></main>",
+            "&lt;b&gt;&amp;#60;",
+            "javascript:alert(1)",
+            "\u202eevil\u2066\x00\x1b[2K\ud800",
+            "שלום עולם",
+            "]]>--><!--",
+        ]
+    ),
+)
+
+
+class Elements(HTMLParser):
+    """The elements of a page with the names of their attributes, and all text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.elements, self.text, self.attributes = [], [], []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        """Note an element."""
+        self.elements.append((tag, tuple(name for name, _ in attrs)))
+        self.attributes += [value or "" for _, value in attrs]
+
+    def handle_endtag(self, tag):
+        """Note the end of an element."""
+        self.elements.append((f"/{tag}", ()))
+
+    def handle_data(self, data):
+        """Note a text."""
+        self.text.append(data)
+
+    def handle_comment(self, data):
+        """A page has none."""
+        raise AssertionError(data)
+
+
+def everywhere(text):
+    """A page with a text wherever one can stand."""
+    section = blocks.Section(
+        text,
+        (
+            blocks.Prose(text),
+            blocks.Terms(((text, text),)),
+            blocks.Points((text,)),
+            blocks.Checks(((text, False, text),)),
+            blocks.Grid(text, (text,), ((text,),), frozenset({0}), 3),
+            blocks.Picture(charts.Bars(text, [(text, 1.0, text, True)]), text),
+            blocks.Picture(charts.Ranges(text, [(text, 0.0, 0.5, 1.0, text)], ((0.0, text), (1.0, text))), text),
+            blocks.Picture(charts.Steps(text, [(text, [(0.0, 1.0)])], (text, text)), text),
+            blocks.Picture(charts.Odds([(1.0, 0.5, 2.0)], [(1.0, 2.0, text)]), text),
+            blocks.Odds(text, ((text, text),)),
+            blocks.CertificateText(text),
+        ),
+    )
+    part = Part(text, text, "bad", (text or " ",), ((text, text),), (section,))
+    return Page((part, part), text)
+
+
+@settings(max_examples=25, deadline=None)
+@given(HOSTILE)
+def test_no_text_becomes_markup(text):
+    """With any text in every place a page has the elements that it has with a word, and shows the text as it is."""
+    found, expected = Elements(html_of(everywhere(text))), Elements(html_of(everywhere("word")))
+    assert found.elements == expected.elements
+    assert len(found.attributes) == len(expected.attributes)
+    shown = "\n".join(map(printable, text.split("\n")))
+    if text.strip() and len(text) < 15:
+        assert "".join(found.text).count(shown) >= 2 * 20
+    assert not any(letter in "".join(found.text) for letter in "\u202e\u2066\x00\x1b\r")
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12) | st.sampled_from(
+    [
+        "<img src=x onerror=alert(1)>",
+        "</script>",
+        "{{ 7 }}",
+        "\u202e\u2066",
+        "שלום",
+        '" onload="alert(1)',
+        "&lt;",
+        "a\nb",
+    ]
+)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(NAMES, min_size=5, max_size=5, unique=True))
+def test_a_release_of_hostile_names_has_the_page_of_any_other(tmp_path_factory, names):
+    """Of classes, columns, the label and the unit: the elements are those of plain names, and nothing invisible is."""
+    found = [_page_of_names(tmp_path_factory.mktemp("page"), each) for each in (names, ["a", "b", "c", "d", "e"])]
+    read, expected = map(Elements, found)
+    assert read.elements == expected.elements
+    assert not any(letter in "".join(read.text) for letter in "\u202e\u2066\r")
+
+
+def _page_of_names(place, names):
+    """The page of a release whose names are given."""
+    one, other, column, label, unit = names
+    table = pd.DataFrame({column: [1, 2, 3], unit: [1, 1, 2]})
+    space = Classes([one, other])
+    curator = Curator([one] * 3, space, name=label, units=table[unit].rename(unit), budget=4.0)
+    shared = curator.randomize(RandomizedResponse(space, 1.0)).save(place / "shared", table, keep="all")
+    return html_of(Page((release_part(shared, verify(shared)),)))
+
+
+@settings(max_examples=10, deadline=None)
+@given(HOSTILE)
+def test_a_saved_result_of_hostile_texts_is_text(tmp_path_factory, text):
+    """In every text of an audit, a plan and a look at a table: the elements of the page are those of plain words."""
+    path = tmp_path_factory.mktemp("saved") / "saved.json"
+    for document in DOCUMENTS:
+        pages = []
+        for each in (text, "word"):
+            path.write_text(json.dumps(_with_texts(document, each)), encoding="utf-8")
+            pages.append(Elements(html_of(Page((result_part(path),)))))
+        assert pages[0].elements == pages[1].elements
+
+
+_CHECK = {"what": "w", "holds": True, "found": "w"}
+_AUDIT = {"holds": True, "sentence": "w", "claim": 1.0, "delta": 0.0, "lower": 0.5, "upper": 1.0, "confidence": 1.0}
+_AUDIT |= {"visible": None, "draws": 3, "method": "w", "worst": "w", "assumes": "w"}
+_ROW = {
+    "epsilon": 1.0,
+    "mechanism": "w",
+    "effective_rows": 3,
+    "at_most": 3,
+    "share": 0.5,
+    "error": 0.1,
+    "suspicion": 0.1,
+}
+_SCORE = {"value": 0.8, "error": 0.01, "low": 0.78, "high": 0.82}
+_LISTS = {name: [each] * 2 for name, each in _SCORE.items()}
+_SCORES = {
+    "rows": 100,
+    **dict.fromkeys(("log_likelihood", "accuracy", "better", "likelihood_gain", "majority"), _SCORE),
+    **dict.fromkeys(("log_loss", "auc", "balanced_accuracy", "log_loss_gain", "recall")),
+    "unpredicted": [],
+    "predicted": [50, 50],
+    "confusion": {name: [[20.0 * each] * 2] * 2 for name, each in _SCORE.items()},
+    "calibration": {"predicted": [0.6, 0.9], "frequency": _LISTS, "rows": [50, 50]},
+}
+_COLUMN = {"name": "w", "kind": "w", "different": 1, "missing": 0, "remarks": ["w"], "identifies": "w"}
+_LABEL = {"name": "w", "kind": "w", "counts": {"w": 3}, "missing": 0, "is_number": False, "remarks": ["w"]}
+#: Saved results whose every text is "w".
+DOCUMENTS = (
+    {"holds": True, "audits": [_AUDIT], "confidence": 0.9, "checks": [_CHECK], "cannot_show": ["w"]},
+    {"unit": "w", "over_epsilon": [_ROW]},
+    {"judged_by": "w", "classes": ["w", "x"], "scores": _SCORES},
+    {
+        "private": True,
+        "rows": 3,
+        "unit": "w",
+        "columns": [_COLUMN],
+        "label": _LABEL,
+        "people": [],
+        "remarks": ["w"],
+        "notes": ["w"],
+        "earlier": [],
+        "command": "w",
+    },
+)
+
+
+def _with_texts(value, text):
+    """A document in which another text stands for each "w"."""
+    if isinstance(value, dict):
+        return {text if name == "w" else name: _with_texts(part, text) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_with_texts(part, text) for part in value]
+    return text if value == "w" else value
+
+
+def test_an_unknown_name_in_the_template_is_an_error():
+    """A block without what its macro shows cannot be drawn as nothing."""
+
+    class Wrong:
+        kind = "prose"
+        tone = ""
+
+    with pytest.raises(Exception, match="has no attribute 'text'"):
+        html_of(Page((Part("t", "r", sections=(blocks.Section("s", (Wrong(),)),)),)))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.01, 0.0), (0.3, 0.0), (1.0, 1e-6), (4.0, 0.0), (40.0, 0.0)])
+def test_the_printed_odds_never_promise_more(epsilon, delta):
+    """For each prior belief the two limits contain p e / (p e + 1 - p) and p / (p + (1 - p) e), as fractions."""
+    (odds,) = [block for block in _odds(Guarantee(epsilon, delta)) if isinstance(block, blocks.Odds)]
+    e = Fraction(math.exp(epsilon))
+    for percent, (least, most) in enumerate(odds.pairs, 1):
+        p = Fraction(percent, 100)
+        assert Fraction(most) >= 100 * p * e / (p * e + 1 - p) * (1 - Fraction(1, 10**12))
+        assert Fraction(least) <= 100 * p / (p + (1 - p) * e) * (1 + Fraction(1, 10**12))
+        assert 0 <= Fraction(least) <= percent <= Fraction(most) <= 100
+    assert len(odds.pairs) == 99
+
+
+def test_mechanisms_are_compared_where_a_plan_can():
+    """For rows and for units, by the sizes of units that the release has; not for none, nor at an epsilon of 0."""
+    golden = Path(__file__).parents[1] / "golden/command"
+    for name in ("auto", "auto-of-units"):
+        folder = golden / name
+        certificate = read_certificate(folder)
+        found = {each.mechanism: each for each in _compared(folder, certificate)}
+        ours = found[certificate.draws[0].mechanism]
+        assert ours.clean_share == pytest.approx(certificate.expects.clean_share, rel=1e-6)
+        for changed in ({"rows": 0}, {"draws": (_costless(certificate.draws[0]),)}):
+            assert _compared(folder, dataclasses.replace(certificate, **changed)) == ()
+    sizes = rows_of_unit_sizes(golden / "auto-of-units", read_certificate(golden / "auto-of-units"))
+    groups = pd.read_parquet(golden / "auto-of-units/data.parquet")["level_groups"]
+    assert sizes == {1: int((groups == 0).sum()), 2: int((groups == 1).sum())}
+
+
+def _costless(draw):
+    """A charge of nothing."""
+    return dataclasses.replace(draw, guarantee=dataclasses.replace(draw.guarantee, epsilon=0.0))
+
+
+def test_whatever_verifies_has_a_page(tmp_path):
+    """Forged certificates that hold, such as those with hostile names or other rows: a page, and no error."""
+    spec = importlib.util.spec_from_file_location("labeldp_forgeries", Path(__file__).parents[1] / "forgeries.py")
+    forgeries = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(forgeries)
+    source, held = Path(__file__).parents[1] / "golden/command/auto-of-units", 0
+    shutil.copy(source / "data.parquet", tmp_path)
+    body = json.loads((source / "certificate.json").read_text(encoding="utf-8"))
+    named = ("label/column", "assumptions", "table/columns", "release")
+    texts = [json.dumps(forged) for edit, forged in forgeries.forgeries(body) if edit.startswith(named)]
+    for text in [text for text in texts if len(text) < 1 << 16][::5]:
+        (tmp_path / "certificate.json").write_bytes(text.encode("utf-8", "surrogatepass"))
+        verdict = verify(tmp_path)
+        page = html_of(Page((release_part(tmp_path, verdict),)))
+        held += verdict.holds
+        assert ("Not verified" in page) != verdict.holds
+    assert held > 3
+
+
+def test_a_page_shows_what_was_verified(tmp_path):
+    """A certificate or an answer that is exchanged after the verdict has no place on the page."""
+    curator = Curator(["yes", "no"] * 40, Classes(["no", "yes"]))
+    answer = curator.answer(labeldp.NoisyHistogram(Classes(["no", "yes"]), 1.0)).save(tmp_path / "answer")
+    verdict = verify(answer)
+    (answer / CERTIFICATE).write_text("qxz", encoding="utf-8")
+    page = html_of(Page((release_part(answer, verdict),)))
+    assert "qxz" not in page
+    assert verdict.text in html.unescape(page)
+    (file,) = answer.glob("*.parquet")
+    pq.write_table(pq.read_table(file).slice(0, 0), file)  # whose reader would fail
+    with pytest.raises(VerificationError, match="as it was released, found different bytes"):
+        release_part(answer, verdict)
+
+
+def test_a_certificate_is_shown_as_the_same_values():
+    """Plain text stays as it is, byte for byte; letters that command a screen are escaped as JSON has them."""
+    plain = json.dumps({"a": "ü שלום"}, indent=2, ensure_ascii=False) + "\n"
+    assert shown_json(plain) == plain
+    hostile = json.dumps({"a": "\u202e\u2028\x7f"}, indent=2, ensure_ascii=False)
+    assert json.loads(shown_json(hostile)) == json.loads(hostile)
+    assert shown_json(hostile).replace("\n", "").isprintable()
+
+
+def test_long_tables_are_cut_and_say_so():
+    """The first rows, and how many there are more."""
+    grid = blocks.Grid.of("rows", ("a",), [(str(i),) for i in range(1000)])
+    assert (len(grid.rows), grid.more) == (blocks.MOST_ROWS, 1000 - blocks.MOST_ROWS)
+    points = blocks.Points.of([str(i) for i in range(1000)])
+    assert (len(points.items), points.more) == (blocks.MOST_ROWS, 1000 - blocks.MOST_ROWS)
+    for block in (grid, points):
+        assert "and 800 more" in html_of(Page((Part("t", "r", sections=(blocks.Section("s", (block,)),)),)))
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-2, 2) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(VALUES, VALUES)
+def test_our_reading_of_schemas_is_that_of_a_library(one, other):
+    """What fits by our few rules is what jsonschema says fits, for the rules that our schemas use."""
+    jsonschema = pytest.importorskip("jsonschema", reason="it checks schemas")
+    schemas = [
+        {"type": ["number", "null"], "minimum": 0, "maximum": 1},
+        {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "minItems": 1, "maxItems": 2},
+        {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]},
+        {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+        {"anyOf": [{"type": "array", "items": {"enum": ["a", 1.5]}}, {"const": True}]},
+    ]
+    for schema in schemas:
+        for value in (one, other, {"a": one}, [one, other]):
+            known = jsonschema.Draft202012Validator(schema).is_valid(value)
+            if not (isinstance(value, float) and value.is_integer()) and not _whole_floats(value):
+                assert fits(value, schema) == known, (schema, value)
+
+
+def _whole_floats(value):
+    """Whether a float that JSON Schema counts as an integer is somewhere in a value."""
+    if isinstance(value, dict | list):
+        return any(map(_whole_floats, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, float) and value.is_integer()
+
+
+def test_every_schema_of_ours_can_be_read():
+    """No schema uses a rule that the reader of saved results does not have."""
+    for command in JSON_COMMANDS:
+        assert fits({}, schema_of(command)) is False
+
+
+def test_pages_are_values():
+    """A part that does not hold makes the page not hold, and a private one makes it private."""
+    good = Part("t", "r")
+    assert (Page((good, good)).holds, Page((good,)).private) == (True, False)
+    assert not Page((good, dataclasses.replace(good, holds=False))).holds
+    assert Page((good, dataclasses.replace(good, private=True))).private

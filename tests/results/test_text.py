@@ -1,0 +1,321 @@
+"""What is printed of names that somebody else chose: the names themselves, and nothing that acts on a terminal."""
+
+import dataclasses
+import io
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from labeldp import (
+    Answer,
+    Budget,
+    Classes,
+    Curator,
+    Interval,
+    LabelMoments,
+    Ledger,
+    NoisyArgmax,
+    NoisyHistogram,
+    NoisyMean,
+    NoisyQuantile,
+    NoisyTopK,
+    release_table,
+    verify,
+)
+from labeldp.bounds import plan
+from labeldp.cli import main
+from labeldp.learning.metrics import Bounds, Estimate, mean_of_rows
+from labeldp.learning.tables import ClassScores
+from labeldp.release.ledger import spent_by_data
+from labeldp.results import ledger_text, plan_text, release_text, scores_text, verdict_text
+
+MARKUP = [
+    "[red]x[/red]",
+    "<script>alert(1)</script>",
+    "[/]",
+    "[link=file:///etc]y[/link]",
+    "a&amp;b",
+    ":smiley:",
+    "%s{}",
+]
+CONTROL = ["a\x1b[2Jb", "a\x1b]8;;http://x\x07b", "a\x07b", "a\x9b31mb", "a\rb"]
+
+
+def printed(parts):
+    """Parts as a console prints them, wide enough not to fold."""
+    out = io.StringIO()
+    console = Console(file=out, width=2000)
+    for part in parts:
+        console.print(part)
+    return out.getvalue()
+
+
+def released(folder, name, unit=None):
+    """A release whose label column, kept column, unit, class and output carry a name."""
+    source = folder / "t.csv"
+    quoted = '"' + name.replace('"', '""') + '"'
+    lines = [f'{quoted},"y{name}"', *(f"{i // 2},{('a', quoted)[i % 2]}" for i in range(8))]
+    source.write_bytes("\n".join(lines).encode() + b"\n")
+    return release_table(source, f"y{name}", Classes(["a", name]), 1.0, folder / "out", keep=[name], unit=unit)
+
+
+@pytest.mark.parametrize("name", MARKUP)
+def test_names_are_shown_as_they_are(tmp_path, name):
+    """Markup of terminals or of HTML in a column's name is shown, not obeyed."""
+    done = released(tmp_path, name, unit=name)
+    text = printed(release_text(done))
+    assert f"columns         {name}, y{name}_released" in text.replace("\t", " ")
+    assert f"all labels of one {name} " in text
+    entries = Ledger(done.ledger).entries()
+    shown = printed(ledger_text(entries, spent_by_data(entries)))
+    assert f"│ y{name} " in shown
+    assert f"│ {name} " in shown
+    assert f"one for each value of {name!r}, were declared" in printed(verdict_text(verify(done.output)))
+
+
+@pytest.mark.parametrize("name", MARKUP)
+def test_paths_are_shown_as_they_are(tmp_path, name):
+    """A folder whose name looks like markup is named as it is."""
+    folder = tmp_path / name.replace("/", "|")
+    folder.mkdir()
+    done = released(folder, "x")
+    assert str(done.output) in printed(release_text(done))
+
+
+@pytest.mark.parametrize("colour", [False, True])
+@pytest.mark.parametrize("name", CONTROL)
+def test_control_characters_do_not_reach_the_terminal(tmp_path, capsys, monkeypatch, name, colour):
+    """A name that would clear the screen, ring the bell or make a link is printed without what acts."""
+    done = released(tmp_path, name, unit=name)
+    if colour:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    quoted = [str(tmp_path / "t.csv"), "--label", f"y{name}", "--classes", f"a,{name}", "--epsilon", "1"]
+    again = [*quoted, "--unit", name, "--keep", name, "--output", str(tmp_path / "two"), "--budget", "2"]
+    for command in (["verify", str(done.output)], ["release", *again], ["ledger", str(done.ledger)]):
+        assert main(command) == 0
+        text = capsys.readouterr().out
+        assert not set("\x07\x9b\r") & set(text)
+        assert "\x1b[2J" not in text
+        assert "\x1b]8" not in text
+
+
+@pytest.mark.parametrize("text", CONTROL[:2])
+def test_a_hostile_certificate_does_not_act_on_the_terminal(tmp_path, capsys, text):
+    """Declarations in somebody else's release are printed, not obeyed."""
+    done = released(tmp_path, "x")
+    path = done.output / "_certificate.json"
+    body = json.loads(path.read_text(encoding="utf-8")) | {"assumptions": [text]}
+    path.write_text(json.dumps(body), encoding="utf-8")
+    assert main(["verify", str(done.output)]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [*CONTROL[:2], "[red]x[/red]"])
+def test_errors_show_names_as_they_are(tmp_path, capsys, name):
+    """A message that lists the columns of a table shows their names and obeys nothing in them."""
+    source = tmp_path / "t.csv"
+    source.write_text(f'"{name}",y\n1,a\n', encoding="utf-8")
+    arguments = ["--label", "y", "--classes", "a,b", "--epsilon", "1", "--keep", "z", "--output", str(tmp_path / "o")]
+    assert main(["release", str(source), *arguments]) == 1
+    shown = capsys.readouterr().err
+    assert "\x1b" not in shown
+    assert ("[red]x[/red]" in shown) == name.startswith("[red]")
+
+
+def test_many_columns_are_shortened(tmp_path):
+    """A wide table's columns are counted, not all listed."""
+    names = [f"c{i}" for i in range(40)]
+    (tmp_path / "t.csv").write_text(
+        ",".join([*names, "y"])
+        + "\n"
+        + "\n".join(",".join([*map(str, range(40)), "ab"[i % 2]]) for i in range(6))
+        + "\n",
+        encoding="utf-8",
+    )
+    done = release_table(tmp_path / "t.csv", "y", Classes(["a", "b"]), 1.0, tmp_path / "out", drop=[])
+    assert "c0, c1, c2, c3, c4, c5 ... y_released (41)" in printed(release_text(done))
+
+
+def test_no_label_is_in_what_is_said_of_a_release(tmp_path):
+    """The words about a release hold no class."""
+    text = printed(release_text(released(tmp_path, "x")))
+    assert "'a'" not in text
+    assert "73.1% of rows" in text
+
+
+def test_an_option_that_is_missing_is_a_dash():
+    """In the sweep, a mechanism that cannot express an epsilon has a dash there."""
+    text = printed(plan_text(plan(10, 100, 1.0, [1e-16, 1.0])))
+    (line,) = [line for line in text.splitlines() if line.startswith("│ randomized-response") and line.count("│") == 4]
+    options = plan(10, 100, 1.0).options
+    (share,) = [option.expected_share for option in options if option.mechanism == "randomized-response"]
+    assert [cell.strip() for cell in line.split("│")[2:4]] == ["-", f"{share:.2%}"]
+
+
+def shares(estimate, **scores):
+    """The figures of a printed table by their names, of predictions with this accuracy."""
+    loss = mean_of_rows(np.array([0.5, 0.7]), 0.95)
+    found = ClassScores(9, loss, estimate, log_loss=loss, likelihood_gain=loss, **scores)
+    text = printed(scores_text(found, ["a", "b"], "labels"))
+    return {
+        line[0]: line[1:] for row in text.splitlines() if len(line := [c.strip() for c in row.split("│")[1:-1]]) > 2
+    }, text
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "low", "high", "told"),
+    [
+        (2.127, 0.3, 1.0, 1.0, " About 50 rows would do."),
+        (-0.5, 0.1, 0.0, 0.0, ""),
+        (2.127, 2.0, 0.0, 1.0, " About 2,300 rows would do."),
+        (0.6, 0.26, 0.1, 0.9, " About 38 rows would do."),
+        (0.6, 0.14, 0.34, 0.86, " About 11 rows would do."),
+        (1.0, 0.0, 0.0, 1.0, ""),
+        (math.nan, math.inf, 0.0, 1.0, ""),
+        (-0.014, 0.2, 0.0, 0.348, ("0.0%", "0.0% to 34.8%")),
+        (1.002, 0.1, 0.8, 1.0, ("100.0%", "80.0% to 100.0%")),
+        (1.0, 0.0, 1.0, 1.0, ("100.0%", "100.0% to 100.0%")),
+        (1.0 + 2**-52, 0.0, 1.0, 1.0, ("100.0%", "100.0% to 100.0%")),
+        (0.0, 0.0, 0.0, 0.0, ("0.0%", "0.0% to 0.0%")),
+        (0.5, 0.1, 0.3, 0.7, ("50.0%", "30.0% to 70.0%")),
+    ],
+)
+def test_no_share_is_shown_that_cannot_be(value, error, low, high, told):
+    """Estimates beyond 0 to 100 % are the nearest end; those that say nothing are named once, with what would do.
+
+    From 9 rows with a standard error of 0.3, an interval of half of the range takes 9 (3.92 0.3 / 0.5)^2 = 49.8 rows.
+    """
+    score = Estimate(value, error, low, high)
+    names = ("accuracy", "balanced accuracy (mean recall)", "area under the ROC")
+    found, text = shares(score, auc=score, balanced_accuracy=score)
+    if isinstance(told, tuple):
+        assert {tuple(found[name]) for name in names} == {told}
+        assert "Too few rows" not in text
+        assert ("read the intervals, not the estimates" in text) == (error > 0)
+    else:
+        assert not {*names} & {*found}
+        assert f"Too few rows for their noise to tell: {', '.join(names)}.{told}\n" in text
+        assert "read the intervals" not in text
+
+
+@pytest.mark.parametrize(("error", "points"), [(0.05, None), (0.052, "10"), (0.09, "18")])
+def test_estimates_off_by_ten_points_are_said_to_be(error, points):
+    """Of an accuracy whose interval is that wide, the table says by how much it may be off, and where it is cut."""
+    _, text = shares(Estimate(0.98, error, max(0.0, 0.98 - 1.96 * error), 1.0))
+    said = f"to within {points} points (95 %): read the intervals, not the estimates, which are cut at 0 % and 100 %."
+    assert (said in " ".join(text.split())) == (points is not None)
+    assert ("read the intervals" in text) == (points is not None)
+
+
+def test_where_the_accuracy_is_not_told_no_other_share_is():
+    """They are of the same rows: one that seems clear is so by chance, and contradicts what is true."""
+    unclear, clear = Estimate(0.6, 0.2, 0.2, 1.0), Estimate(0.27, 0.05, 0.17, 0.37)
+    found, text = shares(unclear, balanced_accuracy=clear)
+    assert {"accuracy", "balanced accuracy (mean recall)"}.isdisjoint(found)
+    assert "tell: accuracy, balanced accuracy (mean recall). About 23 rows would do." in text
+    found, text = shares(clear, balanced_accuracy=unclear)
+    assert found["accuracy"] == ["27.0%", "17.0% to 37.0%"]
+    assert "tell: balanced accuracy (mean recall)." in text
+
+
+def test_the_area_of_several_classes_is_a_mean():
+    """What it is the mean of is said."""
+    score = Estimate(0.5, 0.1, 0.3, 0.7)
+    found = ClassScores(9, score, score, auc=score, likelihood_gain=score)
+    assert "area under the ROC, mean of each class against the rest" in printed(scores_text(found, "abc", "labels"))
+
+
+def test_bounds_are_shares():
+    """What accuracy lies between is never below 0 % or above 100 %."""
+    found, _ = shares(Bounds(-0.2, 1.3, 0.0, 1.0))
+    assert found["accuracy lies between"] == ["0.0% and 100.0%", "0.0% to 100.0%"]
+    assert found["log loss (nats)"][0] == "0.6"
+
+
+def test_classes_that_are_never_predicted_are_named():
+    """A model that names no row so is said to, with the class; twelve are named, others counted."""
+    assert "never predicted" not in shares(Estimate(0.5, 0.1, 0.3, 0.7))[0]
+    assert shares(Estimate(0.5, 0.1, 0.3, 0.7), unpredicted=(1,))[0]["never predicted"][0] == "b"
+    gain = Estimate(0.1, 0.1, 0.0, 0.2)
+    many = ClassScores(9, gain, Estimate(0.5, 0.1, 0.3, 0.7), likelihood_gain=gain, unpredicted=tuple(range(14)))
+    assert "and 2 more" in printed(scores_text(many, range(20), "labels"))
+
+
+def test_the_likelihood_says_whose_it_is():
+    """It is that of released labels, where they are released; public labels have no other."""
+    gain = Estimate(0.1, 0.1, 0.0, 0.2)
+    each = ClassScores(9, gain, Estimate(0.5, 0.1, 0.3, 0.7), likelihood_gain=gain)
+    name = "log likelihood of released labels, gain over uniform guessing (nats)"
+    assert name in printed(scores_text(each, ["a", "b"], "labels"))
+    public = printed(scores_text(each, ["a", "b"], "labels", public=True))
+    assert name not in public
+    assert "log likelihood, gain over uniform guessing (nats)" in public
+
+
+def test_a_delta_that_was_spent_is_said(tmp_path):
+    """What is spent has its delta where there is one."""
+    done = released(tmp_path, "x")
+    assert "epsilon 1 of 1 for this label, over all releases" in printed(release_text(done))
+    some = dataclasses.replace(done, spent=(0.5, 1e-8), budget=Budget(1.0, 1e-6))
+    assert "epsilon 0.5 of 1 and delta 1e-08 of 1e-06 for this label, over all releases" in printed(release_text(some))
+
+
+NUMBERS = Interval(0.0, 10.0, 0.5)
+PAIR = Classes(["a", "b"])
+SAID = {
+    "counts": (
+        NoisyHistogram(PAIR, 1.0),
+        "standard error 2.8 from noise; any one count is off by at most 6, with a prob",
+    ),
+    "means": (
+        NoisyMean(NUMBERS, 1.0, [0, 0, 0, 1]),
+        "standard error 4.71 to 14.1 from noise; any one mean of clipped labels is off by at most",
+    ),
+    "quantiles": (
+        NoisyQuantile(NUMBERS, 8.0, 0.5),
+        "noise      the released point misses the rank of its quantile by at most 1",
+    ),
+    "classes": (
+        NoisyArgmax(PAIR, 1.0),
+        "noise      in rows, the named class is at most 4 behind the most common one, with a",
+    ),
+    "many": (
+        NoisyTopK(PAIR, 8.0, top=2),
+        "noise      in rows, a named class is at most 0 behind any class that is not named be",
+    ),
+    "sums": (
+        LabelMoments(PAIR, 1.0, 1e-6, np.ones((4, 1))),
+        "standard error 5.97 from noise; each sum is off by at most 11.7",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SAID)
+def test_what_is_said_of_an_answer_has_the_size_of_its_noise(tmp_path, kind):
+    """Its standard error where it is a sum of numbers and noise, and how far off it is with 95 %."""
+    query, said = SAID[kind]
+    labels = ["a", "b", "a", "a"] if isinstance(query.space, Classes) else [1.0, 2.0, 3.0, 4.0]
+    folder = Curator(labels, query.space).answer(query).save(tmp_path / "out")
+    text = printed(verdict_text(verify(folder)))
+    assert said in text
+    assert "with a probability of 95%" in text
+
+
+def test_the_size_of_unknown_noise_is_not_said(tmp_path):
+    """Old means list no rows of cells: no line is printed, and the noise on a single mean is known all the same."""
+    golden = Path(__file__).parents[1] / "golden" / "python"
+    assert "standard error" not in printed(verdict_text(verify(golden / "noisy-mean")))
+    assert "standard error" not in printed(verdict_text(verify(golden / "noisy-mean-clipped")))
+    assert np.isfinite(Answer.load(golden / "noisy-mean-clipped").standard_error).all()
+    done = release_table(write(tmp_path), "y", PAIR, 1.0, tmp_path / "out", keep=[], mechanism="noisy-histogram")
+    assert "noise       standard error 2.8 from noise; any one count is off by at most 6" in printed(release_text(done))
+
+
+def write(folder):
+    """A table of labels."""
+    (folder / "t.csv").write_text("x,y\n" + "1,a\n2,b\n" * 10, encoding="utf-8")
+    return folder / "t.csv"
