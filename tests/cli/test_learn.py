@@ -13,7 +13,6 @@ import pytest
 import skops.io
 
 from labeldp import Classes, Curator, Release, release_table
-from labeldp.learning.metrics import accuracy
 from labeldp.learning.tables import TableModel, learn
 from labeldp.learning.tables._folds import chosen_rows
 
@@ -138,48 +137,6 @@ def test_columns_that_say_nothing_are_left_out_and_said_to_be(learned, folder, r
     done = run("learn", folder / "train-shared", "--features", "age,smokes", "--output", tmp_path / "m")
     assert "left out" not in done.out
     assert TableModel.load(tmp_path / "m").columns == {"age": "number", "smokes": "flag"}
-
-
-def test_a_model_that_was_kept_predicts_the_same(learned, folder):
-    """From frames, Arrow tables and files, which hold dates and flags in other types."""
-    kept = TableModel.load(folder / "model.skops")
-    frame = patients(ROWS, 2)
-    found = learned.model.predict_proba(frame)
-    assert np.array_equal(kept.predict_proba(frame), found)
-    assert np.array_equal(kept.predict_proba(pq.read_table(folder / "test.parquet")), found)
-    assert set(kept.predict(frame)) == {"no", "yes"}
-    assert kept.certificate == learned.model.certificate
-    truth = Release.public(frame["ill"], Classes(["no", "yes"]))
-    assert accuracy(truth, kept.predict(frame)).value > 0.8
-
-
-def test_text_and_typed_files_are_judged_alike(learned, folder, run):
-    """The same table as CSV and as Parquet."""
-    model = learned and folder / "model.skops"
-    texts = [
-        run("evaluate", model, folder / f"test.{ending}", "--label", "ill", "--labels-are-public").out
-        for ending in ("csv", "parquet")
-    ]
-    assert texts[0] == texts[1]
-    assert f"{ROWS} rows, by labels that you declared public" in texts[0]
-
-
-def test_released_labels_judge_too(learned, folder, run):
-    """On the release of another table, with the width that its noise costs."""
-    model = learned and folder / "model.skops"
-    done = run("evaluate", model, folder / "test-shared", "--label", "ill", "--released")
-    assert done.code == 0, done.err
-    assert f"{ROWS} rows, by released labels" in done.out
-    assert float(rows_of(done.out)["accuracy"].rstrip("%")) > 75
-
-
-def test_unknown_and_missing_values_are_predicted(learned):
-    """A town that was never seen, and rows with gaps, get probabilities."""
-    frame = patients(6, 3)
-    frame["town"] = ["west", None, "north", "", "south", "east"]
-    frame["age"] = [np.nan, 30, 50, 70, 20, 41]
-    found = learned.model.predict_proba(frame)
-    assert np.allclose(found.sum(axis=1), 1)
 
 
 def test_scores_of_persons_that_no_column_tells_apart_come_with_a_warning(run, tmp_path):

@@ -87,18 +87,6 @@ def test_a_release_of_numbers_gives_a_model_and_its_error(folder, run, tmp_path)
     assert abs(squared(rows_of(other.out)["root mean squared error (RMSE)"]) - error**2) < 170
 
 
-def test_a_kept_model_says_what_the_fitted_one_says(learned, folder):
-    """A file that was written is opened again, predicts the same numbers, and has no probabilities."""
-    kept, table = TableModel.load(folder / "model.skops"), costs(50, 3).drop(columns="cost")
-    predicted = kept.predict(table)
-    np.testing.assert_array_equal(predicted, learned.model.predict(table))
-    assert predicted.min() >= 0.0
-    assert predicted.max() <= 120.0
-    assert kept.of_numbers
-    with pytest.raises(InputError, match="use predict"):
-        kept.predict_proba(table)
-
-
 def test_other_models_are_kept_too(folder, tmp_path):
     """Every model of real labels can be written and opened, and is judged by numbers."""
     for model in ("neighbours", "boosting", "convex"):
@@ -121,21 +109,6 @@ def test_one_bit_of_a_label_bounds_the_error(folder, run, tmp_path):
     assert " and " in found["root mean squared error (RMSE) lies between"]
     assert float(found["MSE improvement over predicting the mean"]) > 0
     assert "only bounded" in done.out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--minutes", "1", "--model", "ridge"], "with the model auto alone, found one with ridge"),
-        (["--model", "trees"], "among auto, softmax, boosting, convex, factorization, ridge, neighbours"),
-        (["--model", "ridge", "--method", "em"], "a method of ridge"),
-    ],
-)
-def test_what_cannot_be_learned_is_refused(arguments, message, folder, run, tmp_path):
-    """Models and methods that are not there are named with those that are."""
-    done = run("learn", folder / "train-shared", *arguments, "--output", tmp_path / "m")
-    assert done.code == 1
-    assert message in " ".join(done.err.split())
 
 
 def test_ridge_does_not_learn_classes(tmp_path):
@@ -187,15 +160,6 @@ def test_an_error_that_noise_hides_is_not_zero():
     hidden = _number(Estimate(-3.0, 5.0, 0.0, 16.0), 100, root=True)
     assert hidden == ("too few rows to tell; about 610 would do", "0 to 4")
     assert _number(Estimate(9.0, 1.0, 4.0, 16.0), 100, root=True) == ("3", "2 to 4")
-
-
-def test_a_time_limit_holds_for_numbers(folder, run, tmp_path):
-    """Without any time the mean label is learned, and every family that was not begun is named."""
-    done = run("learn", folder / "train-shared", "--minutes", "0", "--output", tmp_path / "m.skops")
-    assert done.code == 0, done.err
-    words = " ".join(done.out.split())
-    assert "settings the mean label settings without linear: there was no time left" in words
-    assert words.startswith("No model was finished in time")
 
 
 def test_a_model_that_predicts_the_mean_says_so_first(run, tmp_path):

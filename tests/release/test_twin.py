@@ -56,11 +56,11 @@ def fixed(monkeypatch):
 
 
 def neighbours(labels, classes):
-    """The labels, and the same with one row's label replaced, for rows at the ends and between."""
+    """One label replaced: the first row's by each class, and others, at the ends of batches, by one class each."""
     for row in (0, 6, 7, len(labels) - 1):
-        for label in classes:
-            if label != labels[row]:
-                yield [*labels[:row], label, *labels[row + 1 :]]
+        others = [label for label in classes if label != labels[row]]
+        for label in others if row == 0 else [others[row % len(others)]]:
+            yield [*labels[:row], label, *labels[row + 1 :]]
 
 
 def files(folder):
