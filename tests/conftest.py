@@ -30,8 +30,8 @@ _COMPILED = "_kernels"
 _CHECKER = "labeldp_annotations"
 _NOT_AN_ARRAY = Annotated[object, Is[lambda found: not isinstance(found, np.ndarray)]]
 SLOW = tomllib.loads(Path(__file__).with_name("slow.toml").read_text(encoding="utf-8"))["test"]
-#: Calls of each function at which its annotations are executed, in each test.
-_CHECKED_CALLS = 200
+#: Calls of each function at which its annotations are executed: the first ones in a process, and in each test.
+_CHECKED_CALLS, _CHECKED_IN_TEST = 200, 1
 _TESTS = [0]  # how many began
 _MADE = set()  # code of functions in functions that were made before
 _BEGAN = pytest.StashKey[float]()
@@ -80,17 +80,17 @@ def _read(hint, names):
 
 
 def at_first(function, executing):
-    """A function whose annotations are executed at its first calls in a test: those in a loop are many, and alike.
+    """A function whose annotations are executed at its first calls, and the first in a test: others are many, and alike.
 
     ``executing`` makes the function that executes them, once it is called: most are not called in a process.
     """
-    test, calls, executed = 0, 0, None
+    test, calls, all_calls, executed = 0, 0, 0, None
 
     @wraps(function)
     def called(*args, **kwargs):
-        nonlocal test, calls, executed
-        test, calls = _TESTS[0], 1 + (calls if test == _TESTS[0] else 0)
-        if jaxtyping.config.jaxtyping_disable or calls > _CHECKED_CALLS:
+        nonlocal test, calls, all_calls, executed
+        test, calls, all_calls = _TESTS[0], 1 + (calls if test == _TESTS[0] else 0), all_calls + 1
+        if jaxtyping.config.jaxtyping_disable or (all_calls > _CHECKED_CALLS and calls > _CHECKED_IN_TEST):
             return function(*args, **kwargs)
         executed = executed or executing()
         return executed(*args, **kwargs)
