@@ -80,7 +80,7 @@ def _read(hint, names):
 
 
 def at_first(function, executing):
-    """A function whose annotations are executed at its first calls, and the first in a test: others are many, and alike.
+    """A function whose annotations are executed at its first calls, and the first in a test: others are alike.
 
     ``executing`` makes the function that executes them, once it is called: most are not called in a process.
     """
