@@ -331,7 +331,6 @@ CALLS = {
     "loss_profile(features)": lambda odd, at: audit.loss_profile(odd, at.release),
     "mean_in_cells(clusters)": lambda odd, _: sklearn.mean_in_cells(dp.Curator(HALVES, GRID), odd, 1.0),
     "moved_copies(images)": lambda odd, _: images.moved_copies(odd, 1),
-    "release_table(clusters)": lambda odd, at: table_release(at, "cluster", clusters=odd),
     "repeated_success(prior)": lambda odd, _: audit.repeated_success(
         dp.RandomizedResponse(SPACE, 1.0).channel(), 2, odd
     ),

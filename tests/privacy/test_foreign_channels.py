@@ -137,10 +137,11 @@ def test_our_laws_name_no_distribution():
     assert "package" not in law_of(ResponseChannel.at(3, 1.0))
 
 
-def test_another_distribution_takes_no_reserved_name(install):
-    """The default and the mechanisms without a randomizer stay ours, whatever a distribution calls its own."""
-    module = install("grabby", "auto")
-    assert not RANDOMIZERS.known("auto")
+@pytest.mark.parametrize("taken", ["noisy-quantile", "double"])
+def test_another_distribution_takes_no_reserved_name(install, taken):
+    """The names of answers and of mechanisms on features stay ours, whatever a distribution calls its own."""
+    module = install("grabby", taken)
+    assert not RANDOMIZERS.known(taken)
     with pytest.raises(InputError, match="registered randomizer"):
         RANDOMIZERS.check(module.ForeignResponse)
 

@@ -5,6 +5,7 @@ import inspect
 import shutil
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,17 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 
-from labeldp import Classes, Curator, NoisyHistogram, RandomizedResponse, release_table
+from labeldp import (
+    Classes,
+    ClusterMechanism,
+    Curator,
+    NoisyHistogram,
+    PeerMechanism,
+    PriorMechanism,
+    PriorSubsetResponse,
+    RandomizedResponse,
+    release_table,
+)
 from labeldp.cli import app, main
 from labeldp.errors import InputError
 from labeldp.learning.tables import learn_in_stages
@@ -62,13 +73,20 @@ OTHERS = {
     *("model", "choice", "model_file", "images", "epochs", "batch_size", "learning_rate", "mixup", "device", "rows"),
     *("target", "dimension", "explained", "spread", "shares", "from_", "trust", "buy", "detail", "figure", "help"),
 }
+
+
+def options_of(command):
+    """All options of a command, also those that mechanisms declare."""
+    return command.get_params(typer.Context(command))
+
+
 #: The command whose options are tried.
 RELEASE = typer.main.get_command(app).commands["release"]
 WRITTEN = ("output", "ledger", "team_ledger", "engine", "sign")
 #: Its options that take a text, but for those that name files to write, and their flags.
 TEXTS = {
     each.name: each.opts[0]
-    for each in RELEASE.params
+    for each in options_of(RELEASE)
     if each.param_type_name == "option" and not each.is_flag and each.name not in WRITTEN
 }
 
@@ -118,7 +136,7 @@ def releasing(source, **options):
 def test_every_option_of_a_command_is_known_here():
     """A new option names columns, and then passes the gate, or names none."""
     commands = typer.main.get_command(app).commands
-    names = {option.name for command in COMMANDS for option in commands[command].params}
+    names = {option.name for command in COMMANDS for option in options_of(commands[command])}
     assert names <= COLUMNS.keys() | OTHERS, "say whether it names a column whose values could leave"
 
 
@@ -185,12 +203,12 @@ def test_no_option_of_a_command_lets_a_released_label_leave(patients, capsys, op
     [
         {"keep": ["weight", "VALUE"]},
         {"drop": ["number"]},
-        {"clusters": "VALUE", "mechanism": "cluster"},
-        {"clusters": "VALUE", "mechanism": "peer", "delta": 1e-6, "budget": (9.0, 1e-6)},
+        {"mechanism": ClusterMechanism},
+        {"mechanism": partial(PeerMechanism, delta=1e-6), "budget": (9.0, 1e-6)},
         {"unit": "VALUE"},
         {"unit": "VALUE", "mechanism": "noisy-histogram", "keep": []},
     ],
-    ids="-".join,
+    ids=["keep", "drop", "cluster", "peer", "unit", "unit-histogram"],
 )
 def test_a_released_label_is_refused_by_its_name_and_by_its_values(patients, options, value):
     """By every option that names a column, before anything is drawn; the charge is void."""
@@ -198,32 +216,33 @@ def test_a_released_label_is_refused_by_its_name_and_by_its_values(patients, opt
         name: [value if text == "VALUE" else text for text in named] if isinstance(named, list) else named
         for name, named in options.items()
     }
-    given |= {name: value for name, named in options.items() if named == "VALUE"}
+    given |= {name: value for name, named in options.items() if isinstance(named, str) and named == "VALUE"}
+    given |= {name: named(value) for name, named in options.items() if callable(named)}
     with pytest.raises(InputError, match=f"copy of '{OWN}', which was already|'{OWN}' was already"):
         releasing(patients, **given)
     assert not (patients.parent / "second").exists()
     assert releasing(patients, keep=["weight"]).spent == (1.0, 0.0), "what was refused costs nothing"
 
 
-@pytest.mark.parametrize("mechanism", ["prior", "prior-subset"])
+@pytest.mark.parametrize("mechanism", [PriorMechanism(prior="p_"), PriorMechanism(PriorSubsetResponse, "p_")])
 def test_a_prior_that_is_the_label_is_refused(patients, mechanism):
     """Candidates follow from it."""
     with pytest.raises(InputError, match=r"'p_(low|high)' seems to be a copy of 'disease'"):
-        releasing(patients, mechanism=mechanism, prior="p_")
+        releasing(patients, mechanism=mechanism)
 
 
 def test_numbers_of_clusters_that_are_the_label_are_refused(patients):
     """An array has no name: it is compared by its values."""
     numbers = table()[OWN].astype("category").cat.codes.to_numpy()
     with pytest.raises(InputError, match="'clusters' seems to be a copy of 'disease'"):
-        releasing(patients, mechanism="cluster", clusters=numbers)
-    assert releasing(patients, mechanism="cluster", clusters=np.arange(ROWS) % 3).spent == (1.0, 0.0)
+        releasing(patients, mechanism=ClusterMechanism(numbers))
+    assert releasing(patients, mechanism=ClusterMechanism(np.arange(ROWS) % 3)).spent == (1.0, 0.0)
 
 
 def test_clusters_that_determine_a_label_are_noted_privately(patients):
     """Several clusters of each class: no copy, and yet they tell the true values, to the holder alone."""
     numbers = table()[OWN].astype("category").cat.codes.to_numpy() * 4 + np.arange(ROWS) % 4
-    notes = releasing(patients, mechanism="cluster", clusters=numbers).notes
+    notes = releasing(patients, mechanism=ClusterMechanism(numbers)).notes
     assert (
         "the column 'clusters' equals or determines 'disease', which was released with noise before: drop it" in notes
     )
@@ -261,9 +280,9 @@ def test_no_value_of_a_released_label_is_checked(tmp_path):
         space = Classes(classes, missing="none") if label == "part" else Classes(classes)
         release_table(path, label, space, 1.0, tmp_path / label, keep=["weight"], unit="row")
     with pytest.raises(InputError, match="'p_low' was already released with noise"):
-        releasing(path, mechanism="prior", prior="p_")
+        releasing(path, mechanism=PriorMechanism(prior="p_"))
     with pytest.raises(InputError, match="'part' was already released with noise"):
-        releasing(path, mechanism="cluster", clusters="part")
+        releasing(path, mechanism=ClusterMechanism("part"))
 
 
 @pytest.mark.parametrize(
@@ -359,7 +378,7 @@ def test_a_column_that_is_an_earlier_label_is_noted_privately(tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [{"keep": [OWN]}, {"mechanism": "cluster", "clusters": OWN}, {"unit": OWN}],
+    [{"keep": [OWN]}, {"mechanism": ClusterMechanism(OWN)}, {"unit": OWN}],
     ids=["keep", "clusters", "unit"],
 )
 def test_a_label_that_left_in_any_way_is_remarked(tmp_path, options):

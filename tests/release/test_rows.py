@@ -14,6 +14,7 @@ from labeldp import (
     Certificate,
     Classes,
     Curator,
+    DoubleMechanism,
     DoubleResponse,
     DummyResponse,
     Form,
@@ -259,23 +260,14 @@ def test_features_do_not_leave_twice(tmp_path, earlier):
     features(40).assign(y=["no", "yes"] * 20).to_csv(table, index=False)
 
     def release(name, mechanism, keep=("town", "age"), **options):
-        generator = GENERATOR if mechanism == "double" else None
         return release_table(
-            table,
-            "y",
-            SPACE,
-            1.0,
-            tmp_path / name,
-            keep=keep,
-            mechanism=mechanism,
-            generator=generator,
-            budget=9,
-            **options,
+            table, "y", SPACE, 1.0, tmp_path / name, keep=keep, mechanism=mechanism, budget=9, **options
         )
 
-    release("first", "double" if earlier == "redrawn" else "auto")
+    double = DoubleMechanism(GENERATOR)
+    release("first", double if earlier == "redrawn" else "auto")
     with pytest.raises(InputError, match="comparing the two would disclose"):
-        release("second", "double")
+        release("second", double)
     if earlier == "redrawn":
         with pytest.raises(InputError, match="comparing the two would disclose"):
             release("third", "auto", keep=("age",))
@@ -293,13 +285,13 @@ def test_features_leave_once_in_another_order_too(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     copy = tmp_path / "elsewhere" / "copy.parquet"
     frame.sample(frac=1, random_state=1).to_parquet(copy, index=False)
-    asked = {"mechanism": "double", "generator": GENERATOR, "budget": 9, "ledger": done.ledger}
+    asked = {"mechanism": DoubleMechanism(GENERATOR), "budget": 9, "ledger": done.ledger}
     with pytest.raises(InputError, match="comparing the two would disclose"):
         release_table(copy, "y", SPACE, 1.0, tmp_path / "second", keep=["town", "age"], **asked)
 
 
-@pytest.mark.parametrize("mechanism", ["double", "dummy"])
-def test_the_files_of_a_table_do_not_show_beside_resampled_features(tmp_path, mechanism):
+@pytest.mark.parametrize(("mechanism", "keep"), [(DoubleMechanism(GENERATOR), ["town", "age"]), ("dummy", [])])
+def test_the_files_of_a_table_do_not_show_beside_resampled_features(tmp_path, mechanism, keep):
     """How rows are split into files may depend on features: one file leaves, in row groups of one length."""
     groups = set()
     for number, sizes in enumerate(([7, 293, 100], [200, 100, 100], [400])):
@@ -308,8 +300,7 @@ def test_the_files_of_a_table_do_not_show_beside_resampled_features(tmp_path, me
         table = features(400).assign(age=np.arange(400) % 100, y=["no", "yes"] * 200)
         for part, high in enumerate(np.cumsum(sizes)):
             table[high - sizes[part] : high].to_parquet(folder / f"{part}.parquet", index=False)
-        double = {"generator": GENERATOR, "keep": ["town", "age"]} if mechanism == "double" else {"keep": []}
-        options = {"other_people": "a test of its own", "mechanism": mechanism, **double}
+        options = {"other_people": "a test of its own", "mechanism": mechanism, "keep": keep}
         done = release_table(folder, "y", SPACE, 1.0, tmp_path / f"o{number}", **options)
         written = pq.ParquetFile(done.output / "data.parquet").metadata
         groups.add(tuple(written.row_group(i).num_rows for i in range(written.num_row_groups)))
@@ -320,7 +311,7 @@ def test_features_leave_once_whatever_the_label(tmp_path):
     """Features that left redrawn with one label do not leave with another, or as one."""
     table = tmp_path / "table.csv"
     features(40).assign(y=["no", "yes"] * 20, z=["no", "yes"] * 20).to_csv(table, index=False)
-    asked = {"mechanism": "double", "generator": GENERATOR, "budget": 9}
+    asked = {"mechanism": DoubleMechanism(GENERATOR), "budget": 9}
     release_table(table, "y", SPACE, 1.0, tmp_path / "first", keep=["town", "age"], **asked)
     with pytest.raises(InputError, match="comparing the two would disclose"):
         release_table(table, "z", SPACE, 1.0, tmp_path / "second", keep=["town", "age"], **asked)
@@ -374,7 +365,7 @@ def test_no_private_value_decides_whether_it_fails(tmp_path, kind):
     path = tmp_path / f"table.{kind}"
     getattr(frame.assign(y=["no", "yes"] * 100), f"to_{kind}")(path, index=False)
     done = release_table(
-        path, "y", SPACE, 1.0, tmp_path / "out", keep=["town", "age"], mechanism="double", generator=GENERATOR
+        path, "y", SPACE, 1.0, tmp_path / "out", keep=["town", "age"], mechanism=DoubleMechanism(GENERATOR)
     )
     assert verify(done.output).holds
     assert "9 rows had features outside the generator's form" in " ".join(done.notes)
@@ -462,12 +453,11 @@ def test_a_generator_that_fails_lets_nothing_leave(kind, tmp_path):
             1.0,
             tmp_path / "out",
             keep=["town", "age"],
-            mechanism="double",
-            generator=double.generator,
+            mechanism=DoubleMechanism(double.generator),
         )
     assert sorted(path.name for path in tmp_path.iterdir() if "ledger" not in path.name) == ["table.csv"]
     done = release_table(
-        table, "y", SPACE, 1.0, tmp_path / "out", keep=["town", "age"], mechanism="double", generator=GENERATOR
+        table, "y", SPACE, 1.0, tmp_path / "out", keep=["town", "age"], mechanism=DoubleMechanism(GENERATOR)
     )
     assert done.spent == (1.0, 0.0)
 
@@ -475,7 +465,7 @@ def test_a_generator_that_fails_lets_nothing_leave(kind, tmp_path):
 def test_a_column_beside_those_that_a_generator_draws_is_refused(tmp_path):
     """It stays where features are resampled, and so tells which rows kept theirs."""
     features(40).assign(y=["no", "yes"] * 20, z=range(40)).to_csv(tmp_path / "t.csv", index=False)
-    options = {"keep": ["age", "town", "z"], "mechanism": "double", "generator": GENERATOR}
+    options = {"keep": ["age", "town", "z"], "mechanism": DoubleMechanism(GENERATOR)}
     with pytest.raises(InputError, match="any other column would disclose which features are original"):
         release_table(tmp_path / "t.csv", "y", SPACE, 1.0, tmp_path / "out", **options)
 
@@ -487,10 +477,8 @@ def test_a_table_is_released_whole(tmp_path):
         frame = features(500).assign(y=["no", "yes"] * 250, name="nobody")
         frame.to_csv(tmp_path / "in" / f"{part}.csv", index=False)
     generator = dataclasses.replace(GENERATOR, sampler=marked_sampler)
-    done = release_table(
-        tmp_path / "in", "y", SPACE, 1.0, tmp_path / "out", keep=["age", "town"], mechanism="double",
-        generator=generator, replaced=0.25, divergences={2.0: 0.5}, population="a town",
-    )  # fmt: skip
+    double = DoubleMechanism(generator, replaced=0.25, divergences={2.0: 0.5}, population="a town")
+    done = release_table(tmp_path / "in", "y", SPACE, 1.0, tmp_path / "out", keep=["age", "town"], mechanism=double)
     assert verify(done.output).holds
     rows = RowRelease.load(done.output)
     assert [file.name for file in rows.certificate.files] == ["data.parquet"]

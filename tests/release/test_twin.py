@@ -15,7 +15,16 @@ import labeldp.release.folder._run as run_module
 import labeldp.release.jobs._job as table_module
 import labeldp.release.tables._first_pass as survey_module
 import labeldp.release.tables._tables as tables_module
-from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse, release_table
+from labeldp import (
+    Classes,
+    Curator,
+    Interval,
+    Ledger,
+    PriorMechanism,
+    PriorSubsetResponse,
+    RandomizedResponse,
+    release_table,
+)
 from labeldp._random_words import TapeWords
 from labeldp.mechanisms.randomizers import class_randomizers, number_randomizers
 from labeldp.privacy.channels import pack, unpack
@@ -23,8 +32,8 @@ from labeldp.release import ledger_path
 
 CASES = {
     **{name: {"mechanism": name} for name in ("auto", *(kind.name for kind in class_randomizers()))},
-    "prior": {"mechanism": "prior", "prior": "prior_"},
-    "prior-subset": {"mechanism": "prior-subset", "prior": "prior_"},
+    "prior": {"mechanism": PriorMechanism(prior="prior_")},
+    "prior-subset": {"mechanism": PriorMechanism(PriorSubsetResponse, "prior_")},
     "unit": {"unit": "street"},
     "unit bits": {"unit": "street", "mechanism": "bits"},
 }
@@ -312,7 +321,7 @@ def bad_tables():
         "kept column": (fine, {"keep": ["age"]}),
         "kept label": (fine, {"keep": ["colour"]}),
         "unit": (fine, {"unit": "street"}),
-        "prior": (fine, {"mechanism": "prior", "prior": "p_"}),
+        "prior": (fine, {"mechanism": PriorMechanism(prior="p_")}),
         "mechanism": (fine, {"mechanism": "laplace"}),
     }
 

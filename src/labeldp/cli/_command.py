@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NewType, get_args, get_origin, get_type_hints
@@ -17,8 +17,11 @@ from typer.core import TyperCommand, TyperOption
 from labeldp._checks import is_address
 from labeldp.errors import InputError
 
-#: Appends to the help of an option, in ``Annotated``; called when the help is shown, since it may load much.
-MoreHelp = Callable[[], str]
+#: Values of options that others declare, by name, as a parameter in ``Annotated``.
+Declared = dict[str, Any]
+#: In ``Annotated``: what is appended to the help of an option; or, with ``Declared``, for each name the flag, the type
+#: (``str``, ``float``, ``int`` or ``list``), the metavar and the help. Called when needed, since it may load much.
+More = Callable[[], Any]
 
 _ENTRY = re.compile(r"^    (\w+)(?: \((\S+)\))?: ", re.MULTILINE)
 
@@ -72,12 +75,32 @@ def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
     Positional parameters are arguments, keyword-only ones are options, and a parameter of a dataclass is one option for
     each field. An option that is off by default is a flag. The ``Args`` sections of the function and of the dataclasses
     are the help: ``name (METAVAR): text``. A parameter annotated with an option of its own keeps it; one annotated with
-    a function gets the text that it returns appended to its help.
+    a function gets the text that it returns appended to its help, and a ``Declared`` one has options of its own.
     """
-    more: dict[str, MoreHelp] = {}
+    more: dict[str, More] = {}
+
+    @functools.cache
+    def declared(name: str) -> list[Any]:
+        """The options in the place of a ``Declared`` parameter, but for names that the command takes itself."""
+        known, app = {parameter.name for parameter in parameters}, typer.Typer(add_completion=False)
+        found = [_declared(each, *said) for each, said in more[name]().items() if each not in known]
+        app.command()(_taking(lambda **_: None, found))
+        return [each for each in typer.main.get_command(app).params if each.name != "help"]
 
     class Command(TyperCommand):
-        """The command, whose help is complete when it is shown."""
+        """The command, whose options and help are complete when they are needed."""
+
+        def get_params(self, ctx: Any) -> list[Any]:
+            """Look up the options that others declare."""
+            own = super().get_params(ctx)
+            return [each for one in own for each in (declared(one.name) if _is_place(one) else [one])]
+
+        def invoke(self, ctx: Any) -> Any:
+            """Pass the values of options that others declare as one."""
+            for each in filter(_is_place, self.params):
+                values = {one.name: ctx.params.pop(one.name) for one in declared(each.name)}
+                ctx.params[each.name] = {name: value for name, value in values.items() if value not in (None, [], ())}
+            return super().invoke(ctx)
 
         def format_help(self, ctx: Any, formatter: Any) -> None:
             """Append the text of each function to the help of its option."""
@@ -92,12 +115,28 @@ def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
             function(**_gathered(function, values, copies))
 
     parameters = list(_parameters(function, more))
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    app.command(help=_sections(function)[0], cls=Command)(command)
+    app.command(help=_sections(function)[0], cls=Command)(_taking(command, parameters))
 
 
-def _parameters(owner: Callable[..., object], more: dict[str, MoreHelp]) -> Iterator[inspect.Parameter]:
+def _is_place(parameter: Any) -> bool:
+    """True for a parameter in whose place options are looked up."""
+    return isinstance(parameter, TyperOption) and parameter.hidden
+
+
+def _taking(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> Callable[..., None]:
+    """The function with these parameters, as typer reads them."""
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return function
+
+
+def _declared(name: str, flag: str, kind: type, metavar: str | None, text: str) -> inspect.Parameter:
+    """The parameter of an option that others declare."""
+    hint = _annotated(list[str] | None if kind is list else kind | None, metavar, text, typer.Option, flag)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
+
+
+def _parameters(owner: Callable[..., object], more: dict[str, More]) -> Iterator[inspect.Parameter]:
     """The parameters of a function or a dataclass, each as typer expects it."""
     hints, (_, texts) = get_type_hints(owner, include_extras=True), _sections(owner)
     for name, parameter in inspect.signature(owner).parameters.items():
@@ -107,18 +146,24 @@ def _parameters(owner: Callable[..., object], more: dict[str, MoreHelp]) -> Iter
             continue
         if get_origin(hint) is Annotated and inspect.isfunction(get_args(hint)[1]):
             hint, more[name] = get_args(hint)
+        if hint == Declared:
+            hint = Annotated[str, typer.Option(hidden=True)]  # in the place of those that are looked up
         if get_origin(hint) is not Annotated:
-            metavar, text = texts[name]
             argument = parameter.kind is not parameter.KEYWORD_ONLY and inspect.isfunction(owner)
             flag = () if argument else (f"--{name.strip('_').replace('_', '-')}",)
-            kind = next((kind for kind in _NUMBERS if hint in (kind, kind | None)), None)
-            parsed: dict[str, Any] = {"metavar": metavar}
-            if hint in _PLACES:
-                parsed, hint = {"parser": _place, "metavar": metavar or "PATH"}, list[Any] if _is_list(hint) else Any
-            if kind is not None:
-                parsed, hint = {"parser": _NUMBERS[kind], "metavar": metavar or _METAVARS[kind]}, Any
-            hint = Annotated[hint, (typer.Argument if argument else typer.Option)(*flag, help=text, **parsed)]
+            hint = _annotated(hint, *texts[name], typer.Argument if argument else typer.Option, *flag)
         yield parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hint)
+
+
+def _annotated(hint: Any, metavar: str | None, text: str, of: Callable[..., Any], *flag: str) -> Any:
+    """The type of an argument or an option with its parser and its help."""
+    kind = next((kind for kind in _NUMBERS if hint in (kind, kind | None)), None)
+    parsed: dict[str, Any] = {"metavar": metavar}
+    if hint in _PLACES:
+        parsed, hint = {"parser": _place, "metavar": metavar or "PATH"}, list[Any] if _is_list(hint) else Any
+    if kind is not None:
+        parsed, hint = {"parser": _NUMBERS[kind], "metavar": metavar or _METAVARS[kind]}, Any
+    return Annotated[hint, of(*flag, help=text, **parsed)]
 
 
 def _gathered(owner: Callable[..., object], values: dict[str, Any], copies: ExitStack) -> dict[str, Any]:

@@ -224,10 +224,8 @@ def _column_of(path: Path, column: str) -> list[str]:
     return values
 
 
-def divergences_of(texts: Sequence[str] | None) -> dict[float, float] | None:
+def divergences_of(texts: Sequence[str]) -> dict[float, float]:
     """Parse declared divergences, each ALPHA=D."""
-    if texts is None:
-        return None
     divergences: dict[float, float] = {}
     for text in texts:
         alpha, equals, divergence = text.partition("=")

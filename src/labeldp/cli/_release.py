@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import labeldp.release as releases
 from labeldp import privacy, results
-from labeldp.cli._command import Place
+from labeldp.cli._command import Declared, Place
 from labeldp.cli._import_object import named_object
 from labeldp.cli._options import (
     DECLARED,
@@ -30,6 +31,7 @@ from labeldp.release import engines, folder, tables
 
 if TYPE_CHECKING:
     from labeldp.privacy import LabelSpace
+    from labeldp.release import TableMechanism
     from labeldp.release.tables import Table
 
 _AUTO = "auto"
@@ -74,6 +76,19 @@ def described_mechanisms() -> str:
     return "\n\n".join([*classes, "For numeric labels (--interval) also:", *numbers])
 
 
+def declared_options() -> dict[str, tuple[str, type, str | None, str]]:
+    """The options of mechanisms."""
+    return {
+        name: (
+            said.flag,
+            said.kind,
+            said.metavar,
+            f"For {', '.join(takers[:-1])}{' and ' * (len(takers) > 1)}{takers[-1]}: {said.help}",
+        )
+        for name, (said, takers) in releases.table_options().items()
+    }
+
+
 @dataclass(frozen=True)
 class MechanismOptions:
     """Options that choose a mechanism.
@@ -82,41 +97,22 @@ class MechanismOptions:
         mechanism: auto (default): for classes the most effective rows where features leave two classes equally likely
             ('at most' in 'labeldp plan --detail'), for numeric labels the least variance for the worst label; or
             another mechanism.
-        prior: For prior, prior-subset and groups: prefix of the prior's columns, each named PREFIX and a class.
-            Without it, groups has the same groups in all rows, if all classes are told apart (large epsilons).
-        clusters: For cluster and peer: a public column, or the number of clusters to find in the kept columns, or
-            'auto'. The clusters are released too.
         unit: Column of the privacy unit, such as a patient number: epsilon then covers all rows of one unit. 'row'
             declares that epsilon is for each row, whoever has several.
         renumber: Release a made-up number of each --unit in place of its column, in random order. The key of these
             numbers is kept beside the ledger, so people who return keep their number.
-        generator: For double: a file from 'labeldp generator', or module:name; it draws the kept columns.
-        replaced: For double: probability that features are resampled; default: the same as for the label.
-        divergence (ALPHA=D): For double: declared bound on the divergence of the true features of any label from the
-            generator's features of all labels mixed; declare more than 'labeldp generator' estimates.
-        population: For double: a description of the population, printed in the guarantee.
-        delta: For peer: failure probability, well below one over the number of rows.
-        level: For noisy-quantile: the level, such as 0.95 for an end of the range that 5 % of the labels exceed.
     """
 
     mechanism: Annotated[str, described_mechanisms] = _AUTO
-    prior: str | None = None
-    clusters: str | None = None
+    options: Annotated[Declared, declared_options] = field(default_factory=dict)
     unit: str | None = None
     renumber: bool = False
-    generator: str | None = None
-    replaced: float | None = None
-    divergence: list[str] | None = None
-    population: str | None = None
-    delta: float | None = None
-    level: float | None = None
 
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of ``labeldp.release_table``, but for clusters."""
-        named = ("mechanism", "prior", "unit", "renumber", "replaced", "population", "delta", "level")
-        generator = None if self.generator is None else _generator(self.generator)
-        resampled = {"generator": generator, "divergences": divergences_of(self.divergence)}
-        return {name: getattr(self, name) for name in named} | resampled
+    def of(self, **readers: Callable[[Any], Any]) -> TableMechanism:
+        """The mechanism; ``readers`` convert the values of some options, once all are known to go with it."""
+        mechanism = releases.mechanism_of(self.mechanism, **self.options)
+        read = {name: reader(self.options[name]) for name, reader in readers.items() if name in self.options}
+        return dataclasses.replace(mechanism, **read)
 
 
 def release(
@@ -169,7 +165,7 @@ def release(
     table = tables.open_table(given, label)
     declared, (keep, drop) = space.of(table), columns.of(table)
     with printed_warnings(queries.DeltaWarning), engines.open_engine(engine) as workers, progress() as bar:
-        cells = _clusters(table, mechanism.clusters, (keep, drop), partial(_suggested, declared, epsilon), bar)
+        clusters = partial(_clusters, table, (keep, drop), partial(_suggested, declared, epsilon), bar)
         released = releases.release_table(
             given,
             label,
@@ -178,9 +174,10 @@ def release(
             output,
             keep=keep,
             drop=drop,
-            clusters=cells,
+            mechanism=mechanism.of(clusters=clusters, generator=_generator, divergences=divergences_of),
+            unit=mechanism.unit,
+            renumber=mechanism.renumber,
             shuffle=shuffle,
-            **mechanism.arguments(),
             **spending.arguments(),
             progress=bar,
             executor=None if engine is None else workers,
@@ -193,13 +190,13 @@ def release(
 
 def _clusters(
     table: Table,
-    clusters: str | None,
     columns: tuple[list[str] | None, list[str] | None],
     suggested: Callable[[int], int],
     bar: Callable[[str, int, int], None],
+    clusters: str,
 ) -> Any:
     """The column of clusters, or a number of clusters computed from the kept columns."""
-    if clusters is None or clusters in table.schema.names or not (clusters.isdecimal() or clusters == _AUTO):
+    if clusters in table.schema.names or not (clusters.isdecimal() or clusters == _AUTO):
         return clusters
     from labeldp.learning.tables import cluster_table  # noqa: PLC0415 (the learners are an extra)
 

@@ -11,7 +11,7 @@ import inspect
 import pkgutil
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.metadata import entry_points
@@ -37,14 +37,14 @@ class Kinds(Generic[T]):
         attribute: The class attribute with the name of a kind.
         package: The package whose files define the kinds of this distribution.
         what: The noun for messages.
-        reserved: Names that other distributions cannot take.
+        reserved: Returns the names that other distributions cannot take.
     """
 
     base: type[Any]
     attribute: str
     package: str
     what: str
-    reserved: tuple[str, ...] = ()
+    reserved: Callable[[], Collection[str]] = tuple
 
     @cached_property
     def own(self) -> Mapping[str, type[T]]:
@@ -156,9 +156,8 @@ class Kinds(Generic[T]):
         """The classes of other distributions below the base, and their distributions."""
         classes = _foreign_classes(tuple(sys.path))
         mine = {kind: origin for origin, kind in classes if kind is not None and issubclass(kind, self.base)}
-        return {
-            kind: origin for kind, origin in mine.items() if getattr(kind, self.attribute, None) not in self.reserved
-        }
+        reserved = self.reserved() if mine else ()
+        return {kind: origin for kind, origin in mine.items() if getattr(kind, self.attribute, None) not in reserved}
 
 
 @lru_cache(maxsize=4)

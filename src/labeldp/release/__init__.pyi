@@ -35,4 +35,6 @@ from .jobs.mechanisms import TableMechanism as TableMechanism
 from .jobs.mechanisms import TableRequest as TableRequest
 from .jobs.mechanisms import answer_request as answer_request
 from .jobs.mechanisms import option as option
+from .jobs.mechanisms import mechanism_of as mechanism_of
 from .jobs.mechanisms import table_mechanisms as table_mechanisms
+from .jobs.mechanisms import table_options as table_options

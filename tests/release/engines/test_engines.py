@@ -29,7 +29,17 @@ import labeldp.release.folder._run as run_module
 import labeldp.release.folder._staging as staging_module
 import labeldp.release.jobs._job as table_module
 import labeldp.release.tables._parts as parts_module
-from labeldp import Answer, Classes, Interval, Ledger, release_table, verify
+from labeldp import (
+    Answer,
+    Classes,
+    ClusterMechanism,
+    Interval,
+    Ledger,
+    PriorMechanism,
+    PriorSubsetResponse,
+    release_table,
+    verify,
+)
 from labeldp._random_words import RunKey
 from labeldp.errors import AttemptError, BudgetError, EngineError, InputError, LabelDPError, LabelError, TableError
 from labeldp.release import ledger_path
@@ -50,11 +60,11 @@ NAME = "ab" * 16
 
 CASES = {
     **{name: {"mechanism": name} for name in ("randomized-response", "subset", "bits", "auto")},
-    "prior": {"mechanism": "prior", "prior": "prior_"},
-    "prior-subset": {"mechanism": "prior-subset", "prior": "prior_"},
+    "prior": {"mechanism": PriorMechanism(prior="prior_")},
+    "prior-subset": {"mechanism": PriorMechanism(PriorSubsetResponse, "prior_")},
     "unit": {"unit": "street"},
     "unit bits": {"unit": "street", "mechanism": "bits"},
-    "cluster": {"mechanism": "cluster", "clusters": "town"},
+    "cluster": {"mechanism": ClusterMechanism("town")},
     "histogram": {"mechanism": "noisy-histogram", "keep": []},
     "histogram of units": {"mechanism": "noisy-histogram", "keep": [], "unit": "street"},
     "numbers": {"label": "visits", "space": RANGE},
@@ -145,7 +155,7 @@ def forget(table, output="o"):
 @pytest.mark.usefixtures("fixed")
 def test_workers_write_what_one_process_writes(table, case):
     """With one key, files and certificate are the same bytes without an engine and by workers, and verify."""
-    noise = "mechanism" in CASES[case] and CASES[case]["mechanism"] in ("cluster", "noisy-histogram", "bins")
+    noise = "mechanism" in CASES[case] and case in ("cluster", "noisy-histogram", "bins")
     expected = content(release(table, **CASES[case]).output)
     forget(table)
     forks = Forks()
@@ -177,8 +187,8 @@ def test_counts_of_workers_are_those_of_the_table(table, monkeypatch):
     labels = [label for part in range(PARTS) for label in rows_of(part)["colour"]]
     assert seen[0].tolist() == [[labels.count(name) for name in COLOURS]]
     assert Answer.load(table.parent / "a").value.tolist() == seen[0].tolist()
-    release(table, "b", mechanism="cluster", clusters="town", budget=9.0, executor=Forks())
-    release(table, "c", mechanism="cluster", clusters="town", budget=9.0)
+    release(table, "b", mechanism=ClusterMechanism("town"), budget=9.0, executor=Forks())
+    release(table, "c", mechanism=ClusterMechanism("town"), budget=9.0)
     assert seen[1].tolist() == seen[2].tolist()
     towns = [[0] * len(COLOURS) for _ in range(3)]
     keys = np.unique(np.concatenate([unit_keys(pa.array(rows_of(part)["town"]), as_stored=True) for part in range(4)]))

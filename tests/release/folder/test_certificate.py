@@ -25,6 +25,7 @@ from labeldp import (
 )
 from labeldp.errors import VerificationError
 from labeldp.learning.stages import MultiStage, ReleasePrior, UniformPrior
+from labeldp.release import mechanism_of
 
 mpmath.mp.dps = 60
 
@@ -148,8 +149,9 @@ def test_the_guarantee_of_units_follows_from_the_text(unit_folder):
 def test_the_guarantee_of_a_table_follows_from_the_text(write_table, columns, space, tables, mechanism, epsilon):
     """So does that of a table on disk, at small and large epsilon, and it is at most what was asked for."""
     source = write_table(tables / "t.parquet", columns)
-    prior = "prior_" if mechanism.startswith("prior") else None
-    release_table(source, "colour", space, epsilon, tables / "o", keep=["id"], mechanism=mechanism, prior=prior)
+    options = {"prior": "prior_"} if mechanism.startswith("prior") else {}
+    asked = mechanism_of(mechanism, **options)
+    release_table(source, "colour", space, epsilon, tables / "o", keep=["id"], mechanism=asked)
     body = read(tables / "o")
     assert_follows(body)
     assert body["guarantee"]["epsilon"] <= epsilon

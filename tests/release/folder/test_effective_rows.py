@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
 
-from labeldp import Classes, Interval, Release, release_table
+from labeldp import Classes, Interval, PriorMechanism, Release, release_table
 from labeldp.privacy.channels import channel_of, nearest_distributions, share_at
 from labeldp.release.folder import _effective_rows
 
@@ -55,7 +55,14 @@ def test_where_they_are_unknown(source, tmp_path):
         table = table.append_column(f"p_{each}", pa.array(np.full(ROWS, 0.25)))
     pacsv.write_csv(table, tmp_path / "p.csv")
     rows = release_table(
-        tmp_path / "p.csv", "y", SPACE, 1.0, tmp_path / "prior", keep=["z"], mechanism="prior", prior="p_", unit="row"
+        tmp_path / "p.csv",
+        "y",
+        SPACE,
+        1.0,
+        tmp_path / "prior",
+        keep=["z"],
+        mechanism=PriorMechanism(prior="p_"),
+        unit="row",
     )
     assert rows.effective_share() is None
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, Curator, Release, combined_guarantee, release_table
+from labeldp import Classes, ClusterMechanism, Curator, Release, combined_guarantee, release_table
 from labeldp.cli import main
 from labeldp.errors import BudgetError, InputError
 from labeldp.release.folder import Certificate, verify
@@ -202,10 +202,10 @@ def test_clusters_of_all_rows_follow_the_new_ones(tmp_path):
     release(written(JANUARY, tmp_path / "january.parquet"), tmp_path / "o1", unit="row")
     both = written(BOTH, tmp_path / "both.parquet")
     numbers = (BOTH.index.to_numpy() % 4).astype(np.int32)
-    options = {"unit": "row", "only_new": True, "mechanism": "cluster", "drop": []}
+    options = {"unit": "row", "only_new": True, "drop": []}
     with pytest.raises(InputError, match="a cluster for each of the 2,500 rows"):
-        release(both, tmp_path / "o2", clusters=numbers[:-1], **options)
-    release(both, tmp_path / "o2", clusters=numbers, **options)
+        release(both, tmp_path / "o2", mechanism=ClusterMechanism(numbers[:-1]), **options)
+    release(both, tmp_path / "o2", mechanism=ClusterMechanism(numbers), **options)
     new = BOTH.index.to_numpy()[BOTH.index >= len(JANUARY)]
     assert (pd.read_parquet(tmp_path / "o2")["clicked_clusters"].to_numpy() == new % 4).all()
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, Interval, release_table
+from labeldp import Classes, ClusterMechanism, Interval, release_table
 from labeldp._random_words import random_order
 from labeldp.cli import main
 from labeldp.errors import BudgetError, InputError
@@ -60,7 +60,7 @@ def release(path, output, **given):
         {"mechanism": "bits"},
         {"unit": "who"},
         {"unit": "who", "renumber": True},
-        {"mechanism": "cluster", "clusters": "cell"},
+        {"mechanism": ClusterMechanism("cell")},
         {"label": "cost", "space": Interval(0, 100, 1)},
         {"label": "cost", "space": Interval(0, 100, 1), "mechanism": "bins"},
     ],

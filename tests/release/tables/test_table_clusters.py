@@ -1,5 +1,7 @@
 """Tables released by a trusted curator in clusters, and by peers."""
 
+from functools import partial
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -12,8 +14,10 @@ from labeldp import (
     Budget,
     Charge,
     Classes,
+    ClusterMechanism,
     Ledger,
     NoisyHistogram,
+    PeerMechanism,
     Release,
     combined_guarantee,
     release_table,
@@ -27,7 +31,7 @@ SPACE = Classes(["no", "yes"])
 ROWS = 600
 CLUSTERS = np.arange(ROWS) % 6
 LABELS = np.where((CLUSTERS < 2) ^ (np.arange(ROWS) % 10 == 0), "yes", "no")
-MECHANISMS = {"cluster": {"mechanism": "cluster"}, "peer": {"mechanism": "peer", "delta": 1e-4}}
+MECHANISMS = {"cluster": ClusterMechanism, "peer": partial(PeerMechanism, delta=1e-4)}
 
 
 @pytest.fixture(params=["t.csv", "t.parquet"])
@@ -42,9 +46,9 @@ def source(request, write_table, tmp_path):
     return write_table(tmp_path / request.param, columns)
 
 
-def released(source, mechanism, epsilon=1.0, **options):
+def released(source, mechanism, epsilon=1.0, clusters="district", **options):
     """A release of the table, of age alone."""
-    given = {"keep": ["age"], "clusters": "district", **MECHANISMS[mechanism], **options}
+    given = {"keep": ["age"], "mechanism": MECHANISMS[mechanism](clusters), **options}
     return release_table(source, "ill", SPACE, epsilon, source.parent / "out", **given)
 
 
@@ -126,7 +130,7 @@ def test_numbers_of_clusters_keep_their_order(source, mechanism, clusters):
 
 def test_peers_give_an_answer(source):
     """Released labels are those of members of the cluster, and the answer opens with what it assumes."""
-    done = released(source, "peer", epsilon=5.0, delta=1e-6)
+    done = released(source, "peer", epsilon=5.0)
     answer = Answer.load(done.output)
     assert answer.value.shape == (ROWS,)
     assert answer.guarantee.epsilon == done.certificate.guarantee.epsilon <= 5.0
@@ -200,18 +204,22 @@ def test_counts_and_labels_are_drawn_from_streams_of_their_own(source, monkeypat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"clusters": "ill"}, "found the label 'ill'"),
-        ({"clusters": "region"}, "no cluster column 'region'"),
-        ({"clusters": CLUSTERS[1:]}, "a cluster for each of the 600 rows"),
-        ({"clusters": np.r_[CLUSTERS, 1]}, "each of the 600 rows, found 601"),
-        ({"clusters": CLUSTERS - 1}, "numbered from 0"),
-        ({"clusters": CLUSTERS * 0.5}, "as integers"),
-        ({"mechanism": "peer", "delta": 1e-6, "space": Classes(["no", "yes", "perhaps"])}, "for two classes"),
+        ({"mechanism": ClusterMechanism("ill")}, "found the label 'ill'"),
+        ({"mechanism": ClusterMechanism("region")}, "no cluster column 'region'"),
+        ({"mechanism": ClusterMechanism(CLUSTERS[1:])}, "a cluster for each of the 600 rows"),
+        ({"mechanism": ClusterMechanism(np.r_[CLUSTERS, 1])}, "each of the 600 rows, found 601"),
+        ({"mechanism": ClusterMechanism(CLUSTERS - 1)}, "numbered from 0"),
+        ({"mechanism": ClusterMechanism(CLUSTERS * 0.5)}, "as integers"),
+        (
+            {"mechanism": PeerMechanism("district", 1e-6), "space": Classes(["no", "yes", "perhaps"])},
+            "for two classes",
+        ),
+        ({"mechanism": PeerMechanism("district", 0.0)}, "expected delta above 0"),
     ],
 )
 def test_what_does_not_fit_is_refused(source, options, message):
     """Nothing is charged and nothing is left."""
-    given = {"keep": ["age"], "clusters": "district", "mechanism": "cluster", "space": SPACE, **options}
+    given = {"keep": ["age"], "space": SPACE, **options}
     with pytest.raises(LabelDPError, match=message):
         release_table(source, "ill", epsilon=1.0, output=source.parent / "out", **given)
     assert [path.name for path in source.parent.iterdir()] == [source.name]
@@ -220,7 +228,7 @@ def test_what_does_not_fit_is_refused(source, options, message):
 def test_whether_integers_suffice_does_not_depend_on_counts(write_table, tmp_path):
     """An epsilon that they express for even clusters alone is refused before anything is charged or drawn."""
     source = write_table(tmp_path / "t.parquet", {"district": ["a", "b"] * 9, "ill": list(range(18))})
-    options = {"keep": [], "mechanism": "cluster", "clusters": "district"}
+    options = {"keep": [], "mechanism": ClusterMechanism("district")}
     with pytest.raises(EpsilonError, match="integers of a 64-bit word"):
         release_table(source, "ill", Classes(range(1000)), 2e-11, tmp_path / "out", **options)
     assert not list(tmp_path.glob("*ledger"))
@@ -231,7 +239,7 @@ def test_a_missing_cluster_is_refused(write_table, tmp_path):
     columns = {"district": ["a", None, "b"], "ill": ["no", "yes", "no"]}
     source = write_table(tmp_path / "t.parquet", columns)
     with pytest.raises(TableError, match="a cluster in every row of 'district'"):
-        release_table(source, "ill", SPACE, 1.0, tmp_path / "out", keep=[], mechanism="cluster", clusters="district")
+        release_table(source, "ill", SPACE, 1.0, tmp_path / "out", keep=[], mechanism=ClusterMechanism("district"))
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -247,8 +255,7 @@ def test_a_budget_holds_for_both(source, mechanism):
             1.0,
             source.parent / "again",
             keep=["age"],
-            clusters="district",
-            **MECHANISMS[mechanism],
+            mechanism=MECHANISMS[mechanism]("district"),
         )
     assert not (source.parent / "again").exists()
 

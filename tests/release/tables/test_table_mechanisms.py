@@ -18,6 +18,7 @@ from labeldp import (
     Interval,
     Ledger,
     NoisyMean,
+    RandomizedResponse,
     TableMechanism,
     _checks,
     release_table,
@@ -26,7 +27,7 @@ from labeldp import (
 from labeldp.cli import main
 from labeldp.errors import InputError
 from labeldp.privacy.channels import channel_of
-from labeldp.release import answer_request, option, table_mechanisms
+from labeldp.release import answer_request, mechanism_of, option, table_mechanisms, table_options
 from labeldp.results import release_text
 
 KNOWN = table_mechanisms()
@@ -48,7 +49,7 @@ OPTIONS = {
 class MeanMechanism(TableMechanism):
     """The mean of all labels, clipped: a mechanism of another author."""
 
-    clip: tuple[float, float] | None = option("--clip", "two grid points")
+    clip: tuple[float, float] | None = option("--clip", "the ends of a range.", hint="two grid points")
 
     name: ClassVar[str] = "mean"
     about: ClassVar[str] = "Mean of all labels; no rows"
@@ -99,6 +100,18 @@ def test_one_of_another_distribution_has_its_name_and_no_other(monkeypatch):
     assert type(known["auto"]) is type(KNOWN["auto"])
 
 
+@pytest.mark.parametrize("taken", ["auto", "peer", "noisy-mean"])
+def test_a_randomizer_of_another_distribution_takes_no_name_of_ours(monkeypatch, taken):
+    """The name of a mechanism of ours means that mechanism, and that of a query means an answer."""
+    impostor = type("Impostor", (RandomizedResponse,), {"name": taken})
+    monkeypatch.setattr("labeldp.privacy._kinds._foreign_classes", lambda _: (("acme", impostor),))
+    kinds = (
+        {name: (type(each), getattr(each, "randomizer", None)) for name, each in known.items()}
+        for known in (table_mechanisms(), KNOWN)
+    )
+    assert next(kinds) == next(kinds)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -106,7 +119,6 @@ def test_one_of_another_distribution_has_its_name_and_no_other(monkeypatch):
         ({"clip": (2.0, 6.0), "label": "ill", "space": CLASSES}, "numeric label .* for 'mean', found declared classes"),
         ({"clip": (2.0, 6.0), "unit": "family"}, "with --unit, found 'mean'"),
         ({"clip": (2.0, 6.0), "keep": ["x"]}, "no kept columns with 'mean'"),
-        ({"clip": (2.0, 6.0), "level": 0.5}, r"such as MeanMechanism\(...\), found level beside it"),
     ],
 )
 def test_what_it_declares_decides_what_is_refused(source, given, message):
@@ -119,13 +131,13 @@ def test_what_it_declares_decides_what_is_refused(source, given, message):
 
 @pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize("passed", OPTIONS)
-def test_an_option_goes_with_the_mechanisms_that_declare_it(source, passed):
+def test_an_option_goes_with_the_mechanisms_that_declare_it(passed):
     """With any other it is refused, and the message names those that have it."""
     takers = [name for name, each in KNOWN.items() if passed in each.options()]
     for name in KNOWN.keys() - takers:
         message = f"^--{passed[:8]}.* goes with {' and '.join(takers)} alone, found it with '{name}'; "
         with pytest.raises(InputError, match=message):
-            released(source, name, **{passed: OPTIONS[passed]})
+            mechanism_of(name, **{passed: OPTIONS[passed]})
     assert set(takers) < set(KNOWN)
 
 
@@ -135,7 +147,7 @@ def test_an_option_that_is_needed_is_asked_for(source, name):
     options = {each: OPTIONS[each] for each in KNOWN[name].needs}
     for missing in KNOWN[name].needs:
         with pytest.raises(InputError, match=f"^{name} needs --{missing}, found none; pass .*--{missing} "):
-            released(source, name, **{**options, missing: None})
+            released(source, mechanism_of(name, **{**options, missing: None}))
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -144,11 +156,11 @@ def test_what_a_mechanism_takes_is_what_it_declares(source, name):
     options = {each: OPTIONS[each] for each in KNOWN[name].needs if each != "generator"}
     if KNOWN[name].numeric:
         with pytest.raises(InputError, match=f"numeric label .* for '{name}', found declared classes"):
-            released(source, name, **options)
+            released(source, mechanism_of(name, **options))
     if not KNOWN[name].by_unit and name != "double":
         declared = ("number", NUMBERS) if KNOWN[name].numeric else ("ill", CLASSES)
         with pytest.raises(InputError, match=f"randomizes each label alone with --unit, found '{name}'"):
-            released(source, name, *declared, **{**options, "unit": "family"})
+            released(source, mechanism_of(name, **options), *declared, unit="family")
     assert [path.name for path in source.parent.iterdir()] == [source.name]
 
 
@@ -163,17 +175,11 @@ def test_what_is_no_mechanism_is_refused(source, unknown):
 def test_a_name_with_its_options_is_the_object(source):
     """Both spell one mechanism, and every mechanism declares a default for each field."""
     assert all(type(each)() is not None for each in KNOWN.values())
-    assert {option for each in KNOWN.values() for option in each.options()} == set(OPTIONS)
-    named = released(source, "cluster", clusters="family")
-    as_object = release_table(
-        source, "ill", CLASSES, 1.0, source.parent / "o2", keep=["x"], unit="row", budget=2.0,
-        mechanism=ClusterMechanism("family"),
-    )  # fmt: skip
-    facts = [
-        [(draw.mechanism, draw.guarantee, draw.law["kind"]) for draw in done.certificate.draws]
-        for done in (named, as_object)
-    ]
-    assert facts[0] == facts[1]
+    assert table_options().keys() == OPTIONS.keys()
+    named, made = mechanism_of("cluster", clusters="family"), ClusterMechanism("family")
+    assert (type(named), vars(named)) == (type(made), vars(made))
+    draws = released(source, made).certificate.draws
+    assert [draw.mechanism for draw in draws] == ["noisy-histogram", "cluster"]
 
 
 def test_epsilon_is_checked_and_a_channel_built_a_few_times(tmp_path, monkeypatch):

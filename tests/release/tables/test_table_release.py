@@ -21,6 +21,7 @@ from labeldp import (
     ClassProbabilities,
     Interval,
     Ledger,
+    PriorMechanism,
     PriorSubsetResponse,
     check_table,
     release_table,
@@ -186,8 +187,7 @@ def test_types_are_kept(release, space, tables):
 @pytest.mark.parametrize("mechanism", ["auto", *(kind.name for kind in class_randomizers()), "prior"])
 def test_every_mechanism(release, source, columns, mechanism):
     """Each gives a release that verifies, with an epsilon at most the one asked for and very near."""
-    prior = "prior_" if mechanism == "prior" else None
-    done = release(source, mechanism=mechanism, prior=prior)
+    done = release(source, mechanism=PriorMechanism(prior="prior_") if mechanism == "prior" else mechanism)
     assert verify(done.output).holds
     assert 0.999999 < done.certificate.guarantee.epsilon <= 1.0
     assert done.certificate.rows == len(columns["colour"])
@@ -301,7 +301,7 @@ def test_the_label_is_no_prior(release, write_table, tables):
     """A prior that reads the label's own column gives it away."""
     source = write_table(tables / "t.parquet", {"p0": [0, 1] * 30, "p1": [1, 0] * 30, "x": list(range(60))})
     with pytest.raises(InputError):
-        release(source, label="p0", space=Classes([0, 1]), keep=["x"], mechanism="prior", prior="p")
+        release(source, label="p0", space=Classes([0, 1]), keep=["x"], mechanism=PriorMechanism(prior="p"))
     assert nothing_left(tables, "t.parquet")
 
 
@@ -309,7 +309,7 @@ def test_the_label_is_no_prior(release, write_table, tables):
 def test_names_that_a_release_needs_are_refused(release, write_table, columns, tables, taken):
     """A kept column with the name of a released one raises, charges nothing, and leaves nothing."""
     source = write_table(tables / "t.parquet", {**columns, taken: columns["id"]})
-    options = {"colour_groups": {"unit": "street"}, "colour_candidates": {"mechanism": "prior", "prior": "prior_"}}
+    options = {"colour_groups": {"unit": "street"}, "colour_candidates": {"mechanism": PriorMechanism(prior="prior_")}}
     with pytest.raises(InputError, match=taken):
         release(source, keep=["id", taken], **options.get(taken, {}))
     assert nothing_left(tables, "t.parquet")
@@ -413,13 +413,13 @@ def test_a_unit_that_is_missing_or_no_value_is_refused(release, columns, tables)
 def test_units_refuse_a_prior(release, source, tables):
     """With candidates for each row the rows of a unit would each get the whole epsilon; that is refused."""
     with pytest.raises(InputError):
-        release(source, unit="street", mechanism="prior", prior="prior_")
+        release(source, unit="street", mechanism=PriorMechanism(prior="prior_"))
     assert nothing_left(tables, "t.parquet")
 
 
 def test_a_prior_gives_candidates(release, source, columns):
     """Each row's candidates are those of its own prior, in declared order, and hold the released label."""
-    found = read(release(source, mechanism="prior", prior="prior_", epsilon=0.5).output)
+    found = read(release(source, mechanism=PriorMechanism(prior="prior_"), epsilon=0.5).output)
     assert len({len(row) for row in found["colour_candidates"]}) > 1
     order = {name: i for i, name in enumerate(("red", "green", "blue", "grey", "pink"))}
     for row, label, i in zip(found["colour_candidates"], found["colour_released"], itertools.count()):
@@ -435,7 +435,7 @@ def test_a_prior_gives_subsets_of_candidates(release, write_table, columns, tabl
     prior = np.where(np.arange(60)[:, None] % 2, [[0.2] * 5], [[0.0, 0.5, 0.4, 0.1, 0.0]])
     given = {**columns, **{f"prior_{name}": prior[:, j].tolist() for j, name in enumerate(names)}}
     source = write_table(tables / "priors.parquet", given)
-    done = release(source, mechanism="prior-subset", prior="prior_", epsilon=0.5)
+    done = release(source, mechanism=PriorMechanism(PriorSubsetResponse, "prior_"), epsilon=0.5)
     found, law = read(done.output), done.certificate.law
     assert law["kind"] == "candidate-subset"
     assert {len(row) for row in found["colour_candidates"]} == {3, 5}
@@ -458,14 +458,14 @@ def test_a_prior_that_is_none_is_refused(release, columns, tables, bad):
         prior["prior_red"] = ["much"] * 60
     pq.write_table(pa.table({**prior, "colour": columns["colour"]}), tables / "t.parquet")
     with pytest.raises((PriorError, TableError)):
-        release(tables / "t.parquet", keep=[], mechanism="prior", prior="prior_")
+        release(tables / "t.parquet", keep=[], mechanism=PriorMechanism(prior="prior_"))
     assert nothing_left(tables, "t.parquet")
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"mechanism": "prior", "prior": "q_"},
+        {"mechanism": PriorMechanism(prior="q_")},
         {"unit": "age"},
         {"label": "age"},
         {"epsilon": 0},
@@ -855,7 +855,7 @@ def test_notes_stay_private_in_a_file_that_was_not(release, write_table, columns
 
 def test_the_certificate_states_what_was_declared(release, source, columns):
     """Kept columns, the unit and the prior are assumptions, and the figures are those of parameters."""
-    one = release(source, "o1", mechanism="prior", prior="prior_").certificate
+    one = release(source, "o1", mechanism=PriorMechanism(prior="prior_")).certificate
     two = release(source, "o2", unit="street", ledger=source.with_name("l"), budget=4.0).certificate
     assert [len(found.assumptions) for found in (one, two)] == [3, 4]  # rows of the second return
     assert "prior" in one.assumptions[2]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 
 from labeldp.errors import InputError
+from labeldp.mechanisms.queries import QUERIES
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, NumberRandomizer, Randomizer
 from labeldp.privacy import Kinds
 from labeldp.privacy.channels import CHANNELS, Channel, channel_of, law_of
 
-#: The final randomizers by name: those of this package's files, and those of other distributions.
+#: The final randomizers by name: those of this package's files, and those of other distributions. In certificates the
+#: names of queries mean answers, and those of mechanisms on features rows whose features are not public.
 RANDOMIZERS: Kinds[Randomizer] = Kinds(
     *(Randomizer, "name", "labeldp.mechanisms.randomizers", "randomizer"),
-    reserved=("auto", "double", "dummy", "noisy-histogram", "noisy-quantile", "optimal-counts", "peer"),
+    reserved=lambda: (*QUERIES.own, "double", "dummy"),
 )
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
 from labeldp._random_words import random_order
-from labeldp._shapes import Int
 from labeldp.errors import InputError
-from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.accounting import Budget
 from labeldp.release.curator import ROW, Curator, FolderSink, TableSource
@@ -49,17 +46,9 @@ def release_table(
     keep: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
     mechanism: str | TableMechanism = AUTO,
-    prior: str | None = None,
-    clusters: str | Int[np.ndarray, "n"] | None = None,
-    delta: float | None = None,
     unit: str | None = None,
     renumber: bool = False,
     shuffle: bool = False,
-    generator: Generator | None = None,
-    replaced: float | None = None,
-    divergences: Mapping[float, float] | None = None,
-    population: str | None = None,
-    level: float | None = None,
     budget: float | tuple[float, float] | Budget | None = None,
     ledger: str | Path | Ledger | None = None,
     other_people: str | None = None,
@@ -79,17 +68,13 @@ def release_table(
             nothing is a release before its certificate is there, which comes last.
         keep: The public columns, or None with ``drop``.
         drop: The columns that are not public; all others are declared public.
-        mechanism: A mechanism with its options, such as ``ClusterMechanism("family")``; or its name, with its options
-            as arguments below. ``"auto"`` and the names of randomizers randomize each label alone
-            (``RandomizerMechanism``), and with a prior so do ``"prior"``, ``"prior-subset"`` and ``"groups"``
-            (``PriorMechanism``). A trusted curator counts labels first with ``"cluster"`` (``ClusterMechanism``),
-            ``"bins"`` and ``"optimal-counts"`` (``CountedMechanism``). ``"peer"`` simulates peers who exchange labels
-            (``PeerMechanism``). Features are private with ``"double"`` and ``"dummy"`` (``DoubleMechanism``,
-            ``DummyMechanism``). ``"noisy-histogram"`` and ``"noisy-quantile"`` release no row (``HistogramMechanism``,
-            ``QuantileMechanism``): see ``Answer.load``.
-        prior: For ``"prior"``, ``"prior-subset"`` and ``"groups"``: as for ``PriorMechanism``.
-        clusters: For ``"cluster"`` and ``"peer"``: as for ``ClusterMechanism``. It is declared public.
-        delta: For ``"peer"``: the failure probability.
+        mechanism: A mechanism with its options, such as ``ClusterMechanism("family")``; or the name of one that needs
+            none. ``"auto"`` and the names of randomizers randomize each label alone (``RandomizerMechanism``), and with
+            a prior so does ``PriorMechanism``. A trusted curator counts labels first with ``ClusterMechanism``, and
+            with ``"bins"`` and ``"optimal-counts"`` (``CountedMechanism``). ``PeerMechanism`` simulates peers who
+            exchange labels. Features are private with ``DoubleMechanism`` and ``"dummy"`` (``DummyMechanism``).
+            ``"noisy-histogram"`` (``HistogramMechanism``) and ``QuantileMechanism`` release no row: see
+            ``Answer.load``.
         unit: The column of the privacy unit, which is declared public and need not be kept; ``"row"`` declares that
             epsilon is for each row, although a column may be people with several rows.
         renumber: True to release a made-up number of each unit, in random order, in the column ``<unit>_number``. The
@@ -97,11 +82,6 @@ def release_table(
             first release makes: people who return in a later table keep their numbers.
         shuffle: True to release the rows in a random order, in one file; all rows are in memory. This hides the order
             of the table, but no column that is sorted as the table is, such as a date.
-        generator: For ``"double"``: the generator of features. The kept columns are those of its form.
-        replaced: For ``"double"``: the probability that a row's features are resampled; by default that of its label.
-        divergences: For ``"double"``: see ``Curator.randomize_rows``.
-        population: For ``"double"``: a description of the population.
-        level: For ``"noisy-quantile"``: the level, such as 0.95.
         budget: The largest total cost for this label of this data; by default the first release sets it.
         ledger: The ledger file; by default beside the source. Charges in ledgers beside the source count too. For a
             source in an object store it is required, and those beside it count. ``Ledger(path, team=True)`` is one that
@@ -136,9 +116,7 @@ def release_table(
         OutputError: The output exists, or there is no folder to put it in, or a store does not take it; once the
             upload has begun, the charge stays.
     """
-    rows = {"generator": generator, "replaced": replaced, "divergences": divergences, "population": population}
-    labels = {"prior": prior, "clusters": clusters, "delta": delta or None, "level": level}
-    asked = mechanism_of(mechanism, {**labels, **rows})
+    asked = mechanism_of(mechanism)
     _check_whole(asked, executor, shuffle=shuffle)
     spending = Spending.of(budget, ledger, other_people)
     engine = engine_of(executor, InProcess())

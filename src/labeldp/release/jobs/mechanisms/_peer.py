@@ -28,8 +28,10 @@ class PeerMechanism(ClusteredMechanism):
 
     delta: float | None = option(
         "--delta",
-        "a failure probability well below one over the number of rows: --delta 1e-6",
-        "for a budget with a delta pass --budget EPSILON,DELTA",
+        "failure probability, well below one over the number of rows.",
+        float,
+        hint="a failure probability well below one over the number of rows: --delta 1e-6",
+        otherwise="for a budget with a delta pass --budget EPSILON,DELTA",
     )
 
     name: ClassVar[str] = "peer"

@@ -29,7 +29,12 @@ class PriorMechanism(OfLabels):
     """
 
     randomizer: type[Randomizer] = PriorResponse
-    prior: str | None = option("--prior", "the prefix of the prior's columns: --prior PREFIX")
+    prior: str | None = option(
+        "--prior",
+        "prefix of the prior's columns, each named PREFIX and a class. Without it, groups has the same groups in all "
+        "rows, if all classes are told apart (large epsilons).",
+        hint="the prefix of the prior's columns: --prior PREFIX",
+    )
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ class RandomizerMechanism(OfLabels):
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
         """One for each registered randomizer that a label space and an epsilon determine."""
-        return tuple(map(cls, (None, *class_randomizers(), *number_randomizers())))
+        return tuple(map(cls, (*class_randomizers(), *number_randomizers(), None)))
 
     def check(self, space: LabelSpace, epsilon: float) -> Randomizer:
         """The randomizer, which refuses an epsilon that it cannot express."""

@@ -30,10 +30,24 @@ class DoubleMechanism(TableMechanism):
         population: A description of the population.
     """
 
-    generator: Generator | None = option("--generator", "a file from 'labeldp generator': --generator FILE")
-    replaced: float | None = option("--replaced")
-    divergences: Mapping[float, float] | None = option("--divergence")
-    population: str = option("--population", default=POPULATION)
+    generator: Generator | None = option(
+        "--generator",
+        "a file from 'labeldp generator', or module:name; it draws the kept columns.",
+        hint="a file from 'labeldp generator': --generator FILE",
+    )
+    replaced: float | None = option(
+        "--replaced", "probability that features are resampled; default: the same as for the label.", float
+    )
+    divergences: Mapping[float, float] | None = option(
+        "--divergence",
+        "declared bound on the divergence of the true features of any label from the generator's features of all "
+        "labels mixed; declare more than 'labeldp generator' estimates.",
+        list,
+        metavar="ALPHA=D",
+    )
+    population: str = option(
+        "--population", "a description of the population, printed in the guarantee.", default=POPULATION
+    )
 
     name: ClassVar[str] = DoubleResponse.name
     about: ClassVar[str] = DoubleResponse.about

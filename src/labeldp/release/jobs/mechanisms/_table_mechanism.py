@@ -75,16 +75,30 @@ class TableRequest:
     clusters: Int[np.ndarray, "n"] | None = None
 
 
-def option(flag: str, hint: str = "", otherwise: str = "leave it out", *, default: Any = None) -> Any:
-    """A field that is an option of a mechanism.
+@dataclass(frozen=True)
+class Option:
+    """The declaration of an option, from which its form on the command line and all refusals of it follow.
 
-    Args:
+    Attributes:
         flag: The option on the command line.
+        help: Its help there, after the names of the mechanisms that take it.
+        kind: The type of its value on the command line: ``str``, ``float``, ``int``, or ``list`` for several texts.
+        metavar: The name of its value in the help; by default that of its type.
         hint: What to pass, for the error where it is needed and missing.
         otherwise: What to do with another mechanism, which has no such option.
-        default: The value without it.
     """
-    return field(default=default, metadata={"flag": flag, "hint": hint, "otherwise": otherwise})
+
+    flag: str
+    help: str
+    kind: type = str
+    metavar: str | None = None
+    hint: str = ""
+    otherwise: str = "leave it out"
+
+
+def option(flag: str, help: str, kind: type = str, *, default: Any = None, **more: str) -> Any:  # noqa: A002 (as argparse)
+    """A field that is an option of a mechanism, with a default; the other arguments are those of ``Option``."""
+    return field(default=default, metadata={"option": Option(flag, help, kind, **more)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,9 +150,9 @@ class TableMechanism(ABC):
         return (cls(),)
 
     @classmethod
-    def options(cls) -> Mapping[str, Mapping[str, str]]:
-        """Its options, with what ``option`` says of each."""
-        return {each.name: each.metadata for each in dataclasses.fields(cls) if each.metadata}
+    def options(cls) -> Mapping[str, Option]:
+        """Its options, by the names of their fields."""
+        return {each.name: each.metadata["option"] for each in dataclasses.fields(cls) if "option" in each.metadata}
 
     def columns(self, space: LabelSpace) -> Mapping[str, Sequence[str]]:
         """The columns that it declares public, by the name of the option that names them."""
@@ -175,7 +189,7 @@ class TableMechanism(ABC):
         for name in self.needs:
             if getattr(self, name) is None:
                 said = self.options()[name]
-                raise InputError(f"{self.name} needs {said['flag']}, found none; pass {said['hint']}")
+                raise InputError(f"{self.name} needs {said.flag}, found none; pass {said.hint}")
         if self.numeric and not isinstance(space, Interval):
             raise InputError(
                 f"expected a numeric label (--interval) for {self.name!r}, found declared classes; use 'auto' or "
