@@ -1,5 +1,9 @@
 """JSON that others send."""
 
+import ast
+import importlib.util
+from pathlib import Path
+
 import pytest
 
 from labeldp._strict_json import MOST_DEPTH, strict_json
@@ -32,3 +36,19 @@ def test_a_plain_document_is_read_as_json_reads_it():
     assert strict_json("123", digits=3) == 123
     with pytest.raises(ValueError, match="too long"):
         strict_json("1234", digits=3)
+
+
+def test_nothing_else_in_the_package_reads_json():
+    """Every document that is read is read strictly; what the package wrote itself needs no reading."""
+    package = Path(importlib.util.find_spec("labeldp").submodule_search_locations[0])
+    nodes = [
+        (path.name, node) for path in package.rglob("*.py") for node in ast.walk(ast.parse(path.read_text("utf-8")))
+    ]
+    used = {(name, node.attr) for name, node in nodes if isinstance(node, ast.Attribute) and _is_json(node.value)}
+    assert {name for name, attribute in used if attribute not in ("dumps", "JSONDecodeError")} == {"_strict_json.py"}
+    assert not [name for name, node in nodes if isinstance(node, ast.ImportFrom) and node.module == "json"]
+
+
+def _is_json(node):
+    """True for the name of the module."""
+    return isinstance(node, ast.Name) and node.id == "json"

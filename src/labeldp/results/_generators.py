@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from labeldp._strict_json import strict_json
 from labeldp.audit.pipelines import DivergenceEstimate
 from labeldp.mechanisms.resampling import ColumnForm
 from labeldp.privacy import shown_above
@@ -139,5 +139,5 @@ def _promise(fitted: FittedGenerator) -> str:
             "You declared that the labels it was fitted on may be seen: nothing is promised about them. Release other "
             "rows with it. Every certificate prints its form: texts, ranges and listed values of these rows."
         )
-    guarantee = json.loads(fitted.source.certificate)["guarantee"]["sentence"]
+    guarantee = strict_json(fitted.source.certificate)["guarantee"]["sentence"]
     return f"For the rows it was fitted on: {guarantee} Release other rows with it."

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp._checks import printable
+from labeldp._strict_json import strict_json
 from labeldp.bounds.planning import Conventions, Option, UnitSizes, effective_dimension, forecast, plan
 from labeldp.errors import LabelDPError
 from labeldp.privacy import Classes, Guarantee, Interval, shown_above
@@ -263,7 +264,7 @@ def shown_json(text: str) -> str:
     """JSON whose invisible letters are escaped as JSON escapes them: the same values, without commands to a screen."""
     if all(letter == "\n" or unicodedata.category(letter) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for letter in text):
         return text
-    return json.dumps(json.loads(text), indent=2, sort_keys=True, ensure_ascii=True) + "\n"
+    return json.dumps(strict_json(text), indent=2, sort_keys=True, ensure_ascii=True) + "\n"
 
 
 def _learning(folder: Path, certificate: Certificate) -> Iterator[Block]:

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from labeldp._new_files import check_new_file
+from labeldp._strict_json import strict_json
 from labeldp.errors import InputError, OutputError, VerificationError
 from labeldp.release.tables import disk_path
 
@@ -63,7 +64,7 @@ class FileFormat:
         Raises:
             OtherVersionError: It is of another schema.
         """
-        about: dict[str, Any] = json.loads(text)
+        about: dict[str, Any] = strict_json(text)
         if about["schema"] != self.schema:
             raise OtherVersionError(
                 f"expected a {self.noun} of schema {self.schema}, found {about['schema']!r}; {self.advice}"

@@ -153,7 +153,7 @@ class StageFiles:
             saved = strict_json(self._read(_SETTINGS, _MOST_BYTES).decode())
         except ValueError:
             raise OutputError(f"expected the settings of a run in {self.directory}, found no JSON") from None
-        wanted = json.loads(json.dumps({"schema": _SCHEMA, **self.settings}))
+        wanted = strict_json(json.dumps({"schema": _SCHEMA, **self.settings}))
         if isinstance(saved, dict) and wanted["labels"] == f"labels named {wanted['label']}":
             saved.setdefault("labels", wanted["labels"])  # older runs hold the name alone
         other = [name for name in wanted if not isinstance(saved, dict) or saved.get(name) != wanted[name]]

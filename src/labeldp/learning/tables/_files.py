@@ -214,7 +214,7 @@ class TableModel:
             "model": self.model,
             "method": self.method,
             "columns": [{"name": name, "kind": kind} for name, kind in self.columns.items()],
-            "certificate": json.loads(self.certificate.to_json()),
+            "certificate": self.certificate.plain(),
             "corrected": self.corrected,
             "calibrator": None if self.calibrator is None else self.calibrator.plain(),
         }

@@ -200,7 +200,7 @@ class NetworkModel:
         about = {
             "network": self.network.plain(),
             "method": self.method,
-            "certificate": json.loads(self.certificate.to_json()),
+            "certificate": self.certificate.plain(),
             "calibrator": None if self.calibrator is None else self.calibrator.plain(),
         }
         weights = {name: value.detach().cpu().contiguous() for name, value in self.module.state_dict().items()}

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from labeldp._strict_json import strict_json
 from labeldp.errors import InputError
 from labeldp.mechanisms.queries._query import Query
 from labeldp.privacy import Guarantee, Kinds, LabelSpace
@@ -55,7 +56,7 @@ def charged_law(query: Query, labels_of_a_unit: int) -> dict[str, Any]:
 def _follows(promise: Guarantee, law: Mapping[str, Any], space: LabelSpace) -> bool:
     """True if a law can be written, read back and stored, and gives the guarantee; that may assume more."""
     try:
-        found = promise_of(json.loads(json.dumps(law)), space)
+        found = promise_of(strict_json(json.dumps(law)), space)
         QUERIES.of_law(law).stored(law, space)
     except (LookupError, TypeError, ValueError, ArithmeticError):
         return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from fractions import Fraction
 from typing import Any, Literal, Self
 
 from labeldp import _checks
+from labeldp._strict_json import strict_json
 from labeldp.errors import InputError
 from labeldp.mechanisms.resampling._form import form_from
 from labeldp.mechanisms.resampling._generator import Source
@@ -161,7 +161,7 @@ class FeatureLaw:
     def paid_split(self) -> str:
         """The name of the release that the generator was fitted on, or an empty text."""
         text = None if self.generator is None else self.generator["source"].get("certificate")
-        return "" if text is None else str(json.loads(text).get("release", ""))
+        return "" if text is None else str(strict_json(text).get("release", ""))
 
     @property
     def assumptions(self) -> tuple[str, ...]:

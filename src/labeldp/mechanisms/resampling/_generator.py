@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp._shapes import Int
+from labeldp._strict_json import strict_json
 from labeldp.errors import InputError
 from labeldp.mechanisms.resampling._coerce import digests, missing_or_endless
 from labeldp.mechanisms.resampling._form import Form
@@ -82,8 +82,8 @@ class Source:
 
 def _is_object(text: object) -> bool:
     try:
-        return isinstance(text, str) and isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
+        return isinstance(text, str) and isinstance(strict_json(text), dict)
+    except ValueError:
         return False
 
 

@@ -266,9 +266,9 @@ class Certificate:
 
     def to_json(self) -> str:
         """The certificate as text, with sorted keys."""
-        return json.dumps(self._plain(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+        return json.dumps(self.plain(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
-    def _plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, Any]:
         """The certificate as an object for JSON."""
         guarantee = self.guarantee
         return {
@@ -309,7 +309,7 @@ class Certificate:
             claimed = dict(body["guarantee"])
             sentence = claimed.pop("sentence")
             recomputed = _guarantee_to_plain(certificate.guarantee)
-            expected = {**certificate._plain(), "made_with": body.get("made_with")}
+            expected = {**certificate.plain(), "made_with": body.get("made_with")}
             same = json.dumps(expected, sort_keys=True) == json.dumps(body, sort_keys=True)
         except UNREADABLE as problem:
             if isinstance(problem, VerificationError):

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from labeldp._new_files import check_new_file, write_new_file
+from labeldp._strict_json import strict_json
 from labeldp.errors import InputError, VerificationError
 from labeldp.release.folder._certificate import Certificate
 from labeldp.release.folder._copies import add_file, local_copy
@@ -130,13 +131,13 @@ def check_signature(folder: Path, public_key: str | Path, certificate: str) -> s
     if not isinstance(key, Ed25519PublicKey):
         raise InputError(f"expected a public key in {public_key}, found none; ask whoever made the release for theirs")
     try:
-        body = json.loads(_read(part_of(folder, SIGNATURE)))
+        body = strict_json(_read(part_of(folder, SIGNATURE)).decode())
         if set(body) != {"schema", "signature"} or body["schema"] != _SCHEMA:
             raise VerificationError(f"expected a signature of schema {_SCHEMA}, found another")
         key.verify(bytes.fromhex(body["signature"]), _purpose(certificate.encode()))
     except OSError:
         raise VerificationError("expected a signed release, found no signature") from None
-    except (InvalidSignature, TypeError, ValueError, RecursionError) as problem:
+    except (InvalidSignature, TypeError, ValueError) as problem:
         if isinstance(problem, VerificationError):
             raise
         raise VerificationError(

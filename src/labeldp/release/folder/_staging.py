@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from labeldp._checks import nearest
 from labeldp._random_words import KeyFile
+from labeldp._strict_json import strict_json
 from labeldp.errors import OutputError, VerificationError
 from labeldp.release.tables import Place, StorePath
 
@@ -220,7 +220,7 @@ def _is_original(staging: Path, inode: Inode | None) -> bool:
 def _identifier_at(target: Path) -> object:
     """The identifier in the certificate of a folder, if any."""
     try:
-        return json.loads(part_of(target, CERTIFICATE).read_bytes()).get("release")
+        return strict_json(part_of(target, CERTIFICATE).read_text("utf-8")).get("release")
     except (OSError, ValueError, AttributeError):
         return None
 
