@@ -9,7 +9,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from labeldp import Classes, Interval, TableFile
+from labeldp import (
+    Classes,
+    DoubleMechanism,
+    Interval,
+    PeerMechanism,
+    PriorMechanism,
+    QuantileMechanism,
+    RandomizerMechanism,
+    TableFile,
+)
 from labeldp.errors import InputError
 from labeldp.learning.tables import ModelChoice, StagePlan
 from labeldp.release.ledger import Ledger
@@ -29,7 +38,7 @@ PUBLIC, PAID = (f"labeldp.learning.generators.from_{name}" for name in ("public_
 CALLS = [
     (f"release t.csv {D} --keep all --output o", RELEASE, {
         "source": TableFile(Path("t.csv")), "label": "y", "space": SPACE, "epsilon": 1.0, "output": Path("o"),
-        "keep": None, "drop": [], "mechanism": "auto", "shuffle": False, "clusters": None}),
+        "keep": None, "drop": [], "mechanism": RandomizerMechanism(), "shuffle": False}),
     (f"release t.csv {D} --keep none --output o", RELEASE, {"keep": [], "drop": None}),
     (f"release t.csv {D} --keep x --keep z --output o", RELEASE, {"keep": ["x", "z"], "drop": None}),
     (f"release t.csv {D} --drop 'x, z' --output o", RELEASE, {"keep": None, "drop": ["x", "z"]}),
@@ -37,11 +46,12 @@ CALLS = [
     (f"release t.csv {D} --keep x --output o --unit x --renumber --shuffle", RELEASE, {
         "unit": "x", "renumber": True, "shuffle": True}),
     (f"release t.csv {D} --keep x --output o --mechanism peer --clusters z --delta 1e-6", RELEASE, {
-        "mechanism": "peer", "clusters": "z", "delta": 1e-6}),
-    (f"release t.csv {D} --keep x --output o --mechanism prior --prior p_", RELEASE, {"prior": "p_"}),
-    (f"release t.csv {D} --keep x --output o --replaced 0.5 --population 'a town' --divergence 2=0.3 "
-     "--divergence inf=1.5", RELEASE, {
-        "replaced": 0.5, "population": "a town", "divergences": {2.0: 0.3, math.inf: 1.5}}),
+        "mechanism": PeerMechanism("z", 1e-6)}),
+    (f"release t.csv {D} --keep x --output o --mechanism prior --prior p_", RELEASE, {
+        "mechanism": PriorMechanism(prior="p_")}),
+    (f"release t.csv {D} --keep x --output o --mechanism double --replaced 0.5 --population 'a town' "
+     "--divergence 2=0.3 --divergence inf=1.5", RELEASE, {
+        "mechanism": DoubleMechanism(None, 0.5, {2.0: 0.3, math.inf: 1.5}, "a town")}),
     (f"release t.csv {D} --keep x --output o --budget 2 --ledger l --only-new --other-people 'a ward'", RELEASE, {
         "budget": (2.0, 0.0), "ledger": Path("l"), "only_new": True, "other_people": "a ward"}),
     (f"release t.csv {D} --keep x --output o --budget 2,1e-6 --team-ledger l", RELEASE, {
@@ -59,7 +69,7 @@ CALLS = [
     ("release t.csv --label x --interval 0,1,0.25 --missing 0.5 --epsilon 1 --keep z --output o", RELEASE, {
         "space": Interval(0.0, 1.0, 0.25, 0.5)}),
     ("release t.csv --label x --interval 0,9,1 --epsilon 1 --keep z --output o --mechanism noisy-quantile --level 0.9",
-     RELEASE, {"level": 0.9}),
+     RELEASE, {"mechanism": QuantileMechanism(0.9)}),
     (f"stages t.csv {D} --keep all --output o", STAGES, {
         "source": TableFile(Path("t.csv")), "label": "y", "space": SPACE, "epsilon": 1.0, "output": Path("o"),
         "plan": STAGED, "drop": [], "unit": None, "budget": None}),
