@@ -139,15 +139,14 @@ class Curator:
         self._public = () if named is None else (str(named),)
 
     @classmethod
-    def _of(
-        cls, source: Source, sink: Sink, name: str, budget: Budget, before_draw: Callable[[], None] = lambda: None
-    ) -> Curator:
-        """A curator of a source, with an account of its own, whose releases go to a sink.
+    def _of(cls, source: Source, sink: Sink, charged: Entry, before_draw: Callable[[], None] = lambda: None) -> Curator:
+        """A curator of a source, whose releases go to a sink, and together cost no more than a charge in a ledger.
 
         ``before_draw`` is called before anything is drawn for a request.
         """
         curator = object.__new__(cls)
-        curator._source, curator._sink, curator._name, curator._budget = source, sink, name, budget
+        curator._source, curator._sink, curator._name = source, sink, charged.label
+        curator._budget = Budget(charged.guarantee.epsilon, charged.guarantee.delta)
         curator._ledger, curator._session, curator._units, curator._public = Ledger(), identifier(), "", ()
         curator._before_draw = before_draw
         return curator

@@ -127,7 +127,7 @@ def release_with(
     codes = np.concatenate([batch.codes for batch in table.batches(slice(0, table.rows))])
     labels = ArraySource(space, codes, None, identified=False)
     told: list[TableCharge] = []
-    curator = Curator._of(labels, MemorySink(), label, Budget(total), lambda: _mark_drawn(told))
+    curator = Curator._of(labels, MemorySink(), entry, lambda: _mark_drawn(told))
 
     def write(folder: Path, charge: TableCharge) -> Certificate:
         told.append(charge)

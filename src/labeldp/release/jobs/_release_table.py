@@ -246,8 +246,7 @@ def unit_column(table: Table, unit: str | None) -> str | None:
 def _drawn(request: TableRequest, sink: FolderSink, charge: TableCharge) -> Certificate:
     """Ask a curator of the table, whose account has the epsilon that the ledger was charged, and write the answer."""
     entry = charge.entry
-    budget = Budget(entry.guarantee.epsilon, entry.guarantee.delta)
-    result = request.ask(Curator._of(sink.source, sink, entry.label, budget))
+    result = request.ask(Curator._of(sink.source, sink, entry))
     if isinstance(result, Answer):
         values = answer_columns(result.value, entry.label, result.law, sink.space)
         by_row = stored_form(result.law, sink.space).by_row

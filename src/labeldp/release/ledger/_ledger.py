@@ -230,7 +230,8 @@ class Ledger:
         known = [
             each for each in (self.of_session(entry) if earlier is None else earlier) if each.entry.is_of(entry.label)
         ]
-        account = account_before(known, entry.named_guarantee.unit, Budget(entry.asked, entry.guarantee.delta), budget)
+        default = budget or Budget(entry.asked, entry.guarantee.delta)
+        account = account_before(known, entry.named_guarantee.unit, default, budget)
         for charge in [each.charge(entry.session) for each in entries]:
             if known and entry.table and not account.allows(charge):
                 raise BudgetError(refusal(account, charge, known, entry, self.path))
