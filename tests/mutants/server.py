@@ -1,7 +1,8 @@
 """Runs pytest as often as it is asked to, each time in a process that has the libraries loaded, but not labeldp.
 
 Each line of input is a request in JSON: what is put in front of the path, the folder for compiled functions, the tests,
-and the file that takes what is printed. The answer is a line with pytest's exit code.
+the file that takes what is printed and, if wished for, further options and the file that takes which functions of the
+package each test called, and how long it took. The answer is a line with pytest's exit code.
 
 A mutant is killed by what a test asserts alone, and cheaply: annotations are not executed, pytest loads no plugin but
 the one for timeouts and does not rewrite assertions, hypothesis does not look for a smaller example, bytecode is kept.
@@ -12,6 +13,11 @@ import importlib
 import json
 import os
 import sys
+import threading
+import time
+from collections.abc import Sequence
+from types import CodeType, FrameType
+from typing import Any
 
 import hypothesis
 import jaxtyping
@@ -65,7 +71,41 @@ def prepare() -> None:
     gc.freeze()
 
 
-def run(folder: str, compiled: str, tests: list[str], output: str) -> int:
+class Calls:
+    """Notes which functions of a folder each test calls, nested ones as those that they stand in."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = os.path.join(folder, "")
+        self.noted: dict[str, tuple[float, list[tuple[str, str]]]] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
+        """Watch a test with its fixtures."""
+        seen: set[CodeType] = set()
+
+        def watch(frame: FrameType, event: str, _argument: object) -> None:
+            if event == "call":
+                seen.add(frame.f_code)
+
+        began = time.monotonic()
+        threading.setprofile(watch)
+        sys.setprofile(watch)
+        try:
+            return (yield)
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)  # type: ignore[arg-type]
+            ours = {
+                (code.co_filename.removeprefix(self.folder), code.co_qualname.partition(".<")[0])
+                for code in seen
+                if code.co_filename.startswith(self.folder)
+            }
+            self.noted[item.nodeid] = time.monotonic() - began, sorted(ours)
+
+
+def run(
+    folder: str, compiled: str, tests: list[str], output: str, options: Sequence[str] = (), calls: str | None = None
+) -> int:
     """Run tests against the package in a folder, and return pytest's exit code."""
     sys.dont_write_bytecode, sys.pycache_prefix = False, os.path.join(folder, "bytecode")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -81,7 +121,12 @@ def run(folder: str, compiled: str, tests: list[str], output: str) -> int:
     printed = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, printed), (2, printed)):
         os.dup2(source, stream)
-    return int(pytest.main([*OPTIONS, *tests]))
+    watching = Calls(os.path.join(folder, "labeldp"))
+    code = int(pytest.main([*OPTIONS, *options, *tests], plugins=[watching] if calls else []))
+    if calls:
+        with open(calls, "w", encoding="utf-8") as file:
+            json.dump(watching.noted, file)
+    return code
 
 
 prepare()
