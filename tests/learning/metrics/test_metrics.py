@@ -130,9 +130,9 @@ def test_public_labels_give_scikit_learns_metrics(public):
     np.testing.assert_allclose(
         metrics.recall(release, predicted).value, recall_score(labels, predicted, average=None, labels=names)
     )
-    for name in names:
-        found = metrics.auc(release, scores, name)
-        assert found.value == pytest.approx(roc_auc_score(labels == name, scores))
+    for name, sign in zip(names, (-1, -1, 1), strict=True):
+        found = metrics.auc(release, sign * scores, name)
+        assert found.value == pytest.approx(roc_auc_score(labels == name, sign * scores))
     for bins in (1, 4, 10):
         found = metrics.calibration(release, chance, "b", bins=bins)
         frequency, predicted_mean = calibration_curve(labels == "b", chance[:, 1], n_bins=bins)
@@ -521,6 +521,9 @@ def test_scorers_are_the_metrics(public):
         (lambda r: metrics.log_likelihood(r, "much"), InputError, "probabilities as numbers"),
         (lambda r: metrics.auc(r, np.zeros(299), "a"), InputError, r"scores of shape \(300,\), found \(299,\)"),
         (lambda r: metrics.auc(r, np.zeros(300), "x"), LabelError, "declared classes"),
+        (lambda r: metrics.calibration(r, np.full(299, 0.5), "a"), InputError, r"of shape \(300,\), found \(299,\)"),
+        (lambda r: metrics.calibration(r, np.full(300, 1.5), "a"), InputError, "probabilities between 0 and 1"),
+        (lambda r: metrics.calibration(r, np.full(300, 0.5)), InputError, r"probabilities of shape \(300, 3\)"),
         (lambda r: metrics.calibration(r, np.eye(3)[[0] * 300], "a", bins=0), InputError, "bins to be a whole number"),
         (lambda r: metrics.accuracy(r[:0], []), InputError, "at least one row, found none"),
         (lambda r: metrics.accuracy_bounds(r[:0], []), InputError, "at least one row, found none"),
@@ -533,6 +536,37 @@ def test_what_cannot_be_used_is_refused(public, ask, error, message):
     """Lengths, shapes, classes, probabilities, levels and bare labels that cannot be used are named."""
     with pytest.raises(error, match=message):
         ask(public[4])
+
+
+def test_the_column_of_another_class_is_told():
+    """Named columns are told apart by their class; a single column that shows the reverse is warned of."""
+    labels = np.repeat(["no", "yes"], 200)
+    chance = np.column_stack([1 - np.linspace(0, 1, 400), np.linspace(0, 1, 400)])
+    release = Curator(labels, Classes(["no", "yes"])).randomize(RandomizedResponse(Classes(["no", "yes"]), 2.0))
+    found = metrics.auc(release, chance, "yes")
+    assert found == metrics.auc(release, chance[:, 1], "yes")
+    assert found == metrics.auc(release, ClassProbabilities(chance[:, ::-1], ["yes", "no"]), "yes")
+    with pytest.warns(UserWarning, match="pass the column of that class in model.classes_"):
+        metrics.auc(release, chance[:, 0], "yes")
+    swapped = Release(release.codes, release.channel, Classes(["yes", "no"]), release.certificate)
+    with pytest.raises(InputError, match="sorted"):
+        metrics.auc(swapped, chance, "yes")
+
+
+def test_calibration_takes_the_column_of_a_class(public):
+    """The column of a class is as good as all columns."""
+    chance, release = public[2], public[4]
+    found, whole = (metrics.calibration(release, each, "b", bins=4) for each in (chance[:, 1], chance))
+    np.testing.assert_array_equal(found.predicted, whole.predicted)
+    np.testing.assert_array_equal(found.frequency.value, whole.frequency.value)
+
+
+def test_what_is_shown_of_an_estimate_is_in_its_range():
+    """An area above 1 and a loss below 0 are clipped where people read them, and NaN is said to be unknown."""
+    assert metrics.Estimate(1.149, 0.2, 0.76, 1.0).shown == 1.0
+    assert str(metrics.Estimate(1.149, 0.2, 0.76, 1.0)) == "1 (0.76 to 1)"
+    assert str(metrics.Estimate(-0.064, 0.05, 0.0, 0.03)) == "0 (0 to 0.03)"
+    assert str(metrics.Estimate(float("nan"), float("inf"), 0.0, 1.0)) == "cannot be told (0 to 1)"
 
 
 def test_only_rows_of_one_group_are_compared():

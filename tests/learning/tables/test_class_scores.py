@@ -45,6 +45,19 @@ def test_gains_are_differences_of_metrics(world):
     assert plain.likelihood_gain.value == pytest.approx(near, abs=0.02)
 
 
+def test_no_order_of_rows_is_shown_without_a_gain(world):
+    """Held-out predictions that order rows and gain nothing in likelihood have 1/2 in the interval of their area."""
+    predicted, _, release = world
+    folds = np.arange(ROWS) % 5
+    assert class_scores(release, predicted, folds).auc.low > 0.5
+    sure = np.clip(predicted, 0.02, 0.98) ** 8  # in the same order
+    sure /= sure.sum(axis=1, keepdims=True)
+    found = class_scores(release, sure, folds)
+    assert found.likelihood_gain.low <= 0.0
+    assert found.auc.low <= 0.5 < found.auc.value
+    assert class_scores(release, sure).auc.low > 0.5  # a fixed model, judged on fresh rows
+
+
 def test_a_constant_is_chosen_on_other_rows(world):
     """Labels of a fold do not change the constant that its rows are compared with."""
     _, _, release = world

@@ -1,6 +1,8 @@
 from ._area import auc as auc
 from ._class_means import balanced_accuracy as balanced_accuracy
 from ._class_means import mean_auc as mean_auc
+from ._classes import LOG_LIKELIHOOD as LOG_LIKELIHOOD
+from ._classes import LOG_LOSS as LOG_LOSS
 from ._classes import accuracy as accuracy
 from ._classes import accuracy_bounds as accuracy_bounds
 from ._classes import accuracy_scorer as accuracy_scorer
@@ -18,7 +20,8 @@ from ._estimates import Estimates as Estimates
 from ._estimates import NumberCalibration as NumberCalibration
 from ._estimates import mean_of_rows as mean_of_rows
 from ._estimates import normal_estimate as normal_estimate
-from ._model_variance import model_variance as model_variance
+from ._metric import estimate_of as estimate_of
+from ._metric import of_true_class as of_true_class
 from ._numbers import gains_of as gains_of
 from ._numbers import mean_absolute_error as mean_absolute_error
 from ._numbers import mean_label as mean_label

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,22 @@ from labeldp.learning.metrics._estimates import (
     TOLERANCE,
     Estimate,
     finite_array,
+    is_column,
     positive_row_count,
     quantile,
     quotient_estimates,
 )
 from labeldp.learning.metrics._sums import code_of, ranked_below, weights_with_noise
 from labeldp.learning.metrics._units import Units
+from labeldp.privacy import declared_columns
 from labeldp.release import Release
 
 #: Rows of the rarer class that the variance which is usual for an area counts for, beside those at hand.
 _USUAL = 20.0
+_REVERSED = (
+    "expected scores that are larger for the positive class, found that its rows have smaller ones; pass the column of "
+    "that class in model.classes_, or all of them by ClassProbabilities.of(model, X)"
+)
 #: Values of the area at which its interval is searched.
 _PLACES = 513
 
@@ -46,8 +53,9 @@ def auc(
 
     Args:
         release: Released labels of n rows.
-        scores: A score of each row, shape (n,), larger for the positive class; of probabilities, the column of that
-            class in ``model.classes_``.
+        scores: A model's P(true class | features): ``ClassProbabilities.of(model, X)``, or an array of shape (n, k) if
+            the classes were declared in sorted order; or a score of each row, shape (n,), larger for the positive
+            class. A column that shows the reverse is warned of.
         positive: The positive class.
         groups: The group of each row, shape (n,), such as the fold of a row that was held out: only rows of one group
             are compared, since scores of models that were fitted on different rows differ by the share of the class
@@ -74,9 +82,14 @@ def auc(
         LabelError: The positive class is not in the label space.
     """
     require_identified(release)
-    checked = finite_array(scores, "scores", (positive_row_count(release),))
+    code, shape = code_of(release, positive), (positive_row_count(release), release.space.size)
+    bare = is_column(scores)
+    checked = finite_array(scores if bare else declared_columns(scores, release.space), "scores", shape[: 2 - bare])
     places, sample = rows_of_groups(groups, len(release)), Units.of(units, release)
-    return area_of(release, checked, code_of(release, positive), places, sample, level)[0]
+    found = area_of(release, checked if bare else checked[:, code], code, places, sample, level)[0]
+    if bare and found.high < 0.5:
+        warnings.warn(_REVERSED, stacklevel=2)
+    return found
 
 
 def area_of(

@@ -16,7 +16,7 @@ from labeldp import _checks
 from labeldp._conversions import floats
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
-from labeldp.learning.losses import blocks_of, gain, require_identified, require_release, unbiased_rows
+from labeldp.learning.losses import gain, require_identified, require_release
 from labeldp.learning.metrics._estimates import (
     TOLERANCE,
     Bounds,
@@ -24,12 +24,13 @@ from labeldp.learning.metrics._estimates import (
     Estimate,
     Estimates,
     finite_array,
+    is_column,
     mean_of_rows,
     positive_row_count,
     quotient_estimates,
     score_covariance,
 )
-from labeldp.learning.metrics._model_variance import model_variance
+from labeldp.learning.metrics._metric import Metric, OfOutcomes, estimate, of_true_class
 from labeldp.learning.metrics._sums import (
     candidates_of,
     class_weights,
@@ -68,15 +69,7 @@ def log_likelihood(release: Release, probabilities: object, *, units: object = N
         InputError: The probabilities have another shape, or a row of them is not a distribution; or they are an array
             alone and the declared order is not sorted.
     """
-    checked, channel = _check_distributions(probabilities, release), release.channel
-
-    def gains(outcomes: np.ndarray) -> Float[np.ndarray, "n m"]:
-        likelihood = channel.likelihood(outcomes)
-        hit = np.maximum(checked @ likelihood.T, np.finfo(float).tiny)
-        return np.asarray(np.log(hit) - np.log(likelihood.mean(axis=1)))
-
-    expected = model_variance(release, gains, checked)
-    return mean_of_rows(gain(release, checked), level, units=Units.of(units, release), expected=expected)
+    return estimate(LOG_LIKELIHOOD, release, probabilities, units, level)
 
 
 def log_loss(release: Release, probabilities: object, *, units: object = None, level: float = 0.95) -> Estimate:
@@ -107,17 +100,7 @@ def log_loss(release: Release, probabilities: object, *, units: object = None, l
         InputError: The probabilities have another shape, a row of them is not a distribution, or rows have candidates;
             or they are an array alone and the declared order is not sorted.
     """
-    require_identified(release)
-    checked = _check_distributions(probabilities, release)
-    by_class, losses = -np.log(np.clip(checked, np.finfo(float).eps, 1.0)), np.empty(len(release))
-    for rows in blocks_of(release):
-        losses[rows] = (_summing_to_one(unbiased_rows(release, rows)) * by_class[rows]).sum(axis=1)
-
-    def of_outcomes(outcomes: np.ndarray) -> Float[np.ndarray, "n m"]:
-        return np.asarray(by_class @ _summing_to_one(release.class_channel.unbiased(outcomes)).T)
-
-    expected = model_variance(release, of_outcomes, checked)
-    return mean_of_rows(losses, level, 0.0, units=Units.of(units, release), expected=expected)
+    return estimate(LOG_LOSS, release, probabilities, units, level)
 
 
 def accuracy(release: Release, predicted: object, *, units: object = None, level: float = 0.95) -> Estimate:
@@ -334,6 +317,7 @@ def calibration(
         release: Released labels of n rows.
         probabilities: A model's P(true class | features): ``ClassProbabilities.of(model, X)``; or an array of shape
             (n, k), if the classes were declared in sorted order, as those of ``predict_proba`` are.
+            Of one class, its column alone, shape (n,), will do.
         positive: The class; None for the class that each row is predicted to have, whose frequency is the accuracy.
         bins: Number of bins of equal width between 0 and 1; or the limits between bins, in order, which must not be
             chosen by released labels.
@@ -359,13 +343,27 @@ def calibration(
         LabelError: The class is not in the label space.
     """
     require_identified(release)
-    checked = _check_distributions(probabilities, release)
-    codes = np.argmax(checked, axis=1) if positive is None else np.full(len(release), code_of(release, positive))
-    shown = np.take_along_axis(checked, codes[:, None], axis=1)[:, 0]
+    codes, shown = _shown(release, probabilities, positive)
     place = np.searchsorted(_limits(bins), shown)
     _, place, rows = np.unique(place, return_inverse=True, return_counts=True)
     predicted, sample = np.bincount(place, weights=shown) / rows, Units.of(units, release)
     return Calibration(predicted, shares_of_groups(release, codes, place, len(rows), sample, level), rows)
+
+
+def _shown(
+    release: Release, probabilities: object, positive: object
+) -> tuple[Int[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+    """A class for each row, the given one or the likeliest, and its probability."""
+    if positive is not None:
+        codes, rows = np.full(len(release), code_of(release, positive)), positive_row_count(release)
+        if is_column(probabilities):
+            shown = finite_array(probabilities, f"probabilities of {positive!r}", (rows,))
+            if ((shown < -TOLERANCE) | (shown > 1.0 + TOLERANCE)).any():
+                raise InputError("expected probabilities between 0 and 1, found others; use predict_proba, not scores")
+            return codes, shown
+    checked = _check_distributions(release, probabilities)
+    codes = np.argmax(checked, axis=1) if positive is None else codes
+    return codes, np.take_along_axis(checked, codes[:, None], axis=1)[:, 0]
 
 
 def _limits(bins: int | Sequence[float]) -> Float[np.ndarray, "b"]:
@@ -427,12 +425,23 @@ def accuracy_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa:
     return accuracy(release, estimator.predict(X), units=ROWS).value
 
 
-def _summing_to_one(vectors: Float[np.ndarray, "m k"]) -> Float[np.ndarray, "m k"]:
-    """Unbiased vectors, shifted."""
-    return np.asarray(vectors + (1.0 - vectors.sum(axis=1, keepdims=True)) / vectors.shape[1])
+def _gains_by_outcome(release: Release, checked: Float[np.ndarray, "n k"]) -> OfOutcomes:
+    """What released labels would add to the log likelihood."""
+
+    def gains(outcomes: np.ndarray) -> Float[np.ndarray, "n m"]:
+        likelihood = release.channel.likelihood(outcomes)
+        hit = np.maximum(checked @ likelihood.T, np.finfo(float).tiny)
+        return np.asarray(np.log(hit) - np.log(likelihood.mean(axis=1)))
+
+    return gains
 
 
-def _check_distributions(values: object, release: Release) -> Float[np.ndarray, "n k"]:
+def _cross_entropies(_: Release, checked: Float[np.ndarray, "m k"]) -> Float[np.ndarray, "m k"]:
+    """The loss of each row for each true class."""
+    return np.asarray(-np.log(np.clip(checked, np.finfo(float).eps, 1.0)))
+
+
+def _check_distributions(release: Release, values: object) -> Float[np.ndarray, "n k"]:
     """A distribution over classes for each row of a release, in declared order."""
     rows = positive_row_count(release)
     array = finite_array(declared_columns(values, release.space), "probabilities", (rows, release.space.size))
@@ -451,3 +460,7 @@ def _encoded(release: Release, predicted: object) -> Int[np.ndarray, "n"]:
     if len(codes) != rows:
         raise InputError(f"expected a prediction for each of {rows} released labels, found {len(codes)}")
     return codes
+
+
+LOG_LIKELIHOOD = Metric("log_likelihood", _check_distributions, gain, _gains_by_outcome)
+LOG_LOSS = of_true_class("log_loss", _check_distributions, _cross_entropies, least=0.0)

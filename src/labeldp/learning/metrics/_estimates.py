@@ -17,6 +17,7 @@ from labeldp._shapes import Bool, Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.losses import require_release
 from labeldp.learning.metrics._units import Units, design_effect
+from labeldp.privacy import ClassProbabilities
 from labeldp.release import Release
 
 #: Sums of unbiased weights, and of probabilities, are right up to this.
@@ -32,7 +33,8 @@ class Estimate:
     """An estimated number with its confidence interval.
 
     Attributes:
-        value: The estimate. It is not clipped to the range of the metric, so that means of it stay unbiased.
+        value: The estimate. It is not clipped to the range of the metric, so that means of it stay unbiased: an area
+            may be 1.1 and a loss negative. Programs average it; people read ``shown``, or ``str`` of the estimate.
         error: Its standard error; infinite for a single row.
         low: Lower end of the confidence interval, clipped to the range of the metric.
         high: Upper end.
@@ -42,6 +44,15 @@ class Estimate:
     error: float
     low: float
     high: float
+
+    @property
+    def shown(self) -> float:
+        """The estimate within its interval, and so in the range of the metric; NaN if the labels do not tell it."""
+        return min(max(self.value, self.low), self.high)
+
+    def __str__(self) -> str:
+        value = "cannot be told" if math.isnan(self.value) else f"{self.shown:.3g}"
+        return f"{value} ({self.low:.3g} to {self.high:.3g})"
 
     def rows_needed(self, rows: int, width: float) -> int | None:
         """About how many rows would give an interval that is this wide; None if the standard error does not tell.
@@ -297,3 +308,8 @@ def finite_array(values: object, name: str, shape: tuple[int, ...]) -> np.ndarra
     if not np.isfinite(array).all():
         raise InputError(f"expected finite {name}, found NaN or infinity")
     return array
+
+
+def is_column(values: object) -> bool:
+    """True for one number for each row, and not one for each class of it."""
+    return not isinstance(values, ClassProbabilities) and floats(values, "numbers").ndim < 2

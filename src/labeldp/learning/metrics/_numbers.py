@@ -18,13 +18,10 @@ import numpy as np
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.losses import (
-    blocks_of,
     decoded_numbers,
     ends_of,
-    require_identified,
     require_numeric_labels,
     unbiased_numbers,
-    unbiased_rows,
 )
 from labeldp.learning.metrics._estimates import (
     Bounds,
@@ -36,7 +33,7 @@ from labeldp.learning.metrics._estimates import (
     positive_row_count,
     quotient_estimates,
 )
-from labeldp.learning.metrics._model_variance import model_variance
+from labeldp.learning.metrics._metric import Metric, OfOutcomes, estimate, has_few, of_true_class
 from labeldp.learning.metrics._units import ROWS, Units
 from labeldp.privacy import Interval
 from labeldp.privacy.channels import Bins, ClassChannel
@@ -129,8 +126,7 @@ def squared_gain(release: Release, predicted: object, *, units: object = None, l
     Raises:
         InputError: The predictions are not one finite number for each row, or rows have candidates.
     """
-    gains = gains_of(release, _predictions(release, predicted))
-    return mean_of_rows(gains, level, units=Units.of(units, release))
+    return estimate(SQUARED_GAIN, release, predicted, units, level)
 
 
 def mean_squared_error(
@@ -167,12 +163,9 @@ def mean_squared_error(
     if bins is not None:
         extremes = _bin_extremes(release, bins, lambda start, end: _squared_distances(checked, start, end))
         return _mean_bounds(*extremes, level, 0.0, units=sample)
+    if _has_squares(release):
+        return estimate(SQUARED_ERROR, release, checked, sample, level)
     values = unbiased_numbers(release)
-    squares = _squares(release)
-    if squares is not None:
-        losses = checked**2 - 2.0 * checked * values + squares
-        found = mean_of_rows(losses, level, 0.0, units=sample, expected=_noise_of_squares(release, checked))
-        return replace(found, high=math.inf) if _has_few(release, sample, _LEAST_UNITS) else found
     low, high = ends_of(release)
     bias = mean_of_rows(checked - values, level, units=sample)
     most = checked**2 - 2.0 * checked * values + (low + high) * values - low * high
@@ -220,7 +213,7 @@ def r2(release: Release, predicted: object, *, units: object = None, level: floa
     if not np.isfinite(low):
         return Estimate(float("nan"), float("inf"), low, high)
     value = float(np.clip(2.0 - 1.0 / shares.value, low, high))
-    low = -math.inf if _has_few(release, sample, _LEAST_UNITS_OF_SHARES) else low
+    low = -math.inf if has_few(release, sample, _LEAST_UNITS_OF_SHARES) else low
     return Estimate(value, shares.error / shares.value**2, low, high)
 
 
@@ -253,28 +246,7 @@ def mean_absolute_error(release: Release, predicted: object, *, units: object = 
             "expected labels that are public or released as grid points, found released numbers, which do not identify "
             "absolute errors; use mean_squared_error or squared_gain"
         )
-    require_identified(release)
-    points, sample = np.asarray(release.space.points), Units.of(units, release)
-    if release.is_public:
-        found = mean_of_rows(np.abs(checked - points[release.codes]), level, 0.0, units=sample)
-        return replace(found, high=math.inf) if _has_few(release, sample, _LEAST_UNITS) else found
-    losses, channel = np.empty(len(release)), release.class_channel
-    for rows in blocks_of(release):
-        losses[rows] = (unbiased_rows(release, rows) * np.abs(checked[rows, None] - points)).sum(axis=1)
-
-    def of_outcomes(outcomes: np.ndarray) -> Float[np.ndarray, "n m"]:
-        return np.asarray(np.abs(checked[:, None] - points) @ channel.unbiased(outcomes).T)
-
-    expected = model_variance(release, of_outcomes, _nearest_points(release, checked))
-    return mean_of_rows(losses, level, 0.0, units=sample, expected=expected)
-
-
-def _has_few(release: Release, units: Units, least: int) -> bool:
-    """True for public labels of few units of several rows, whose errors say little of how large those of others are.
-
-    Ten units often hold no large error at all. The noise of released labels covers that.
-    """
-    return release.is_public and units.count < min(least, len(release))
+    return estimate(ABSOLUTE_ERROR, release, checked, units, level)
 
 
 def squared_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa: N803 (scikit-learn's name)
@@ -309,16 +281,31 @@ def gains_of(release: Release, predicted: Float[np.ndarray, "n"]) -> Float[np.nd
     return np.asarray((predicted - middle) * (2.0 * values - middle - predicted))
 
 
-def _noise_of_squares(release: Release, predicted: Float[np.ndarray, "n"]) -> tuple[float, float]:
-    """Variance of the sum of squared errors from the noise of labels, if all labels are as predicted; no other."""
+def _squared_errors(release: Release, predicted: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    """The squared error of each row, from numbers whose means are the label and its square."""
+    return np.asarray(predicted**2 - 2.0 * predicted * unbiased_numbers(release) + release.numbers(power=2))
+
+
+def _squares_by_outcome(release: Release, predicted: Float[np.ndarray, "n"]) -> OfOutcomes:
+    """What released labels would add to the squared error."""
     space, channel = release.space, release.channel
     assert isinstance(space, Interval)  # noqa: S101 (numbers were released)
+    at = (predicted[:, None] - space.low) / space.step
+    return lambda outcomes: np.asarray(
+        space.step**2 * (at**2 - 2.0 * at * channel.numbers(outcomes) + channel.squares(outcomes))
+    )
 
-    def of_outcomes(outcomes: np.ndarray) -> Float[np.ndarray, "n m"]:
-        steps, at = channel.numbers(outcomes), (predicted[:, None] - space.low) / space.step
-        return np.asarray(space.step**2 * (at**2 - 2.0 * at * steps + channel.squares(outcomes)))
 
-    return model_variance(release, of_outcomes, _nearest_points(release, predicted))
+def _distances(release: Release, predicted: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m k"]:
+    """The absolute error of each row for each true label."""
+    return np.asarray(np.abs(predicted[:, None] - np.asarray(release.space.points)))
+
+
+def _absolute_errors(release: Release, predicted: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    """The absolute error of each row; of public labels without those for all other labels, which may be a million."""
+    if release.is_public:
+        return np.asarray(np.abs(predicted - np.asarray(release.space.points)[release.codes]))
+    return _BY_LABEL.rows(release, predicted)
 
 
 def _nearest_points(release: Release, predicted: Float[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
@@ -329,12 +316,13 @@ def _nearest_points(release: Release, predicted: Float[np.ndarray, "n"]) -> Int[
     return np.clip(steps, 0, release.space.size - 1).astype(np.int64)
 
 
-def _squares(release: Release) -> Float[np.ndarray, "n"] | None:
-    """Numbers whose mean is the square of the label; None if the channel has none."""
+def _has_squares(release: Release) -> bool:
+    """True if the channel has numbers whose mean is the square of the label."""
     try:
-        return np.asarray(release.numbers(power=2))
+        release.numbers(power=2)
     except InputError:
-        return None
+        return False
+    return True
 
 
 def _bin_extremes(release: Release, bins: Bins, extremes: Any) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
@@ -370,3 +358,19 @@ def _mean_bounds(
 def _predictions(release: Release, predicted: object) -> Float[np.ndarray, "n"]:
     """One finite prediction for each row of numeric labels."""
     return finite_array(predicted, "predicted labels", (positive_row_count(require_numeric_labels(release)),))
+
+
+SQUARED_GAIN = Metric("squared_gain", _predictions, gains_of)
+SQUARED_ERROR = Metric(
+    "squared_error",
+    _predictions,
+    _squared_errors,
+    _squares_by_outcome,
+    likely=_nearest_points,
+    least=0.0,
+    fewest=_LEAST_UNITS,
+)
+_BY_LABEL = of_true_class(
+    "absolute_error", _predictions, _distances, likely=_nearest_points, least=0.0, fewest=_LEAST_UNITS
+)
+ABSOLUTE_ERROR = replace(_BY_LABEL, rows=_absolute_errors)

@@ -103,7 +103,7 @@ def _area(
     """The area of the second class of two, or the mean area of more."""
     points = release.space.points
     if len(points) == 2:
-        return metrics.auc(release, columns[:, 1], points[1], groups=folds, units=units)
+        return metrics.auc(release, ClassProbabilities(columns, points), points[1], groups=folds, units=units)
     if len(points) > _MOST_AREAS:
         return None
     return metrics.mean_auc(release, ClassProbabilities(columns, points), groups=folds, units=units)
