@@ -5,11 +5,11 @@ of the failure modes that it would bring back (none where accuracy alone is brok
 fail, and its edits. A test has a node id without parameters or with them; one of another file begins with its path.
 
 An edit says where, what stands there, and what stands there instead. Where is the qualified name of a function, a
-class or an assigned name: ``Release.concat``, ``best_randomizer``. Two of one name have their module before it, as in
-``_curator:labels`` or ``curator._curator:labels``, and ``_curator:`` is all of that module. What stands there must
-occur exactly once, and is compared by tokens: blanks, line breaks, comments, and commas before a closing bracket do not
-matter. So a mutant stays as it is where its function moves, is formatted, or gets other neighbours. In a file that is
-not Python, where is its path.
+class or an assigned name: ``Release.concat``, ``best_randomizer``. What stands there must occur exactly once in all of
+that name, and is compared by tokens: blanks, line breaks, comments, and commas before a closing bracket do not matter.
+So a mutant stays as it is where its function moves, is formatted, or gets other neighbours. Where it would occur in two
+of one name, the module stands before it, as in ``_curator:labels`` or ``curator._curator:labels``; ``_curator:`` is all
+of that module. In a file that is not Python, where is its path.
 """
 
 import ast
@@ -118,20 +118,14 @@ def places():
     return dict(found)
 
 
-def place_of(where):
-    """The one place that a name or a path means; LookupError says what to write instead."""
+def places_of(where):
+    """The places that a name or a path means; LookupError says what to write instead where there is none."""
     if (PACKAGE / where).is_file():
-        return Place(where, 0, len(text_of(where)))
-    found = places().get(where, [])
-    if not found:
+        return [Place(where, 0, len(text_of(where)))]
+    if where not in places():
         near = ", ".join(difflib.get_close_matches(where, places(), 4)) or "none"
         raise LookupError(f"nothing in the package is called {where}: name what does its work now (alike: {near})")
-    if len(found) > 1:
-        files = ", ".join(place.file for place in found)
-        raise LookupError(
-            f"{where} stands for {len(found)} things ({files}): put the module before it, as edits.py says"
-        )
-    return found[0]
+    return places()[where]
 
 
 def tokens(text):
@@ -152,24 +146,29 @@ def matches(old, text):
     ]
 
 
+def occurrences(edit, place):
+    """Where the text of an edit occurs in a place: file, start and end."""
+    part = text_of(place.file)[place.start : place.end]
+    found = matches(edit.old, part)
+    if not place.file.endswith(".py"):
+        found = [each.span() for each in re.finditer(re.escape(edit.old), part)]
+    return [(place.file, place.start + start, place.start + end) for start, end in found]
+
+
 def change(edit):
     """The file of an edit, from where to where its text goes, and what comes instead."""
-    place = place_of(edit.where)
-    text = text_of(place.file)
-    part = text[place.start : place.end]
-    if place.file.endswith(".py"):
-        found = matches(edit.old, part)
-    else:
-        found = [each.span() for each in re.finditer(re.escape(edit.old), part)]
+    named = places_of(edit.where)
+    found = [each for place in named for each in occurrences(edit, place)]
     if len(found) != 1:
+        files = ", ".join(place.file for place in named)
         raise LookupError(
-            f"{edit.where} in {place.file} has changed: {edit.old!r} occurs {len(found)} times in it; "
+            f"{edit.where} in {files} has changed: {edit.old!r} occurs {len(found)} times in it; "
             "break the same thing where it is done now, by a text that occurs once"
         )
-    start, end = (place.start + offset for offset in found[0])
-    line = text[text.rfind("\n", 0, start) + 1 : start]
+    file, start, end = found[0]
+    line = text_of(file)[text_of(file).rfind("\n", 0, start) + 1 : start]
     indentation = line[: len(line) - len(line.lstrip())]
-    return place.file, start, end, edit.new.replace("\n", f"\n{indentation}")
+    return file, start, end, edit.new.replace("\n", f"\n{indentation}")
 
 
 def edited(mutant):
@@ -187,4 +186,4 @@ def edited(mutant):
 
 def files_of(mutant):
     """The files of the package that a mutant changes."""
-    return {place_of(edit.where).file for edit in mutant.edits}
+    return {change(edit)[0] for edit in mutant.edits}
