@@ -21,7 +21,7 @@ from labeldp.mechanisms.randomizers import RANDOMIZERS
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse
 
 HEAVY = {
-    "jaxtyping", "matplotlib", "numba", "numpy", "pandas", "pyarrow", "rich", "scipy", "sklearn", "torch", "typer",
+    "jaxtyping", "matplotlib", "numpy", "pandas", "pyarrow", "rich", "scipy", "sklearn", "torch", "typer",
 }  # fmt: skip
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference.md"
 DOCUMENTED = (
@@ -230,7 +230,7 @@ def test_a_release_of_a_table_loads_no_pandas(tmp_path, classes):
 def test_a_plan_compiles_nothing():
     """A plan without a figure loads neither the compiler nor the plotting library."""
     loaded = loaded_by("from labeldp.cli import main; main('plan --classes 3 --rows 9 --epsilon 1'.split())")
-    assert not loaded & {"numba", "matplotlib", "torch", "sklearn", "pandas"}
+    assert not loaded & {"matplotlib", "torch", "sklearn", "pandas"}
 
 
 @pytest.mark.parametrize("kind", ["auto", "subset", "optimal"])

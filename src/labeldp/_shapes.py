@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Float32, Int, Int8, Int32, Int64, Integer, Shaped, UInt8, UInt64
+    from jaxtyping import Bool, Float, Float32, Float64, Int, Int8, Int16, Int32, Int64, Integer, Shaped, UInt8, UInt64
 else:
 
     class _Array:
@@ -18,6 +18,20 @@ else:
         def __class_getitem__(cls, item: tuple[type, str]) -> Any:
             return item[0]
 
-    Bool = Float = Float32 = Int = Int8 = Int32 = Int64 = Integer = Shaped = UInt8 = UInt64 = _Array
+    Bool = Float = Float32 = Float64 = Int = Int8 = Int16 = Int32 = Int64 = Integer = Shaped = UInt8 = UInt64 = _Array
 
-__all__ = ["Bool", "Float", "Float32", "Int", "Int8", "Int32", "Int64", "Integer", "Shaped", "UInt8", "UInt64"]
+__all__ = [
+    "Bool",
+    "Float",
+    "Float32",
+    "Float64",
+    "Int",
+    "Int8",
+    "Int16",
+    "Int32",
+    "Int64",
+    "Integer",
+    "Shaped",
+    "UInt8",
+    "UInt64",
+]

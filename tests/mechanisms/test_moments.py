@@ -19,7 +19,7 @@ from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms.queries import DeltaWarning, _grids, _moments, _noise, promise_of
 from labeldp.mechanisms.queries._grids import FeatureGrid
 from labeldp.mechanisms.queries._noise import LARGEST_DEVIATION, rounded_normal
-from labeldp.mechanisms.queries._noise_kernels import _inside
+from labeldp.mechanisms.queries._noise_kernels import inside
 from labeldp.privacy.accounting import GaussianNoise
 
 ALARM = 1e-9
@@ -102,8 +102,10 @@ def test_neighbouring_draws_are_independent():
 def test_numbers_are_compared_as_far_as_they_agree(words, expected):
     """A uniform number against (2 + 0.5...) / 4, digit by digit, where a digit is a word."""
     tape, used = np.array(words, dtype=np.uint64), np.zeros(1, dtype=np.int64)
-    inside = _inside.py_func(tape, used, 4, 2, [np.uint64(5)])
-    assert used[0] > tape.size if expected is None else (used[0], inside) == (tape.size, expected)
+    digits = np.full(tape.size + 2, 5, dtype=np.uint64)
+    result = inside(tape, 4, 2, digits, used)
+    assert result == (-1 if expected is None else expected)
+    assert used[0] > tape.size if expected is None else used[0] == tape.size
 
 
 def test_running_out_of_words_changes_nothing(monkeypatch):

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edits import PACKAGE
+from hatch_build import compile_library
 
 ROOT = Path(__file__).parents[2]
-COMPILED = "compiled"
+LIBRARY = "_c/library.bin"
 PASSED, FAILED = 0, 1  # the exit codes of pytest; others are crashes and collection errors, which kill nothing
 
 
@@ -29,10 +30,7 @@ class Result:
 
 
 class Bench:
-    """A copy of the package that is broken and mended again and again, and a process that runs tests against it.
-
-    Functions that are compiled for one mutant serve the next ones: all but those of mutants in compiled functions.
-    """
+    """A copy of the package that is broken and mended again and again, and a process that runs tests against it."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -46,11 +44,10 @@ class Bench:
             text=True,
         )
 
-    def run(self, tests, compiled=COMPILED, **wishes):
+    def run(self, tests, **wishes):
         """Run tests against the copy as it is; ``server.py`` says what may be wished for."""
         output = self.folder / "printed.txt"
-        request = {"folder": self.folder, "compiled": self.folder / compiled, "output": output}
-        request = {name: str(path) for name, path in request.items()} | {"tests": list(tests)} | wishes
+        request = {"folder": str(self.folder), "output": str(output), "tests": list(tests)} | wishes
         self.server.stdin.write(json.dumps(request) + "\n")
         self.server.stdin.flush()
         code = int(self.server.stdout.readline())
@@ -59,23 +56,19 @@ class Bench:
     def tried(self, texts, tests, **wishes):
         """What tests say while files of the package have other texts."""
         self.mutants += 1
+        in_c = any(name.endswith((".c", ".h")) for name in texts)
         try:
             for name, text in texts.items():
                 file = self.folder / "labeldp" / name
                 file.write_text(text, encoding="utf-8")
                 os.utime(file, (self.mutants,) * 2)  # no two mutants of a file are taken for one
-            original = any(name.endswith("_kernels.py") for name in texts)
-            return self.run(tests, self.own_functions() if original else COMPILED, **wishes)
+            if in_c:
+                library = self.folder / "labeldp" / LIBRARY
+                compile_library(library.parent, library)
+            return self.run(tests, **wishes)
         finally:
-            for name in texts:
+            for name in [*texts, *([LIBRARY] if in_c else [])]:
                 shutil.copy2(PACKAGE / name, self.folder / "labeldp" / name)
-
-    def own_functions(self):
-        """A folder of compiled functions for this mutant alone; those of files that it leaves alone are there."""
-        name = f"{COMPILED}-{self.mutants}"
-        if (self.folder / COMPILED).exists():
-            shutil.copytree(self.folder / COMPILED, self.folder / name)
-        return name
 
     def close(self):
         """End the process."""

@@ -9,7 +9,8 @@ class or an assigned name: ``Release.concat``, ``best_randomizer``. What stands 
 that name, and is compared by tokens: blanks, line breaks, comments, and commas before a closing bracket do not matter.
 So a mutant stays as it is where its function moves, is formatted, or gets other neighbours. Where it would occur in two
 of one name, the module stands before it, as in ``_curator:labels`` or ``curator._curator:labels``; ``_curator:`` is all
-of that module. In a file that is not Python, where is its path.
+of that module. A function in C has the name of its file before it, as in ``labels:draw_response``. In a file of another
+kind, where is its path.
 """
 
 import ast
@@ -30,6 +31,9 @@ TOKEN = re.compile(
     |\d[\w.]*|\w+|\*\*=?|//=?|>>=?|<<=?|[-+*/%&|^=<>!:@]=|->|.""",
     re.VERBOSE,
 )
+
+#: A definition: from its first line, which is not indented, to a brace that stands alone or ends the line.
+FUNCTION_IN_C = re.compile(r"^[a-zA-Z_][^;#={}]*?\b(\w+)\([^;{}]*\) \{(?:[^\n]*\}$|.*?^\}$)", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,9 @@ def definitions(node, prefix=""):
 def places():
     """The places of each qualified name, and of each with its module before it."""
     found = collections.defaultdict(list)
+    for path in sorted(PACKAGE.rglob("*.[ch]")):
+        for each in FUNCTION_IN_C.finditer(path.read_text(encoding="utf-8")):
+            found[f"{path.stem}:{each[1]}"].append(Place(path.relative_to(PACKAGE).as_posix(), *each.span()))
     for path in sorted(PACKAGE.rglob("*.py")):
         file, text = path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8")
         starts = [0]
@@ -150,7 +157,7 @@ def occurrences(edit, place):
     """Where the text of an edit occurs in a place: file, start and end."""
     part = text_of(place.file)[place.start : place.end]
     found = matches(edit.old, part)
-    if not place.file.endswith(".py"):
+    if not place.file.endswith((".py", ".c", ".h")):
         found = [each.span() for each in re.finditer(re.escape(edit.old), part)]
     return [(place.file, place.start + start, place.start + end) for start, end in found]
 

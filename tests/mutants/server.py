@@ -1,8 +1,8 @@
 """Runs pytest as often as it is asked to, each time in a process that has the libraries loaded, but not labeldp.
 
-Each line of input is a request in JSON: what is put in front of the path, the folder for compiled functions, the tests,
-the file that takes what is printed and, if wished for, further options and the file that takes which functions of the
-package each test called, and how long it took. The answer is a line with pytest's exit code.
+Each line of input is a request in JSON: what is put in front of the path, the tests, the file that takes what is
+printed and, if wished for, further options and the file that takes which functions of the package each test called, and
+how long it took. The answer is a line with pytest's exit code.
 
 A mutant is killed by what a test asserts alone, and cheaply: annotations are not executed, pytest loads no plugin but
 the one for timeouts and does not rewrite assertions, hypothesis does not look for a smaller example, bytecode is kept.
@@ -21,8 +21,6 @@ from typing import Any
 
 import hypothesis
 import jaxtyping
-import numba
-import numpy as np
 import pytest
 
 LIBRARIES = (
@@ -63,7 +61,6 @@ def prepare() -> None:
     """Load what all runs share, and leave it out of the garbage collections of the children."""
     for name in LIBRARIES:
         importlib.import_module(name)
-    numba.njit(lambda values: values.sum())(np.zeros(1))  # the first call loads the compiler
     hypothesis.settings.register_profile("mutants", phases=FOUND_IS_ENOUGH, database=None, deadline=None)
     hypothesis.settings.load_profile("mutants")
     jaxtyping.install_import_hook = lambda *_: None
@@ -103,20 +100,16 @@ class Calls:
             self.noted[item.nodeid] = time.monotonic() - began, sorted(ours)
 
 
-def run(
-    folder: str, compiled: str, tests: list[str], output: str, options: Sequence[str] = (), calls: str | None = None
-) -> int:
+def run(folder: str, tests: list[str], output: str, options: Sequence[str] = (), calls: str | None = None) -> int:
     """Run tests against the package in a folder, and return pytest's exit code."""
     sys.dont_write_bytecode, sys.pycache_prefix = False, os.path.join(folder, "bytecode")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ |= {
-        "NUMBA_CACHE_DIR": compiled,
         "PYTEST_ADDOPTS": "",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTHONPATH": os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH")))),
         "PYTHONPYCACHEPREFIX": sys.pycache_prefix,
     }
-    numba.config.CACHE_DIR = compiled
     sys.path.insert(0, folder)
     printed = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, printed), (2, printed)):

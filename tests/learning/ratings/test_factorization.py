@@ -50,7 +50,7 @@ def test_the_slopes_of_cut_points_are_those_of_the_likelihood():
     scores, weights, cuts = rng.normal(size=50), rng.uniform(0.1, 1.0, (50, 4)), np.array([-1.0, 0.2, 0.9])
     rates = rng.uniform(0.5, 2.0, 50)
     gradient, information = np.zeros(3), np.zeros((3, 3))
-    slopes_of_cuts(scores, rates, cuts, weights, gradient, information)
+    slopes_of_cuts(scores, rates, cuts, weights, np.empty(3), gradient, information)
     up, down = ([likelihood_of(scores, rates, cuts + d, weights) for d in sign * 1e-5 * np.eye(3)] for sign in (1, -1))
     each = (np.array(up) - np.array(down)) / 2e-5
     assert gradient == pytest.approx(np.sum(each, axis=1), rel=1e-6)
@@ -62,7 +62,8 @@ def test_latent_numbers_follow_their_law():
     count, score, rate, cuts, weights = 200_000, 0.3, 1.6, np.array([-0.5, 0.5]), np.array([1.0, 2.0, 0.5])
     uniform = np.random.default_rng(1).random((count, 2))
     place = np.empty(count)
-    draw_places(np.full(count, score), np.full(count, rate), cuts, np.tile(weights, (count, 1)), uniform, place)
+    rows = np.full(count, score), np.full(count, rate)
+    draw_places(*rows, cuts, np.tile(weights, (count, 1)), uniform, np.empty(7), place)
     edges = norm.cdf((np.array([-np.inf, *cuts, np.inf]) - score) * rate)
     shares = np.diff(edges) * weights / (np.diff(edges) @ weights)
     drawn = np.searchsorted(edges[1:-1], place)

@@ -29,6 +29,7 @@ from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
+from labeldp.learning.convex._kernels import descend
 from labeldp.learning.convex._losses import Loss
 
 #: Below this share of the rows that a useful bound needs, all steps together lead nowhere.
@@ -219,12 +220,13 @@ class DescentRows:
 
     @classmethod
     def of(cls, features: Any, end: float) -> Self:
-        """Rows of an array or a CSR matrix of floats, shape (n, d), without a copy."""
+        """Rows of an array or a CSR matrix of floats, shape (n, d), without a copy of their data."""
         n, d = features.shape
         if issparse(features):
-            starts, indices, data = features.indptr, features.indices, features.data
+            starts, indices = (np.asarray(each, dtype=np.int64) for each in (features.indptr, features.indices))
+            data = features.data
         else:
-            starts, indices, data = d * np.arange(n + 1), np.empty(0, dtype=np.int32), np.ravel(features)
+            starts, indices, data = d * np.arange(n + 1), np.empty(0, dtype=np.int64), np.ravel(features)
         return cls(starts, indices, issparse(features), data, end, d + (end != 0.0), squared_lengths(features) + end**2)
 
     def row(self, number: int) -> Float[np.ndarray, "p"]:
@@ -285,22 +287,31 @@ class Descent:
             part: Numbers of the rows to visit, in order.
             weights: Unbiased vector of the released label of each visited row.
         """
-        from labeldp.learning.convex._kernels import descend  # noqa: PLC0415 (the compiler loads at the first fit)
-
         rates, shares = self._next(len(part))
         descend(
-            (rows.indptr, rows.indices, rows.sparse, rows.data, rows.end),
+            rows.indptr,
+            rows.indices,
+            rows.sparse,
+            rows.data,
+            rows.end,
             part,
             self.loss.number,
-            (np.ascontiguousarray(weights, dtype=np.float64), self.points),
-            (rates, shares, self.steps.pace),
-            (self.region.radius, self.region.l2),
-            (self.core, self.rest, self.state),
+            weights,
+            self.points,
+            rates,
+            shares,
+            self.steps.pace,
+            self.region.radius,
+            self.region.l2,
+            self.core,
+            self.rest,
+            self.state,
+            np.empty((2, self.core.shape[1])),
         )
         self.state[2] = self.state[0] ** 2 * float(np.vdot(self.core, self.core))  # without what rounding added
 
     def move(self, row: Float[np.ndarray, "p"], gradient: Float[np.ndarray, "s"]) -> None:
-        """Make one step, from one row and its gradient in the scores, without the compiler."""
+        """Make one step, from one row and its gradient in the scores, without the compiled loop."""
         (rate,), (share,) = self._next(1)
         self.core = self.state[0] * self.core
         self.rest += self.state[1] * self.core / self.state[0]

@@ -16,6 +16,7 @@ from labeldp._shapes import Float, Shaped
 from labeldp._threads import blocks, over_chunks
 from labeldp.errors import InputError
 from labeldp.learning.images._components import ROWS, leading_components
+from labeldp.learning.images._kernels import add_cell_means
 
 #: Patches that filters are found from, and rounds of clustering.
 _PATCHES, _ROUNDS = 60_000, 10
@@ -178,8 +179,6 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
     def _responses_of(
         self, filters: Float[np.ndarray, "f d"], offsets: Float[np.ndarray, "f"], images: Pixels
     ) -> Float[np.ndarray, "n r"]:
-        from labeldp.learning.images._kernels import add_cell_means  # noqa: PLC0415 (the compiler loads at the first use)
-
         height, width = (edge + 2 * PADDING - self.size + 1 for edge in images.shape[2:])
         weights = cell_weights(height, self.cells), cell_weights(width, self.cells)
         across = np.ascontiguousarray(filters.T)
@@ -197,6 +196,7 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
                 offsets + np.float32(THRESHOLD),
                 offsets - np.float32(THRESHOLD),
                 *weights,
+                np.empty((self.cells + 1, 2, len(filters)), np.float32),
                 means[rows],
             )
 

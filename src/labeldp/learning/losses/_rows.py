@@ -14,6 +14,7 @@ from labeldp._shapes import Float, UInt8
 from labeldp._threads import blocks, over_chunks
 from labeldp.errors import InputError
 from labeldp.learning.features import row_count
+from labeldp.learning.losses._kernels import forward, linear
 from labeldp.learning.losses._own_features import OriginalFeatures, resampling_probability
 from labeldp.privacy.channels import pack, unpack
 from labeldp.release import Release
@@ -52,8 +53,6 @@ class RowLoss:
 
     def __call__(self, logits: Float[np.ndarray, "n k"], weights: Float[np.ndarray, "n"]) -> float:
         """Weighted sum over rows; ``logits`` are overwritten with its gradient."""
-        from labeldp.learning.losses._kernels import forward, linear  # noqa: PLC0415 (the compiler loads at the first fit)
-
         kernel = forward if self.likelihood else linear
         step = max(1, _ENTRIES_PER_CHUNK // logits.shape[1])
         sums = np.zeros(len(logits) // step + 1)

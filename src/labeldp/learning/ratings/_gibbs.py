@@ -168,7 +168,7 @@ class Cuts:
         count = len(self.guess)
         gradient = (self.guess - self.values) / _CUT_DEVIATION**2
         information = np.eye(count) / _CUT_DEVIATION**2
-        slopes_of_cuts(*rows, self.values, likelihood, gradient, information)
+        slopes_of_cuts(*rows, self.values, likelihood, np.empty(count), gradient, information)
         return gradient, information
 
 
@@ -252,7 +252,7 @@ def draws(
     chance = np.random.default_rng(schedule.seed)
     users, items = (Side.start(part, schedule.factors, chance) for part in features)
     cuts, scores = Cuts(guess, guess.copy()), np.empty(len(pairs.users))
-    places = np.empty_like(scores)
+    places, room = np.empty_like(scores), np.empty(2 * pairs.likelihood.shape[1] + 1)
     for number in range(schedule.rounds):
         scores_of(pairs.users, pairs.items, users.values, items.values, scores)
         rows = Noisy(scores, np.sqrt(users.precisions[pairs.users] * items.precisions[pairs.items]))
@@ -260,7 +260,7 @@ def draws(
             cuts.climb(rows, pairs.likelihood)
         else:
             cuts.draw(rows, pairs.likelihood, chance)
-        draw_places(*rows, cuts.values, pairs.likelihood, chance.random((len(scores), 2)), places)
+        draw_places(*rows, cuts.values, pairs.likelihood, chance.random((len(scores), 2)), room, places)
         noise = ndtri(places) / rows.rates
         latent, squares = scores + noise, noise**2
         if number >= schedule.unused // 2:  # before, users whose biases are not known yet would pass for noisy ones

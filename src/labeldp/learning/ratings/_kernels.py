@@ -1,119 +1,88 @@
 """Compiled loops over rows of the sampler; random numbers come from outside."""
 
-# Compiled functions take their types from the call, so the type checker has nothing to hold on to here.
-# mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False, disallow-untyped-calls=False
+# mypy: disable-error-code="empty-body"
 
 from __future__ import annotations
 
-import math
+from typing import TYPE_CHECKING
 
-import numpy as np
+from labeldp._native import kernel
 
-from labeldp._compile import compiled
+if TYPE_CHECKING:
+    import numpy as np
 
-_LEAST = 1e-12
-_ROOT = math.sqrt(0.5)
+    from labeldp._shapes import Float64, Int64
 
 
-@compiled()
-def scores_of(users, items, of_users, of_items, out):
+@kernel("out")
+def scores_of(
+    users: Int64[np.ndarray, "n"],
+    items: Int64[np.ndarray, "n"],
+    of_users: Float64[np.ndarray, "u d"],
+    of_items: Float64[np.ndarray, "v d"],
+    out: Float64[np.ndarray, "n"],
+) -> None:
     """The score of each pair: both biases, and the product of the factors."""
-    for i in range(out.size):
-        u, v = of_users[users[i]], of_items[items[i]]
-        score = u[0] + v[0]
-        for one in range(1, u.size):
-            score += u[one] * v[one]
-        out[i] = score
 
 
-@compiled()
-def normal_equations(own, other, values, latent, weights, products, sums):
-    """Add to each user's (or item's) precision and sum what its rows add, given the other side and latent numbers.
-
-    ``weights`` are the precisions of the latent numbers.
-    """
-    d = values.shape[1]
-    for i in range(own.size):
-        row, to_products, to_sums = values[other[i]], products[own[i]], sums[own[i]]
-        aim = latent[i] - row[0]
-        for one in range(d):
-            x = weights[i] * (row[one] if one else 1.0)
-            to_sums[one] += x * aim
-            for two in range(one, d):
-                to_products[two, one] += x * (row[two] if two else 1.0)
+@kernel("products", "sums")
+def normal_equations(
+    own: Int64[np.ndarray, "n"],
+    other: Int64[np.ndarray, "n"],
+    values: Float64[np.ndarray, "v d"],
+    latent: Float64[np.ndarray, "n"],
+    weights: Float64[np.ndarray, "n"],
+    products: Float64[np.ndarray, "u d d"],
+    sums: Float64[np.ndarray, "u d"],
+) -> None:
+    """Add to each user's precision (its lower triangle) and sum what its rows add, given the other side."""
 
 
-@compiled()
-def below_cuts(score, rate, cuts, out):
-    """The probabilities that a normal number around a score is below each cut point, with both ends.
-
-    ``rate`` is the inverse of its standard deviation.
-    """
-    out[0], out[out.size - 1] = 0.0, 1.0
-    for j in range(cuts.size):
-        out[j + 1] = 0.5 * math.erfc((score - cuts[j]) * rate * _ROOT)
-
-
-@compiled()
-def add_probabilities(scores, rates, cuts, out):
-    """Add the class probabilities of each score."""
-    below = np.empty(cuts.size + 2)
-    for i in range(scores.size):
-        below_cuts(scores[i], rates[i], cuts, below)
-        for j in range(out.shape[1]):
-            out[i, j] += max(below[j + 1] - below[j], _LEAST)
+@kernel("out")
+def add_probabilities(
+    scores: Float64[np.ndarray, "n"],
+    rates: Float64[np.ndarray, "n"],
+    cuts: Float64[np.ndarray, "c"],
+    out: Float64[np.ndarray, "n k"],
+) -> None:
+    """Add the class probabilities of each score; ``rates`` are inverse standard deviations."""
 
 
-@compiled()
-def log_likelihood(scores, rates, cuts, likelihood):
+@kernel()
+def log_likelihood(
+    scores: Float64[np.ndarray, "n"],
+    rates: Float64[np.ndarray, "n"],
+    cuts: Float64[np.ndarray, "c"],
+    likelihood: Float64[np.ndarray, "n k"],
+) -> float:
     """The log likelihood of cut points, with latent numbers integrated out."""
-    below, total = np.empty(cuts.size + 2), 0.0
-    for i in range(scores.size):
-        below_cuts(scores[i], rates[i], cuts, below)
-        chance = 0.0
-        for j in range(likelihood.shape[1]):
-            chance += max(below[j + 1] - below[j], _LEAST) * likelihood[i, j]
-        total += math.log(chance)
-    return total
 
 
-@compiled()
-def slopes_of_cuts(scores, rates, cuts, likelihood, gradient, information):
+@kernel("slopes", "gradient", "information")
+def slopes_of_cuts(
+    scores: Float64[np.ndarray, "n"],
+    rates: Float64[np.ndarray, "n"],
+    cuts: Float64[np.ndarray, "c"],
+    likelihood: Float64[np.ndarray, "n k"],
+    slopes: Float64[np.ndarray, "c"],
+    gradient: Float64[np.ndarray, "c"],
+    information: Float64[np.ndarray, "c c"],
+) -> None:
     """Add the gradient of the log likelihood in the cut points, and the sum of its outer products over rows."""
-    k = likelihood.shape[1]
-    below, slopes = np.empty(cuts.size + 2), np.empty(cuts.size)
-    for i in range(scores.size):
-        below_cuts(scores[i], rates[i], cuts, below)
-        chance = 0.0
-        for j in range(k):
-            chance += max(below[j + 1] - below[j], _LEAST) * likelihood[i, j]
-        for j in range(k - 1):
-            density = rates[i] * math.exp(-0.5 * (rates[i] * (cuts[j] - scores[i])) ** 2) / math.sqrt(2 * math.pi)
-            slopes[j] = density * (likelihood[i, j] - likelihood[i, j + 1]) / chance
-            gradient[j] += slopes[j]
-            for other in range(j + 1):
-                information[j, other] += slopes[j] * slopes[other]
-    for j in range(k - 1):
-        for other in range(j):
-            information[other, j] = information[j, other]
 
 
-@compiled()
-def draw_places(scores, rates, cuts, likelihood, uniform, out):
+@kernel("room", "out")
+def draw_places(
+    scores: Float64[np.ndarray, "n"],
+    rates: Float64[np.ndarray, "n"],
+    cuts: Float64[np.ndarray, "c"],
+    likelihood: Float64[np.ndarray, "n k"],
+    uniform: Float64[np.ndarray, "n 2"],
+    room: Float64[np.ndarray, "r"],
+    out: Float64[np.ndarray, "n"],
+) -> None:
     """The quantile of a latent number around each score, of a class drawn in proportion to the weights.
 
-    ``uniform`` has two numbers for each row: one for the class, one for the place inside it.
+    ``uniform`` has two numbers for each row: one for the class, one for the place inside it. ``room`` has two numbers
+    for each class and one more.
     """
-    k = likelihood.shape[1]
-    below, sums = np.empty(cuts.size + 2), np.empty(k)
-    for i in range(scores.size):
-        below_cuts(scores[i], rates[i], cuts, below)
-        total = 0.0
-        for j in range(k):
-            total += max(below[j + 1] - below[j], _LEAST) * likelihood[i, j]
-            sums[j] = total
-        drawn = 0
-        while drawn < k - 1 and uniform[i, 0] * total >= sums[drawn]:
-            drawn += 1
-        place = below[drawn] + uniform[i, 1] * (below[drawn + 1] - below[drawn])
-        out[i] = min(max(place, _LEAST), 1.0 - _LEAST)

@@ -18,6 +18,7 @@ import numpy as np
 from labeldp._random_words import Words
 from labeldp._shapes import Int
 from labeldp.errors import EpsilonError
+from labeldp.mechanisms.queries._noise_kernels import best, laplace, normal
 from labeldp.privacy import EXACT, printed_above
 from labeldp.privacy.accounting import least_deviation
 
@@ -59,9 +60,7 @@ def discrete_laplace(count: int, rate: int, words: Words) -> Int[np.ndarray, "co
         Ghosh, Roughgarden and Sundararajan 2009, for the law; Canonne, Kamath and Steinke 2020, algorithm 2, for the
         draw.
     """
-    from labeldp.mechanisms.queries._noise_kernels import laplace  # noqa: PLC0415 (the compiler loads at the first draw)
-
-    return _draw_all(laplace, count, words, rate, PARTS)
+    return _draw_all(laplace, count, words, lambda _: (rate, PARTS))
 
 
 def laplace_deviation(rate: int, parts: int) -> float:
@@ -137,9 +136,8 @@ def noisy_best(scores: Int[np.ndarray, "cells k"], rate: int, words: Words, *, a
     References:
         McSherry and Talwar 2007; McKenna and Sheldon 2020, algorithm 1 and proposition 3.
     """
-    from labeldp.mechanisms.queries._noise_kernels import best  # noqa: PLC0415 (the compiler loads at the first draw)
-
-    return _draw_all(best, len(scores), words, rate, PARTS, np.ascontiguousarray(scores, dtype=np.int64), again)
+    room = np.empty(scores.shape[1], dtype=np.int64)
+    return _draw_all(best, len(scores), words, lambda _: (rate, PARTS, scores, again, room))
 
 
 def rounded_normal(count: int, deviation: int, words: Words, first: int = 0) -> Int[np.ndarray, "count"]:
@@ -164,22 +162,24 @@ def rounded_normal(count: int, deviation: int, words: Words, first: int = 0) -> 
     References:
         Karney 2016, algorithm N, for the parts; Canonne, Kamath and Steinke 2020, algorithm 1, for the trials.
     """
-    from labeldp.mechanisms.queries._noise_kernels import normal  # noqa: PLC0415 (the compiler loads at the first draw)
-
-    return _draw_all(normal, count, words, deviation, first=first)
+    return _draw_all(normal, count, words, lambda size: (deviation, np.empty(size + 2, dtype=np.uint64)), first)
 
 
 def _draw_all(
-    kernel: Callable[..., Any], count: int, words: Words, *law: Any, first: int = 0
+    kernel: Callable[..., Any], count: int, words: Words, law: Callable[[int], tuple[Any, ...]], first: int = 0
 ) -> Int[np.ndarray, "count"]:
-    """``count`` draws of a kernel from one stream; a draw that runs out of words is repeated with more."""
-    values = np.empty(count, dtype=np.int64)
+    """``count`` draws of a kernel from one stream; a draw that runs out of words is repeated with more.
+
+    ``law`` has the kernel's last arguments for a number of words.
+    """
+    values, progress = np.empty(count, dtype=np.int64), np.zeros(2, dtype=np.int64)
     done, place = 0, first
     words_each = _WORDS_FOR_ONE
     while done < count:
         before = done
         size = words_each * (min(count - done, _AT_ONCE) + 1)
-        done, used = kernel(words.block(place, size), values, done, *law)
-        place += used
+        kernel(words.block(place, size), values, progress, *law(size))
+        done = int(progress[0])
+        place += int(progress[1])
         words_each *= 1 + (done == before)
     return values

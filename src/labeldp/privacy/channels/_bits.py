@@ -15,6 +15,7 @@ from labeldp.privacy.channels._bitsets import pack
 from labeldp.privacy.channels._calibration import accept, bit_weight
 from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable
 from labeldp.privacy.channels._class_channel import ClassSetChannel, ExchangeableChannel
+from labeldp.privacy.channels._kernels import draw_bits
 
 _LARGEST_TABLE = 16  # classes
 
@@ -101,10 +102,8 @@ class BitChannel(ClassSetChannel, ExchangeableChannel):
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
         """Released sets as packed bits."""
-        from labeldp.privacy.channels._kernels import draw_bits  # noqa: PLC0415 (the compiler loads at the first draw)
-
         released = np.zeros((codes.size, (self.classes + 7) // 8), dtype=np.uint8)
-        draw_bits(codes, words, np.uint64(self.true), np.uint64(self.false), released)
+        draw_bits(codes, words, self.true, self.false, released)
         return released
 
     def levels(self, released: np.ndarray) -> Levels:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from labeldp._shapes import Bool, Int, UInt8
+from labeldp.privacy.channels._kernels import bits_of
 
 
 def pack(mask: Bool[np.ndarray, "n k"]) -> UInt8[np.ndarray, "n b"]:
@@ -33,8 +34,6 @@ def members(packed: UInt8[np.ndarray, "n b"]) -> tuple[Int[np.ndarray, "n1"], In
     offsets = np.zeros(len(packed) + 1, dtype=np.int32)
     places = np.empty(int(np.bitwise_count(packed).sum()) + 1, dtype=np.int32)
     if len(places) > 1:
-        from labeldp.privacy.channels._kernels import bits_of  # noqa: PLC0415 (the compiler loads where sets are written)
-
         bits_of(np.ascontiguousarray(packed), offsets[1:], places)
     return offsets, places[:-1]
 

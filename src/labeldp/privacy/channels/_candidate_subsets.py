@@ -17,6 +17,7 @@ from labeldp.privacy.channels._calibration import accept, subset_weight
 from labeldp.privacy.channels._candidates import ENTRIES_PER_CHUNK, CandidateRows
 from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable, candidate_numbers
 from labeldp.privacy.channels._class_channel import ClassSetChannel
+from labeldp.privacy.channels._kernels import draw_candidate_subset
 from labeldp.privacy.channels._subset import SubsetChannel, subset_odds, words_for_picks
 from labeldp.privacy.channels._utility import training_sizes
 
@@ -115,12 +116,11 @@ class CandidateSubsetChannel(ClassSetChannel, CandidateRows):
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
         """Released subsets as packed bits."""
-        from labeldp.privacy.channels._kernels import draw_candidate_subset  # noqa: PLC0415 (the compiler loads at a draw)
-
         self.check_rows(codes, words)
         member = np.array([weight % (1 << self.bits) for weight in self.member], dtype=np.uint64)  # 0 is not used
         released = np.zeros((codes.size, (self.classes + 7) // 8), dtype=np.uint8)
-        if not draw_candidate_subset(codes, words, self.candidates, np.array(self.size), member, released):
+        room = np.empty(8 * self.candidates.shape[1], dtype=np.int64)
+        if not draw_candidate_subset(codes, words, self.candidates, np.array(self.size), member, room, released):
             raise RuntimeError("a row ran out of random words; draw again")
         return released
 

@@ -15,6 +15,7 @@ from labeldp.privacy.channels._bitsets import beyond, pack, sizes, unpack
 from labeldp.privacy.channels._calibration import accept, response_weights
 from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable, candidate_numbers
 from labeldp.privacy.channels._class_channel import ExchangeableChannel, SingleClassChannel
+from labeldp.privacy.channels._kernels import best_candidates, draw_candidates, first_bad_row
 
 ENTRIES_PER_CHUNK = 1 << 20
 
@@ -152,8 +153,6 @@ class CandidateChannel(SingleClassChannel, CandidateRows):
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
         """Released class codes."""
-        from labeldp.privacy.channels._kernels import draw_candidates  # noqa: PLC0415 (the compiler loads at the first draw)
-
         self.check_rows(codes, words)
         word = 1 << self.bits
         weights = [  # those of 0 and 1 candidates are not used: one candidate needs no word
@@ -201,8 +200,6 @@ def prior_candidates(
     References:
         Ghazi et al. 2021, Algorithm 2 and Theorem 3.
     """
-    from labeldp.privacy.channels._kernels import best_candidates  # noqa: PLC0415 (the compiler loads at the first draw)
-
     packed = np.zeros((len(prior), (prior.shape[1] + 7) // 8), dtype=np.uint8)
     mass, gain = np.empty(len(prior)), np.expm1(epsilon)
     rows = max(1, ENTRIES_PER_CHUNK // prior.shape[1])
@@ -212,8 +209,6 @@ def prior_candidates(
 
 def bad_prior_row(prior: Float[np.ndarray, "n k"], tolerance: float) -> int:
     """The first row of a prior that is not a distribution, or -1."""
-    from labeldp.privacy.channels._kernels import first_bad_row  # noqa: PLC0415 (the compiler loads at the first draw)
-
     bad_rows: dict[int, int] = {}
 
     def check(part: slice) -> None:

@@ -15,6 +15,7 @@ from labeldp.privacy._rounding import log_above
 from labeldp.privacy.channels._calibration import accept, bounds_resampled, cluster_weights, resampled_weights
 from labeldp.privacy.channels._channel import Columns, Levels, Membership, NumberLaw, TransitionTable
 from labeldp.privacy.channels._class_channel import SingleClassChannel, require_one_law
+from labeldp.privacy.channels._kernels import draw_cluster
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,8 +150,6 @@ class ClusterChannel(SingleClassChannel):
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
         """Released class codes."""
-        from labeldp.privacy.channels._kernels import draw_cluster  # noqa: PLC0415 (the compiler loads at the first draw)
-
         released = np.empty(codes.size, dtype=np.int32)
         draw_cluster(codes, words, self.clusters, *self._numbers, released)
         return released

@@ -17,6 +17,7 @@ from labeldp.privacy.channels._calibration import accept, response_weights
 from labeldp.privacy.channels._candidates import ENTRIES_PER_CHUNK
 from labeldp.privacy.channels._channel import Columns, Levels, Membership, NumberLaw, TransitionTable, candidate_numbers
 from labeldp.privacy.channels._class_channel import ClassSetChannel, require_one_law
+from labeldp.privacy.channels._kernels import best_groups, draw_coarsening, pairs_within
 
 #: Limit on the work of choosing the groups of a row: at most this many groups times classes.
 _MOST_LAYERS = 1024
@@ -109,8 +110,6 @@ class CoarseningChannel(ClassSetChannel):
     @cached_property
     def membership(self) -> Membership:
         """For each row, averaged over pairs of different classes: those in one group are released together."""
-        from labeldp.privacy.channels._kernels import pairs_within  # noqa: PLC0415 (the compiler loads at the first draw)
-
         together = np.empty(len(self.firsts))
         pairs_within(self.firsts, self.classes, together)
         keep, other = (chances[self.sizes] for chances in self._chances)
@@ -124,8 +123,6 @@ class CoarseningChannel(ClassSetChannel):
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
         """Released groups as packed bits."""
-        from labeldp.privacy.channels._kernels import draw_coarsening  # noqa: PLC0415 (the compiler loads at a draw)
-
         if not codes.size == len(words) == len(self.firsts):
             raise ValueError("expected groups and words for each label")
         word = 1 << self.bits  # one group needs no word
@@ -230,8 +227,6 @@ def informative_groups(
     """
     from scipy.special import ndtri  # noqa: PLC0415 (it loads slowly)
 
-    from labeldp.privacy.channels._kernels import best_groups  # noqa: PLC0415 (the compiler loads at the first draw)
-
     classes = prior.shape[1]
     if 2 * classes > _MOST_LAYERS:
         raise InputError(
@@ -245,7 +240,9 @@ def informative_groups(
         np.cumsum(prior[part], axis=1, out=below[:, 1:])
         below /= below[:, -1:]
         density = np.exp(-0.5 * ndtri(below) ** 2) / np.sqrt(2 * np.pi)
-        best_groups(below, density, np.expm1(epsilon), _MOST_LAYERS // classes, ordered, packed[part])
+        layers = classes + 1, classes + 1
+        room = np.empty(layers), np.empty(layers, dtype=np.int64), np.empty((2, classes), dtype=np.uint8)
+        best_groups(below, density, np.expm1(epsilon), _MOST_LAYERS // classes, ordered, *room, packed[part])
 
     over_chunks(choose_groups, len(prior), max(1, ENTRIES_PER_CHUNK // classes))
     return packed

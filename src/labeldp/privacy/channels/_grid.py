@@ -15,6 +15,7 @@ import numpy as np
 from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp.errors import InputError
 from labeldp.privacy.channels._channel import Bins, Channel, Columns, NumberLaw, TransitionTable, released_labels
+from labeldp.privacy.channels._kernels import draw_grid, draw_response
 
 #: The numbers of outcomes are multiples of one grid step over this.
 PARTS = 1 << 32
@@ -218,11 +219,9 @@ class GridChannel(SingleNumberChannel):
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
         """Indices of outcomes."""
-        from labeldp.privacy.channels._kernels import draw_grid  # noqa: PLC0415 (the compiler loads at the first draw)
-
         released = np.empty(codes.size, dtype=np.int16)
         whole, over = divmod(1 << self.bits, self.classes - 1) if self.words_per_row == 2 else (0, 0)
-        draw_grid(codes, words, self._limits, self.classes - 1, np.uint64(whole), np.uint64(over), released)
+        draw_grid(codes, words, self._limits, self.classes - 1, whole, over, released)
         return released
 
     @cached_property
@@ -338,12 +337,10 @@ class BinChannel(SingleNumberChannel):
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
         """Indices of bins."""
-        from labeldp.privacy.channels._kernels import draw_response  # noqa: PLC0415 (the compiler loads at the first draw)
-
-        released = np.zeros(codes.size, dtype=np.int16)
+        released = np.zeros(codes.size, dtype=np.int32)
         if self.other:
-            draw_response(self.bins_of(codes), words, np.uint64(self.keep), np.uint64(self.other), released)
-        return released
+            draw_response(self.bins_of(codes), words, self.keep, self.other, released)
+        return released.astype(np.int16)
 
     def squares(self, released: object) -> Float[np.ndarray, "n"]:
         """Undefined: the position of a label within its bin is not disclosed.

@@ -14,6 +14,7 @@ from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp.privacy.channels._calibration import accept, subset_weight
 from labeldp.privacy.channels._channel import Columns, Levels, Membership, NumberLaw, TransitionTable
 from labeldp.privacy.channels._class_channel import EvenChannel
+from labeldp.privacy.channels._kernels import draw_points, write_masks
 from labeldp.privacy.channels._subset import LARGEST_TABLE, subset_odds, words_for_picks
 from labeldp.privacy.channels._utility import pair_share, total_variance
 
@@ -133,11 +134,9 @@ class ProjectiveChannel(EvenChannel):
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
         """Numbers of points."""
-        from labeldp.privacy.channels._kernels import draw_points  # noqa: PLC0415 (the compiler loads at the first draw)
-
         released = np.empty(codes.size, dtype=np.int32)
-        weights = (np.uint64(n) for n in (self.member, self.favoured, self.points - self.favoured))
-        if not draw_points(codes, words, self._geometry, *weights, released):
+        weights = self.member, self.favoured, self.points - self.favoured
+        if not draw_points(codes, words, *self._geometry, *weights, released):
             raise RuntimeError("a row ran out of random words; draw again")
         return released
 
@@ -159,10 +158,8 @@ class ProjectiveChannel(EvenChannel):
 
     def mask(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n k"]:
         """The classes whose points are orthogonal to the released one."""
-        from labeldp.privacy.channels._kernels import write_masks  # noqa: PLC0415 (the compiler loads at the first use)
-
         mask = np.empty((len(released), self.classes), dtype=np.bool_)
-        write_masks(released, self._geometry, mask)
+        write_masks(released, self._geometry.order, self._geometry.firsts, mask)
         return mask
 
     def holds(self, released: np.ndarray, classes: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:

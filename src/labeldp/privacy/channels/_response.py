@@ -13,6 +13,7 @@ from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp.privacy.channels._calibration import accept, response_weights
 from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable
 from labeldp.privacy.channels._class_channel import ExchangeableChannel, SingleClassChannel
+from labeldp.privacy.channels._kernels import draw_response
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +80,8 @@ class ResponseChannel(SingleClassChannel, ExchangeableChannel):
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
         """Released class codes."""
-        from labeldp.privacy.channels._kernels import draw_response  # noqa: PLC0415 (the compiler loads at the first draw)
-
         released = np.empty(codes.size, dtype=np.int32)
-        draw_response(codes, words, np.uint64(self.keep), np.uint64(self.other), released)
+        draw_response(codes, words, self.keep, self.other, released)
         return released
 
     def levels(self, released: Int[np.ndarray, "n"]) -> Levels:

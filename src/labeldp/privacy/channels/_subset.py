@@ -16,6 +16,7 @@ from labeldp.privacy.channels._bitsets import pack
 from labeldp.privacy.channels._calibration import accept, subset_weight
 from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable
 from labeldp.privacy.channels._class_channel import ClassSetChannel, ExchangeableChannel
+from labeldp.privacy.channels._kernels import draw_subset
 from labeldp.privacy.channels._utility import subset_chances
 
 #: A row runs out of words with a probability below 2**-_LOST; the draw then stops and nothing is released.
@@ -90,10 +91,8 @@ class SubsetChannel(ClassSetChannel, ExchangeableChannel):
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
         """Released subsets as packed bits."""
-        from labeldp.privacy.channels._kernels import draw_subset  # noqa: PLC0415 (the compiler loads at the first draw)
-
         released = np.zeros((codes.size, (self.classes + 7) // 8), dtype=np.uint8)
-        if not draw_subset(codes, words, self.classes, self.size, np.uint64(self.member), released):
+        if not draw_subset(codes, words, self.classes, self.size, self.member, released):
             raise RuntimeError("a row ran out of random words; draw again")
         return released
 

@@ -19,7 +19,7 @@ from labeldp._shapes import UInt64
 from labeldp._spelling import canonical
 from labeldp.errors import TableError
 from labeldp.release.tables._arrow_storage import plain_uuids
-from labeldp.release.tables._fingerprint_kernels import MISSING, hash_floats, hash_texts, hash_whole, mix_all
+from labeldp.release.tables._fingerprint_kernels import hash_floats, hash_texts, hash_whole, mix_all
 
 _MISSING = r"^(|na|n/a|#n/a|nan|null|none|nat)$"
 _WHOLE = r"^[+-]?[0-9]{1,18}$"
@@ -31,6 +31,8 @@ _MICROSECONDS = r"(\.[0-9]{6})[0-9]+"
 #: Texts that may have another canonical spelling, by their bytes, their length and a pattern.
 _NOT_ASCII, _FEWEST_OF_UUID = 128, 36
 _ODD = r"[^\x00-\x7f]|\s\s|[\t\n\v\f\r]|[0-9a-f]{8}-[0-9a-f]{4}-"
+#: The hash of a missing value.
+MISSING = np.uint64(0x510E527FADE682D1)
 _NOTHING = np.zeros(0, dtype=np.uint64)
 
 #: Texts of dictionaries, with their hashes.
@@ -77,8 +79,7 @@ def hashes_of(column: pa.Array, texts: Texts) -> CellHashes:
     kind = column.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         values = as_array(column.cast(pa.float64(), safe=False))
-        bits = values.view(np.uint64)
-        return CellHashes(lambda rows, fine, coarse: hash_floats(values[rows], bits[rows], fine, coarse), coarse=True)
+        return CellHashes(lambda rows, fine, coarse: hash_floats(values[rows], int(MISSING), fine, coarse), coarse=True)
     if pa.types.is_dictionary(kind):
         return _with_missing(column, _of_dictionary(column, texts))
     if pa.types.is_integer(kind):
@@ -234,19 +235,19 @@ def _plain_hashes(texts: pa.Array) -> UInt64[np.ndarray, "n"]:
     _, offsets, data = texts.buffers()
     if len(texts):
         places = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-        hash_texts(places, np.frombuffer(data or b"\0", np.uint8), out)
+        hash_texts(places, out, np.frombuffer(data or b"\0", np.uint8))
     return out
 
 
 def whole_hashes(whole: np.ndarray, out: np.ndarray | None = None) -> UInt64[np.ndarray, "n"]:
     """Hashes of whole numbers, in an array for them."""
     out = np.empty(whole.size, np.uint64) if out is None else out
-    hash_whole(whole.astype(np.uint64 if whole.dtype == np.uint64 else np.int64, copy=False), out)
+    hash_whole(whole.astype(np.uint64 if whole.dtype == np.uint64 else np.int64, copy=False).view(np.uint64), out)
     return out
 
 
 def keyed(words: np.ndarray, key: int) -> UInt64[np.ndarray, "n"]:
     """The hashes under a key, which makes those of two ledgers incomparable."""
     out = np.empty(words.size, np.uint64)
-    mix_all(words, np.uint64(key), out)
+    mix_all(words, key, out)
     return out

@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 from labeldp._arrow import arrow, as_array
 from labeldp._shapes import Bool, Int
 from labeldp.release.tables._arrow_storage import plain_uuids
-from labeldp.release.tables._cell_hashes import cell_hashes
+from labeldp.release.tables._cell_hashes import MISSING, cell_hashes
 from labeldp.release.tables._copies import CopyCounter
-from labeldp.release.tables._fingerprint_kernels import MISSING
 from labeldp.release.tables._given_out import MOST_ROWS, block_codes, given_out, number_rows
 from labeldp.release.tables._person_names import is_of_others, tells_people_apart
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from labeldp._arrow import as_array
 from labeldp._shapes import Float, Int, UInt64
-from labeldp.release.tables._cell_hashes import keyed
-from labeldp.release.tables._fingerprint_kernels import MISSING, sum_pairs
+from labeldp.release.tables._cell_hashes import MISSING, keyed
+from labeldp.release.tables._fingerprint_kernels import sum_pairs
 
 Columns = Mapping[str, np.ndarray]
 #: Most rows of a table whose orders are compared, and most of its columns.
@@ -118,7 +118,9 @@ class _Ranks:
 
 def _sum(one: _Ranks, other: _Ranks) -> int:
     """The sum of the hashes of all pairs of ranks: the least one of both directions of both columns."""
-    return min(map(int, sum_pairs(one.words, one.turned, other.words, other.turned)))
+    sums = np.empty(4, np.uint64)
+    sum_pairs(one.words, one.turned, other.words, other.turned, sums)
+    return int(sums.min())
 
 
 def _is_irregular(one: _Ranks, other: _Ranks) -> bool:

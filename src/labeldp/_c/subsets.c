@@ -1,0 +1,123 @@
+/* Draws of sets of classes, packed into bits, and their places. */
+
+#include "kernels.h"
+
+/* Subsets of a fixed size: the first word decides membership of the true class, the others choose the rest.
+ *
+ * The rest is a uniform subset of the other classes by Floyd's algorithm (Bentley and Floyd 1987). The number of halves
+ * of words that it uses depends on the words alone, not on the label. False if a row ran out of words, which
+ * practically never happens (`SubsetChannel.words_per_row`). */
+KERNEL bool draw_subset(int64_t n, int64_t w, int64_t b, const int32_t *codes, const uint64_t *words, int64_t classes,
+                        int64_t size, uint64_t member, uint8_t *out) {
+    for (int64_t i = 0; i < n; i++) {
+        uint8_t *set = out + i * b;
+        int64_t y = codes[i];
+        bool inside = words[i * w] < member;
+        int64_t others = inside ? size - 1 : size;
+        halves from = {words + i * w, 2, 2 * w};
+        for (int64_t j = classes - 1 - others; j < classes - 1; j++) {
+            int64_t pick = uniform_below((uint64_t)(j + 1), &from);
+            if (pick < 0) return false;
+            pick += pick >= y;
+            if (holds(set, pick)) pick = j + (j >= y);
+            add(set, pick);
+        }
+        if (inside) add(set, y);
+    }
+    return true;
+}
+
+/* Subsets of a row's candidates, drawn like those of `draw_subset`, with the candidates in class order.
+ *
+ * The first half word picks a stand-in candidate for a label outside the candidates; it is drawn for every row. `size`
+ * and `member` are indexed by the number of candidates. `members` is room for the candidates of one row. False if a row
+ * ran out of words. */
+KERNEL bool draw_candidate_subset(int64_t n, int64_t w, int64_t b, int64_t s, int64_t k, const int32_t *codes,
+                                  const uint64_t *words, const uint8_t *candidates, const int64_t *size,
+                                  const uint64_t *member, int64_t *members, uint8_t *out) {
+    (void)s;
+    for (int64_t i = 0; i < n; i++) {
+        uint8_t *set = out + i * b;
+        int64_t y = codes[i], m = 0, place = -1;
+        for (int64_t j = 0; j < k; j++) {
+            if (holds(candidates + i * b, j)) {
+                if (j == y) place = m;
+                members[m++] = j;
+            }
+        }
+        if (m == 1) {
+            add(set, members[0]);
+            continue;
+        }
+        bool contains = words[i * w] < member[m];
+        int64_t others = contains ? size[m] - 1 : size[m];
+        halves from = {words + i * w, 2, 2 * w};
+        int64_t stand_in = uniform_below((uint64_t)m, &from);
+        if (stand_in < 0) return false;
+        if (place < 0) place = stand_in;
+        for (int64_t j = m - 1 - others; j < m - 1; j++) {
+            int64_t pick = uniform_below((uint64_t)(j + 1), &from);
+            if (pick < 0) return false;
+            int64_t chosen = members[pick + (pick >= place)];
+            if (holds(set, chosen)) chosen = members[j + (j >= place)];
+            add(set, chosen);
+        }
+        if (contains) add(set, members[place]);
+    }
+    return true;
+}
+
+/* Randomized response on the groups of a row; `keep` and `other` are indexed by the number of groups.
+ *
+ * A group begins at each class in `firsts`. With one group no word is needed. */
+KERNEL void draw_coarsening(int64_t n, int64_t w, int64_t b, int64_t s, const int32_t *codes, const uint64_t *words,
+                            int64_t classes, const uint8_t *firsts, const int64_t *sizes, const uint64_t *keep,
+                            const uint64_t *other, uint8_t *out) {
+    (void)s;
+    for (int64_t i = 0; i < n; i++) {
+        const uint8_t *starts = firsts + i * b;
+        uint64_t u = words[i * w];
+        int64_t m = sizes[i], own = -1, group = -1;
+        for (int64_t j = 0; j < classes; j++) own += (int64_t)holds(starts, j) * (j <= codes[i]);
+        int64_t drawn = own;
+        if (m > 1 && u >= keep[m]) {
+            drawn = (int64_t)((u - keep[m]) / other[m]);
+            drawn += drawn >= own;
+        }
+        for (int64_t j = 0; j < classes; j++) {
+            group += (int64_t)holds(starts, j);
+            if (group == drawn) add(out + i * b, j);
+        }
+    }
+}
+
+/* The share of pairs of different classes that are in one group, for each row. */
+KERNEL void pairs_within(int64_t n, int64_t b, const uint8_t *firsts, int64_t classes, double *out) {
+    for (int64_t i = 0; i < n; i++) {
+        int64_t size = 0, within = 0;
+        for (int64_t j = 0; j < classes; j++) {
+            size = holds(firsts + i * b, j) ? 1 : size + 1;
+            within += 2 * (size - 1);
+        }
+        out[i] = (double)within / (double)(classes * (classes - 1));
+    }
+}
+
+/* The places of the bits of each row of bytes, lowest first, one row after the other, and where each row ends.
+ *
+ * There is room for one place more: each is written, and stays if its bit is set, so that nothing depends on a branch.
+ */
+KERNEL void bits_of(int64_t n, int64_t b, int64_t m, const uint8_t *packed, int32_t *ends, int32_t *places) {
+    (void)m;
+    int32_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < b; j++) {
+            uint8_t byte = packed[i * b + j];
+            for (int32_t bit = 0; byte && bit < 8; bit++) {
+                places[count] = (int32_t)(8 * j) + bit;
+                count += byte >> bit & 1;
+            }
+        }
+        ends[i] = count;
+    }
+}
