@@ -266,12 +266,21 @@ def examples():
     return [test for module in modules() for test in finder.find(module) if test.examples]
 
 
-def test_every_example_of_a_docstring_runs():
+#: Learners whose examples take a second or more.
+LONG = {
+    *("labeldp.learning.torch.ImageEnsemble", "labeldp.learning.images.PatchClassifier"),
+    *("labeldp.learning.sklearn.AutoClassifier", "labeldp.learning.sklearn.AutoRegressor"),
+}
+
+
+@pytest.mark.parametrize("long", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_every_example_of_a_docstring_runs(long):
     """All examples of all docstrings give what they say."""
     runner = doctest.DocTestRunner()
     lines = []
     for test in examples():
-        runner.run(test, out=lines.append)
+        if (test.name in LONG) == long:
+            runner.run(test, out=lines.append)
     assert runner.summarize(verbose=False).failed == 0, "".join(lines)
 
 

@@ -29,22 +29,28 @@ def table():
     )
 
 
-@pytest.fixture
-def folder(table, tmp_path, monkeypatch):
-    """A release of the ratings by groups, to learn from in few rounds."""
-    monkeypatch.setitem(FactorizationClassifier.__init__.__kwdefaults__, "rounds", 60)
-    monkeypatch.setitem(FactorizationClassifier.__init__.__kwdefaults__, "unused", 20)
-    labels = table["stars"].to_numpy().astype(int)
-    release = Curator(labels, STARS, name="stars").randomize(GroupResponse(STARS, 3.0, groups=[[1, 2], [3], [4, 5]]))
-    return release.save(tmp_path / "shared", table.drop(["stars"]), keep=["who", "what", "year", "town"])
-
-
 FEATURES = ["who", "what", "year", "town"]
 
 
-def test_a_saved_factorization_predicts_the_same(table, folder, tmp_path):
+@pytest.fixture(scope="module")
+def folder(table, tmp_path_factory):
+    """A release of the ratings by groups, to learn from in few rounds."""
+    labels = table["stars"].to_numpy().astype(int)
+    release = Curator(labels, STARS, name="stars").randomize(GroupResponse(STARS, 3.0, groups=[[1, 2], [3], [4, 5]]))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(FactorizationClassifier.__init__.__kwdefaults__, "rounds", 60)
+        patched.setitem(FactorizationClassifier.__init__.__kwdefaults__, "unused", 20)
+        yield release.save(tmp_path_factory.mktemp("ratings") / "shared", table.drop(["stars"]), keep=FEATURES)
+
+
+@pytest.fixture(scope="module")
+def learned(folder):
+    """What is learned from that release."""
+    return learn(folder, model="factorization", features=FEATURES)
+
+
+def test_a_saved_factorization_predicts_the_same(table, learned, tmp_path):
     """It is scored on held-out rows, opens with the same probabilities, and predicts users that it has not seen."""
-    learned = learn(folder, model="factorization", features=FEATURES)
     assert learned.scores.likelihood_gain.low > 0
     assert learned.setting.startswith("12 factors, the mean of 40 draws from the posterior")
     opened = open_model(learned.model.save(tmp_path / "model.skops"))
@@ -57,9 +63,8 @@ def test_a_saved_factorization_predicts_the_same(table, folder, tmp_path):
     assert means[0] > means[1] + 0.3
 
 
-def test_classes_that_nothing_tells_apart_are_named(table, folder, tmp_path):
+def test_classes_that_nothing_tells_apart_are_named(table, learned, tmp_path):
     """Those that are in one group in all rows, before the scores; not if a row tells them apart."""
-    learned = learn(folder, model="factorization", features=FEATURES)
     assert learned.merged == ((1, 2), (4, 5))
     assert "the same distribution in every row: 1 and 2; 4 and 5. " in learned.remarks[0]
     groups = [[[1, 2], [3], [4, 5]]] * (len(table) - 1) + [[[1], [2, 3, 4], [5]]]
@@ -78,9 +83,9 @@ def test_users_and_items_are_named(folder, features):
 
 
 @pytest.mark.parametrize("part", ["users", "items", "cuts", "coefficients", "rates"])
-def test_parameters_of_another_form_are_refused(folder, tmp_path, part):
+def test_parameters_of_another_form_are_refused(learned, tmp_path, part):
     """A file whose parameters do not fit its users, items and classes is refused, not read beyond their end."""
-    model = learn(folder, model="factorization", features=FEATURES).model
+    model = TableModel.load(learned.model.save(tmp_path / "whole.skops"))
     fitted = model.estimator[-1]
     wrong = getattr(fitted.draws_[0], part)
     short = tuple(each[:-1] for each in wrong) if part in ("coefficients", "rates") else wrong[:-1]

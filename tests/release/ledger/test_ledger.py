@@ -159,7 +159,7 @@ def test_a_damaged_ledger_is_refused(source, release):
     path = release(source, "o").ledger
     good = path.read_bytes()
     cases = [good[: len(good) * i // 8] for i in range(1, 8)]
-    cases += [good[:at] + b"\x00" * 400 + good[at + 400 :] for at in range(0, len(good) - 400, 400)]
+    cases += [good[:at] + b"\x00" * 1000 + good[at + 1000 :] for at in range(0, len(good) - 1000, 1000)]
     refused = 0
     for i, data in enumerate(cases):
         path.write_bytes(data)
