@@ -56,7 +56,11 @@ ROWS = 40
 STARTS = {"memory": stores.in_memory, "server": stores.serving, "google": stores.google, "azure": stores.azure}
 
 
-@pytest.fixture(params=STARTS)
+#: Where a store's own answers matter, one behind a server is asked by default too; elsewhere, one in memory.
+ANY_STORE = pytest.mark.parametrize("store", STARTS, indirect=True)
+
+
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] * (name != "memory")) for name in STARTS])
 def store(request, monkeypatch):
     """A store with a table of two files in folders of its columns."""
     server = STARTS[request.param](monkeypatch)
@@ -102,6 +106,7 @@ def left(folder):
     return [path.name for path in folder.iterdir() if "labeldp-ledger" not in path.name]
 
 
+@ANY_STORE
 @pytest.mark.usefixtures("store")
 def test_a_table_in_a_store_is_released_to_it(ledger, tmp_path):
     """Read in batches, drawn on a disk, uploaded; then it is verified and read as one on a disk."""
@@ -263,6 +268,7 @@ def test_only_the_certificate_that_was_written_is_signed(ledger, tmp_path):
     assert verify(str(SHARED), public_key=tmp_path / "key.pub").holds
 
 
+@ANY_STORE
 @pytest.mark.usefixtures("store")
 def test_the_certificate_comes_last(ledger, monkeypatch):
     """Whoever looks before sees no release."""
@@ -278,6 +284,7 @@ def test_the_certificate_comes_last(ledger, monkeypatch):
     assert order[-3:] == [(name, False) for name in names]
 
 
+@ANY_STORE
 @pytest.mark.usefixtures("store")
 def test_copies_are_private_and_removed(ledger, monkeypatch, tmp_path):
     """Also where batches are given up half way, or never begun."""
@@ -303,6 +310,7 @@ def verify_or_error(place):
         return False
 
 
+@ANY_STORE
 @pytest.mark.usefixtures("store")
 def test_a_store_that_takes_nothing_costs_nothing(ledger, monkeypatch):
     """It is tried before the charge."""
@@ -317,6 +325,7 @@ def test_a_store_that_takes_nothing_costs_nothing(ledger, monkeypatch):
     assert not ledger.exists()
 
 
+@ANY_STORE
 @pytest.mark.usefixtures("store")
 def test_another_upload_to_the_target_is_noticed(ledger, monkeypatch):
     """Files that are not of this release leave it without a certificate."""
@@ -424,6 +433,7 @@ def test_a_killed_draw_to_a_store_is_void(ledger, tmp_path, monkeypatch):
     assert (states(ledger), left(tmp_path)) == (["void"], [])
 
 
+@ANY_STORE
 def test_a_file_that_changes_while_it_is_released_is_noticed(store):
     """By its entity tag, where the size is the same; a store without tags has the size and the time alone."""
     if store == "memory":
@@ -697,6 +707,7 @@ def test_no_name_of_an_address_is_decoded(address, key):
     assert place_of(address)._at()[1] == key
 
 
+@ANY_STORE
 @pytest.mark.usefixtures("store")
 def test_a_target_is_free_again_after_a_failure(ledger, monkeypatch):
     """Arrow leaves an empty object of its name where a file was removed."""
