@@ -54,6 +54,8 @@ LIBRARIES = (
     "typer",
 )
 OPTIONS = ("-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "pytest_timeout")
+#: Cases of a test that are watched.
+MOST_CASES = 10
 FOUND_IS_ENOUGH = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
 
 
@@ -74,6 +76,13 @@ class Calls:
     def __init__(self, folder: str) -> None:
         self.folder = os.path.join(folder, "")
         self.noted: dict[str, tuple[float, list[tuple[str, str]]]] = {}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Of each test take some cases, from its first to its last."""
+        cases: dict[str, list[pytest.Item]] = {}
+        for item in items:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        items[:] = [item for each in cases.values() for item in each[:: -(-len(each) // MOST_CASES)]]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
