@@ -13,8 +13,10 @@ import sklearn.experimental.enable_halving_search_cv
 import sklearn.feature_selection
 import sklearn.inspection
 import sklearn.linear_model
+import sklearn.metrics
 import sklearn.model_selection
 import sklearn.multiclass
+import sklearn.neighbors
 import sklearn.pipeline
 import sklearn.preprocessing
 import sklearn.semi_supervised
@@ -27,7 +29,10 @@ from labeldp.learning.sklearn import CalibratedClassifier, ReleasedLabelClassifi
 
 PAGE = Path(__file__).parents[1] / "docs/guide/tools.md"
 SPACE = Classes(["no", "yes"])
-_REFUSALS = r"this tool needs true labels|Unknown label type|mix of unknown"
+_REFUSALS = (
+    r"this tool needs true labels|Unknown label type|mix of unknown|unexpected keyword argument 'class_weight'"
+    r"|use NeighborsClassifier"
+)
 _CODE = re.compile(r"`([^`]*)`")
 pytestmark = pytest.mark.usefixtures("as_users_call")
 
@@ -50,8 +55,10 @@ def places():
     for module in (
         *(sklearn.calibration, sklearn.ensemble, sklearn.feature_selection, sklearn.inspection, sklearn.linear_model),
         *(
+            sklearn.metrics,
             sklearn.model_selection,
             sklearn.multiclass,
+            sklearn.neighbors,
             sklearn.pipeline,
             sklearn.preprocessing,
             sklearn.semi_supervised,
@@ -59,6 +66,7 @@ def places():
         *(labeldp.learning.metrics, labeldp.learning.sklearn),
     ):
         names |= {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
+    names["np"] = np
     names["X"] = np.column_stack([codes + chance.normal(0, 0.3, 150), chance.normal(size=150)])
     names["site"] = chance.integers(0, 3, 150)
     names["release"] = Curator(np.array(SPACE.points)[codes], SPACE).randomize(epsilon=3.0)
@@ -77,10 +85,44 @@ def test_a_line_of_the_page_is_true(code, said, instead):
             assert not instead
             return
         assert said == "refuses"
-        with pytest.raises((NotTrueLabelsError, ValueError), match=_REFUSALS):
+        with pytest.raises((NotTrueLabelsError, TypeError, ValueError), match=_REFUSALS):
             eval(code, names)  # noqa: S307
         (way_out,) = instead
         assert eval(way_out, names) is not None  # noqa: S307
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("accuracy_score(release, model.fit(X, release).predict(X))", "scoring=accuracy_scorer"),
+        ("CalibrationDisplay.from_estimator(model.fit(X, release), X, release)", "metrics.calibration"),
+        ("TunedThresholdClassifierCV(model).fit(X, release)", "choose by costs"),
+        ("cross_val_predict(model, X, release, cv=3, method='predict_proba')", "in a loop over folds"),
+        ("model.fit(X, release).score(X, site)", "accuracy_score"),
+        ("model.fit(X, release).predict(X + np.array([0, np.inf]))", "infinity in the column 1"),
+        ("model.fit(X, release).predict(X[:0])", "minimum of 1 is required"),
+    ],
+)
+def test_a_refusal_says_what_to_use_instead(call, message):
+    """Scores, displays, thresholds and held-out probabilities of scikit-learn have a way out in their messages."""
+    with pytest.raises((NotTrueLabelsError, ValueError), match=message):
+        eval(call, places())  # noqa: S307
+
+
+def test_a_search_by_true_labels_says_which_scorer_to_pass():
+    """scikit-learn goes on without scores, and its warning holds the way out."""
+    names = places()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        eval('GridSearchCV(model, {"l2": [1000, 0.01]}, cv=3, scoring="accuracy").fit(X, release)', names)  # noqa: S307
+    assert any("scoring=accuracy_scorer" in str(each.message) for each in told)
+
+
+def test_one_row_is_predicted_as_among_many():
+    """A single row gets the probabilities that it has among others."""
+    names = places()
+    model = names["model"].fit(names["X"], names["release"])
+    np.testing.assert_allclose(model.predict_proba(names["X"][:1]), model.predict_proba(names["X"])[:1])
 
 
 def test_an_encoder_of_unbiased_columns_estimates_shares():

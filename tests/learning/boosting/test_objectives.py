@@ -211,3 +211,22 @@ def test_xgboost_learns_from_a_release():
     assert losses[-1] < losses[0]
     fresh = xgboost.DMatrix(np.arange(4.0)[:, None])
     assert model.predict(fresh, output_margin=True).argmax(axis=1).tolist() == [0, 1, 2, 3]
+
+
+def test_folds_of_lightgbm_have_the_released_labels_of_their_rows():
+    """Each fold of ``lightgbm.cv`` is fitted and judged by its own rows, in another order of rows too."""
+    lightgbm = pytest.importorskip("lightgbm")
+    labels = np.random.default_rng(0).permutation(np.repeat(["no", "yes"], 400))
+    features, space = (labels == "yes")[:, None] + 0.0, Classes(["no", "yes"])
+    release = Curator(labels, space).randomize(RandomizedResponse(space, 2.0))
+    settings = {"objective": lightgbm_objective(release), "metric": "None", "verbose": -1}
+    data = lightgbm.Dataset(features, np.zeros(800))
+    found = lightgbm.cv(settings, data, 30, nfold=4, stratified=False, feval=lightgbm_metric(release))
+    assert found["valid channel_log_loss-mean"][-1] < found["valid channel_log_loss-mean"][0] - 0.1
+    rows = np.arange(5, 300, 7)
+    part = data.subset(rows.tolist()).construct()
+    scores = np.linspace(-1, 1, len(rows))
+    for whole, own in zip(
+        lightgbm_objective(release)(scores, part), lightgbm_objective(release[rows])(scores, None), strict=True
+    ):
+        np.testing.assert_array_equal(whole, own)

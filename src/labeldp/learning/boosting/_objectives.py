@@ -20,7 +20,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -49,7 +49,8 @@ def lightgbm_objective(release: Release) -> Objective:
     Pass it as ``objective`` in the parameters of ``lightgbm.train`` (version 4 or later), with ``num_class`` of 1 for
     two classes, where the score is that of the second declared class over the first, else the number of classes. The
     labels of the data set are ignored; its weights count. Scores become probabilities by a sigmoid or a softmax, and
-    are zero at the start unless the data set has an ``init_score``.
+    are zero at the start unless the data set has an ``init_score``. Of the folds of ``lightgbm.cv``, and of any other
+    subset of a data set, the released labels of their rows are taken.
 
     Args:
         release: The released classes of the rows that are fitted, in their order.
@@ -93,7 +94,7 @@ def lightgbm_metric(release: Release) -> Callable[[Any, Any], tuple[str, float, 
         Post-processing of a release: covered by the release's guarantee at no further cost.
     """
     likelihood = _Likelihood.of(release)
-    return lambda scores, _: (METRIC, likelihood.mean_loss(scores), False)
+    return lambda scores, data: (METRIC, likelihood.of_rows(data).mean_loss(scores), False)
 
 
 def xgboost_objective(release: Release) -> Objective:
@@ -142,18 +143,34 @@ class _Likelihood:
     Attributes:
         release: Released classes of n rows.
         loss: Their loss of logits.
+        parts: Those of some of the rows that were asked for, by their numbers.
     """
 
     release: Release
     loss: RowLoss | TargetLoss
+    parts: dict[bytes, _Likelihood] = field(default_factory=dict)
 
     @classmethod
     def of(cls, release: Release) -> _Likelihood:
         """The likelihood of a release."""
         return cls(release, row_loss(require_release(release), "likelihood"))
 
+    def of_rows(self, data: Any) -> _Likelihood:
+        """The likelihood of the rows of a subset of a LightGBM data set; of all without one."""
+        used = getattr(data, "used_indices", None)
+        if used is None or len(used) == len(self.release):
+            return self
+        rows = np.asarray(used, dtype=np.int64)
+        key = rows.tobytes()
+        if key not in self.parts:
+            self.parts[key] = self.of(self.release[rows])
+        return self.parts[key]
+
     def slopes(self, scores: Any, data: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Gradient and information of each score, times the weights of rows if the data has any."""
+        return self.of_rows(data)._slopes(scores, data)
+
+    def _slopes(self, scores: Any, data: Any) -> tuple[np.ndarray, np.ndarray]:
         logits = self._logits(scores)
         chances, weights = softmax(logits, axis=1), _weights(data, len(logits))
         self.loss(logits, weights)  # logits become the gradient
@@ -204,7 +221,8 @@ class _Likelihood:
         if given.shape != (rows, classes):
             raise RowsError(
                 f"expected scores of the {rows} rows of the release for {classes} classes, found shape {given.shape}; "
-                "fit the rows of the release in their order, with num_class the number of classes (1 for two)"
+                "fit the rows of the release in their order, with num_class the number of classes (1 for two); where a "
+                "tool splits rows, as xgboost.cv does, fit release[rows] of each fold"
             )
         return np.ascontiguousarray(given.copy())
 

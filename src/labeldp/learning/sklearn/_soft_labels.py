@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from labeldp._conversions import floats_or_none, kind_of
 from labeldp._shapes import Float, Int
-from labeldp.errors import InputError, RowsError
+from labeldp.errors import InputError, NotTrueLabelsError, RowsError
 from labeldp.learning.features import indexable_rows, row_count, take_rows
-from labeldp.learning.losses import gain, require_release
+from labeldp.learning.losses import gain
 from labeldp.learning.sklearn._paths import Held, OneSetting
 from labeldp.privacy import LabelSpace, columns_in_order, predicted_columns
 from labeldp.release import Release, check_same_rows
@@ -62,7 +62,12 @@ class ProbabilityClassifier(OneSetting, ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: Release, sample_weight: Any = None) -> float:  # noqa: N803
         """The mean log likelihood of released labels, in nats over the uniform model; more is better."""
         check_is_fitted(self, "classes_")
-        release = require_release(y)
+        if not isinstance(y, Release):
+            raise NotTrueLabelsError(
+                f"expected a Release as labels, found {type(y).__name__}; wrap public labels with "
+                "Release.public(labels, space), or use accuracy_score(y, model.predict(X)) for their accuracy"
+            )
+        release = y
         check_same_rows(X, release)
         probabilities = self._declared(self.predict_proba(X), release.space)
         return float(np.average(gain(release, probabilities), weights=sample_weight))
@@ -156,7 +161,10 @@ def weight_keyword(model: Any) -> str:
     else:
         prefix = ""
     if not has_fit_parameter(model, "sample_weight"):
-        raise InputError(f"expected a classifier that takes sample_weight, found {type(model).__name__}")
+        raise InputError(
+            f"expected a classifier that takes sample_weight, found {type(model).__name__}; use NeighborsClassifier, "
+            "or another of labeldp.learning.sklearn"
+        )
     return f"{prefix}sample_weight"
 
 
@@ -169,13 +177,21 @@ def of_features(call: Callable[..., Any], features: Any, *arguments: Any, **name
     """The result of a function of features in another library, whose message may quote values that are no numbers.
 
     Raises:
-        InputError: It fails, and features are no matrix of real numbers.
+        InputError: It fails, and features are no matrix of real numbers, or a column has an infinite one.
         ValueError: It fails on a matrix of real numbers, such as for its shape or for missing values.
     """
     try:
         return call(features, *arguments, **named)
     except ValueError:
-        if issparse(features) or ((numbers := floats_or_none(features)) is not None and numbers.ndim == 2):
+        numbers = None if issparse(features) else floats_or_none(features)
+        if numbers is not None and numbers.ndim == 2 and (infinite := np.isinf(numbers).any(axis=0)).any():
+            place = int(np.argmax(infinite))
+            name = getattr(features, "columns", range(numbers.shape[1]))[place]
+            raise InputError(
+                f"expected finite features, found infinity in the column {name!r}; give a number, or NaN where the "
+                "learner takes missing values"
+            ) from None
+        if issparse(features) or (numbers is not None and numbers.ndim == 2):
             raise
     raise InputError(
         f"expected features in rows and columns that the learner takes, found others ({kind_of(features)}). Reshape "
