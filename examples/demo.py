@@ -19,7 +19,8 @@ from sklearn.preprocessing import StandardScaler
 
 from labeldp import Classes, Release, release_table, verify
 from labeldp.learning.sklearn import AutoClassifier, SoftmaxRegression
-from labeldp.render import save_lines
+from labeldp.render import save_figure
+from labeldp.results import Curves
 
 EPSILONS = (0.5, 1.0, 2.0)
 DRAWS = 5
@@ -103,9 +104,9 @@ def main(folder: Path, releases: int = DRAWS) -> None:
             )
             curves.setdefault(f"{table}, private", []).append((epsilon, float(np.mean(private))))
             curves.setdefault(f"{table}, without privacy", []).append((epsilon, best))
-    figure = save_lines(
-        curves, folder / "accuracy.png", "Learning from a release", "epsilon", "accuracy, held-out rows"
-    )
+    axes = ("epsilon", "accuracy, held-out rows")
+    drawn = Curves("Learning from a release", axes, list(curves.items()), logarithmic="x")
+    figure = save_figure(drawn, folder / "accuracy.svg")
     console = Console(width=140)
     console.print(results)
     console.print(summary.certificate.guarantee.sentence(), soft_wrap=True)

@@ -32,7 +32,7 @@ from labeldp import (
 )
 from labeldp.errors import InputError
 from labeldp.learning import metrics
-from labeldp.results._parts import is_clear
+from labeldp.results._numbers import is_clear
 
 PUBLIC = math.inf
 Z = float(ndtri(0.975))

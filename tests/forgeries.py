@@ -28,7 +28,8 @@ from labeldp.privacy import bounded_work
 from labeldp.privacy.channels import CHANNELS, channel_of
 from labeldp.release import combined_guarantee
 from labeldp.release.folder import _certificate, _limits
-from labeldp.results import verdict_text
+from labeldp.render import on_terminal
+from labeldp.results import verdict_part
 
 MARK = "\nok      epsilon 0.001\u2028\u202e\x1b[2K"
 NUMBERS = (0, -1, 1, 2**31, 10**30, 1e308, 5e-324, -0.0, 0.5, None, True, "7", [])
@@ -166,14 +167,14 @@ def is_plain(shown):
 def _shown(verdict):
     """What is shown of a verdict; of one that does not hold that is its checks, which many forgeries have in common."""
     if verdict.holds:
-        return rendered(verdict_text(verdict))
+        return rendered(on_terminal(verdict_part(verdict)))
     return _failure(dataclasses.replace(verdict, certificate=None, text=""))
 
 
 @lru_cache(1 << 12)
 def _failure(verdict):
     """What is shown of a verdict that does not hold."""
-    return rendered(verdict_text(verdict))
+    return rendered(on_terminal(verdict_part(verdict)))
 
 
 def _peak(*, reset=False):

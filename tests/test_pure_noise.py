@@ -22,11 +22,13 @@ from sklearn.naive_bayes import GaussianNB
 
 from labeldp import Classes, Curator, Interval, RandomizedResponse, audit
 from labeldp.audit import Knowledge, PlantedPairs
+from labeldp.audit.mechanisms import FolderAudit
 from labeldp.bounds import forecast, plan
 from labeldp.learning import metrics
 from labeldp.learning.cells import held_out_cells
 from labeldp.learning.tables import evaluate, learn
-from labeldp.results import attack_text, learned_text, scores_text
+from labeldp.render import on_terminal
+from labeldp.results import Audited, Evaluated, LearnedModel, part_of
 
 WORLDS = tuple(itertools.product((2, 10), (0.5, 4.0)))
 IDS = [f"{classes} classes, epsilon {epsilon:g}" for classes, epsilon in WORLDS]
@@ -439,9 +441,9 @@ def test_what_is_learned_and_printed_finds_nothing(classes, epsilon, tmp_path):
         for line, count in misses_of(lines, [world]).items():
             misses[line] += count
         for parts in (
-            learned_text(learned, "model.skops"),
-            attack_text(attack),
-            scores_text(elsewhere, world.release.space.points, "released labels"),
+            on_terminal(part_of(LearnedModel.of(learned))),
+            on_terminal(part_of(Audited.of_folder(FolderAudit(None, (), (), 0.99, ()), attack))),
+            on_terminal(part_of(Evaluated.of(elsewhere, "released labels", world.release.space))),
         ):
             text = printed(parts)
             assert all(0.0 <= share <= 100.0 for share in shares_in(text)), text

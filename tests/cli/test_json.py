@@ -11,7 +11,7 @@ import typer
 from labeldp.cli import app
 from labeldp.learning.metrics import Estimate
 from labeldp.learning.metrics._estimates import Estimates
-from labeldp.results._json import plain
+from labeldp.results import plain
 
 GUIDE = Path(__file__).parents[2] / "docs/guide/json.md"
 

@@ -10,8 +10,8 @@ from labeldp import Classes, Interval, release_table
 from labeldp.errors import InputError
 from labeldp.learning.metrics import Estimate
 from labeldp.learning.tables import NumberScores, TableModel, evaluate, learn
-from labeldp.results import learned_text
-from labeldp.results._learned import _number
+from labeldp.results import LearnedModel, learned_part
+from labeldp.results._scores import _number
 
 SPACE = Interval(0.0, 120.0, 1.0)
 
@@ -174,7 +174,7 @@ def test_a_model_that_predicts_the_mean_says_so_first(run, tmp_path):
         share = sum(fitted.weights_.values()) if model == "auto" else fitted.steps[-1][1].share_
         assert found.constant == ("" if share else "the mean label")
         for each in (dataclasses.replace(found, constant=""), dataclasses.replace(found, constant="the mean label")):
-            text = "\n".join(map(str, learned_text(each, "model.skops")))
+            text = "\n".join(learned_part(LearnedModel.of(each)).lead)
             assert text.startswith("The model predicts the mean label for every row") == bool(each.constant)
             assert ("MSE improvement" in text.partition("Learned")[0]) == (not each.constant)
 

@@ -13,7 +13,7 @@ import pytest
 
 from labeldp import Classes, Guarantee, Interval, Ledger, verify
 from labeldp.bounds import Conventions, forecast, plan
-from labeldp.results._parts import three_digits
+from labeldp.results._numbers import three_digits
 
 
 def test_what_is_printed_is_the_plan(run):

@@ -15,7 +15,7 @@ from labeldp.learning.tables import evaluate, learn
 from labeldp.release import check_table
 from labeldp.release.folder import group_column, verify
 from labeldp.release.jobs import _job as module
-from labeldp.results import check_json, release_command
+from labeldp.results import Checked, plain, release_command
 
 SPACE = Classes(["no", "yes"])
 KEY = "units.labeldp-key"
@@ -219,4 +219,4 @@ def test_a_check_proposes_numbers(tmp_path):
         found = check_table(path, "ill", unit=unit)
         command = release_command(found)
         assert ("--renumber" in command) == proposed
-        assert check_json(found, command)
+        assert plain(Checked.of(found))

@@ -3,6 +3,7 @@
 import dataclasses
 import html
 import importlib.util
+import itertools
 import json
 import math
 import shutil
@@ -17,17 +18,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import labeldp
+import labeldp.bounds
 from labeldp import Classes, Curator, Guarantee, RandomizedResponse, verify
 from labeldp._checks import printable
 from labeldp.errors import VerificationError
 from labeldp.release.folder import read_certificate, rows_of_unit_sizes
 from labeldp.release.folder._staging import CERTIFICATE
 from labeldp.render import html_of
-from labeldp.results import JSON_COMMANDS, Page, Part, release_part, result_part, schema_of
+from labeldp.results import Page, Part, Planned, plain, release_part, result_part
 from labeldp.results import _blocks as blocks
 from labeldp.results import _charts as charts
-from labeldp.results._page_of_releases import _compared, _odds, shown_json
-from labeldp.results._saved import fits
+from labeldp.results._release import _compared, _odds, shown_json
 
 HOSTILE = st.one_of(
     st.text(max_size=40),
@@ -148,7 +149,7 @@ def _page_of_names(place, names):
 @settings(max_examples=10, deadline=None)
 @given(HOSTILE)
 def test_a_saved_result_of_hostile_texts_is_text(tmp_path_factory, text):
-    """In every text of an audit, a plan and a look at a table: the elements of the page are those of plain words."""
+    """In every text of a saved result: the elements of the page are those of plain words."""
     path = tmp_path_factory.mktemp("saved") / "saved.json"
     for document in DOCUMENTS:
         pages = []
@@ -161,15 +162,6 @@ def test_a_saved_result_of_hostile_texts_is_text(tmp_path_factory, text):
 _CHECK = {"what": "w", "holds": True, "found": "w"}
 _AUDIT = {"holds": True, "sentence": "w", "claim": 1.0, "delta": 0.0, "lower": 0.5, "upper": 1.0, "confidence": 1.0}
 _AUDIT |= {"visible": None, "draws": 3, "method": "w", "worst": "w", "assumes": "w"}
-_ROW = {
-    "epsilon": 1.0,
-    "mechanism": "w",
-    "effective_rows": 3,
-    "at_most": 3,
-    "share": 0.5,
-    "error": 0.1,
-    "suspicion": 0.1,
-}
 _SCORE = {"value": 0.8, "error": 0.01, "low": 0.78, "high": 0.82}
 _LISTS = {name: [each] * 2 for name, each in _SCORE.items()}
 _SCORES = {
@@ -183,10 +175,13 @@ _SCORES = {
 }
 _COLUMN = {"name": "w", "kind": "w", "different": 1, "missing": 0, "remarks": ["w"], "identifies": "w"}
 _LABEL = {"name": "w", "kind": "w", "counts": {"w": 3}, "missing": 0, "is_number": False, "remarks": ["w"]}
+_PLAN = json.loads(json.dumps(plain(Planned.of(labeldp.bounds.plan(2, 100, 1.0))))) | {"unit": "w", "notes": ["w"]}
+for _row in (*_PLAN["over_epsilon"], *_PLAN["plan"]["options"], *itertools.chain(*_PLAN["plan"]["sweep"])):
+    _row["mechanism"] = "w"
 #: Saved results whose every text is "w".
 DOCUMENTS = (
     {"holds": True, "audits": [_AUDIT], "confidence": 0.9, "checks": [_CHECK], "cannot_show": ["w"]},
-    {"unit": "w", "over_epsilon": [_ROW]},
+    _PLAN,
     {"judged_by": "w", "classes": ["w", "x"], "scores": _SCORES},
     {
         "private": True,
@@ -308,45 +303,6 @@ def test_long_tables_are_cut_and_say_so():
     assert (len(points.items), points.more) == (blocks.MOST_ROWS, 1000 - blocks.MOST_ROWS)
     for block in (grid, points):
         assert "and 800 more" in html_of(Page((Part("t", "r", sections=(blocks.Section("s", (block,)),)),)))
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-2, 2) | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@settings(max_examples=100, deadline=None)
-@given(VALUES, VALUES)
-def test_our_reading_of_schemas_is_that_of_a_library(one, other):
-    """What fits by our few rules is what jsonschema says fits, for the rules that our schemas use."""
-    jsonschema = pytest.importorskip("jsonschema", reason="it checks schemas")
-    schemas = [
-        {"type": ["number", "null"], "minimum": 0, "maximum": 1},
-        {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "minItems": 1, "maxItems": 2},
-        {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]},
-        {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
-        {"anyOf": [{"type": "array", "items": {"enum": ["a", 1.5]}}, {"const": True}]},
-    ]
-    for schema in schemas:
-        for value in (one, other, {"a": one}, [one, other]):
-            known = jsonschema.Draft202012Validator(schema).is_valid(value)
-            if not (isinstance(value, float) and value.is_integer()) and not _whole_floats(value):
-                assert fits(value, schema) == known, (schema, value)
-
-
-def _whole_floats(value):
-    """Whether a float that JSON Schema counts as an integer is somewhere in a value."""
-    if isinstance(value, dict | list):
-        return any(map(_whole_floats, value.values() if isinstance(value, dict) else value))
-    return isinstance(value, float) and value.is_integer()
-
-
-def test_every_schema_of_ours_can_be_read():
-    """No schema uses a rule that the reader of saved results does not have."""
-    for command in JSON_COMMANDS:
-        assert fits({}, schema_of(command)) is False
 
 
 def test_pages_are_values():

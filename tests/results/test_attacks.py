@@ -8,7 +8,9 @@ from rich.console import Console
 
 from labeldp import Classes, Curator, RandomizedResponse, Release
 from labeldp.audit import Knowledge, attack_release
-from labeldp.results import attack_text
+from labeldp.audit.mechanisms import FolderAudit
+from labeldp.render import on_terminal
+from labeldp.results import Audited, audit_part
 
 SPACE = Classes(["no", "yes"])
 
@@ -26,8 +28,9 @@ def report():
     )
 
 
-def printed(parts):
+def printed(attacked):
     """What a terminal would show."""
+    parts = on_terminal(audit_part(Audited.of_folder(FolderAudit(None, (), (), 0.99, ()), attacked)))
     console = Console(file=io.StringIO(), width=160)
     for part in parts:
         console.print(part)
@@ -36,7 +39,7 @@ def printed(parts):
 
 def test_the_text_holds_every_number_and_what_epsilon_does_not_bound(report):
     """Each knowledge and source has its line, limits stand beside, and nothing in them is markup or a command."""
-    text = printed(attack_text(report))
+    text = printed(report)
     for row in report.rows:
         assert row.knows in text
         assert f"{row.utility.value:.1%}" in text

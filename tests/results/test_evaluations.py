@@ -27,12 +27,11 @@ from labeldp.learning.tables._class_scores import class_scores, in_folds
 from labeldp.learning.tables._regressors import number_scores
 from labeldp.release.folder import read_certificate
 from labeldp.render._drawings import drawn as svg_of
+from labeldp.results import Evaluated, Planned, plain, plan_part, result_part
 from labeldp.results import _blocks as blocks
-from labeldp.results import result_part, scores_json
-from labeldp.results._page_of_answers import answer_blocks
-from labeldp.results._page_of_releases import _dimension, _expected
-from labeldp.results._parts import is_clear
-from labeldp.results._plan_answer import answer_text
+from labeldp.results._answer import answer_blocks
+from labeldp.results._numbers import is_clear
+from labeldp.results._release import _dimension, _expected
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SPACE = Classes(["no", "yes", "perhaps"])
@@ -69,7 +68,7 @@ def test_an_interval_is_clear_if_it_says_something(low, high, error, range_, cle
 def part_of(tmp_path, scores, change=lambda body: body):
     """The page of scores that were saved."""
     path = tmp_path / "scores.json"
-    path.write_text(json.dumps(change(scores_json(scores, "released labels", SPACE))), encoding="utf-8")
+    path.write_text(json.dumps(change(plain(Evaluated.of(scores, "released labels", SPACE)))), encoding="utf-8")
     return result_part(path)
 
 
@@ -124,7 +123,7 @@ def test_scores_have_a_page_with_calibration_and_classes(tmp_path):
     stated, _, release = judged(6000, 2.0)
     part = part_of(tmp_path, class_scores(release, stated))
     assert part.result == "Better than always predicting the most common class"
-    assert re.match(r"Accuracy \+\d+\.\d points \(95 % interval \+", part.lead[0])
+    assert re.search(r": accuracy \+\d+\.\d points \(95 % interval \+", part.lead[0])
     curve = block(part, blocks.Picture, "Calibration")
     assert svg_of(curve.chart).count("<circle") == len(block(part, blocks.Grid, "Calibration").rows) > 3
     assert "stated" in svg_of(curve.chart).split(">")[0]
@@ -145,9 +144,8 @@ def test_a_page_says_where_estimates_are_rough(tmp_path):
         [each.text for each in part_of(tmp_path, of).sections[0].blocks if isinstance(each, blocks.Prose)]
         for of in (scores, rough)
     ]
-    assert texts[0] == []
-    (said,) = texts[1]
-    assert said.startswith("These rows tell the accuracy to within 18 points")
+    assert not any(text.startswith("These rows tell") for text in texts[0])
+    assert texts[1][0].startswith("These rows tell the accuracy to within 18 points")
 
 
 def test_a_score_of_noise_is_not_shown(tmp_path):
@@ -155,7 +153,7 @@ def test_a_score_of_noise_is_not_shown(tmp_path):
     stated, _, release = judged(40, 0.1)
     part = part_of(tmp_path, class_scores(release, stated))
     assert part.result == "Not shown to be better than always predicting the most common class"
-    (heed,) = [each for each in part.sections[0].blocks if isinstance(each, blocks.Prose)]
+    heed, _ = [each for each in part.sections[0].blocks if isinstance(each, blocks.Prose)]
     assert heed.text.startswith("Too few rows for their noise to tell: accuracy, ")
     assert block(part, blocks.Picture, "Scores") is None
     assert not any("%" in cell for row in block(part, blocks.Grid, "Scores").rows for cell in row)
@@ -170,7 +168,7 @@ def test_the_most_common_class_has_its_share_at_least(tmp_path):
     low = metrics.Estimate(0.31, 0.04, 0.23, 0.41)
     part = part_of(tmp_path, dataclasses.replace(class_scores(release, stated), majority=low))
     rows = {row[0]: row[1:] for row in block(part, blocks.Grid, "Scores").rows}
-    assert rows["accuracy of the most common class"] == ("33.3%", "33.3% to 41.0%")
+    assert rows["accuracy of the most common class"] == ("at most 41.0%", "33.3% to 41.0%")
 
 
 def test_scores_of_before_have_a_page(tmp_path):
@@ -231,7 +229,7 @@ def test_of_many_classes_those_that_are_predicted_most_often_are_counted(tmp_pat
     np.testing.assert_allclose(found.confusion.value, every.value[np.ix_(often, often)], atol=1e-9)
     assert (found.confusion.high <= np.array(found.predicted)[often]).all()
     path = tmp_path / "scores.json"
-    path.write_text(json.dumps(scores_json(found, "released labels", space)), encoding="utf-8")
+    path.write_text(json.dumps(plain(Evaluated.of(found, "released labels", space))), encoding="utf-8")
     part = result_part(path)
     grid = block(part, blocks.Grid, "true classes")
     assert [row[0] for row in grid.rows] == [space.points[code] for code in often]
@@ -294,7 +292,7 @@ def test_numbers_have_a_page_with_calibration(tmp_path, rows, epsilon, drawn):
     """A figure with the interval of each bin, or that none can be told apart; and a table of bins."""
     predicted, _, release = predicted_numbers(rows, epsilon)
     path = tmp_path / "scores.json"
-    body = scores_json(number_scores(release, predicted), "released labels", release.space)
+    body = plain(Evaluated.of(number_scores(release, predicted), "released labels", release.space))
     path.write_text(json.dumps(body), encoding="utf-8")
     part = result_part(path)
     picture, grid = (block(part, kind, "Calibration") for kind in (blocks.Picture, blocks.Grid))
@@ -342,7 +340,7 @@ def test_answers_of_numbers_and_noise_are_drawn(name, drawn):
 
 
 def test_a_release_expects_what_a_plan_does(tmp_path):
-    """The assumptions first, then the error that a plan states for the mechanism; nothing of an answer."""
+    """The error that a plan states for the mechanism, then its assumptions; nothing of an answer."""
     random = np.random.default_rng(0)
     table = pd.DataFrame({"a": random.normal(size=600), "b": random.integers(0, 9, 600), "c": ["x"] * 600})
     table["d"] = table["a"] + 0.1 * random.normal(size=600)
@@ -352,9 +350,9 @@ def test_a_release_expects_what_a_plan_does(tmp_path):
     dimension = effective_dimension(np.cov(table[["a", "b", "d"]].T)).participation
     assert _dimension(folder, certificate.files[0], ["a", "b", "d"]) == pytest.approx(dimension) != 3
     planned = forecast(SPACE, 600, certificate.guarantee.epsilon, conventions=Conventions(dimension))
-    assumed, expected = _expected(folder, certificate)
+    expected, assumed = _expected(folder, certificate)
     assert assumed == f"Assumed: {'; '.join(planned.assumptions)}."
-    assert expected.removeprefix("Then: ") in answer_text(None, planned)[0].plain
+    assert expected[1:] in plan_part(Planned.of(planned)).lead[0]
     counts = GOLDEN / "command/noisy-histogram"
     assert _expected(counts, read_certificate(counts)) == []
     assert _expected(folder, dataclasses.replace(certificate, rows=0)) == []

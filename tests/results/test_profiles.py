@@ -7,12 +7,13 @@ import pytest
 from rich.console import Console
 
 from labeldp import Classes, Curator, RandomizedResponse, Release
-from labeldp.audit import Neighbourhood, bound_exposure, loss_profile
+from labeldp.audit import Audit, Neighbourhood, bound_exposure, loss_profile
 from labeldp.audit.mechanisms import FolderAudit
 from labeldp.errors import OutputError
 from labeldp.privacy import shown_above
-from labeldp.render import save_profile_figure
-from labeldp.results import exposure_text, folder_audit_json, profile_text
+from labeldp.render import on_terminal, save_figure
+from labeldp.results import Audited, audit_part, plain, profile_chart
+from labeldp.results._numbers import below, share, share_above, share_below
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +26,13 @@ def profile():
     return loss_profile(features, release, rows=1000, flips=[0.01, 0.1], neighbourhood=Neighbourhood(200))
 
 
-def printed(parts):
-    """What a wide terminal shows."""
+NO_FAULT = FolderAudit(None, (), (Audit(1.0, 0.0, 1.0, 1.0, 1.0, 0, "exact", "an event"),), 0.99, ())
+
+
+def printed(**found):
+    """What a wide terminal shows of an audit."""
     console = Console(width=1000, file=io.StringIO())
-    console.print(*parts, sep="\n")
+    console.print(*on_terminal(audit_part(Audited.of_folder(NO_FAULT, **found))), sep="\n")
     return console.file.getvalue()
 
 
@@ -37,13 +41,13 @@ def test_a_profile_says_what_rows_give_away(profile):
 
     Bounds and estimates have columns of their own names.
     """
-    text = printed(profile_text(profile))
+    text = printed(profile=profile)
     for curve in profile.curves:
         assert f"(epsilon {shown_above(curve.epsilon, 3)})" in text
         beyond, cells = curve.beyond, text.replace(" ", "")
-        assert f"│{beyond.lower:.1%}│{beyond.estimate:.1%}│{beyond.upper:.1%}│" in cells
+        assert f"│{share_below(beyond.lower)}│{share(beyond.estimate)}│{share_above(beyond.upper)}│" in cells
         assert "the most exposed 5% of the rows, features and released label together disclose at least " in text
-        assert f"{curve.loss(0.05).lower:.3g} nats on average" in text
+        assert f"{below(curve.loss(0.05).lower)} nats on average" in text
     assert "estimate" in text
     low, high = profile.chances_beyond(0.01)
     assert f"is at most {low:.3g}, or at least {high:.3g}." in text
@@ -58,7 +62,7 @@ def test_wide_bounds_say_so_and_what_to_do():
     space = Classes(["no", "yes"])
     release = Curator(["no", "yes"] * 100, space).randomize(RandomizedResponse(space, 0.5))
     found = loss_profile(np.arange(200.0)[:, None], release, p_plus=0.5)
-    text = printed(profile_text(found))
+    text = printed(profile=found)
     assert "Too few rows to tell if any disclose epsilon or more." in text
     assert "The bounds are wide: each row is judged by the labels of 10 others, and these are released ones" in text
     assert "(--neighbours)" in text
@@ -69,12 +73,11 @@ def test_wide_bounds_say_so_and_what_to_do():
 
 def test_a_figure_has_the_static_epsilon_and_both_bounds(profile, tmp_path):
     """The figure is written as an SVG with a name for each curve and each static epsilon; other endings are refused."""
-    path = save_profile_figure(profile, tmp_path / "profile.svg")
-    drawn = path.read_text()
-    assert drawn.count("flip probability") == drawn.count("its epsilon") == 2
-    assert drawn.count("FillBetweenPolyCollection") == 2
+    path = save_figure(profile_chart(profile), tmp_path / "profile.svg", private=True)
+    drawn = path.read_text().split("</style>")[1]
+    assert drawn.count(">flip probability") == drawn.count(">its epsilon") == drawn.count("<polygon") == 2
     with pytest.raises(OutputError, match="expected a figure whose name ends in"):
-        save_profile_figure(profile, tmp_path / "profile.txt")
+        save_figure(profile_chart(profile), tmp_path / "profile.txt")
 
 
 @pytest.mark.parametrize("public", [True, False])
@@ -85,22 +88,21 @@ def test_the_source_of_an_exposure_is_stated(public):
     released = Curator(labels.tolist(), space).randomize(RandomizedResponse(space, 3.0))
     release, flip = (Release.public(labels, space), 0.2) if public else (released, None)
     exposure = bound_exposure(cells, release, flip=flip)
-    assert ("From labels that were declared public." in printed(exposure_text(exposure))) is public
-    found = FolderAudit(None, (), (), 0.99, ())
-    assert folder_audit_json(found, None, None, exposure)["exposure"]["public"] is public
+    assert ("From labels that were declared public." in printed(exposure=exposure)) is public
+    assert plain(Audited.of_folder(NO_FAULT, exposure=exposure))["exposure"]["public"] is public
 
 
 def test_an_exposure_that_shows_nothing_says_how_many_rows_would():
     """Few rows at epsilon 0.5 show nothing; cells of one class with twice the stated number of rows do."""
     space, cells = Classes(["no", "yes"]), np.arange(20) % 2
     few = bound_exposure(cells, released_of(space, np.where(cells == 1, "yes", "no")))
-    text = printed(exposure_text(few))
-    assert f"is told from a mixed one by about {few.needed:,} rows; the largest group has 10." in text
+    text = printed(exposure=few)
+    assert f"takes about {few.needed:,} rows; the largest group has 10." in text
     assert few.needed > 10
     many = np.arange(4 * few.needed) % 2
     found = bound_exposure(many, released_of(space, np.where(many == 1, "yes", "no")))
     assert found.average > found.of_label * 1.05
-    assert "told from a mixed one" not in printed(exposure_text(found))
+    assert "Detecting a group" not in printed(exposure=found)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 3.0])

@@ -31,7 +31,8 @@ from labeldp.cli import main
 from labeldp.learning.metrics import Bounds, Estimate, mean_of_rows
 from labeldp.learning.tables import ClassScores
 from labeldp.release.ledger import spent_by_data
-from labeldp.results import ledger_text, plan_text, release_text, scores_text, verdict_text
+from labeldp.render import on_terminal
+from labeldp.results import Evaluated, Planned, evaluation_part, ledger_part, plan_part, shown_release, verdict_part
 
 MARKUP = [
     "[red]x[/red]",
@@ -45,12 +46,12 @@ MARKUP = [
 CONTROL = ["a\x1b[2Jb", "a\x1b]8;;http://x\x07b", "a\x07b", "a\x9b31mb", "a\rb"]
 
 
-def printed(parts):
-    """Parts as a console prints them, wide enough not to fold."""
+def printed(part, detail=False):
+    """A result as a console prints it, wide enough not to fold."""
     out = io.StringIO()
     console = Console(file=out, width=2000)
-    for part in parts:
-        console.print(part)
+    for each in on_terminal(part, detail=detail):
+        console.print(each)
     return out.getvalue()
 
 
@@ -67,14 +68,14 @@ def released(folder, name, unit=None):
 def test_names_are_shown_as_they_are(tmp_path, name):
     """Markup of terminals or of HTML in a column's name is shown, not obeyed."""
     done = released(tmp_path, name, unit=name)
-    text = printed(release_text(done))
+    text = printed(shown_release(done))
     assert f"columns         {name}, y{name}_released" in text.replace("\t", " ")
     assert f"all labels of one {name} " in text
     entries = Ledger(done.ledger).entries()
-    shown = printed(ledger_text(entries, spent_by_data(entries)))
+    shown = printed(ledger_part("l", entries, spent_by_data(entries)))
     assert f"│ y{name} " in shown
     assert f"│ {name} " in shown
-    assert f"one for each value of {name!r}, were declared" in printed(verdict_text(verify(done.output)))
+    assert f"one for each value of {name!r}, were declared" in printed(verdict_part(verify(done.output)))
 
 
 @pytest.mark.parametrize("name", MARKUP)
@@ -83,7 +84,7 @@ def test_paths_are_shown_as_they_are(tmp_path, name):
     folder = tmp_path / name.replace("/", "|")
     folder.mkdir()
     done = released(folder, "x")
-    assert str(done.output) in printed(release_text(done))
+    assert str(done.output) in printed(shown_release(done))
 
 
 @pytest.mark.parametrize("colour", [False, True])
@@ -137,19 +138,19 @@ def test_many_columns_are_shortened(tmp_path):
         encoding="utf-8",
     )
     done = release_table(tmp_path / "t.csv", "y", Classes(["a", "b"]), 1.0, tmp_path / "out", drop=[])
-    assert "c0, c1, c2, c3, c4, c5 ... y_released (41)" in printed(release_text(done))
+    assert "c0, c1, c2, c3, c4, c5 ... y_released (41)" in printed(shown_release(done))
 
 
 def test_no_label_is_in_what_is_said_of_a_release(tmp_path):
     """The words about a release hold no class."""
-    text = printed(release_text(released(tmp_path, "x")))
+    text = printed(shown_release(released(tmp_path, "x")))
     assert "'a'" not in text
     assert "73.1% of rows" in text
 
 
 def test_an_option_that_is_missing_is_a_dash():
     """In the sweep, a mechanism that cannot express an epsilon has a dash there."""
-    text = printed(plan_text(plan(10, 100, 1.0, [1e-16, 1.0])))
+    text = printed(plan_part(Planned.of(plan(10, 100, 1.0, [1e-16, 1.0]))), detail=True)
     (line,) = [line for line in text.splitlines() if line.startswith("│ randomized-response") and line.count("│") == 4]
     options = plan(10, 100, 1.0).options
     (share,) = [option.expected_share for option in options if option.mechanism == "randomized-response"]
@@ -160,7 +161,7 @@ def shares(estimate, **scores):
     """The figures of a printed table by their names, of predictions with this accuracy."""
     loss = mean_of_rows(np.array([0.5, 0.7]), 0.95)
     found = ClassScores(9, loss, estimate, log_loss=loss, likelihood_gain=loss, **scores)
-    text = printed(scores_text(found, ["a", "b"], "labels"))
+    text = printed(evaluation_part(Evaluated("labels", found, ("a", "b"))))
     return {
         line[0]: line[1:] for row in text.splitlines() if len(line := [c.strip() for c in row.split("│")[1:-1]]) > 2
     }, text
@@ -176,8 +177,8 @@ def shares(estimate, **scores):
         (0.6, 0.14, 0.34, 0.86, " About 11 rows would do."),
         (1.0, 0.0, 0.0, 1.0, ""),
         (math.nan, math.inf, 0.0, 1.0, ""),
-        (-0.014, 0.2, 0.0, 0.348, ("0.0%", "0.0% to 34.8%")),
-        (1.002, 0.1, 0.8, 1.0, ("100.0%", "80.0% to 100.0%")),
+        (-0.014, 0.2, 0.0, 0.348, ("at most 34.8%", "0.0% to 34.8%")),
+        (1.002, 0.1, 0.8, 1.0, ("at least 80.0%", "80.0% to 100.0%")),
         (1.0, 0.0, 1.0, 1.0, ("100.0%", "100.0% to 100.0%")),
         (1.0 + 2**-52, 0.0, 1.0, 1.0, ("100.0%", "100.0% to 100.0%")),
         (0.0, 0.0, 0.0, 0.0, ("0.0%", "0.0% to 0.0%")),
@@ -185,7 +186,7 @@ def shares(estimate, **scores):
     ],
 )
 def test_no_share_is_shown_that_cannot_be(value, error, low, high, told):
-    """Estimates beyond 0 to 100 % are the nearest end; those that say nothing are named once, with what would do.
+    """Estimates at 0 or 100 % or beyond are a bound; those that say nothing are named once, with what would do.
 
     From 9 rows with a standard error of 0.3, an interval of half of the range takes 9 (3.92 0.3 / 0.5)^2 = 49.8 rows.
     """
@@ -226,7 +227,9 @@ def test_the_area_of_several_classes_is_a_mean():
     """What it is the mean of is said."""
     score = Estimate(0.5, 0.1, 0.3, 0.7)
     found = ClassScores(9, score, score, auc=score, likelihood_gain=score)
-    assert "area under the ROC, mean of each class against the rest" in printed(scores_text(found, "abc", "labels"))
+    assert "area under the ROC, mean of each class against the rest" in printed(
+        evaluation_part(Evaluated("labels", found, ("a", "b", "c")))
+    )
 
 
 def test_bounds_are_shares():
@@ -242,7 +245,7 @@ def test_classes_that_are_never_predicted_are_named():
     assert shares(Estimate(0.5, 0.1, 0.3, 0.7), unpredicted=(1,))[0]["never predicted"][0] == "b"
     gain = Estimate(0.1, 0.1, 0.0, 0.2)
     many = ClassScores(9, gain, Estimate(0.5, 0.1, 0.3, 0.7), likelihood_gain=gain, unpredicted=tuple(range(14)))
-    assert "and 2 more" in printed(scores_text(many, range(20), "labels"))
+    assert "and 2 more" in printed(evaluation_part(Evaluated("labels", many, tuple(range(20)))))
 
 
 def test_the_likelihood_says_whose_it_is():
@@ -250,8 +253,8 @@ def test_the_likelihood_says_whose_it_is():
     gain = Estimate(0.1, 0.1, 0.0, 0.2)
     each = ClassScores(9, gain, Estimate(0.5, 0.1, 0.3, 0.7), likelihood_gain=gain)
     name = "log likelihood of released labels, gain over uniform guessing (nats)"
-    assert name in printed(scores_text(each, ["a", "b"], "labels"))
-    public = printed(scores_text(each, ["a", "b"], "labels", public=True))
+    assert name in printed(evaluation_part(Evaluated("labels", each, ("a", "b"))))
+    public = printed(evaluation_part(Evaluated("labels", each, ("a", "b"), public=True)))
     assert name not in public
     assert "log likelihood, gain over uniform guessing (nats)" in public
 
@@ -259,9 +262,9 @@ def test_the_likelihood_says_whose_it_is():
 def test_a_delta_that_was_spent_is_said(tmp_path):
     """What is spent has its delta where there is one."""
     done = released(tmp_path, "x")
-    assert "epsilon 1 of 1 for this label, over all releases" in printed(release_text(done))
+    assert "epsilon 1 of 1 for this label, over all releases" in printed(shown_release(done))
     some = dataclasses.replace(done, spent=(0.5, 1e-8), budget=Budget(1.0, 1e-6))
-    assert "epsilon 0.5 of 1 and delta 1e-08 of 1e-06 for this label, over all releases" in printed(release_text(some))
+    assert "epsilon 0.5 of 1 and delta 1e-08 of 1e-06 for this label, over all releases" in printed(shown_release(some))
 
 
 NUMBERS = Interval(0.0, 10.0, 0.5)
@@ -300,7 +303,7 @@ def test_what_is_said_of_an_answer_has_the_size_of_its_noise(tmp_path, kind):
     query, said = SAID[kind]
     labels = ["a", "b", "a", "a"] if isinstance(query.space, Classes) else [1.0, 2.0, 3.0, 4.0]
     folder = Curator(labels, query.space).answer(query).save(tmp_path / "out")
-    text = printed(verdict_text(verify(folder)))
+    text = printed(verdict_part(verify(folder)))
     assert said in text
     assert "with a probability of 95%" in text
 
@@ -308,11 +311,13 @@ def test_what_is_said_of_an_answer_has_the_size_of_its_noise(tmp_path, kind):
 def test_the_size_of_unknown_noise_is_not_said(tmp_path):
     """Old means list no rows of cells: no line is printed, and the noise on a single mean is known all the same."""
     golden = Path(__file__).parents[1] / "golden" / "python"
-    assert "standard error" not in printed(verdict_text(verify(golden / "noisy-mean")))
-    assert "standard error" not in printed(verdict_text(verify(golden / "noisy-mean-clipped")))
+    assert "standard error" not in printed(verdict_part(verify(golden / "noisy-mean")))
+    assert "standard error" not in printed(verdict_part(verify(golden / "noisy-mean-clipped")))
     assert np.isfinite(Answer.load(golden / "noisy-mean-clipped").standard_error).all()
     done = release_table(write(tmp_path), "y", PAIR, 1.0, tmp_path / "out", keep=[], mechanism="noisy-histogram")
-    assert "noise       standard error 2.8 from noise; any one count is off by at most 6" in printed(release_text(done))
+    assert "noise       standard error 2.8 from noise; any one count is off by at most 6" in printed(
+        shown_release(done)
+    )
 
 
 def write(folder):

@@ -8,6 +8,7 @@ from decimal import ROUND_FLOOR, Context
 from typing import Literal
 
 from labeldp import _checks
+from labeldp._notebook import Shown
 from labeldp.errors import EpsilonError
 from labeldp.privacy import shown_above
 
@@ -18,7 +19,7 @@ WASTEFUL_SHARE = 0.8
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(Shown):
     """Epsilon demonstrated by an audit, beside the epsilon claimed.
 
     Attributes:

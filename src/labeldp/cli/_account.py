@@ -7,7 +7,8 @@ from pathlib import Path
 from labeldp import release, render, results
 from labeldp.cli._command import ReleaseFolder
 from labeldp.cli._ledger import ledger_of
-from labeldp.cli._terminal import result
+from labeldp.cli._terminal import result, show
+from labeldp.errors import InputError
 
 
 def account(
@@ -37,6 +38,11 @@ def account(
     combined = release.combined_guarantee(
         list(map(ledger_of, paths)), deltas=delta or (), epsilons=epsilon or (), one_table=one_table, long=long
     )
-    written = None if figure is None else render.save_account_figure(combined, figure)
-    figures = [] if written is None else [f"figure: {written}"]
-    result(json_, lambda: results.account_json(combined), lambda: [*results.account_text(combined), *figures])
+    if figure is not None:
+        chart = results.account_chart(combined)
+        if chart is None:
+            raise InputError("expected charges to draw, found none; give a release, or a ledger that has some")
+        render.save_figure(chart, figure)
+    result(json_, lambda: list(map(results.TotalShown.of, combined)), lambda: results.account_part(combined))
+    if figure is not None and not json_:
+        show(f"figure: {figure}")

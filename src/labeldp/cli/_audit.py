@@ -196,16 +196,14 @@ def _audit_release(
         attacked = _attack(directory, model, generator, attack)
     if attacked is not None and attack.private_rows is not None:
         _write_rows(attack.private_rows, attacked)
-    if not json_:
-        more = [
-            *(results.exposure_text(exposed) if found.holds and found.audits else []),
-            *([] if attacked is None else [*results.attack_text(attacked), ""]),
-        ]
-        show(*results.folder_audit_text(found, more))
+    law = None if found.certificate is None else found.certificate.features
     if found.holds and profile != ProfileOptions():
-        bounded = _profile(directory, profile, json_)
-    if json_:
-        result(json_, lambda: results.folder_audit_json(found, attacked, bounded, exposed), list)
+        bounded = _profile(directory, profile)
+    audited = results.Audited.of_folder(found, attacked, bounded, exposed, law)
+    result(json_, lambda: audited, lambda: results.audit_part(audited))
+    if bounded is not None and profile.figure is not None:
+        written = render.save_figure(results.profile_chart(bounded), profile.figure, private=True)
+        show(*([] if json_ else ["", f"figure: {written}"]))
     return found.holds
 
 
@@ -291,24 +289,17 @@ def _groups(directory: Path, release: Release, name: str) -> list[str]:
     return [str(value) for value in table[name].to_pylist()]
 
 
-def _profile(directory: Path, options: ProfileOptions, json_: bool) -> LossProfile:
-    """The disclosure by public columns and released label together, over the share of rows; shown, unless as JSON.
+def _profile(directory: Path, options: ProfileOptions) -> LossProfile:
+    """The disclosure by public columns and released label together, over the share of rows.
 
     It is computed from the release alone, at no further privacy cost.
     """
     release = releases.Release.load(directory)
     table = releases.public_columns(directory, release.certificate)
     points = features.points_of(table, folder.group_column(release.certificate))
+    neighbourhood = attacks.Neighbourhood(options.neighbours)
     with progress() as bar:
-        profile = attacks.loss_profile(
-            points, release, neighbourhood=attacks.Neighbourhood(options.neighbours), progress=bar
-        )
-    if not json_:
-        show(*results.profile_text(profile, None if release.certificate is None else release.certificate.features))
-    if options.figure is not None:
-        written = render.save_profile_figure(profile, options.figure)
-        show(*([] if json_ else ["", f"figure: {written}"]))
-    return profile
+        return attacks.loss_profile(points, release, neighbourhood=neighbourhood, progress=bar)
 
 
 def _exposure(directory: Path, bar: Callable[[str, int, int], None]) -> Exposure | None:
@@ -383,7 +374,8 @@ def _audit_function(options: FunctionOptions, draws: int, confidence: float, jso
             )
     except InputError as problem:
         raise InputError(f"expected outputs of {name}, found that it {failed[0]}") if failed else problem from None
-    result(json_, lambda: results.audit_json(found), lambda: results.audit_text(found))
+    audited = results.Audited.of(found)
+    result(json_, lambda: audited, lambda: results.audit_part(audited))
     return found.holds
 
 

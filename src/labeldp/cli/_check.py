@@ -47,5 +47,5 @@ def check(
         if found.label.is_number:
             raise InputError(f"{found.label.name!r} has numbers, and no classes to save; leave --save-classes out")
         write_new_file(save_classes, "".join(f"{name}\n" for name in found.label.classes).encode(), private=True)
-    command = results.release_command(found, save_classes)
-    result(json_, lambda: results.check_json(found, command), lambda: results.check_text(found, save_classes))
+    checked = results.Checked.of(found, save_classes)
+    result(json_, lambda: checked, lambda: results.check_part(checked))

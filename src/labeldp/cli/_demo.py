@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
+from labeldp import results
 from labeldp.cli._terminal import result
 from labeldp.errors import OutputError
 
@@ -50,13 +51,11 @@ def demo(folder: Path = Path(), *, json_: bool = False) -> None:
             f"expected to write {path}, found that it exists; name another folder, or remove it"
         ) from None
     following = f"labeldp check {shlex.quote(str(path))} --label diagnosis"
-    text = [
-        f"Wrote {path}: {len(rows):,} visits of {_PATIENTS:,} invented patients.",
-        "",
-        "Next: look at it, before anything is spent:",
-        f"  {following}",
-    ]
-    result(json_, lambda: {"table": str(path), "rows": len(rows), "next": following}, lambda: text)
+    done = f"Wrote {path}: {len(rows):,} visits of {_PATIENTS:,} invented patients."
+    part = results.Part(
+        "A table to try", done, lead=(done, "", "Next: look at it, before anything is spent:", f"  {following}")
+    )
+    result(json_, lambda: results.DemoTable(str(path), len(rows), following), lambda: part)
 
 
 def _visits(chance: random.Random) -> Iterator[tuple[object, ...]]:

@@ -53,8 +53,5 @@ def evaluate(
             "for others; evaluate it on other people's rows"
         )
     by = "labels that you declared public" if labels_are_public else "released labels"
-    result(
-        json_,
-        lambda: results.scores_json(scores, by, loaded.certificate.space),
-        lambda: results.scores_text(scores, loaded.space.points, by, public=labels_are_public),
-    )
+    found = results.Evaluated.of(scores, by, loaded.certificate.space, public=labels_are_public)
+    result(json_, lambda: found, lambda: results.evaluation_part(found))

@@ -111,7 +111,7 @@ def generator(
         divergences = _estimated_divergences(trial) if judge or quick else {}
         two_sample = (*trial.two_sample_accuracy(), trial.table.num_rows) if judge else None
     found = (fitted, path, two_sample, divergences)
-    result(json_, lambda: results.generator_json(*found), lambda: results.generator_text(*found))
+    result(json_, lambda: results.Generated.of(*found), lambda: results.generator_part(*found))
 
 
 def _estimated_divergences(trial: Trial) -> dict[str, list[DivergenceEstimate]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from labeldp import results
 from labeldp.cli._terminal import result
 from labeldp.release import folder
 
@@ -16,9 +17,10 @@ def key(output: Path, *, json_: bool = False) -> None:
         json_: Print JSON; 'labeldp schema' describes it.
     """
     private, public = folder.make_key(output)
-    text = [
+    text = (
         f"Wrote the private key to {private}, and the public key to {public}.",
         f"Sign with 'labeldp release ... --sign {private}', and keep that file to yourself.",
         f"Verify with 'labeldp verify DIR --public-key {public}'.",
-    ]
-    result(json_, lambda: {"private_key": str(private), "public_key": str(public)}, lambda: text)
+    )
+    part = results.Part("A key pair", text[0], lead=text)
+    result(json_, lambda: results.KeyPair(str(private), str(public)), lambda: part)

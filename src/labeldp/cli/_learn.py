@@ -86,9 +86,5 @@ def learn(
             check_no_network_options(images, training)
             resampling = None if generator is None else generators.open_generator(generator).generator()
             learned = learn_table(directory, generator=resampling, minutes=minutes, progress=bar, **options)
-    saved = str(learned.model.save(output))
-    result(
-        json_,
-        lambda: results.learned_json(learned, saved),
-        lambda: results.learned_text(learned, saved, of_images=images.images is not None),
-    )
+    found = results.LearnedModel.of(learned, str(learned.model.save(output)))
+    result(json_, lambda: found, lambda: results.learned_part(found, of_images=images.images is not None))

@@ -35,11 +35,8 @@ def ledger(file: Path, *, json_: bool = False) -> None:
         raise _no_ledger(file)
     entries = ledgers.Ledger(file, team=True).entries()
     totals = ledgers.spent_by_data(entries)
-    result(
-        json_,
-        lambda: results.ledger_json(entries, totals, others),
-        lambda: results.ledger_text(entries, totals, others),
-    )
+    found = (entries, totals, others)
+    result(json_, lambda: results.LedgerShown.of(*found), lambda: results.ledger_part(file.name, *found))
 
 
 def ledger_of(path: Path) -> Path:

@@ -243,37 +243,32 @@ def plan(
     if len([True for known in (expected.shares, expected.from_, purchase.buy) if known is not None]) > 1:
         raise InputError("expected one of --shares, --from and --buy for the distribution of labels, found several")
     expected.conventions(wide, space, sources)  # what is wrong with the options is refused before anything is bought
+    if figure is not None:
+        render.check_figure(figure)
     bought = purchase.bought(source, table, label_space)
     if bought is not None:
         sources.append(release.Answer.load(bought.output))
         if not json_:
-            show(*results.purchase_text(bought))
+            show(*render.on_terminal(results.purchase_part(bought)), "")
             notes_on_terminal(bought.notes)
-    spent = _EXAMPLE if example else epsilon
-    found = _planned(space, shape, spent, expected, expected.conventions(wide, space, sources))
-    mechanisms, errors = found
-    written = None
-    if figure is not None and errors is not None:
-        written = render.save_forecast_figure(errors, figure)
-    elif figure is not None and mechanisms is not None:
-        written = render.save_plan_figure(mechanisms, figure)
-    unit = table.named_unit or _ROW
-    if json_:
-        typer.echo(json.dumps(results.planned_json(*found, unit), indent=1))
-        return
-    whom = "one row" if unit == _ROW and shape.people else "a person"
-    show(*results.answer_text(*found, unit, example=example, whom=whom))
-    show(*results.unit_notes(shape.people, table.unit), "")
-    show(*results.over_epsilon_text(*found, shape.units))
-    if detail:
-        shares = expected.conventions(wide, space, sources).shares
-        show("", *results.labels_text(shares, space), *([] if errors is None else results.assumed_text(errors)))
-        show(*([] if mechanisms is None else [*results.plan_text(mechanisms), ""]))
-        show(*([] if errors is None else results.forecast_text(errors, shape.dimension)))
-    show(
-        *results.closing_text(bought=bought is not None, detail=detail),
-        *([] if written is None else [f"figure: {written}"]),
+    conventions = expected.conventions(wide, space, sources)
+    found = results.Planned.of(
+        *_planned(space, shape, _EXAMPLE if example else epsilon, expected, conventions),
+        table.named_unit or _ROW,
+        people=shape.people,
+        declared=table.unit is not None,
+        example=example,
+        bought=bought is not None,
+        labels=results.labels_sentence(conventions.shares, space),
+        features=shape.dimension,
     )
+    chart = results.plan_chart(found)
+    written = [] if figure is None or chart is None else [f"figure: {render.save_figure(chart, figure)}"]
+    if json_:
+        typer.echo(json.dumps(results.plain(found), indent=1))
+        return
+    more = [] if detail else ["Every mechanism: --detail; for programs: --json."]
+    show(*render.on_terminal(results.plan_part(found), detail=detail), *more, *written)
 
 
 def _planned(

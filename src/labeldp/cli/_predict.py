@@ -44,10 +44,11 @@ def predict(
     with printed_warnings(UnknownCategoryWarning):
         found = tables.predict_table(loaded, None if table is None else file.of(table), **images.read())
     write_new_file(output, lambda path: write(found, path), private=True)
+    predicted, label = results.Predicted.of(loaded, found, str(output)), loaded.certificate.label
     result(
         json_,
-        lambda: results.predicted_json(loaded, found, str(output)),
-        lambda: results.predicted_text(loaded, found, str(model), str(output)),
+        lambda: predicted,
+        lambda: results.predicted_part(predicted, label, str(model), of_images=not loaded.columns),
     )
 
 

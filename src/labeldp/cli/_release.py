@@ -184,7 +184,7 @@ def release(
         )
     if signer is not None:
         folder.sign(output, signer, released.certificate)
-    result(json_, lambda: results.release_json(released), lambda: results.release_text(released))
+    result(json_, lambda: results.Released.of(released), lambda: results.shown_release(released))
     notes_on_terminal(released.notes)
 
 

@@ -146,5 +146,5 @@ def stages(
             unit=label.unit,
             **spending.arguments(),
         )
-    result(json_, lambda: results.staged_json(staged), lambda: results.staged_text(staged))
+    result(json_, lambda: results.StagesReleased.of_stages(staged), lambda: results.stages_part(staged))
     notes_on_terminal(staged.release.notes)

@@ -18,6 +18,8 @@ from rich.text import Text
 from labeldp._checks import printable
 from labeldp._new_files import keep_private
 from labeldp.errors import LabelDPError
+from labeldp.render import on_terminal
+from labeldp.results import Part, plain
 
 _WIDTH_OF_FILES = 1000
 #: A Python argument in parentheses after its option, such as (budget=) after --budget.
@@ -59,12 +61,12 @@ def show(*parts: RenderableType) -> None:
         out.print(literal, soft_wrap=text and not console.is_terminal)
 
 
-def result(json_: bool, body: Callable[[], object], parts: Callable[[], Sequence[RenderableType]]) -> None:
+def result(json_: bool, document: Callable[[], object], part: Callable[[], Part]) -> None:
     """Print a result on standard output, as one JSON document or for people."""
     if json_:
-        print(json.dumps(body(), indent=1))  # noqa: T201 (plain text, whatever the terminal)
+        print(json.dumps(plain(document()), indent=1))  # noqa: T201 (plain text, whatever the terminal)
     else:
-        show(*parts())
+        show(*on_terminal(part()))
 
 
 def for_holder() -> None:

@@ -36,6 +36,6 @@ def verify(
         raise InputError(f"expected the folder of a release at {directory}, found {what}")
     with engines.open_engine(engine) as workers, progress() as bar:
         verdict = folder.verify(directory, public_key=public_key, long=long, executor=workers, progress=bar)
-    result(json_, lambda: results.verdict_json(verdict), lambda: results.verdict_text(verdict))
+    result(json_, lambda: results.Verified.of(verdict), lambda: results.verdict_part(verdict))
     if not verdict.holds:
         raise typer.Exit(1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from labeldp import _checks
-from labeldp._html import facts_html
+from labeldp._notebook import Shown
 from labeldp._spelling import canonical
 from labeldp.privacy._rounding import UP, exp_above, float_above, posterior_above, shown_above
 
@@ -31,7 +31,7 @@ _EXAMPLES = (0.5, 0.1)
 
 
 @dataclass(frozen=True)
-class Guarantee:
+class Guarantee(Shown):
     """A label differential privacy guarantee.
 
     Attributes:
@@ -102,10 +102,6 @@ class Guarantee:
             f"anything in this release by a factor of at most {factor}{plus} (epsilon {epsilon}, delta "
             f"{delta}); the kept columns are public and are not protected."
         )
-
-    def _repr_html_(self) -> str:
-        numbers = {"epsilon": shown_above(self.epsilon, 7), "delta": self.delta, "per": self.unit, "trust": self.trust}
-        return facts_html("Guarantee", numbers, [self.sentence(), self.posterior_sentence()])
 
     def posterior(self, prior: float) -> float:
         """The largest posterior probability of a statement about the labels of one unit, rounded up.

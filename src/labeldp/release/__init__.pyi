@@ -22,6 +22,8 @@ from .curator import unit_numbers as unit_numbers
 from .released import CombinedGuarantee as CombinedGuarantee
 from .released import combined_guarantee as combined_guarantee
 from .jobs import MOST_LABELS as MOST_LABELS
+from .jobs import ColumnFacts as ColumnFacts
+from .jobs import LabelFacts as LabelFacts
 from .jobs import TableCheck as TableCheck
 from .jobs import TableRelease as TableRelease
 from .jobs import check_table as check_table

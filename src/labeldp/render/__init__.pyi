@@ -1,11 +1,10 @@
 from ._figures import check_figure as check_figure
-from ._figures import save_account_figure as save_account_figure
-from ._figures import save_lines as save_lines
+from ._figures import save_figure as save_figure
+from ._markdown import in_markdown as in_markdown
+from ._notebook import in_notebook as in_notebook
 from ._page import check_page as check_page
 from ._page import dossier as dossier
 from ._page import html_of as html_of
 from ._page import sourced as sourced
 from ._page import write_page as write_page
-from ._curves import save_forecast_figure as save_forecast_figure
-from ._curves import save_plan_figure as save_plan_figure
-from ._curves import save_profile_figure as save_profile_figure
+from ._terminal import on_terminal as on_terminal

@@ -5,18 +5,19 @@ Coordinates are computed here, and nothing else is. Colours are classes of the p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
+from html import escape
 from typing import Any
-
-from markupsafe import Markup
 
 from labeldp._checks import printable
 from labeldp.results import _charts as charts
 
 _WIDTH = 480
+_DOT = '<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3.5"/>'
 
 
-def _odds(chart: charts.Odds) -> Markup:
+def _odds(chart: charts.Odds) -> str:
     pairs, marked = chart.pairs, chart.marked
     left, top, side = 46, 12, 300
     x, y = _axis(left, side, 0.0, 100.0), _axis(top + side, -side, 0.0, 100.0)
@@ -26,15 +27,15 @@ def _odds(chart: charts.Odds) -> Markup:
         *(_line("rule", x(0), y(p), x(100), y(p)) + _text(left - 8, y(p) + 4, f"{p} %", "end") for p in (0, 50, 100)),
         *(_text(x(p), y(0) + 20, f"{p} %", "middle") for p in (0, 50, 100)),
         _text(x(50), y(0) + 40, "sure before", "middle", "quiet"),
-        Markup('<polygon class="band" points="{}"/>').format(" ".join([*upper, *reversed(lower)])),
-        Markup('<polyline class="line" points="{}"/>').format(" ".join(upper)),
-        Markup('<polyline class="line thin" points="{}"/>').format(" ".join(lower)),
+        _element('<polygon class="band" points="{}"/>', " ".join([*upper, *reversed(lower)])),
+        _element('<polyline class="line" points="{}"/>', " ".join(upper)),
+        _element('<polyline class="line thin" points="{}"/>', " ".join(lower)),
         _line("dashed", x(0), y(0), x(100), y(100)),
         _text(x(100) + 8, y(100) + 4, "sure after"),
     ]
     for before, most, label in marked:
         parts.append(_line("dashed", x(before), y(before), x(before), y(most)))
-        parts.append(Markup('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="4.5"/>').format(x(before), y(most)))
+        parts.append(_element('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="4.5"/>', x(before), y(most)))
         if before > 25:  # where there is room for a label on the left of the curve
             parts.append(_text(x(before) - 10, y(most) - 6, label, "end", "strong"))
         else:
@@ -44,7 +45,7 @@ def _odds(chart: charts.Odds) -> Markup:
     return _drawing(what, 372, parts)
 
 
-def _calibration(chart: charts.Agreement) -> Markup:
+def _calibration(chart: charts.Agreement) -> str:
     what, points, ends, words = chart.what, chart.points, chart.ends, chart.words
     longest = max(len(name) for _, name in ends)
     left, top, side = min(46 + 7 * max(longest - 5, 0), 130), 12, 300
@@ -67,12 +68,12 @@ def _calibration(chart: charts.Agreement) -> Markup:
     ]
     for stated, least, value, most, _ in points:
         parts.append(_line("thick", x(stated), y(least) + 1, x(stated), y(most) - 1))
-        parts.append(Markup('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="4.5"/>').format(x(stated), y(value)))
+        parts.append(_element('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="4.5"/>', x(stated), y(value)))
     spoken = "; ".join(text for *_, text in points)
     return _drawing(f"{what}: {spoken}.", 372, parts)
 
 
-def _roc(chart: charts.Roc) -> Markup:
+def _roc(chart: charts.Roc) -> str:
     what, lines = chart.what, chart.lines
     left, top, side = 46, 34, 300
     x, y = _axis(left, side, 0.0, 1.0), _axis(top + side, -side, 0.0, 1.0)
@@ -86,14 +87,14 @@ def _roc(chart: charts.Roc) -> Markup:
     for i, (name, points, area) in enumerate(lines):
         last = i == len(lines) - 1
         path = " ".join(f"{x(false):.1f},{y(true):.1f}" for false, true in points)
-        parts.append(Markup('<polyline class="{}" points="{}"/>').format("line" if last else "line thin", path))
+        parts.append(_element('<polyline class="{}" points="{}"/>', "line" if last else "line thin", path))
         place = y(0.04 + 0.07 * (len(lines) - 1 - i))
         parts.append(_text(x(1) - 6, place, f"{_short(name, 44)}: {area}", "end", "strong halo" if last else "halo"))
     spoken = "; ".join(f"area {area} for an attacker who knows {name}" for name, _, area in lines)
     return _drawing(f"{what}: {spoken}.", 394, parts)
 
 
-def _bars(chart: charts.Bars) -> Markup:
+def _bars(chart: charts.Bars) -> str:
     what, bars = chart.what, chart.bars
     left, height = 190, 30
     largest = max((value for _, value, _, _ in bars), default=0.0) or 1.0
@@ -102,8 +103,12 @@ def _bars(chart: charts.Bars) -> Markup:
         y, width = 10 + i * height, max(1.5, 130 * value / largest)
         parts += [
             _text(left - 10, y + 15, _short(name), "end", "strong" if ours else ""),
-            Markup('<rect class="{}" x="{}" y="{}" width="{:.1f}" height="20"/>').format(
-                "bar ours" if ours else "bar", left, y, width
+            _element(
+                '<rect class="{}" x="{}" y="{}" width="{:.1f}" height="20"/>',
+                "bar ours" if ours else "bar",
+                left,
+                y,
+                width,
             ),
             _text(left + width + 8, y + 15, text, "start", "strong" if ours else ""),
         ]
@@ -111,7 +116,7 @@ def _bars(chart: charts.Bars) -> Markup:
     return _drawing(f"{what}: {spoken}.", 16 + len(bars) * height, parts)
 
 
-def _steps(chart: charts.Steps) -> Markup:
+def _steps(chart: charts.Steps) -> str:
     what, lines, ends = chart.what, chart.lines, chart.ends
     left, top, width, height = 46, 16, 250, 180
     largest = max((total for _, points in lines for _, total in points), default=0.0) or 1.0
@@ -125,15 +130,15 @@ def _steps(chart: charts.Steps) -> Markup:
         for time, total in points:
             path += [f"H {x(time):.1f}", f"V {y(total):.1f}"]
             last = total
-        parts.append(Markup('<path class="line" d="{}"/>').format(" ".join([*path, f"H {x(1):.1f}"])))
-        parts += [Markup('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3.5"/>').format(x(t), y(v)) for t, v in points]
+        parts.append(_element('<path class="line" d="{}"/>', " ".join([*path, f"H {x(1):.1f}"])))
+        parts += [_element('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3.5"/>', x(t), y(v)) for t, v in points]
         place = _free(y(last) + 4, taken)
         parts.append(_text(x(1) + 8, place, _short(name, 18), "start", "strong"))
     spoken = "; ".join(f"{name}: {points[-1][1]:.3g} after {len(points)} charges" for name, points in lines)
     return _drawing(f"{what}: {spoken}.", max(top + height + 30, *(place + 8 for place in [*taken, 0.0])), parts)
 
 
-def _ranges(chart: charts.Ranges) -> Markup:
+def _ranges(chart: charts.Ranges) -> str:
     what, ranges, ends, mark = chart.what, chart.ranges, chart.ends, chart.mark
     left, width, height = 165, 135, 34
     (low, _), (high, _) = ends[0], ends[-1]
@@ -149,15 +154,15 @@ def _ranges(chart: charts.Ranges) -> Markup:
             _text(left + width + 12, y + 4, text),
         ]
         if value is not None:
-            parts.append(Markup('<circle class="dot" cx="{:.1f}" cy="{}" r="5"/>').format(x(value), y))
+            parts.append(_element('<circle class="dot" cx="{:.1f}" cy="{}" r="5"/>', x(value), y))
     spoken = "; ".join(f"{name}: {text}" for name, *_, text in ranges)
     return _drawing(f"{what}: {spoken}.", bottom + 26, parts)
 
 
-def _drawing(what: str, height: float, parts: Iterable[Markup]) -> Markup:
+def _drawing(what: str, height: float, parts: Iterable[str]) -> str:
     """A drawing whose text alternative is a sentence."""
-    head = Markup('<svg role="img" aria-label="{}" viewBox="0 0 {} {:.0f}">').format(printable(what), _WIDTH, height)
-    return head + Markup("").join(parts) + Markup("</svg>")
+    head = _element('<svg role="img" aria-label="{}" viewBox="0 0 {} {:.0f}">', printable(what), _WIDTH, height)
+    return head + "".join(parts) + "</svg>"
 
 
 def _axis(start: float, length: float, low: float, high: float) -> Callable[[float], float]:
@@ -165,13 +170,18 @@ def _axis(start: float, length: float, low: float, high: float) -> Callable[[flo
     return lambda value: start + length * (min(max(value, low), high) - low) / (high - low)
 
 
-def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
-    return Markup('<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>').format(kind, x1, y1, x2, y2)
+def _element(form: str, *values: object) -> str:
+    """An element whose texts are escaped."""
+    return form.format(*(escape(each) if isinstance(each, str) else each for each in values))
 
 
-def _text(x: float, y: float, text: str, anchor: str = "start", kind: str = "") -> Markup:
-    return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}" class="{}">{}</text>').format(
-        x, y, anchor, kind, printable(text)
+def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
+    return _element('<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>', kind, x1, y1, x2, y2)
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start", kind: str = "") -> str:
+    return _element(
+        '<text x="{:.1f}" y="{:.1f}" text-anchor="{}" class="{}">{}</text>', x, y, anchor, kind, printable(text)
     )
 
 
@@ -188,8 +198,98 @@ def _free(place: float, taken: list[float]) -> float:
     return place
 
 
+def _curves(chart: charts.Curves) -> str:
+    """Lines over two axes, linear or logarithmic; names stand at their right ends."""
+    left, top, width, height = 62, 30, 236, 230
+    lines = [(name, _possible(points, chart.logarithmic)) for name, points in chart.lines]
+    every = [point for _, points in lines for point in points]
+    if not every:
+        return _drawing(f"{chart.what}: nothing to draw.", 20, [])
+    across, upwards = (
+        [point[axis] for point in every] + [value for _, of, value in chart.marks if of == "xy"[axis] and value > 0]
+        for axis in (0, 1)
+    )
+    logarithmic = [name in chart.logarithmic for name in "xy"]
+    (x, x_ticks), (y, y_ticks) = (
+        _scale(left, width, across, logarithmic[0]),
+        _scale(top + height, -height, upwards, logarithmic[1]),
+    )
+    right, bottom = left + width, top + height
+    parts = [_line("rule", left, y(v), right, y(v)) + _text(left - 8, y(v) + 4, f"{v:.3g}", "end") for v in y_ticks]
+    parts += [_text(x(v), bottom + 20, f"{v:.3g}", "middle") for v in x_ticks]
+    parts += [
+        _text(left + width / 2, bottom + 40, chart.axes[0], "middle", "quiet"),
+        _text(4, 14, chart.axes[1], "start", "quiet"),
+    ]
+    for band in chart.bands:
+        edge = [(at, low) for at, low, _ in band] + [(at, high) for at, _, high in reversed(band)]
+        parts.append(_element('<polygon class="band" points="{}"/>', _path(edge, x, y)))
+    taken: list[float] = []
+    for name, axis, value in chart.marks:
+        if axis == "x":
+            parts.append(
+                _line("dashed", x(value), top, x(value), bottom) + _text(x(value), top - 4, name, "middle", "quiet")
+            )
+        else:
+            parts.append(_line("dashed", left, y(value), right, y(value)))
+            parts.append(_text(right + 8, _free(y(value) + 4, taken), _short(name), "start", "quiet"))
+    for i, (name, points) in enumerate(lines):
+        if points:
+            parts.append(_element('<polyline class="line dash{}" points="{}"/>', i % 4, _path(points, x, y)))
+            parts.append(_text(right + 8, _free(y(points[-1][1]) + 4, taken), _short(name), "start", "strong"))
+    parts += [
+        _element('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3.5"/>', x(at), y(to)) for at, to in chart.points
+    ]
+    spoken = "; ".join(f"{name}: {points[0][1]:.3g} to {points[-1][1]:.3g}" for name, points in lines if points)
+    marked = "".join(f"; {name}" for name, _, _ in chart.marks)
+    return _drawing(
+        f"{chart.what}: {spoken}{marked}.", max(bottom + 50, *(place + 8 for place in [*taken, 0.0])), parts
+    )
+
+
+def _possible(points: Iterable[tuple[float, float]], logarithmic: str) -> list[tuple[float, float]]:
+    """The points that have a place on the axes."""
+    return [
+        (at, to)
+        for at, to in points
+        if math.isfinite(at)
+        and math.isfinite(to)
+        and (at > 0 or not logarithmic)
+        and (to > 0 or "y" not in logarithmic)
+    ]
+
+
+def _path(points: Iterable[tuple[float, float]], x: Callable[[float], float], y: Callable[[float], float]) -> str:
+    return " ".join(f"{x(at):.1f},{y(to):.1f}" for at, to in points)
+
+
+def _scale(
+    start: float, length: float, values: list[float], logarithmic: bool
+) -> tuple[Callable[[float], float], list[float]]:
+    """The place of a value on an axis that holds some, and values for its ticks."""
+    low, high = min(values), max(values)
+    if not logarithmic:
+        low, high = min(low, 0.0), high if high > min(low, 0.0) else low + 1.0
+        return _axis(start, length, low, high), [low, (low + high) / 2, high]
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    last = max(last, first + 1)
+    step = max(1, (last - first) // 4)
+    inner = _axis(start, length, float(first), float(last))
+    return lambda value: inner(math.log10(max(value, 1e-300))), [10.0**power for power in range(first, last + 1, step)]
+
+
+def standalone(chart: charts.Chart, style: str) -> str:
+    """A chart as an SVG file with a style sheet of its own."""
+    return (
+        drawn(chart)
+        .replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+        .replace(">", f"><style>{style}svg {{ background: var(--paper); }}</style>", 1)
+    )
+
+
 #: The function that draws each kind of chart.
-_DRAWN: Mapping[type, Callable[[Any], Markup]] = {
+_DRAWN: Mapping[type, Callable[[Any], str]] = {
+    charts.Curves: _curves,
     charts.Odds: _odds,
     charts.Agreement: _calibration,
     charts.Roc: _roc,
@@ -199,6 +299,6 @@ _DRAWN: Mapping[type, Callable[[Any], Markup]] = {
 }
 
 
-def drawn(chart: charts.Chart) -> Markup:
+def drawn(chart: charts.Chart) -> str:
     """A chart as SVG."""
     return _DRAWN[type(chart)](chart)

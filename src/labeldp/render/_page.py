@@ -18,6 +18,7 @@ from labeldp.errors import OutputError
 from labeldp.release.folder import is_release
 from labeldp.render._drawings import drawn
 from labeldp.results._blocks import Page, Part
+from labeldp.results._charts import Chart
 
 _ENDING = ".html"
 #: The certificate of a release, and as older versions named it.
@@ -77,8 +78,13 @@ def html_of(page: Page) -> str:
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
     )
-    parts = {"page": page, "style": Markup(style), "script": Markup(script), "policy": policy, "drawn": drawn}  # noqa: S704
+    parts = {"page": page, "style": Markup(style), "script": Markup(script), "policy": policy, "drawn": _drawn}  # noqa: S704
     return f"{_template().render(parts)}\n"
+
+
+def _drawn(chart: Chart) -> Markup:
+    """A chart as SVG, whose texts are escaped where it is drawn."""
+    return Markup(drawn(chart))  # noqa: S704
 
 
 def _template() -> Any:

@@ -1,4 +1,4 @@
-"""Parts of a page: data that one template draws, each kind of block by a macro of its name."""
+"""Parts of a result: what is said of it, as data that each form of output shows in its own way."""
 
 from __future__ import annotations
 
@@ -65,6 +65,7 @@ class Grid:
         numbers: Places of the columns of numbers, which are aligned to the right.
         more: Rows that are left out.
         codes: Places of the columns of hashes, which may be broken anywhere.
+        detail: True for what a terminal shows where details are asked for.
     """
 
     kind: ClassVar[str] = "grid"
@@ -74,6 +75,7 @@ class Grid:
     numbers: frozenset[int] = frozenset()
     more: int = 0
     codes: frozenset[int] = frozenset()
+    detail: bool = False
 
     @classmethod
     def of(
@@ -83,10 +85,13 @@ class Grid:
         rows: Sequence[tuple[str, ...]],
         numbers: tuple[int, ...] = (),
         codes: tuple[int, ...] = (),
+        *,
+        most: int = MOST_ROWS,
+        detail: bool = False,
     ) -> Grid:
         """The first rows of a table, and how many are left out."""
-        more = max(0, len(rows) - MOST_ROWS)
-        return cls(caption, columns, tuple(rows[:MOST_ROWS]), frozenset(numbers), more, frozenset(codes))
+        more = max(0, len(rows) - most)
+        return cls(caption, columns, tuple(rows[:most]), frozenset(numbers), more, frozenset(codes), detail)
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,14 @@ class Odds:
 
 
 @dataclass(frozen=True)
+class Commands:
+    """The commands that usually come next."""
+
+    kind: ClassVar[str] = "commands"
+    commands: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class CertificateText:
     """A certificate to copy, which a script checks again where scripts run."""
 
@@ -115,26 +128,33 @@ class CertificateText:
     text: str
 
 
-Block = Prose | Terms | Points | Checks | Grid | Picture | Odds | CertificateText
+Block = Prose | Terms | Points | Checks | Grid | Picture | Odds | Commands | CertificateText
 
 
 @dataclass(frozen=True)
 class Section:
-    """A titled section."""
+    """A titled section.
+
+    Attributes:
+        title: Its title; empty for what belongs to the lead.
+        blocks: What it says.
+        detail: True for what a terminal shows where details are asked for.
+    """
 
     title: str
     blocks: tuple[Block, ...]
+    detail: bool = False
 
 
 @dataclass(frozen=True)
 class Part:
-    """The page of one thing: a release, the charges of a ledger, or a saved result.
+    """What is said of one thing: a release, the charges of a ledger, scores of a model.
 
     Attributes:
         title: What it is, and its name.
-        result: The result in one sentence.
+        result: The result as a headline.
         tone: Whether the result is good or bad.
-        lead: Sentences that follow the result.
+        lead: The sentences that come first.
         facts: The few figures that matter most, with their names.
         sections: Everything else.
         holds: False if something did not verify.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -89,4 +90,27 @@ class Ranges:
     mark: float | None = None
 
 
-Chart = Odds | Agreement | Roc | Bars | Steps | Ranges
+@dataclass(frozen=True)
+class Curves:
+    """Named lines, with bands around some and lines across at values that matter.
+
+    Attributes:
+        what: What is drawn, in words.
+        axes: What both axes are.
+        lines: The name of each, and its points, from left to right.
+        marks: The name of each line across, the axis that its value is on, and the value.
+        bands: For some lines, by their place, points with a lower and an upper end.
+        points: Points that a table lists.
+        logarithmic: The axes whose scale is logarithmic.
+    """
+
+    what: str
+    axes: tuple[str, str]
+    lines: Sequence[tuple[str, Sequence[tuple[float, float]]]]
+    marks: Sequence[tuple[str, Literal["x", "y"], float]] = ()
+    bands: Sequence[Sequence[tuple[float, float, float]]] = ()
+    points: Sequence[tuple[float, float]] = ()
+    logarithmic: Literal["", "x", "xy"] = "xy"
+
+
+Chart = Curves | Odds | Agreement | Roc | Bars | Steps | Ranges

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from labeldp import Classes, Interval, Release, combined_guarantee, release_table, results
+from labeldp import Classes, Interval, Release, combined_guarantee, release_table, render, results
 from labeldp.errors import BudgetError, InputError, LedgerError
 from labeldp.release.jobs import _ledgers as ledgers_module
 from labeldp.release.ledger import Ledger, spent_by_data
@@ -516,7 +516,7 @@ def test_a_ledger_of_rows_and_units_can_be_read(tmp_path):
     entries = Ledger(first.ledger).entries()
     assert [row[:2] for row in spent_by_data(entries)] == [("ill", 3.0), ("ill", 1.0)]
     shown = io.StringIO()
-    Console(file=shown, width=200).print(*results.ledger_text(entries, spent_by_data(entries)))
+    Console(file=shown, width=200).print(*render.on_terminal(results.ledger_part("l", entries, spent_by_data(entries))))
     assert "rows of other people than those charged before (a test of its own)" in shown.getvalue()
 
 

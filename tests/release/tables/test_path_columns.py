@@ -14,7 +14,7 @@ from labeldp.cli import main
 from labeldp.errors import InputError, LabelDPError, TableError
 from labeldp.release import ledger_path, public_columns
 from labeldp.release.tables import open_table
-from labeldp.results import check_text, release_command
+from labeldp.results import Checked, release_command
 
 SPACE = Classes(["no", "yes"])
 FOLDERS = (
@@ -139,14 +139,14 @@ def test_a_check_does_not_propose_what_a_release_refuses(tmp_path):
         rows = pa.table({"id": [1, 7] * 30, "ill": ["no" if told == "sick" else "yes"] * 60})
         pq.write_table(rows, table / f"told={told}" / "part-0.parquet")
     found = check_table(table, "ill")
-    shown = " ".join(map(str, check_text(found)))
+    shown = " ".join(Checked.of(found).decisions)
     assert "'told' in the names of folders cannot be dropped" in shown
     words = shlex.split(release_command(found))
     assert "--shuffle" in words
     assert main([*words[1:-1], str(tmp_path / "o")]) == 0
     assert [path.name for path in (tmp_path / "o").glob("*.parquet")] == ["data.parquet"]
     assert "told" not in pd.read_parquet(tmp_path / "o").columns
-    assert "cannot be dropped" not in " ".join(map(str, check_text(check_table(partitioned(tmp_path / "u"), "ill"))))
+    assert "cannot be dropped" not in " ".join(Checked.of(check_table(partitioned(tmp_path / "u"), "ill")).decisions)
 
 
 def test_a_column_in_files_and_in_folders_is_refused(tmp_path):

@@ -28,7 +28,7 @@ from labeldp.cli import main
 from labeldp.errors import InputError
 from labeldp.privacy.channels import channel_of
 from labeldp.release import answer_request, mechanism_of, option, table_mechanisms, table_options
-from labeldp.results import release_text
+from labeldp.results import shown_release
 
 KNOWN = table_mechanisms()
 NUMBERS, CLASSES = Interval(0.0, 10.0, 0.5), Classes(["no", "yes"])
@@ -201,7 +201,7 @@ def test_epsilon_is_checked_and_a_channel_built_a_few_times(tmp_path, monkeypatc
     sys.setprofile(count)
     try:
         done = release_table("patients.csv", "diagnosis", classes, 1.0, "out", keep=["age", "sex"], unit="patient_id")
-        release_text(done)
+        shown_release(done)
     finally:
         sys.setprofile(None)
     counted = {each.__name__: calls[inspect.unwrap(each).__code__] for each in (_checks.epsilon, channel_of)}

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from labeldp import _checks
+from labeldp._notebook import Shown
 from labeldp.bounds._checks import check_rows
 from labeldp.bounds.planning._curves import CellCurve, LearningCurve, LinearCurve, bisect_threshold
 from labeldp.bounds.planning._noise_of_mechanisms import Noise, auto_name, mechanism_noises, noises_of_units
-from labeldp.bounds.planning._over_epsilon import overview_html
 from labeldp.bounds.planning._plan import EPSILONS
 from labeldp.bounds.planning._unit_sizes import UnitSizes
 from labeldp.errors import EpsilonError, InputError
@@ -27,6 +27,9 @@ _NEARLY_CLEAN = 0.9
 _EXPLAINED = 0.5
 _LEAST, _MOST = 1e-4, 30.0
 _CLOSE = 5e-3
+#: Accuracy that was lost on 30 real tables, in multiples of the forecast: means at four epsilons, least and largest
+#: (experiments/auto_tables.md).
+TIMES_LOST = (4, 7)
 _MOST_ROWS = float(1 << 62)
 
 
@@ -82,7 +85,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class Forecast(Shown):
     """Effective rows and expected error of each mechanism, at one epsilon and over a sweep.
 
     Attributes:
@@ -104,6 +107,7 @@ class Forecast:
         defaults: Those quantities of the first that were not stated, and have their default.
         spread: Standard deviation of numeric labels; None for classes.
         unexplained: Standard deviation of numeric labels that features do not explain; None for classes.
+        trivial_error: The error of the trivial predictor, which no mechanism exceeds: the most that can be lost.
         units: The rows by the size of their unit, if epsilon covers all rows of one.
     """
 
@@ -122,6 +126,7 @@ class Forecast:
     defaults: tuple[str, ...] = ()
     spread: float | None = None
     unexplained: float | None = None
+    trivial_error: float = math.inf
     units: UnitSizes | None = None
 
     @property
@@ -138,12 +143,18 @@ class Forecast:
         """Root mean squared error against single labels, for estimated means with an error."""
         return math.hypot(error, self.unexplained or 0.0)
 
+    def accuracy_lost(self, error: float) -> tuple[float, float]:
+        """The range of accuracy that an error of classes costs, by what was seen on real tables.
+
+        A model does not lose more than there is to lose: the accuracy of the best model over that of the most common
+        class.
+        """
+        low, high = (min(times * (error - self.clean_error), self.trivial_error) for times in TIMES_LOST)
+        return low, high
+
     def to_json(self) -> dict[str, Any]:
         """The forecast as JSON values."""
         return dataclasses.asdict(self)
-
-    def _repr_html_(self) -> str:
-        return overview_html(None, self)
 
 
 @dataclass(frozen=True)
@@ -303,6 +314,7 @@ def forecast(
         defaults=conventions.defaults(labels),
         spread=labels.spread if labels else None,
         unexplained=labels.unexplained if labels else None,
+        trivial_error=curve.most,
         units=units,
     )
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from labeldp._html import table_html
-from labeldp.privacy import Guarantee, shown_above
+from labeldp.privacy import Guarantee
 
 if TYPE_CHECKING:
     from labeldp.bounds.planning._forecast import Forecast, Prospect
@@ -28,7 +27,13 @@ class EpsilonRow:
             numeric labels; None if it is unknown.
         at_most: An upper bound for any statistic of labels; None where the effective rows are the only number.
         share: Effective rows per released row; None if it is unknown.
-        error: The expected error of a forecast, as in ``Prospect``; None without one.
+        error: The error of a forecast with conventional constants, as in ``Prospect``; None without one. To compare
+            mechanisms; what is lost on real tables is below.
+        lost_low: The accuracy that a model of features is expected to lose, as a share of rows: the lower end of the
+            range that real tables showed, at most what can be lost; None of numeric labels, and without features.
+        lost_high: The upper end.
+        test_error: Root mean squared error of a model of features against single numeric labels, at most that of
+            their mean; None of classes, and without features.
         suspicion: The most that a suspicion of 5 % about the labels of a unit can become, rounded up.
     """
 
@@ -39,6 +44,9 @@ class EpsilonRow:
     share: float | None
     error: float | None
     suspicion: float
+    lost_low: float | None = None
+    lost_high: float | None = None
+    test_error: float | None = None
 
 
 def over_epsilon(plan: Plan | None, forecast: Forecast | None) -> tuple[EpsilonRow, ...]:
@@ -58,7 +66,20 @@ def over_epsilon(plan: Plan | None, forecast: Forecast | None) -> tuple[EpsilonR
         if row:
             chosen = {each.epsilon: each for each in row if each.mechanism == _name(options, each)}
             prospects |= chosen or {row[0].epsilon: next((each for each in row if each.auto), row[0])}
-    return tuple(_row(options.get(each), prospects.get(each), each) for each in sorted({*options, *prospects}))
+    rows = (_row(options.get(each), prospects.get(each), each) for each in sorted({*options, *prospects}))
+    return tuple(
+        rows if forecast is None or not forecast.dimension else (_with_features(row, forecast) for row in rows)
+    )
+
+
+def _with_features(row: EpsilonRow, forecast: Forecast) -> EpsilonRow:
+    """A row with what a model of features loses."""
+    if row.error is None:
+        return row
+    if forecast.spread is not None:
+        return replace(row, test_error=min(forecast.against_labels(row.error), forecast.spread))
+    low, high = forecast.accuracy_lost(row.error)
+    return replace(row, lost_low=low, lost_high=high)
 
 
 def _rows_of(found: Plan | Forecast | None) -> Sequence[Sequence[Any]]:
@@ -78,20 +99,3 @@ def _row(option: Option | None, prospect: Prospect | None, epsilon: float) -> Ep
     assert prospect is not None  # noqa: S101 (every epsilon is of one of the two)
     rows, share = prospect.effective_rows, prospect.clean_share
     return EpsilonRow(epsilon, prospect.mechanism, rows, None, share, error, suspicion)
-
-
-def overview_html(plan: Plan | None, forecast: Forecast | None) -> str:
-    """The table over epsilon, for notebooks; of a forecast with the expected error as it defines it."""
-    part = next(part for part in (plan, forecast) if part is not None)
-    units = "" if part.units is None else f", in units of up to {part.units.most:,}"
-    error = ["expected error"] if forecast is not None else []
-    columns = ["epsilon", "mechanism", "effective rows", "of all rows", *error, "5 % sure becomes at most"]
-    rows = []
-    for row in over_epsilon(plan, forecast):
-        known = f"at most {row.at_most:,}" if row.effective_rows is None else f"about {row.effective_rows:,}"
-        share = "" if row.share is None else f"{row.share:.1%}"
-        cells = [] if row.error is None else [f"{row.error:.3g}"]
-        rows.append(
-            [f"{row.epsilon:.3g}", row.mechanism, known, share, *cells, f"{shown_above(100 * row.suspicion, 3)} %"]
-        )
-    return table_html(f"{part.rows:,} rows{units}", columns, rows)

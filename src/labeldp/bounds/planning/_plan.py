@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from labeldp import _checks
+from labeldp._notebook import Shown
 from labeldp._shapes import Float
-from labeldp.bounds.planning._over_epsilon import overview_html
 from labeldp.bounds.planning._unit_sizes import UnitSizes
 from labeldp.errors import EpsilonError, InputError
 from labeldp.mechanisms.randomizers import (
@@ -30,6 +30,8 @@ from labeldp.privacy.channels import ClassChannel, gradient_noise, share_at
 #: The epsilons of a sweep.
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 _LARGEST = 1 << 24
+#: The share of one class by which a plan shows what uneven classes change, and the most classes for which it does.
+_SKEWED, _MOST_SKEWED = 0.98, 1 << 10
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Shown):
     """Utility of each local mechanism at one epsilon, and over a sweep of epsilons; the largest upper bound first.
 
     Attributes:
@@ -78,6 +80,8 @@ class Plan:
         sweep: The mechanisms at each epsilon of the sweep.
         shares: The class shares for ``expected_share``; None for even ones.
         units: The rows by the size of their unit, if epsilon covers all rows of one.
+        skewed_rows: Effective rows of the choice of ``auto`` if one class had 98 % of the rows; None where shares are
+            stated, or unknown.
     """
 
     classes: int
@@ -87,13 +91,11 @@ class Plan:
     sweep: tuple[tuple[Option, ...], ...]
     shares: tuple[float, ...] | None = None
     units: UnitSizes | None = None
+    skewed_rows: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values."""
         return dataclasses.asdict(self)
-
-    def _repr_html_(self) -> str:
-        return overview_html(self, None)
 
 
 def plan(
@@ -140,8 +142,8 @@ def plan(
     options = setting.options(requested)
     if not options:
         raise EpsilonError(f"expected an epsilon that some mechanism can express, found {requested!r}; choose another")
-    stated = None if shares is None else tuple(known.tolist())
-    return Plan(classes, rows, requested, options, tuple(map(setting.options, epsilons)), stated, units)
+    stated, skewed = (None, setting.skewed_rows(requested)) if shares is None else (tuple(known.tolist()), None)
+    return Plan(classes, rows, requested, options, tuple(map(setting.options, epsilons)), stated, units, skewed)
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,14 @@ class _Setting:
             with suppress(EpsilonError):
                 options.append(self._option(kind(self.space, epsilon), best=chosen is kind))
         return tuple(sorted(options, key=lambda option: -option.clean_share))
+
+    def skewed_rows(self, epsilon: float) -> int | None:
+        """Effective rows of the choice of ``auto`` if one class had nearly all rows; None if they are unknown."""
+        if self.space.size > _MOST_SKEWED:
+            return None
+        others = (1.0 - _SKEWED) / (self.space.size - 1)
+        skewed = dataclasses.replace(self, shares=np.array([_SKEWED, *[others] * (self.space.size - 1)]))
+        return next((each.expected_rows for each in skewed.options(epsilon) if each.best), None)
 
     def _option(self, randomizer: ClassRandomizer, *, best: bool) -> Option:
         units = self.units or UnitSizes((1,), (self.rows,))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeldp import _checks
-from labeldp._html import facts_html
+from labeldp._notebook import Shown
 from labeldp.errors import InputError
 from labeldp.learning.features import Images, columns_of, frame_of, points_of, read_images
 from labeldp.learning.losses import decoded_numbers, is_decodable
@@ -112,7 +112,7 @@ class ModelChoice:
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class Learned(Shown):
     """Result of learning from a release.
 
     Attributes:
@@ -152,34 +152,6 @@ class Learned:
         constant = (_CONSTANT.format(self.constant),) if self.constant else ()
         merged = (_MERGED.format("; ".join(map(_together, self.merged))),) if self.merged else ()
         return (*of_units, *(() if finished else (_UNFINISHED,)), *merged, *constant)
-
-    def _repr_html_(self) -> str:
-        facts = {
-            "model": f"{self.model.model}, method {self.model.method}",
-            "setting": self.setting,
-            "features": ", ".join(self.model.inputs),
-            **{f"left out: {name}": why for name, why in self.left_out.items()},
-        }
-        named = (
-            "better",
-            "accuracy",
-            "balanced_accuracy",
-            "auc",
-            "log_loss",
-            "gain",
-            "r2",
-            "squared_error",
-            "absolute_error",
-        )
-        found = {name: getattr(self.scores, name, None) for name in named}
-        scores = {
-            name.replace("_", " "): f"{each.value:.3g} (95 % interval {each.low:.3g} to {each.high:.3g})"
-            for name, each in found.items()
-            if isinstance(each, Estimate) and np.ndim(each.value) == 0
-        }
-        judged = [f"Scores by {self.judged_by}."] if scores else []
-        sentences = [*self.remarks, *judged, self.model.certificate.sentence]
-        return facts_html("Learned from a release", facts | scores, sentences)
 
 
 def merged_classes(release: Release) -> tuple[tuple[object, ...], ...]:

@@ -1,4 +1,6 @@
 from ._check import MOST_LABELS as MOST_LABELS
+from ._check import ColumnFacts as ColumnFacts
+from ._check import LabelFacts as LabelFacts
 from ._check import TableCheck as TableCheck
 from ._check import check_table as check_table
 from ._job import TableRelease as TableRelease

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from labeldp import _checks
 from labeldp._arrays import freeze_arrays
-from labeldp._html import facts_html
+from labeldp._notebook import Shown
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, VerificationError
 from labeldp.mechanisms.queries import QUERIES, Choices, Counts, Means, Query, Reading, cell_rows
@@ -47,7 +47,7 @@ class Shares(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class Answer(Shown):
     """The answer to a query.
 
     Whatever is computed from it is covered by its guarantee.
@@ -327,10 +327,6 @@ class Answer:
                     f"expected an answer in {directory}, found released labels; open them with Release.load"
                 )
             return cls(answer_in(folder, certificate), certificate)
-
-    def _repr_html_(self) -> str:
-        about = {"label": self.certificate.label, "rows": f"{self.rows:,}", "shape of the value": self.value.shape}
-        return facts_html(repr(self).strip("<>"), about, [self.certificate.sentence])
 
     def __repr__(self) -> str:
         public = "" if self.certificate.private else ", NOT PRIVATE (test words)"

@@ -16,7 +16,7 @@ import pyarrow as pa
 from labeldp import _checks
 from labeldp._arrays import freeze_arrays
 from labeldp._conversions import floats
-from labeldp._html import facts_html
+from labeldp._notebook import Shown
 from labeldp._shapes import Float, Int, Int32
 from labeldp.errors import InputError, RowsError
 from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
@@ -57,7 +57,7 @@ _ENTRIES_PER_PIECE = 1 << 30
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Release(OpaqueLabels):
+class Release(OpaqueLabels, Shown):
     """Released labels, the channel they were drawn from, and their guarantee.
 
     A release can be sliced, split and indexed like a target array; that never draws again. It refuses to be used as an
@@ -459,13 +459,6 @@ class Release(OpaqueLabels):
             if (rows := slice(low, low + step))
         ]
         return pa.concat_tables(pieces)
-
-    def _repr_html_(self) -> str:
-        title = repr(self).strip("<>")
-        if self.certificate is None:
-            return facts_html(title, {})
-        about = {"label": self.certificate.label, "classes or range": repr(self.space), "rows": f"{len(self):,}"}
-        return facts_html(title, about, [self.certificate.sentence])
 
     def __repr__(self) -> str:
         if self.certificate is None:

@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from labeldp.mechanisms.queries import QUERIES, Counts, Means, cell_rows
-from labeldp.release.folder import Certificate, answer_in, stored_form, unchanged_file
+from labeldp.release.folder import Certificate, Draw, answer_in, stored_form, unchanged_file
 from labeldp.results import _charts as charts
 from labeldp.results._blocks import Block, Grid, Picture
-from labeldp.results._parts import three_digits
-from labeldp.results._text import noise_text
+from labeldp.results._numbers import three_digits
 
 #: Lines and columns of an answer that are shown, and entries that a figure has room for.
 _MOST_LINES, _MOST_COLUMNS, _MOST_DRAWN = 20, 12, 12
@@ -78,3 +77,23 @@ def _span(value: float) -> str:
 def _value(value: Any) -> str:
     """A released value as text."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def noise_text(draw: Draw, certificate: Certificate) -> str:
+    """The size of the noise of an answer in words; empty where it is unknown."""
+    query, rows = QUERIES.of_law(draw.law), cell_rows(draw.law, certificate.rows)
+    error = query.standard_error(draw.law, certificate.space, rows)
+    margin = query.margin(draw.law, certificate.space, rows, _CONFIDENCE)
+    parts = [] if error is None else [f"standard error {_from_to(error)} from noise"]
+    if margin is not None:
+        parts.append(f"{query.margin_text.format(_from_to(margin))}, with a probability of {_CONFIDENCE:.0%}")
+    return "; ".join(parts)
+
+
+def _from_to(values: np.ndarray) -> str:
+    """A number, or the least and the largest of several."""
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return "unknown"
+    low, high = three_digits(float(known.min())), three_digits(float(known.max()))
+    return low if low == high else f"{low} to {high}"

@@ -1,18 +1,18 @@
-"""Fitted generators as sentences and tables."""
+"""Fitted generators: their source, their form, and how far drawn rows are from true ones."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
-
-from rich.text import Text
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from labeldp._strict_json import strict_json
 from labeldp.audit.pipelines import DivergenceEstimate
 from labeldp.mechanisms.resampling import ColumnForm
 from labeldp.privacy import shown_above
-from labeldp.results._parts import Parts, name_value_table, sentence
+from labeldp.results._blocks import Block, Part, Prose, Section, Terms
+from labeldp.results._numbers import interval, share
 
 if TYPE_CHECKING:  # the learners are an extra
     from labeldp.learning.generators import FittedGenerator
@@ -32,12 +32,46 @@ _MEANING = (
 )
 
 
-def generator_text(
+@dataclass(frozen=True, kw_only=True)
+class Generated:
+    """A fitted generator, as ``labeldp generator --json`` prints it: see ``generator_part``."""
+
+    output: str
+    model: str
+    smoothing: float
+    source: Mapping[str, Any]
+    classes: tuple[object, ...]
+    columns: tuple[str, ...]
+    two_sample: tuple[float, float, float, float] | None
+    divergences: Mapping[str, tuple[DivergenceEstimate, ...]] | None
+
+    @classmethod
+    def of(
+        cls,
+        fitted: FittedGenerator,
+        path: str,
+        two_sample: tuple[float, float, float, int] | None = None,
+        divergences: Mapping[str, Sequence[DivergenceEstimate]] | None = None,
+    ) -> Generated:
+        """A fitted generator: see ``generator_part``."""
+        return cls(
+            output=path,
+            model=fitted.law.name,
+            smoothing=fitted.smoothing,
+            source=fitted.source.describe(),
+            classes=tuple(fitted.space.points),
+            columns=tuple(fitted.form.names),
+            two_sample=two_sample,
+            divergences=None if divergences is None else {name: tuple(each) for name, each in divergences.items()},
+        )
+
+
+def generator_part(
     fitted: FittedGenerator,
     path: str,
     two_sample: tuple[float, float, float, int] | None = None,
     divergences: Mapping[str, Sequence[DivergenceEstimate]] | None = None,
-) -> Parts:
+) -> Part:
     """A fitted generator, its source and its file; public, or covered by the guarantee of its labels.
 
     Args:
@@ -50,8 +84,8 @@ def generator_text(
     """
     smoothing = f"{fitted.smoothing:.3g} of the rows are drawn uniformly over the form"
     more = len(fitted.form.columns) - _SHOWN
-    lines = name_value_table(
-        [
+    lines = Terms(
+        (
             ("model", _LAWS[fitted.law.name]),
             *([("smoothing", smoothing)] if fitted.smoothing else []),
             ("source", fitted.source.sentence()),
@@ -62,14 +96,14 @@ def generator_text(
             *([("realism", _realism(*two_sample))] if two_sample is not None else []),
             ("recognition", _recognition(fitted)),
             ("file", path),
-        ]
+        )
     )
-    result = sentence(f"Fitted a generator of {len(fitted.form.columns)} columns.")
+    done = f"Fitted a generator of {len(fitted.form.columns)} columns."
     estimates = [] if divergences is None else _estimates(divergences, fitted.space.size)
-    return [result, Text(), lines, *estimates, sentence(_promise(fitted))]
+    return Part("A generator", done, "", (done,), (), (Section("", (lines, *estimates, Prose(_promise(fitted)))),))
 
 
-def _realism(share: float, low: float, high: float, rows: int) -> str:
+def _realism(part: float, low: float, high: float, rows: int) -> str:
     """The two-sample accuracy with its interval, and a judgement of it."""
     if low > _EASILY:
         verdict = "poor, drawn rows are easily recognized: try more rows, fewer columns or another --model"
@@ -78,7 +112,7 @@ def _realism(share: float, low: float, high: float, rows: int) -> str:
     else:
         verdict = "usable, but a model learns less from drawn rows that can be recognized"
     return (
-        f"{verdict}. A classifier is right for {share:.1%} ({low:.1%} to {high:.1%}) of {rows:,} held-out and as many "
+        f"{verdict}. A classifier is right for {share(part)} ({interval(low, high)}) of {rows:,} held-out and as many "
         "drawn rows (50 % by chance); an estimate, unrelated to D"
     )
 
@@ -91,10 +125,10 @@ def _recognition(fitted: FittedGenerator) -> str:
     return f"none: {why}. Make sure yourself that you release none of the rows it was fitted on"
 
 
-def _estimates(divergences: Mapping[str, Sequence[DivergenceEstimate]], classes: int) -> Parts:
+def _estimates(divergences: Mapping[str, Sequence[DivergenceEstimate]], classes: int) -> list[Block]:
     """Estimates of the D that a release declares, by class and at most, and their meaning."""
     if not divergences:
-        return [sentence("D for --divergence was not estimated: pass --judge, with at least 100 rows of each class.")]
+        return [Prose("D for --divergence was not estimated: pass --judge, with at least 100 rows of each class.")]
     rows = []
     for each in zip(*divergences.values(), strict=True):
         of = dict(zip(divergences, each, strict=True))
@@ -106,7 +140,7 @@ def _estimates(divergences: Mapping[str, Sequence[DivergenceEstimate]], classes:
         rows.append((f"D, order {each[0].alpha:g}", f"largest {largest}; by label {texts}{more}"))
     lacking = classes - len(divergences)
     left = f" Not estimated for {lacking} of the labels, which have too few rows." if lacking else ""
-    return [name_value_table(rows), sentence(f"{_MEANING.format(most=math.log(classes))}{left}")]
+    return [Terms(tuple(rows)), Prose(f"{_MEANING.format(most=math.log(classes))}{left}")]
 
 
 def _interval(estimate: DivergenceEstimate) -> str:

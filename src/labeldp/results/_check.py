@@ -6,17 +6,15 @@ import csv
 import io
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from rich.table import Table
-from rich.text import Text
-
-from labeldp.privacy import shown_above
-from labeldp.release import MOST_LABELS, ledger_path
+from labeldp.release import MOST_LABELS, ColumnFacts, LabelFacts, ledger_path
 from labeldp.release.ledger import may_return, new_rows, returning
-from labeldp.release.tables import SHUFFLE
-from labeldp.results._parts import Parts, add_row, name_value_table, sentence, titled_table
+from labeldp.release.tables import SHUFFLE, Identity
+from labeldp.results._blocks import Block, Grid, Part, Points, Prose, Section, Terms
+from labeldp.results._numbers import counted, epsilon_above, share
 
 if TYPE_CHECKING:
     from labeldp.release import TableCheck
@@ -33,42 +31,104 @@ _CLASSES = Path("classes.txt")
 _FOUND = (",", ";", "\t", "|")
 
 
-def check_text(found: TableCheck, classes: Path | None = None) -> Parts:
-    """The findings of ``check_table``, what to decide, and the command that releases the table.
+@dataclass(frozen=True)
+class EarlierShown:
+    """An earlier charge of what may be these rows."""
 
-    Args:
-        found: The findings.
-        classes: The file that has the classes, if it was written.
+    label: str
+    time: str
+    epsilon: float
+    rows: int | None
+    units: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """The findings in a table, as ``labeldp check --json`` prints them. They depend on labels.
+
+    Attributes:
+        private: True, since they are for the holder alone.
+        rows: Number of rows.
+        unit: The column of the privacy unit, or ``"row"``.
+        columns: The public columns.
+        label: The labels.
+        people: Columns that may be people with several rows.
+        remarks: Remarks on public columns together.
+        notes: Columns and row orders that disclose labels.
+        earlier: Earlier charges of what may be these rows.
+        command: The command that releases the table.
+        table: The path of the table.
+        stored: How the file and its label column are stored.
+        decisions: What to decide before the release.
     """
-    table, label = found.table, found.label
-    count = len(found.columns)
-    columns = f"{count} column{'' if count == 1 else 's'} beside the label"
-    result = sentence(f"{table.path}: {found.rows:,} row{'s' * (found.rows != 1)}, {columns}.")
-    parts: Parts = [Text(_PRIVATE, "bold yellow"), Text(), result, Text()]
-    parts += [_columns(found), Text()] if found.columns else []
-    rows = [("stored as", _stored(found)), *_labels(found)]
-    rows += [("note", remark) for remark in label.remarks]
-    parts += [sentence(f"label {label.name}", "bold"), name_value_table(rows), Text()]
-    decide = [*_decisions(found), *(_classes_to_write(found) if classes is None else ())]
-    if decide:
-        parts += [Text("to decide", "bold"), *(sentence(f"- {each}") for each in decide), Text()]
-    return [*parts, Text("the release, to be edited", "bold"), sentence(release_command(found, classes))]
 
+    private: Literal[True]
+    rows: int
+    unit: str
+    columns: tuple[ColumnFacts, ...]
+    label: LabelFacts
+    people: tuple[Identity, ...]
+    remarks: tuple[str, ...]
+    notes: tuple[str, ...]
+    earlier: tuple[EarlierShown, ...]
+    command: str
+    table: str = ""
+    stored: str = ""
+    decisions: tuple[str, ...] = ()
 
-def _columns(found: TableCheck) -> Table:
-    """The public columns, with what to know of each."""
-    lines = titled_table("columns", ["column", "type", "different values", "note"])
-    for column in found.columns[:_SHOWN]:
-        add_row(
-            lines,
-            column.name,
-            column.kind,
-            f"{column.different:,}" if column.different else "",
-            "; ".join(column.remarks),
+    @classmethod
+    def of(cls, found: TableCheck, classes: Path | None = None) -> Checked:
+        """The findings of ``check_table``, and the file that has the classes, if it was written."""
+        earlier = (
+            EarlierShown(
+                *(each.entry.label, each.entry.time, each.entry.guarantee.epsilon),
+                sum(stop - start for start, stop in each.rows.ranges) if each.certain else None,
+                each.units,
+            )
+            for each in found.earlier
         )
-    if (more := len(found.columns) - _SHOWN) > 0:
-        add_row(lines, f"... and {more} more", "", "", "")
-    return lines
+        return cls(
+            private=True,
+            **{
+                name: getattr(found, name)
+                for name in ("rows", "unit", "columns", "label", "people", "remarks", "notes")
+            },
+            earlier=tuple(earlier),
+            command=release_command(found, classes),
+            table=str(found.table.path),
+            stored=_stored(found),
+            decisions=(*_decisions(found), *(_classes_to_write(found) if classes is None else ())),
+        )
+
+
+def check_part(found: Checked) -> Part:
+    """The findings in a table, what to decide, and the command that releases the table; for the holder alone."""
+    columns = f"{counted(len(found.columns), 'column')} beside the label"
+    done = f"{found.table}: {counted(found.rows, 'row')}, {columns}."
+    sections = [Section("columns", (_columns(found),))] if found.columns else []
+    rows = [("stored as", found.stored), *_labels(found.label), *(("note", remark) for remark in found.label.remarks)]
+    sections.append(Section(f"label {found.label.name}", (Terms(tuple(rows)), *_counts(found.label))))
+    if found.decisions:
+        sections.append(Section("to decide", (Points.of(found.decisions),)))
+    sections.append(Section("the release, to be edited", (Prose(found.command),)))
+    headline = f"{found.rows:,} rows, looked at before a release"
+    return Part("A table, before its release", headline, "heed", (_PRIVATE, done), (), tuple(sections), private=True)
+
+
+def _columns(found: Checked) -> Grid:
+    """The public columns, with what to know of each."""
+    rows = [
+        (column.name, column.kind, f"{column.different:,}" if column.different else "", "; ".join(column.remarks))
+        for column in found.columns
+    ]
+    return Grid.of("columns", ("column", "type", "different values", "note"), rows, (2,), most=_SHOWN)
+
+
+def _counts(label: LabelFacts) -> Iterator[Block]:
+    """The rows of each class, for a page."""
+    if not label.is_number:
+        rows = [(name, f"{count:,}") for name, count in label.counts.items()]
+        yield Grid.of(f"Classes of {label.name}", ("class", "rows"), rows, (1,), detail=True)
 
 
 def _stored(found: TableCheck) -> str:
@@ -80,16 +140,17 @@ def _stored(found: TableCheck) -> str:
     return f"text, in CSV with {separator}, {file.encoding}"
 
 
-def _labels(found: TableCheck) -> Iterator[tuple[str, str]]:
+def _labels(label: LabelFacts) -> Iterator[tuple[str, str]]:
     """The values of the labels."""
-    label = found.label
     if label.is_number:
         numbers, many = sorted(map(float, label.counts)), len(label.counts) >= MOST_LABELS
         among = f", among the first {MOST_LABELS:,} different ones" if many else ""
         yield "values", f"numbers from {numbers[0]:g} to {numbers[-1]:g}{among}"
     else:
-        known = sum(label.counts.values())
-        shown = [f"{value!r} {count:,} ({count / known:.1%})" for value, count in list(label.counts.items())[:_SHOWN]]
+        known = sum(label.counts.values()) or 1
+        shown = [
+            f"{value!r} {count:,} ({share(count / known)})" for value, count in list(label.counts.items())[:_SHOWN]
+        ]
         more = len(label.counts) - _SHOWN
         yield "classes", ", ".join([*shown, *([f"... and {more} more"] if more > 0 else [])])
         rare = [value for value, count in label.counts.items() if count < _RARE]
@@ -167,7 +228,7 @@ def _released_before(found: TableCheck) -> Iterator[str]:
     """The earlier releases of these rows, and the rows that are new."""
     for each in found.earlier:
         entry = each.entry
-        spent = shown_above(entry.guarantee.epsilon, 3)
+        spent = epsilon_above(entry.guarantee.epsilon)
         again = f"another release of it adds up{'' if _may_return(found) else ', and needs --budget'}"
         if not entry.is_of(found.label.name):
             again = "the epsilons of both labels add up if one reveals the other, and its column must not be kept"
