@@ -28,7 +28,7 @@ from labeldp.learning import metrics
 from labeldp.learning.cells import held_out_cells
 from labeldp.learning.tables import evaluate, learn
 from labeldp.render import on_terminal
-from labeldp.results import Audited, Evaluated, LearnedModel, part_of
+from labeldp.results import Audited, Evaluated, LearnedModel, described
 
 WORLDS = tuple(itertools.product((2, 10), (0.5, 4.0)))
 IDS = [f"{classes} classes, epsilon {epsilon:g}" for classes, epsilon in WORLDS]
@@ -441,9 +441,9 @@ def test_what_is_learned_and_printed_finds_nothing(classes, epsilon, tmp_path):
         for line, count in misses_of(lines, [world]).items():
             misses[line] += count
         for parts in (
-            on_terminal(part_of(LearnedModel.of(learned))),
-            on_terminal(part_of(Audited.of_folder(FolderAudit(None, (), (), 0.99, ()), attack))),
-            on_terminal(part_of(Evaluated.of(elsewhere, "released labels", world.release.space))),
+            on_terminal(described(LearnedModel.of(learned))),
+            on_terminal(described(Audited.of_folder(FolderAudit(None, (), (), 0.99, ()), attack))),
+            on_terminal(described(Evaluated.of(elsewhere, "released labels", world.release.space))),
         ):
             text = printed(parts)
             assert all(0.0 <= share <= 100.0 for share in shares_in(text)), text

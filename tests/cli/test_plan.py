@@ -173,7 +173,8 @@ def test_numbers_for_other_programs(run):
     ran = run("plan", "--classes", 4, "--rows", 900, "--epsilon", 1, "--json")
     printed = json.loads(ran.out)
     assert printed["plan"] == json.loads(json.dumps(plan(4, 900, 1.0).to_json()))
-    assert set(printed) == {"unit", "over_epsilon", "plan"}
+    common = {"unit", "over_epsilon", "notes", "whom", "bought", "labels"}
+    assert set(printed) == {*common, "plan"}
     assert printed["unit"] == "row"
     shown = overview(run("plan", "--classes", 4, "--rows", 900, "--epsilon", 1))
     found = [(f"{row['epsilon']:g}", row["mechanism"], f"{row['effective_rows']:,}") for row in printed["over_epsilon"]]
@@ -181,7 +182,7 @@ def test_numbers_for_other_programs(run):
     ran = run("plan", "--interval", "0,1,0.1", "--rows", 900, "--epsilon", 1, "--json")
     printed = json.loads(ran.out)
     assert printed["forecast"] == json.loads(json.dumps(forecast(Interval(0, 1, 0.1), 900, 1.0).to_json()))
-    assert set(printed) == {"unit", "over_epsilon", "forecast"}
+    assert set(printed) == {*common, "forecast"}
 
 
 def test_a_figure_of_a_forecast(run, tmp_path):
@@ -473,7 +474,8 @@ def test_the_answer_comes_first_and_one_row_for_each_epsilon(run):
         f"Epsilon 1: if the 2 classes are equally common, as informative as about {best.expected_rows:,} true labels "
         f"of 10,000 ({best.expected_share:.1%})."
     )
-    assert lines[2] == "No --epsilon was given: 1 is an example."
+    assert lines[1].endswith("true labels: pass --shares where classes are not equally common.")
+    assert lines[3] == "No --epsilon was given: 1 is an example."
     assert ran.out.count("┏") == 1
     assert [line[0] for line in overview(ran)] == ["0.1", "0.25", "0.5", "1", "2", "4", "8"]
     stated = run("plan", "--classes", 2, "--rows", 10_000, "--epsilon", 0.7, "--shares", "0.9,0.1")

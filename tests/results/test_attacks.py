@@ -50,5 +50,5 @@ def test_the_text_holds_every_number_and_what_epsilon_does_not_bound(report):
     assert "no attacker who knows them gains more than 90.0%" in text
     assert "unbiased if the model was not fitted" in text
     assert text.count("as believed") == sum(row.utility.source == "the model itself" for row in report.rows) == 4
-    public = printed(attack_text(attack_release(Release.public(["no", "yes"], SPACE), Knowledge(prior=[0.5, 0.5]))))
+    public = printed(attack_release(Release.public(["no", "yes"], SPACE), Knowledge(prior=[0.5, 0.5])))
     assert "epsilon" not in public

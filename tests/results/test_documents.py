@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeldp import Interval
@@ -74,6 +74,7 @@ OUTER = st.builds(
 )
 
 
+@settings(deadline=None, max_examples=40)
 @given(OUTER)
 def test_what_was_written_is_read_back_and_is_of_the_schema(value):
     """For any value: reading turns JSON into an equal one, and the derived schema allows it."""

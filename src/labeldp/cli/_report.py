@@ -87,7 +87,9 @@ def _part(path: Path, name: str, verdict: folder.Verdict | None) -> Part:
         return render.sourced(results.result_part(path), path, name)
     entries = ledgers.Ledger(ledger, team=True).entries()
     shown = ledger.name if name == path.name else f"{name}: {ledger.name}"
-    return render.sourced(results.ledger_part(ledger.name, entries, ledgers.spent_by_data(entries)), ledger, shown)
+    return render.sourced(
+        results.ledger_part(ledger.name, entries, ledgers.spent_by_data(entries), shared=True), ledger, shown
+    )
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

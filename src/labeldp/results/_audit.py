@@ -263,8 +263,7 @@ def audit_part(found: Audited) -> Part:
     private = any(each is not None for each in (found.attacks, found.limits, found.measures, found.profile))
     sections: list[Section] = []
     if found.holds and found.audits:
-        exposed, told = tuple(_exposure(found.exposure)), "What public columns and released labels disclose together"
-        sections.append(Section(told if len(exposed) > 1 else "", exposed))
+        sections.append(Section("", tuple(_exposure(found.exposure))))
     sections += _attack_sections(found)
     checks = [(check.what, check.holds, check.found) for check in found.checks]
     checks += [
@@ -429,7 +428,7 @@ def _roc(measures: Sequence[AttackMeasures]) -> Iterator[Picture]:
         )
 
 
-def _points(curve: Iterable[Sequence[float]]) -> list[tuple[float, float]]:
+def _points(curve: Iterable[Iterable[float]]) -> list[tuple[float, float]]:
     """The points of a line, as pairs of false and true positives."""
     false, true, *_ = [*map(list, curve), list[float](), list[float]()]
     return [(float(x), float(y)) for x, y in zip(false[:_MOST_POINTS], true[:_MOST_POINTS], strict=False)]

@@ -10,17 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from labeldp.bounds.planning import EpsilonRow, over_epsilon, plan
 from labeldp.release import MOST_LABELS, ColumnFacts, LabelFacts, ledger_path
 from labeldp.release.ledger import may_return, new_rows, returning
 from labeldp.release.tables import SHUFFLE, Identity
 from labeldp.results._blocks import Block, Grid, Part, Points, Prose, Section, Terms
 from labeldp.results._numbers import counted, epsilon_above, share
+from labeldp.results._plan import informative
+from labeldp.results._values import absent
 
 if TYPE_CHECKING:
     from labeldp.release import TableCheck
     from labeldp.release.ledger import Earlier
 
 _SHOWN = 30
+#: Classes up to which the check says what a plan would.
+_MOST_PLANNED = 1 << 10
 #: A class of fewer rows is hardly learned, and one of a single row may name a person.
 _RARE = 20
 _PRIVATE = "For the holder alone: this page depends on the labels, so do not share it. Nothing was spent or written."
@@ -60,6 +65,7 @@ class Checked:
         table: The path of the table.
         stored: How the file and its label column are stored.
         decisions: What to decide before the release.
+        planned: What ``labeldp plan`` states of these labels at the epsilon of the command, for rows on their own.
     """
 
     private: Literal[True]
@@ -75,6 +81,7 @@ class Checked:
     table: str = ""
     stored: str = ""
     decisions: tuple[str, ...] = ()
+    planned: EpsilonRow | None = absent()
 
     @classmethod
     def of(cls, found: TableCheck, classes: Path | None = None) -> Checked:
@@ -97,6 +104,7 @@ class Checked:
             command=release_command(found, classes),
             table=str(found.table.path),
             stored=_stored(found),
+            planned=_planned(found),
             decisions=(*_decisions(found), *(_classes_to_write(found) if classes is None else ())),
         )
 
@@ -106,13 +114,34 @@ def check_part(found: Checked) -> Part:
     columns = f"{counted(len(found.columns), 'column')} beside the label"
     done = f"{found.table}: {counted(found.rows, 'row')}, {columns}."
     sections = [Section("columns", (_columns(found),))] if found.columns else []
-    rows = [("stored as", found.stored), *_labels(found.label), *(("note", remark) for remark in found.label.remarks)]
+    rows = [
+        ("stored as", found.stored),
+        *_worth(found),
+        *_labels(found.label),
+        *(("note", remark) for remark in found.label.remarks),
+    ]
     sections.append(Section(f"label {found.label.name}", (Terms(tuple(rows)), *_counts(found.label))))
     if found.decisions:
         sections.append(Section("to decide", (Points.of(found.decisions),)))
     sections.append(Section("the release, to be edited", (Prose(found.command),)))
     headline = f"{found.rows:,} rows, looked at before a release"
     return Part("A table, before its release", headline, "heed", (_PRIVATE, done), (), tuple(sections), private=True)
+
+
+def _planned(found: TableCheck) -> EpsilonRow | None:
+    """What a plan states of the labels at their shares; None of numeric labels, and of too many classes."""
+    counts = list(found.label.counts.values())
+    if found.label.is_number or not 1 < len(counts) <= _MOST_PLANNED:
+        return None
+    shares = [count / sum(counts) for count in counts]
+    return over_epsilon(plan(len(counts), found.rows, float(_EPSILON), epsilons=(), shares=shares), None)[0]
+
+
+def _worth(found: Checked) -> Iterator[tuple[str, str]]:
+    """The effective rows of a release, in the words of a plan."""
+    if found.planned is not None:
+        several = "" if found.unit == "row" else f", less where a {found.unit} has several"
+        yield "would be", f"{informative(found.planned, found.rows)} at epsilon {_EPSILON} per row{several}"
 
 
 def _columns(found: Checked) -> Grid:

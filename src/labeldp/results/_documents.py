@@ -139,7 +139,7 @@ def _named(name: str) -> Any:
     return getattr(import_module(__package__), name)
 
 
-def part_of(result: object) -> Part:
+def described(result: object) -> Part:
     """The parts of a document, or of a result of the library, such as for a notebook.
 
     Raises:
@@ -150,5 +150,5 @@ def part_of(result: object) -> Part:
         part: Part = _named(_PARTS[name])(result)
         return part
     if name in _AS_DOCUMENTS:
-        return part_of(_named(_AS_DOCUMENTS[name]).of(result))
+        return described(_named(_AS_DOCUMENTS[name]).of(result))
     raise InputError(f"expected a result of labeldp, found {name}")

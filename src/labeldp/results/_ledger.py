@@ -130,21 +130,29 @@ class TotalShown:
         )
 
 
-def ledger_part(name: str, entries: Sequence[Entry], totals: Totals, others: Sequence[Path] = ()) -> Part:
-    """All charges of a ledger, the total for each label, over time, and other ledgers beside the table."""
+def ledger_part(
+    name: str, entries: Sequence[Entry], totals: Totals, others: Sequence[Path] = (), *, shared: bool = False
+) -> Part:
+    """All charges of a ledger, the total for each label, over time, and other ledgers beside the table.
+
+    Args:
+        name: The name of the ledger.
+        entries: Its charges.
+        totals: The spent part of each budget.
+        others: Other ledgers beside the table.
+        shared: Leave out the folders of this machine, as for a page to hand over.
+    """
     count = sum(entry.state != "void" for entry in entries)
     spent = [
         (
-            label,
-            f"{epsilon_above(epsilon)} of {epsilon_above(budget.epsilon)}",
-            f"{delta_above(delta)} of {budget.delta:g}",
+            *(label, epsilon_above(epsilon), epsilon_above(budget.epsilon), delta_above(delta), f"{budget.delta:g}"),
             "concentrated" if budget.concentrated else "by sums",
         )
         for label, epsilon, delta, budget in totals
     ]
     total = f", epsilon {epsilon_above(totals[0][1])}" if len(totals) == 1 else ""
-    heads = ("label", "epsilon of budget", "delta of budget", "counted")
-    blocks: list[Block] = [Grid.of("Spent, and the budget in force", heads, spent, (1, 2))]
+    heads = ("label", "epsilon", "of budget", "delta", "of budget", "counted")
+    blocks: list[Block] = [Grid.of("Spent, and the budget in force", heads, spent, (1, 2, 3, 4))]
     if over_time := _over_time(entries):
         blocks.append(over_time)
     beside = [f"Beside it, counted where rows are the same: {', '.join(map(str, others))}."] if others else []
@@ -153,7 +161,10 @@ def ledger_part(name: str, entries: Sequence[Entry], totals: Totals, others: Seq
         result=f"{counted(count, 'charge')} counted, for {counted(len(totals), 'label')}{total}",
         lead=("A ledger records what was spent on labels, and never a label. It knows its own charges alone.", *beside),
         facts=tuple((f"epsilon of {label}", epsilon_above(epsilon)) for label, epsilon, _, _ in totals[:4]),
-        sections=(Section("Every charge", tuple(_charges(entries))), Section("What was spent", tuple(blocks))),
+        sections=(
+            Section("Every charge", tuple(_charges(entries, shared=shared))),
+            Section("What was spent", tuple(blocks)),
+        ),
     )
 
 
@@ -184,13 +195,12 @@ def _time(text: str) -> float | None:
         return None
 
 
-def _charges(entries: Sequence[Entry]) -> Iterator[Block]:
+def _charges(entries: Sequence[Entry], *, shared: bool) -> Iterator[Block]:
     """The charges one by one, and what they assume."""
     rows = [
         (
-            entry.time[:16].replace("T", " "),
-            *charge_cells(entry),
-            PurePath(entry.output).name if entry.output else "in memory",
+            *(entry.time[:19], *charge_cells(entry)),
+            (PurePath(entry.output).name if shared else entry.output) if entry.output else "in memory",
         )
         for entry in entries
     ]

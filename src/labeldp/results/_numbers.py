@@ -26,12 +26,17 @@ def share(value: float) -> str:
 
 def share_above(value: float) -> str:
     """An upper bound of a share in percent, rounded up."""
-    return f"{math.ceil(Decimal(repr(min(value, 1.0))) * 1000) / 10.0:.1f}%"
+    return f"{math.ceil(_permille(min(value, 1.0))) / 10.0:.1f}%"
 
 
 def share_below(value: float) -> str:
     """A lower bound of a share in percent, rounded down."""
-    return f"{math.floor(Decimal(repr(max(value, 0.0))) * 1000) / 10.0:.1f}%"
+    return f"{math.floor(_permille(max(value, 0.0))) / 10.0:.1f}%"
+
+
+def _permille(value: float) -> Decimal:
+    """A share in thousandths, without the last digits of a double, which are the error of its arithmetic."""
+    return Decimal(f"{value:.12f}") * 1000
 
 
 def interval(low: float, high: float) -> str:

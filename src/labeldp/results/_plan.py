@@ -249,7 +249,7 @@ def _costs(epsilon: str, row: EpsilonRow, found: Planned) -> Iterator[str]:
         yield f"{epsilon}: {given}{_expected(row, found, forecast) if forecast is not None else ''}."
         return
     even = f"if the {plan.classes:,} classes are equally common" if plan.shares is None else "at these class shares"
-    yield f"{epsilon}: {even}, {_informative(row, plan.rows)}."
+    yield f"{epsilon}: {even}, {informative(row, plan.rows)}."
     if plan.skewed_rows is not None:
         yield _SKEWED.format(_true_labels(plan.skewed_rows))
     if found.is_rare:
@@ -273,13 +273,13 @@ def _expected(row: EpsilonRow, found: Planned, forecast: Forecast) -> str:
         none = "" if forecast.best else f"no mechanism beats {_baseline(forecast)}: "
         if _is_mean(row, forecast):
             with_features = f"test RMSE about {mean}, that of the mean, which remains ({best} without privacy)"
-        return f"{none}{with_features if forecast.dimension else of_mean}; {_informative(row, forecast.rows)}"
+        return f"{none}{with_features if forecast.dimension else of_mean}; {informative(row, forecast.rows)}"
     if row.lost_low is not None and not found.is_rare:
         return f"about {_lost(row)} points less accuracy than without privacy, by experience on 30 real tables"
     return f"a wrong class in {_points(error)} % more rows than by the best class ({_points(clean)} % without privacy)"
 
 
-def _informative(row: EpsilonRow, rows: int) -> str:
+def informative(row: EpsilonRow, rows: int) -> str:
     """The effective rows of all rows."""
     if row.effective_rows is None or row.share is None:
         return f"as informative as at most {_true_labels(row.at_most or 0)} of {rows:,}"

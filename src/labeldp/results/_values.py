@@ -22,6 +22,8 @@ Schema = dict[str, Any]
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _ABSENT = "absent"
+#: Whole numbers below this are exact as floats.
+_WHOLE = 1 << 53
 _PLAIN: Mapping[Any, Schema] = types.MappingProxyType(
     {
         bool: {"type": "boolean"},
@@ -167,10 +169,14 @@ def _read_fields(kind: Any, value: Any) -> Any:
 
 
 def _read_array(value: Any) -> np.ndarray:
+    """An array of whole numbers, or of numbers of which null is NaN."""
     try:
-        return np.array(_expect(value, isinstance(value, list)), dtype=np.float64)
+        found = np.array(_expect(value, isinstance(value, list)), dtype=np.float64)
+        kinds = {type(each) for each in np.array(value, dtype=object).ravel()}
     except (TypeError, ValueError, OverflowError):
         raise UnreadError from None
+    _expect(value, kinds <= {int, float, type(None)})
+    return found.astype(np.int64) if kinds == {int} and (np.abs(found) < _WHOLE).all() else found
 
 
 def _read_plain(hint: Any, value: Any) -> Any:

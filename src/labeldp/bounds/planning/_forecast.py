@@ -149,7 +149,8 @@ class Forecast(Shown):
         A model does not lose more than there is to lose: the accuracy of the best model over that of the most common
         class.
         """
-        low, high = (min(times * (error - self.clean_error), self.trivial_error) for times in TIMES_LOST)
+        more = max(error - self.clean_error, 0.0)
+        low, high = (min(times * more, self.trivial_error) for times in TIMES_LOST)
         return low, high
 
     def to_json(self) -> dict[str, Any]:

@@ -1,0 +1,159 @@
+"""The contract of results: a terminal, a page, a notebook, Markdown and JSON say the same, and bounds are bounds."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from labeldp import Classes, Curator, Interval, NoisyHistogram, RandomizedResponse, Release, verify
+from labeldp.audit import Audit, Knowledge, attack_release, bound_exposure, loss_profile
+from labeldp.audit.mechanisms import audit_folder
+from labeldp.bounds import Conventions, forecast, plan
+from labeldp.learning.tables._class_scores import class_scores
+from labeldp.learning.tables._regressors import number_scores
+from labeldp.render import html_of, in_markdown
+from labeldp.results import Audited, Evaluated, Page, Part, Planned, described
+from labeldp.results import _blocks as blocks
+from labeldp.testing import _results as kit
+from labeldp.testing import check_result
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+SPACE = Classes(["no", "yes"])
+
+
+def released(rows=400, epsilon=1.0):
+    """Labels that follow from a feature, released, with the feature and the true labels."""
+    codes = np.arange(rows) % 2
+    labels = np.array(SPACE.points)[codes]
+    return Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, epsilon)), codes, labels
+
+
+def planned(shares=None, **more):
+    """A plan of two classes with its forecast."""
+    conventions = Conventions(4.0, shares=shares)
+    found = forecast(SPACE, 1991, 1.0, conventions=conventions)
+    return Planned.of(plan(2, 1991, 1.0, shares=shares), found, "patient", **more)
+
+
+def audited():
+    """An audit of a release with all that can be beside it."""
+    release, codes, labels = released()
+    told = np.where(np.arange(2) == codes[:, None], 0.9, 0.1)
+    knowledge = Knowledge(told, prior=[0.5, 0.5])
+    attacked = attack_release(release, knowledge, truth=Release.public(labels, SPACE), limits=[("nothing", 0.50001)])
+    profile = loss_profile(codes[:, None].astype(float), release, p_plus=0.5)
+    exposure = bound_exposure(codes, release)
+    return Audited.of_folder(audit_folder(GOLDEN / "command/auto"), attacked, profile, exposure)
+
+
+def scored():
+    """Scores of predictions of classes."""
+    release, codes, _ = released(4000, 3.0)
+    stated = np.where(np.arange(2) == codes[:, None], 0.9, 0.1)
+    return Evaluated.of(class_scores(release, stated), "released labels", SPACE)
+
+
+def numbers():
+    """Scores of predictions of numbers on public labels."""
+    space, labels = Interval(0, 10, 1), np.arange(200) % 11
+    scores = number_scores(Release.public(labels, space), labels + 0.5)
+    return Evaluated.of(scores, "labels that you declared public", space, public=True)
+
+
+RESULTS = {
+    "plan": planned,
+    "plan of rare classes": lambda: planned((0.986, 0.014), example=True),
+    "plan alone": lambda: plan(3, 1000, 1.0),
+    "forecast": lambda: forecast(Interval(0, 100, 1), 5000, target=9.0, conventions=Conventions(3.0)),
+    "audit": audited,
+    "audit of a function": lambda: Audit(1.0, 1e-6, 0.12345678, 0.98765432, 0.99, 10_000, "sampled", "an [event]"),
+    "scores": scored,
+    "scores of numbers": numbers,
+    "verdict": lambda: verify(GOLDEN / "command/auto-of-units"),
+    "failed verdict": lambda: verify(GOLDEN),
+    "guarantee": lambda: released()[0].guarantee,
+    "release": lambda: released()[0],
+    "answer": lambda: Curator(["no", "yes"], SPACE).answer(NoisyHistogram(SPACE, 1.0)),
+}
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_every_form_of_a_result_says_the_same(kind):
+    """All texts and numbers, in every form of output, and read back from JSON."""
+    pytest.importorskip("jinja2", reason="pages need it")
+    check_result(RESULTS[kind]())
+
+
+def test_a_form_that_leaves_something_out_is_noticed(monkeypatch):
+    """A renderer that drops a block, a share above 100 % and swapped ends break the laws."""
+    part = Part("t", "r", sections=(blocks.Section("s", (blocks.Points(("nothing was found",)),)),))
+    monkeypatch.setattr(kit, "described", lambda result: result)
+    check_result(part)
+    monkeypatch.setattr(kit, "in_markdown", lambda _: "")
+    with pytest.raises(AssertionError, match="Markdown lacks"):
+        check_result(part)
+    monkeypatch.undo()
+    monkeypatch.setattr(kit, "described", lambda result: result)
+    for wrong, law in {"100.1% of rows": "above 100 %", "5 % to 3 %": "in order"}.items():
+        with pytest.raises(AssertionError, match=law):
+            check_result(dataclasses.replace(part, lead=(wrong,)))
+
+
+def table_of(part):
+    """The table over epsilon of a plan, by the names of its columns."""
+    (grid,) = (block for block in part.sections[0].blocks if isinstance(block, blocks.Grid))
+    return [dict(zip(grid.columns, row, strict=True)) for row in grid.rows]
+
+
+@pytest.mark.parametrize("shares", [None, (0.7, 0.3), (0.986, 0.014)])
+def test_bounds_in_a_plan_are_rounded_up_in_every_form(shares):
+    """What a suspicion becomes at most is never less than it can become, on the page as in the terminal."""
+    found = planned(shares)
+    part = described(found)
+    page, markdown = (re.sub(r"\\", "", text) for text in (html_of(Page((part,))), in_markdown(part)))
+    for row, line in zip(found.over_epsilon, table_of(part), strict=True):
+        shown = line["5 % sure becomes at most"]
+        assert row.suspicion <= float(shown.removesuffix(" %")) / 100 <= row.suspicion * 1.01
+        assert shown in page
+        assert shown in markdown
+
+
+def test_no_more_is_lost_than_can_be():
+    """Points of accuracy are a range from experience, the same in JSON, and at most the share of the other classes."""
+    found = planned((0.95, 0.05))
+    assert all(0.0 <= row.lost_low <= row.lost_high <= 0.05 + 1e-12 for row in found.over_epsilon)
+    assert found.over_epsilon[0].lost_high == pytest.approx(0.05)
+    even = planned()
+    for row, line in zip(even.over_epsilon, table_of(described(even)), strict=True):
+        low, *high = line["accuracy lost, points*"].replace("under ", "").split(" to ")
+        assert float(low) == pytest.approx(max(100 * row.lost_low, 0.01), rel=0.1)
+        assert float((high or [low])[0]) == pytest.approx(max(100 * row.lost_high, 0.01), rel=0.1)
+
+
+def test_accuracy_says_little_of_rare_classes():
+    """With 98.6 % of the rows in one class no accuracy is promised or denied; other measures are named."""
+    part = described(planned((0.986, 0.014)))
+    assert not any("accuracy lost" in name for name in table_of(part)[0])
+    assert any("area under the ROC" in line and "log loss" in line for line in part.lead)
+
+
+def test_uneven_classes_are_asked_for():
+    """Without stated shares a plan says how few rows are left if one class has nearly all; else it does not."""
+    found, stated = plan(2, 100_000, 1.0), plan(2, 100_000, 1.0, shares=(0.98, 0.02))
+    (best,) = (option for option in stated.options if option.best)
+    assert found.skewed_rows == best.expected_rows < found.options[0].expected_rows / 5
+    assert f"about {found.skewed_rows:,} true labels: pass --shares" in " ".join(described(found).lead)
+    assert stated.skewed_rows is None
+
+
+def test_a_finding_of_nothing_is_in_every_form():
+    """That nothing was found, and how many rows would show something, is no row of zeros."""
+    release, _, _ = released(40, 0.5)
+    audit = audit_folder(GOLDEN / "command/auto")
+    found = Audited.of_folder(audit, exposure=bound_exposure(np.arange(40) % 2, release))
+    part = described(found)
+    assert any(text.startswith("Nothing was found of what the columns add") for text in kit.texts_of(part))
+    assert not any(text == "0.0%" for text in kit.texts_of(part))
+    check_result(found)
