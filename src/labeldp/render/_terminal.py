@@ -33,7 +33,7 @@ def _section(section: blocks.Section, *, first: bool, detail: bool) -> Iterator[
         return
     if not first:
         yield Text()
-    if section.title and not isinstance(known[0], blocks.Grid):
+    if section.title and not section.quiet and not isinstance(known[0], blocks.Grid):
         yield _text(section.title, "bold")
     for i, block in enumerate(known):
         if i and not (isinstance(block, _SENTENCES) and isinstance(known[i - 1], _SENTENCES)):

@@ -263,7 +263,8 @@ def audit_part(found: Audited) -> Part:
     private = any(each is not None for each in (found.attacks, found.limits, found.measures, found.profile))
     sections: list[Section] = []
     if found.holds and found.audits:
-        sections.append(Section("", tuple(_exposure(found.exposure))))
+        title = "What public columns and released labels disclose together"
+        sections.append(Section(title, tuple(_exposure(found.exposure)), quiet=True))
     sections += _attack_sections(found)
     checks = [(check.what, check.holds, check.found) for check in found.checks]
     checks += [

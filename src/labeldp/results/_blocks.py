@@ -139,11 +139,13 @@ class Section:
         title: Its title; empty for what belongs to the lead.
         blocks: What it says.
         detail: True for what a terminal shows where details are asked for.
+        quiet: True for a title that a terminal leaves out.
     """
 
     title: str
     blocks: tuple[Block, ...]
     detail: bool = False
+    quiet: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from labeldp.learning.features import CALENDAR
@@ -13,7 +13,6 @@ from labeldp.results._blocks import Commands, Grid, Part, Prose, Section, Terms
 from labeldp.results._numbers import listed, share, three_digits
 from labeldp.results._release import Promised, Released, guarantee_prose, promised, release_terms, resampled_share
 from labeldp.results._scores import classes_of, score_sections, true_rows, verdict
-from labeldp.results._values import absent
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +72,7 @@ class LearnedModel(Promised):
     scores: ClassScores | NumberScores | None
     released_rows: int = 0
     notes: tuple[str, ...] = ()
-    parts_of_dates: Mapping[str, tuple[str, ...]] | None = absent()
+    parts_of_dates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     constant: str = ""
     original_rows: str = ""
 
@@ -97,7 +96,7 @@ class LearnedModel(Promised):
             scores=learned.scores,
             released_rows=certificate.rows,
             notes=tuple(_notes(learned)),
-            parts_of_dates=made or None,
+            parts_of_dates=made,
             constant=str(learned.constant),
             original_rows=_on_true_rows(learned),
         )
@@ -259,7 +258,7 @@ def _model_terms(found: LearnedModel) -> Iterator[tuple[str, str]]:
     """A model with its method and settings, the features that it uses, and those that it does not."""
     yield "model", f"{found.model}, method {found.method}"
     yield from (("settings", each) for each in found.setting.split("; ") if each)
-    yield "features", listed(_features(found.features, found.parts_of_dates or {}))
+    yield "features", listed(_features(found.features, found.parts_of_dates))
     yield from (("left out", f"{name}: {why}") for name, why in found.left_out.items())
 
 

@@ -227,7 +227,10 @@ def account_part(combined: Sequence[CombinedGuarantee], names: Sequence[str] = (
         names
     )
     lead += [] if combined else ["Nothing was charged."]
-    sections = [Section(_title(each), tuple(_account(each))) for each in combined]
+    sections = []
+    for each in combined:
+        sections.append(Section(_title(each), (Prose(account_total(each)),), quiet=True))
+        sections.append(Section("", tuple(_account(each))))
     if len(combined) > 1:
         sections.append(Section("", (Prose(_APART),)))
     headline = (
@@ -244,7 +247,6 @@ def _title(each: CombinedGuarantee) -> str:
 
 def _account(each: CombinedGuarantee) -> Iterator[Block]:
     """The total of one label by sums, and by tight composition."""
-    yield Prose(account_total(each))
     folders = f" in {counted(each.folders, 'folder')}" if each.folders else ""
     title = f"{_requests(each)}{folders}, of at most {each.rows:,} rows each"
     pairs = [(repr(delta), epsilon) for delta, epsilon in shown_deltas(each)]

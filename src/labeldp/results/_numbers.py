@@ -26,12 +26,14 @@ def share(value: float) -> str:
 
 def share_above(value: float) -> str:
     """An upper bound of a share in percent, rounded up."""
-    return f"{math.ceil(_permille(min(value, 1.0))) / 10.0:.1f}%"
+    permille = math.ceil(_permille(min(value, 1.0)))
+    return f"{permille / 10.0:.1f}%"
 
 
 def share_below(value: float) -> str:
     """A lower bound of a share in percent, rounded down."""
-    return f"{math.floor(_permille(max(value, 0.0))) / 10.0:.1f}%"
+    permille = math.floor(_permille(max(value, 0.0)))
+    return f"{permille / 10.0:.1f}%"
 
 
 def _permille(value: float) -> Decimal:
@@ -46,7 +48,8 @@ def interval(low: float, high: float) -> str:
 
 def posterior(probability: float) -> str:
     """The most that a belief can become in percent, rounded up."""
-    return f"{shown_above(min(Decimal(100), Decimal(repr(probability)) * 100), 3)} %"
+    most = shown_above(min(Decimal(100), Decimal(repr(probability)) * 100), 3)
+    return f"{most} %"
 
 
 def epsilon_above(value: float) -> str:
@@ -66,12 +69,14 @@ def exactly_below(value: float) -> str:
 
 def below(value: float, digits: int = 3) -> str:
     """A lower bound, rounded down."""
-    return f"{Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(repr(value)).normalize():f}"
+    rounded = Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(repr(value))
+    return f"{rounded.normalize():f}"
 
 
 def above(value: float, digits: int = 3) -> str:
     """An upper bound, rounded up."""
-    return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value)).normalize():f}"
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value))
+    return f"{rounded.normalize():f}"
 
 
 def factor_below(log: float) -> str:

@@ -15,7 +15,6 @@ from labeldp.results._blocks import Block, Grid, Part, Picture, Prose, Section
 from labeldp.results._charts import Agreement, Ranges
 from labeldp.results._numbers import interval as share_interval
 from labeldp.results._numbers import is_clear, on_wide_intervals, share, share_above, share_below, three_digits
-from labeldp.results._values import absent
 
 _SHOWN_CLASSES = 12
 _TOO_FEW = "too few rows to tell"
@@ -68,7 +67,7 @@ class Evaluated:
     scores: ClassScores | NumberScores
     classes: tuple[object, ...] | None = None
     public: bool = False
-    range: tuple[float, float] | None = absent()
+    range: tuple[float, float] | None = None
 
     @classmethod
     def of(cls, scores: Scores, judged_by: str, space: LabelSpace, *, public: bool = False) -> Evaluated:
