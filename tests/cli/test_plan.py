@@ -316,7 +316,7 @@ def test_the_assumptions_that_decide_come_first(run):
     assert lines[1].startswith(
         "Target 0.01, the chance of a wrong class beyond that of the best rule: reached from epsilon "
     )
-    assert "To replace a default: a TABLE or --dimension, for features." in lines[:4]
+    assert "To replace a default: a TABLE or --dimension, for features." in lines[:5]
 
 
 def test_every_figure_that_rests_on_the_assumptions_is_marked(run):

@@ -80,7 +80,7 @@ class Elements(HTMLParser):
 def everywhere(text):
     """A page with a text wherever one can stand."""
     section = blocks.Section(
-        text,
+        text or " ",
         (
             blocks.Prose(text),
             blocks.Terms(((text, text),)),
@@ -153,7 +153,7 @@ def test_a_saved_result_of_hostile_texts_is_text(tmp_path_factory, text):
     path = tmp_path_factory.mktemp("saved") / "saved.json"
     for document in DOCUMENTS:
         pages = []
-        for each in (text, "word"):
+        for each in (text or " ", "word"):
             path.write_text(json.dumps(_with_texts(document, each)), encoding="utf-8")
             pages.append(Elements(html_of(Page((result_part(path),)))))
         assert pages[0].elements == pages[1].elements

@@ -326,6 +326,7 @@ def _over_epsilon(found: Planned) -> Iterator[Block]:
     units = None if part is None else part.units
     title = f"{found.rows:,} rows, {'each label randomized alone' if local else 'a curator answers queries'}"
     title += "" if units is None else f"; units of up to {units.most:,} rows, which share epsilon"
+    title += f"; {_PERCENT * SUSPICION:g} % sure: by everything else"
     sure = f"{_PERCENT * SUSPICION:g} % sure becomes at most"
     heads = ("epsilon", "mechanism", f"effective rows{star}", f"of all rows{star}", *error, sure)
     rows = [

@@ -451,6 +451,7 @@ def release_part(folder: Path, verdict: Verdict) -> Part:
             ("delta", delta_above(promise.delta)),
             ("protected unit", promise.unit),
             ("rows", f"{certificate.rows:,}"),
+            ("signed", "not checked" if verdict.signature_unchecked else "yes" if verdict.signed else "no"),
         ),
         sections=tuple(_sections(folder, verdict, certificate)),
     )
@@ -478,19 +479,20 @@ def _sections(folder: Path, verdict: Verdict, certificate: Certificate) -> Itera
         "What is not promised",
         (
             Points.of(
-                (
-                    *_NOT_PROMISED,
-                    *_singled_out(folder, certificate),
-                    *(f"Declared, and not checked: {what}." for what in certificate.assumptions),
-                )
+                (*_NOT_PROMISED, *_singled_out(folder, certificate)),
             ),
-            Prose("No certificate can show:"),
-            Points.of(tuple(f"{what}." for what in verdict.unknown)),
+            Grid.of("What rests on somebody's word", ("statement", "who knows"), _unproven(verdict, certificate)),
         ),
     )
     yield Section("What was checked", tuple(_checked(verdict)))
-    yield Section("For those who learn from it", tuple(_learning(folder, certificate)))
     yield Section("Files", tuple(_files(verdict, certificate)))
+    yield Section("For those who learn from it", tuple(_learning(folder, certificate)))
+
+
+def _unproven(verdict: Verdict, certificate: Certificate) -> list[tuple[str, str]]:
+    """What was declared and not checked, and what no certificate can show."""
+    declared = [(f"{what}.", "declared, and not checked") for what in certificate.assumptions]
+    return declared + [(f"{what}.", "no certificate can show it") for what in verdict.unknown]
 
 
 def _singled_out(folder: Path, certificate: Certificate) -> Iterator[str]:
@@ -614,12 +616,15 @@ def shown_json(text: str) -> str:
 
 
 def _learning(folder: Path, certificate: Certificate) -> Iterator[Block]:
-    """Effective rows, noise, and what each mechanism would have kept at this epsilon."""
+    """What a model would lose, then effective rows, noise, and what each mechanism would have kept."""
+    expected = _expected(folder, certificate)
+    yield from map(Prose, expected[:1])
     terms = utility_terms(certificate, lambda: effective_share(folder, certificate))
     if terms:
         yield Terms(tuple(terms.items()))
     if options := _compared(folder, certificate):
         ours, epsilon = certificate.draws[0].mechanism, epsilon_above(certificate.guarantee.epsilon)
+        mine = next((each.clean_share for each in options if each.mechanism == ours), -1.0)
         bars = [
             (
                 each.mechanism,
@@ -628,13 +633,14 @@ def _learning(folder: Path, certificate: Certificate) -> Iterator[Block]:
                 each.mechanism == ours,
             )
             for each in options
+            if each.mechanism == ours or not math.isclose(each.clean_share, mine)
         ]
         yield Picture(
             charts.Bars(f"Effective rows of each mechanism at epsilon {epsilon}", bars),
             f"What each mechanism would have kept at this epsilon: at most as informative as so many true labels, of "
             f"{certificate.rows:,}. This release is set in bold.",
         )
-    yield from map(Prose, _expected(folder, certificate))
+    yield from (Prose(text, "aside") for text in expected[1:])
     yield Prose("Learning from it, tuning and scoring on it cost no further privacy: labeldp learn.", "aside")
 
 
