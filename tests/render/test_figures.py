@@ -81,7 +81,7 @@ def test_every_curve_is_drawn(tmp_path):
     """An SVG has a line for every mechanism, its name, and all that the chart says."""
     chart = CHARTS["plan"]()
     text = drawn(chart, tmp_path / "figure.svg")
-    assert text.count("<polyline") == len(chart.lines)
+    assert text.count("<polyline") == 2 * len(chart.lines)  # with a sample beside each name
     for name in (*(name for name, _ in chart.lines), "epsilon 1.5", *chart.axes):
         assert re.search(re.escape(name), text)
     assert "5 equally common classes" in (tmp_path / "figure.svg").read_text(encoding="utf-8").split("<style>")[0]
@@ -91,7 +91,7 @@ def test_what_has_no_place_is_not_drawn(tmp_path):
     """Numbers below 0 on a logarithmic axis, and those that are not finite, as a stranger's file may have them."""
     lines = [("none", [(0.0, 1.0), (float("inf"), 1.0)]), ("some", [(-1.0, 2.0), (1.0, 1e300), (2.0, 1e-300)])]
     text = drawn(Curves("what", ("x", "y"), lines), tmp_path / "figure.svg")
-    assert text.count("<polyline") == 1
+    assert text.count("<polyline") == 2
     assert "nan" not in text
     assert "nothing to draw" in save_figure(Curves("what", ("x", "y"), lines[:1]), tmp_path / "none.svg").read_text()
 

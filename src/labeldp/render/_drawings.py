@@ -233,10 +233,13 @@ def _curves(chart: charts.Curves) -> str:
         else:
             parts.append(_line("dashed", left, y(value), right, y(value)))
             parts.append(_text(right + 8, _free(y(value) + 4, taken), _short(name), "start", "quiet"))
-    for i, (name, points) in enumerate(lines):
-        if points:
-            parts.append(_element('<polyline class="line dash{}" points="{}"/>', i % 4, _path(points, x, y)))
-            parts.append(_text(right + 8, _free(y(points[-1][1]) + 4, taken), _short(name), "start", "strong"))
+    named = [(i % 4, name, points) for i, (name, points) in enumerate(lines) if points]
+    for dash, name, points in sorted(named, key=lambda line: y(line[2][-1][1])):  # from the top
+        place = _free(y(points[-1][1]) + 4, taken)
+        sample = [(right + 4, place - 4), (right + 22, place - 4)]
+        for path in (_path(points, x, y), _path(sample, float, float)):
+            parts.append(_element('<polyline class="line dash{}" points="{}"/>', dash, path))
+        parts.append(_text(right + 28, place, _short(name), "start", "strong"))
     parts += [
         _element('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3.5"/>', x(at), y(to)) for at, to in chart.points
     ]
