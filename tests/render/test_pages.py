@@ -28,7 +28,7 @@ from labeldp.render import html_of
 from labeldp.results import Page, Part, Planned, plain, release_part, result_part
 from labeldp.results import _blocks as blocks
 from labeldp.results import _charts as charts
-from labeldp.results._release import _compared, _odds, shown_json
+from labeldp.results._release_page import _compared, _odds, shown_json
 
 HOSTILE = st.one_of(
     st.text(max_size=40),

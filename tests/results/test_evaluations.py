@@ -33,7 +33,7 @@ from labeldp.results import Evaluated, Planned, plain, plan_part, result_part
 from labeldp.results import _blocks as blocks
 from labeldp.results._answer import answer_blocks
 from labeldp.results._numbers import is_clear
-from labeldp.results._release import _dimension, _expected
+from labeldp.results._release_page import _dimension, _expected
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SPACE = Classes(["no", "yes", "perhaps"])

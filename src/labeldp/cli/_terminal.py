@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
@@ -18,8 +19,9 @@ from rich.text import Text
 from labeldp._checks import printable
 from labeldp._new_files import keep_private
 from labeldp.errors import LabelDPError
-from labeldp.render import on_terminal
-from labeldp.results import Part, plain
+
+if TYPE_CHECKING:
+    from labeldp.results import Part
 
 _WIDTH_OF_FILES = 1000
 #: A Python argument in parentheses after its option, such as (budget=) after --budget.
@@ -63,10 +65,12 @@ def show(*parts: RenderableType) -> None:
 
 def result(json_: bool, document: Callable[[], object], part: Callable[[], Part]) -> None:
     """Print a result on standard output, as one JSON document or for people."""
+    from labeldp import render, results  # noqa: PLC0415 (help is light)
+
     if json_:
-        print(json.dumps(plain(document()), indent=1))  # noqa: T201 (plain text, whatever the terminal)
+        print(json.dumps(results.plain(document()), indent=1))  # noqa: T201 (plain text, whatever the terminal)
     else:
-        show(*on_terminal(part()))
+        show(*render.on_terminal(part()))
 
 
 def for_holder() -> None:

@@ -27,6 +27,8 @@ from ._ledger import TotalShown as TotalShown
 from ._ledger import account_chart as account_chart
 from ._ledger import account_part as account_part
 from ._ledger import ledger_part as ledger_part
+from ._memory import guarantee_part as guarantee_part
+from ._memory import memory_part as memory_part
 from ._plan import Planned as Planned
 from ._plan import labels_sentence as labels_sentence
 from ._plan import plan_chart as plan_chart
@@ -35,9 +37,7 @@ from ._plan import purchase_part as purchase_part
 from ._profile import profile_chart as profile_chart
 from ._release import Released as Released
 from ._release import Verified as Verified
-from ._release import guarantee_part as guarantee_part
-from ._release import memory_part as memory_part
-from ._release import release_part as release_part
+from ._release_page import release_part as release_part
 from ._release import shown_release as shown_release
 from ._release import verdict_part as verdict_part
 from ._scores import Evaluated as Evaluated
