@@ -17,7 +17,7 @@ from labeldp.audit._audit import Audit, check_confidence
 from labeldp.audit.mechanisms._exact import audit_channel, audit_drawing
 from labeldp.audit.mechanisms._sampled import Progress
 from labeldp.errors import InputError
-from labeldp.privacy.channels import ClassChannel, SingleNumberChannel, channel_of, row_arrays
+from labeldp.privacy.channels import ClassChannel, SingleNumberChannel, row_arrays
 from labeldp.release import Release, release_batches
 from labeldp.release.folder import Certificate, Check, local_copy, verify
 from labeldp.release.tables import Place
@@ -126,7 +126,7 @@ def _audited(folder: Path, against: Sequence[Path], level: float, progress: Prog
         checks += [_independence_check(folder, other, certificate, error) for other in against]
     else:
         checks.append(Check("frequencies are not checked: these rows may be chosen from a release", True, "a part"))
-    claims = [(channel_of(draw.law), draw.guarantee.epsilon) for draw in certificate.labels]
+    claims = [(draw.channel, draw.guarantee.epsilon) for draw in certificate.labels]
     audits = [audit_channel(channel, epsilon or math.ulp(0.0)) for channel, epsilon in claims]
     first = next((labels.channel for labels in _release_batches(folder, certificate)), None)
     drawn = [audit_drawing(first, confidence=1.0 - error)] if first is not None else []

@@ -98,8 +98,15 @@ class Draw:
 
     @classmethod
     def of(cls, mechanism: str, channel: Channel, rows: RowRanges, guarantee: Guarantee) -> Draw:
-        """The charge for a draw from a channel."""
-        return cls(mechanism, law_of(channel), rows, guarantee)
+        """The charge for a draw from a channel that its law determines."""
+        draw = cls(mechanism, law_of(channel), rows, guarantee)
+        vars(draw)["channel"] = channel.take(slice(0))
+        return draw
+
+    @cached_property
+    def channel(self) -> Channel:
+        """The channel of released labels, with no rows."""
+        return channel_of(self.law)
 
 
 @dataclass(frozen=True)
@@ -152,10 +159,10 @@ class Certificate:
         epsilon, delta = compose(Charge(draw.guarantee, draw.rows) for draw in self.draws)
         return dataclasses.replace(first, epsilon=epsilon, delta=delta, rho=first.rho if len(self.draws) == 1 else None)
 
-    @cached_property
+    @property
     def channel(self) -> Channel:
-        """The channel of released labels, with no rows yet."""
-        return channel_of(self.law)
+        """The channel of the last charge, with no rows yet."""
+        return self.draws[-1].channel
 
     def channel_of_rows(self, arrays: Mapping[str, np.ndarray]) -> Channel:
         """The channel of rows with these arrays by field."""

@@ -16,7 +16,7 @@ from labeldp._spelling import canonical
 from labeldp.errors import InputError, VerificationError
 from labeldp.privacy import Guarantee
 from labeldp.privacy.accounting import Charge, Composition, RowRanges
-from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes, channel_of
+from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes
 from labeldp.release.folder import Certificate, Draw, certified, law_of_rows, or_beside, read_alone
 from labeldp.release.ledger import Entry, Ledger, by_data, totals_of_units
 from labeldp.release.released._batches import labels_hash
@@ -217,7 +217,7 @@ def _splits(sources: Sequence[_Source]) -> list[_Source]:
     for source in sources:
         split = source.certificate.paid_split
         if split is not None and split not in passed:
-            channel = channel_of(split.law)
+            channel = split.channel
             guessed = candidate_sizes(channel) is not None
             found.append(_Source(f"the split behind {source.path}", split, channel, guessed))
             passed.append(split)
