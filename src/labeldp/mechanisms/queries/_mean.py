@@ -186,7 +186,6 @@ def _ends(parameters: Mapping[str, Any], space: LabelSpace) -> tuple[int, int]:
 
 
 def _step(space: LabelSpace) -> float:
-    """A step of the grid."""
     return float(space.points[-1] - space.points[0]) / (space.size - 1)
 
 

@@ -279,7 +279,6 @@ class ExchangedLabels(Query):
 
     @cached_property
     def _sizes(self) -> list[int]:
-        """The different sizes of clusters."""
         return sorted({*np.unique(self.clusters, return_counts=True)[1].tolist()})
 
     def promise(self, labels_of_a_unit: int) -> Guarantee:

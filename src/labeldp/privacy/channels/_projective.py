@@ -259,7 +259,6 @@ def is_order(order: int) -> bool:
 
 @lru_cache
 def _primes() -> dict[int, None]:
-    """The primes, increasing."""
     return {q: None for q in range(2, _LARGEST_ORDER) if all(q % divisor for divisor in range(2, math.isqrt(q) + 1))}
 
 

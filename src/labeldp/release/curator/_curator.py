@@ -495,7 +495,6 @@ class Curator:
     def _certificate(
         self, entry: Entry, charge: Draw, places: Places, declared: tuple[str, ...], words: WordSource
     ) -> Certificate:
-        """The certificate of one charge."""
         return Certificate(
             *(entry.identifier, self._name, self.space, size_of(places), (charge,)),
             expects=None,

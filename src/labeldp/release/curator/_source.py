@@ -424,7 +424,6 @@ class _Count:
 
 
 def _counts(task: _Count, _: Tick) -> np.ndarray:
-    """The counts of a part."""
     first = task.source.parts[0].first
     batches = task.source.batches(slice(0, task.source.rows))
     return np.asarray(sum(task.query.counts(batch.codes, batch.first - first) for batch in batches))

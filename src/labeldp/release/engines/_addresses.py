@@ -34,7 +34,6 @@ def check_listening(addresses: Sequence[str], what: str, example: str) -> None:
 
 
 def _host_and_port(address: str, what: str, example: str) -> tuple[str, int]:
-    """The host and the port of an address."""
     try:
         parts = urlsplit(address if "://" in address else f"//{address}")
         host, port = parts.hostname, parts.port

@@ -207,7 +207,6 @@ def is_derived(folder: Path, name: str, certificate: Certificate) -> bool:
 
 
 def _title(certificate: Certificate) -> str:
-    """The title of the data set."""
     return f"Table with the label {certificate.label}, released with label differential privacy"
 
 
@@ -228,7 +227,6 @@ def _columns(certificate: Certificate) -> list[tuple[str, str, str]]:
 
 
 def _file(name: str, sha256: str) -> dict[str, Any]:
-    """A file of a data set."""
     return {
         "@type": "cr:FileObject",
         "@id": f"file/{name}",

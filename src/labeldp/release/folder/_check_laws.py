@@ -19,7 +19,6 @@ from labeldp.privacy.channels import (
     GroupedChannel,
     GroupedNumberChannel,
     NumberChannel,
-    channel_of,
     law_of,
 )
 from labeldp.release.folder._certificate import IN_STAGES, Certificate, Draw
@@ -119,7 +118,6 @@ def _check_paid_split(text: str) -> None:
 
 
 def _feature_types(law: FeatureLaw) -> list[tuple[str, str]]:
-    """Names and types of the feature columns."""
     if law.generator is None:
         return []
     schema = form_from(law.generator["form"]).schema
@@ -169,7 +167,7 @@ def _check_label_law(draw: Draw, certificate: Certificate) -> None:
     """Recompute the guarantee of released labels from their channel."""
     if draw.law.get("classes") != str(certificate.space.size):
         raise VerificationError(f"expected a law of {certificate.space.size} classes, found another number")
-    channel = channel_of(draw.law)
+    channel = draw.channel
     if _parameters(draw.guarantee) != _parameters(expected := Guarantee(channel.epsilon)):
         raise _other_parameters(expected, draw.guarantee)
     if draw.guarantee.trust != expected.trust:
@@ -189,7 +187,7 @@ def _check_label_law(draw: Draw, certificate: Certificate) -> None:
 
 def _check_utility(draw: Draw, certificate: Certificate) -> None:
     """Recompute the expected utility of released labels from their channel."""
-    channel = channel_of(draw.law)
+    channel = draw.channel
     if isinstance(channel, NumberChannel) != isinstance(certificate.expects, NumberExpectation):
         raise VerificationError("expected the utility of a law of this kind, found that of another kind")
     if certificate.expects is None:

@@ -326,7 +326,6 @@ def _labels_of(table: Table) -> LabelFacts:
 
 
 def _label_remarks(counts: Mapping[str, int], is_number: bool) -> Iterator[str]:
-    """Remarks on the spelling of labels."""
     if is_number:
         return
     for values in spellings(counts).values():
@@ -353,7 +352,6 @@ def _space_of(table: Table, labels: LabelFacts) -> LabelSpace:
 
 
 def _columns_of(table: Table, names: Sequence[str], identities: Mapping[str, str]) -> Iterator[ColumnFacts]:
-    """Facts about each column."""
     first: list[pa.RecordBatch] = []
     counters, missing = {name: CopyCounter(MOST_VALUES) for name in names}, dict.fromkeys(names, 0)
     for batch in table.batches(names, _ROWS_PER_BATCH) if names else ():

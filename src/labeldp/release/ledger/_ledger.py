@@ -488,5 +488,4 @@ def _stored_schema(database: sqlite3.Connection) -> frozenset[str]:
 
 
 def _tables(database: sqlite3.Connection) -> set[str]:
-    """Names of the tables of a database."""
     return {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

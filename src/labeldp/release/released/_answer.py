@@ -153,7 +153,6 @@ class Answer(Shown):
 
     @property
     def _query(self) -> type[Query]:
-        """The kind of query."""
         return QUERIES.of_law(self.law)
 
     @property

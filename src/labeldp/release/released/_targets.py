@@ -73,6 +73,5 @@ def _values(words: Int32[np.ndarray, "n w"], like: Shaped[np.ndarray, "m ..."]) 
 
 
 def _bytes(values: Shaped[np.ndarray, "n ..."]) -> np.ndarray:
-    """The bytes of each row."""
     row = values.dtype.itemsize * int(np.prod(values.shape[1:]))
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8).reshape(len(values), row)

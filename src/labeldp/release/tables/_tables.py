@@ -461,7 +461,6 @@ def _stream(path: Place) -> pa.NativeFile:
 def _open_csv(
     path: Place, given: TableFile, names: Sequence[str] = (), columns: list[str] | None = None
 ) -> pc_csv.CSVStreamingReader:
-    """Open a CSV with all columns as text."""
     return pc_csv.open_csv(
         _stream(path),
         read_options=pc_csv.ReadOptions(block_size=_CSV_BLOCK, encoding=given.encoding),
