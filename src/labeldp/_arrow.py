@@ -35,6 +35,17 @@ def as_array(column: pa.Array) -> np.ndarray:
     return values
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """True for texts in any layout."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """True for bytes in any layout, as exports store UUIDs and texts whose encoding they do not state."""
+    sized = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return bool(sized or pa.types.is_binary_view(kind))
+
+
 def class_array(values: Sequence[str | int | float | bool], kind: pa.DataType) -> pa.Array:
     """Values of a label space as an Arrow array of their type."""
     if not isinstance(values[0], str):

@@ -457,8 +457,10 @@ def _same_kind(actual: pa.DataType, expected: pa.DataType) -> bool:
     """True if labels of one type can represent classes of another, without reading "1" as 1."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
+    from labeldp._arrow import is_text  # noqa: PLC0415 (as above)
+
     if pa.types.is_string(expected):
-        return bool(pa.types.is_string(actual) or pa.types.is_large_string(actual) or actual == pa.string_view())
+        return is_text(actual)
     if pa.types.is_boolean(expected):
         return bool(pa.types.is_boolean(actual))
     return bool(pa.types.is_integer(actual) or pa.types.is_floating(actual))

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._arrow import Columns, type_name
+from labeldp._arrow import Columns, is_text, type_name
 from labeldp._hashes import STEP, mixed
 from labeldp._shapes import Bool, Float, UInt64
 from labeldp.errors import InputError
@@ -182,11 +182,6 @@ def values_type(kind: pa.DataType) -> pa.DataType:
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """True for text in any layout."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
 
 
 def _fits(kind: pa.DataType, column: ColumnForm) -> bool:

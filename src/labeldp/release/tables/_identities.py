@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._arrow import arrow, as_array
+from labeldp._arrow import arrow, as_array, is_bytes, is_text
 from labeldp._shapes import Bool, Int
 from labeldp.release.tables._arrow_storage import plain_uuids
 from labeldp.release.tables._cell_hashes import MISSING, cell_hashes
@@ -150,7 +150,7 @@ class _Column:
         values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
         known = ~as_array(values.is_null())
         values, times = values.drop_null(), times[known]
-        if _is_bytes(values.type):
+        if is_bytes(values.type):
             self._add_bytes(values.cast(pa.large_binary()), times)
         elif self.is_text:
             self._add_texts(pc.utf8_lower(pc.utf8_trim_whitespace(values.cast(pa.large_string()))), times)
@@ -264,14 +264,7 @@ def _is_text(kind: pa.DataType) -> bool:
     """True for texts, bytes, and UUIDs of Arrow's own type."""
     plain = _plain(kind)
     uuid = getattr(plain, "extension_name", "") == "arrow.uuid"
-    view = pa.types.is_string_view(plain)
-    return bool(uuid or view or pa.types.is_string(plain) or pa.types.is_large_string(plain) or _is_bytes(plain))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    """True for bytes, as exports store UUIDs and texts whose encoding they do not state."""
-    sized = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
-    return bool(sized or pa.types.is_binary_view(kind))
+    return uuid or is_text(plain) or is_bytes(plain)
 
 
 def _comparable(kind: pa.DataType) -> pa.DataType:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from labeldp._arrow import as_array
+from labeldp._arrow import as_array, is_bytes, is_text
 from labeldp._shapes import Int
 from labeldp._spelling import canonical
 from labeldp.errors import TableError
@@ -99,26 +99,12 @@ def unit_keys(column: pa.Array, *, as_stored: bool = False, key: bytes = b"") ->
         return as_array(column).astype(np.int64)
     if pa.types.is_nested(kind) or pa.types.is_interval(kind):
         raise TableError(f"expected a unit column of plain values, found {kind}; name another column")
-    plain = column.cast(pa.large_binary()) if _is_bytes(kind) else column
+    plain = column.cast(pa.large_binary()) if is_text(kind) or is_bytes(kind) else column
     coded = plain.dictionary_encode()
     values = [(_stored_bytes if as_stored else _bytes)(value) for value in coded.dictionary.to_pylist()]
     keys = np.frombuffer(b"".join(hashlib.blake2b(v, digest_size=8, key=key).digest() for v in values), dtype=np.int64)
     keys = keys & _POSITIVE if key else keys
     return np.asarray(keys[as_array(coded.indices)])
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return any(
-        (
-            pa.types.is_string(kind),
-            pa.types.is_large_string(kind),
-            pa.types.is_string_view(kind),
-            pa.types.is_binary(kind),
-            pa.types.is_large_binary(kind),
-            pa.types.is_binary_view(kind),
-            pa.types.is_fixed_size_binary(kind),
-        )
-    )
 
 
 def _stored_bytes(value: object) -> bytes:
