@@ -35,6 +35,11 @@ def as_array(column: pa.Array) -> np.ndarray:
     return values
 
 
+def is_number(kind: pa.DataType) -> bool:
+    """True for numbers, also decimal ones."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
 def is_text(kind: pa.DataType) -> bool:
     """True for texts in any layout."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
@@ -44,6 +49,11 @@ def is_bytes(kind: pa.DataType) -> bool:
     """True for bytes in any layout, as exports store UUIDs and texts whose encoding they do not state."""
     sized = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
     return bool(sized or pa.types.is_binary_view(kind))
+
+
+def values_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values of a column, also of a dictionary's."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def class_array(values: Sequence[str | int | float | bool], kind: pa.DataType) -> pa.Array:

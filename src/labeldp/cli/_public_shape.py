@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from labeldp._arrow import is_number
 from labeldp._spelling import spelled_as
 from labeldp.errors import TableError
 from labeldp.release import tables
@@ -64,7 +65,7 @@ def public_shape(
     named = [name for name in others if name == unit or tables.tells_people_apart(name)]
     readable = tables.typed(table, others)
     people = [name for name in named if name == unit or not kinds.is_floating(readable.schema.field(name).type)]
-    features = [name for name in columns if name not in people and _is_number(readable.schema.field(name).type)]
+    features = [name for name in columns if name not in people and is_number(readable.schema.field(name).type)]
     public = readable.schema.remove(readable.schema.get_field_index(table.label))
     finder, units = tables.IdentityFinder(public), tables.Units()
     rows, known, sums = 0, np.zeros(len(features)), np.zeros(len(features))
@@ -101,7 +102,3 @@ def _numbers(batch: pa.RecordBatch, names: list[str]) -> np.ndarray:
     columns = [batch[name].cast(pa.float64(), safe=False) for name in names]
     values = [np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64) for column in columns]
     return np.stack(values, axis=1) if values else np.empty((batch.num_rows, 0))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind))

@@ -343,7 +343,7 @@ class Interval(LabelSpace):
         """Codes of the nearest grid points; see ``LabelSpace.encode``."""
         import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
-        from labeldp._arrow import type_name  # noqa: PLC0415
+        from labeldp._arrow import is_number, type_name  # noqa: PLC0415
 
         array = result_or_none(lambda: _as_arrow(labels))
         if array is None and (floats := floats_or_none(labels)) is not None and floats.ndim == 1:
@@ -352,7 +352,7 @@ class Interval(LabelSpace):
             raise LabelError("expected numbers as labels, in one dimension, found something else")
         if pa.types.is_null(array.type):
             array = pa.nulls(len(array), pa.float64())
-        if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type) or pa.types.is_decimal(array.type)):
+        if not is_number(array.type):
             raise LabelError(f"expected numbers as labels, found {type_name(array.type)}; declare classes for others")
         values = np.array(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
         missing = np.isnan(values)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._arrow import Columns, is_text, type_name
+from labeldp._arrow import Columns, is_number, is_text, type_name, values_type
 from labeldp._hashes import STEP, mixed
 from labeldp._shapes import Bool, Float, UInt64
 from labeldp.errors import InputError
@@ -175,22 +175,11 @@ def _as_lists(numbers: np.ndarray) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(pa.array(flat), width)
 
 
-def values_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values, also of a dictionary's."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
 def _fits(kind: pa.DataType, column: ColumnForm) -> bool:
     """True if values of a type can be converted to those of a column."""
     if column.width is not None:
-        return bool(
-            pa.types.is_fixed_size_list(kind) and kind.list_size == column.width and _is_number(kind.value_type)
-        )
-    return bool(pa.types.is_null(kind) or _READ_AS.get(column.type, _is_number)(kind))
+        return bool(pa.types.is_fixed_size_list(kind) and kind.list_size == column.width and is_number(kind.value_type))
+    return bool(pa.types.is_null(kind) or _READ_AS.get(column.type, is_number)(kind))
 
 
 #: The Arrow types that a column of a type accepts; numbers for all other types.
@@ -323,7 +312,7 @@ def columns_of(public: object) -> tuple[ColumnForms, bool]:
 def _form_of_column(name: str, values: pa.ChunkedArray) -> ColumnForm:
     """The form of one column of public rows."""
     kind = values_type(values.type)
-    if pa.types.is_fixed_size_list(kind) and _is_number(kind.value_type):
+    if pa.types.is_fixed_size_list(kind) and is_number(kind.value_type):
         return _list_form(name, values.combine_chunks(), None)
     plain = values.cast(pa.large_string() if kind == pa.string_view() else kind)
     missing = plain.null_count > 0

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._arrow import arrow, as_array, is_bytes, is_text
+from labeldp._arrow import arrow, as_array, is_bytes, is_number, is_text, values_type
 from labeldp._shapes import Bool, Int
 from labeldp.release.tables._arrow_storage import plain_uuids
 from labeldp.release.tables._cell_hashes import MISSING, cell_hashes
@@ -255,14 +255,12 @@ class _Column:
 
 def _may_identify(kind: pa.DataType) -> bool:
     """True for numbers, texts and bytes; of floats, the values decide."""
-    plain = _plain(kind)
-    number = pa.types.is_integer(plain) or pa.types.is_floating(plain) or pa.types.is_decimal(plain)
-    return bool(number or _is_text(kind))
+    return is_number(values_type(kind)) or _is_text(kind)
 
 
 def _is_text(kind: pa.DataType) -> bool:
     """True for texts, bytes, and UUIDs of Arrow's own type."""
-    plain = _plain(kind)
+    plain = values_type(kind)
     uuid = getattr(plain, "extension_name", "") == "arrow.uuid"
     return uuid or is_text(plain) or is_bytes(plain)
 
@@ -271,8 +269,3 @@ def _comparable(kind: pa.DataType) -> pa.DataType:
     """The type of the same values that Arrow counts."""
     views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
     return views.get(kind, kind)
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type of the values of a column."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -16,7 +16,7 @@ from itertools import combinations
 import numpy as np
 import pyarrow as pa
 
-from labeldp._arrow import as_array
+from labeldp._arrow import as_array, is_number
 from labeldp._shapes import Float, Int, UInt64
 from labeldp.release.tables._cell_hashes import MISSING, keyed
 from labeldp.release.tables._fingerprint_kernels import sum_pairs
@@ -140,6 +140,6 @@ def _numbers(column: pa.Array) -> Float[np.ndarray, "n"] | None:
     kind = column.type
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
         column = column.view(pa.int64() if kind.bit_width > _BITS else pa.int32())
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+    elif not is_number(kind):
         return None
     return np.asarray(as_array(column.cast(pa.float64(), safe=False)))
