@@ -115,7 +115,7 @@ def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
             function(**_gathered(function, values, copies))
 
     parameters = list(_parameters(function, more))
-    app.command(help=_sections(function)[0], cls=Command)(_taking(command, parameters))
+    app.command(help=documented(function)[0], cls=Command)(_taking(command, parameters))
 
 
 def _is_place(parameter: Any) -> bool:
@@ -138,7 +138,7 @@ def _declared(name: str, flag: str, kind: type, metavar: str | None, text: str) 
 
 def _parameters(owner: Callable[..., object], more: dict[str, More]) -> Iterator[inspect.Parameter]:
     """The parameters of a function or a dataclass, each as typer expects it."""
-    hints, (_, texts) = get_type_hints(owner, include_extras=True), _sections(owner)
+    hints, (_, texts) = get_type_hints(owner, include_extras=True), documented(owner)
     for name, parameter in inspect.signature(owner).parameters.items():
         hint = hints[name]
         if dataclasses.is_dataclass(hint):
@@ -211,7 +211,7 @@ def _is_list(hint: Any) -> bool:
     return any(get_origin(each) is list for each in (hint, *get_args(hint)))
 
 
-def _sections(owner: Callable[..., object]) -> tuple[str, dict[str, tuple[str | None, str]]]:
+def documented(owner: Callable[..., object]) -> tuple[str, dict[str, tuple[str | None, str]]]:
     """The text of a docstring, a line for each paragraph, and of each argument its metavar and help."""
     text, _, arguments = inspect.cleandoc(owner.__doc__ or "").partition("\n\nArgs:\n")
     _, *entries = _ENTRY.split(arguments)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import labeldp.release as releases
 from labeldp import privacy, results
-from labeldp.cli._command import Declared, Place
+from labeldp.cli._command import Declared, Place, documented
 from labeldp.cli._import_object import named_object
 from labeldp.cli._options import (
     DECLARED,
@@ -32,6 +32,7 @@ from labeldp.release import engines, folder, tables
 if TYPE_CHECKING:
     from labeldp.privacy import LabelSpace
     from labeldp.release import TableMechanism
+    from labeldp.release.jobs.mechanisms import Option
     from labeldp.release.tables import Table
 
 _AUTO = "auto"
@@ -78,15 +79,16 @@ def described_mechanisms() -> str:
 
 def declared_options() -> dict[str, tuple[str, type, str | None, str]]:
     """The options of mechanisms."""
-    return {
-        name: (
-            said.flag,
-            said.kind,
-            said.metavar,
-            f"For {', '.join(takers[:-1])}{' and ' * (len(takers) > 1)}{takers[-1]}: {said.help}",
-        )
-        for name, (said, takers) in releases.table_options().items()
-    }
+    return {name: _declared(name, *said) for name, said in releases.table_options().items()}
+
+
+def _declared(
+    name: str, of: type[TableMechanism], said: Option, takers: tuple[str, ...]
+) -> tuple[str, type, str | None, str]:
+    """An option as the command takes it, with the help in the docstring of its class."""
+    metavar, text = documented(of)[1].get(name, (None, ""))
+    listed = " and ".join(filter(None, (", ".join(takers[:-1]), takers[-1])))
+    return said.flag, said.kind, metavar, f"For {listed}: {text[:1].lower()}{text[1:]}"
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ OPTIONS = {
 class MeanMechanism(TableMechanism):
     """The mean of all labels, clipped: a mechanism of another author."""
 
-    clip: tuple[float, float] | None = option("--clip", "the ends of a range.", hint="two grid points")
+    clip: tuple[float, float] | None = option("--clip", hint="two grid points")
 
     name: ClassVar[str] = "mean"
     about: ClassVar[str] = "Mean of all labels; no rows"

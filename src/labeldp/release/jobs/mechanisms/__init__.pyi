@@ -11,6 +11,7 @@ from ._registry import table_mechanisms as table_mechanisms
 from ._registry import table_options as table_options
 from ._rows import DoubleMechanism as DoubleMechanism
 from ._rows import DummyMechanism as DummyMechanism
+from ._table_mechanism import Option as Option
 from ._table_mechanism import TableInput as TableInput
 from ._table_mechanism import TableMechanism as TableMechanism
 from ._table_mechanism import TableRequest as TableRequest

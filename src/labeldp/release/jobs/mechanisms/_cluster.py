@@ -25,12 +25,7 @@ if TYPE_CHECKING:  # it loads the compiler, which a list of mechanisms does with
 class ClusteredMechanism(TableMechanism):
     """A mechanism on public clusters of rows: a column, or the number of each row's cluster."""
 
-    clusters: str | Int[np.ndarray, "n"] | None = option(
-        "--clusters",
-        "a public column, or the number of clusters to find in the kept columns, or 'auto'. The clusters are released "
-        "too.",
-        hint="a public column: --clusters COLUMN",
-    )
+    clusters: str | Int[np.ndarray, "n"] | None = option("--clusters", hint="a public column: --clusters COLUMN")
 
     def columns(self, space: LabelSpace) -> Mapping[str, list[str]]:
         """The column of clusters, if it is one."""
@@ -61,8 +56,8 @@ class ClusterMechanism(ClusteredMechanism):
     """Noisy counts of the classes of each cluster with half of epsilon or more, and labels that respond towards them.
 
     Args:
-        clusters: The column of each row's cluster, which is declared public and need not be kept, or the number of each
-            row's cluster.
+        clusters: A public column, or the number of clusters to find in the kept columns, or 'auto' (in Python: a public
+            column, or the number of each row's cluster). The clusters are released too.
     """
 
     name: ClassVar[str] = ClusterResponse.name

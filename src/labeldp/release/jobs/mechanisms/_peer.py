@@ -22,13 +22,13 @@ class PeerMechanism(ClusteredMechanism):
     """Labels of two classes that peers exchange in clusters, with the smallest flip probability for epsilon at delta.
 
     Args:
-        clusters: The column of each row's cluster, which need not be kept, or the number of each row's cluster.
-        delta: The failure probability, above 0.
+        clusters: A public column, or the number of clusters to find in the kept columns, or 'auto' (in Python: a public
+            column, or the number of each row's cluster). The clusters are released too.
+        delta: Failure probability, above 0 and well below one over the number of rows.
     """
 
     delta: float | None = option(
         "--delta",
-        "failure probability, well below one over the number of rows.",
         float,
         hint="a failure probability well below one over the number of rows: --delta 1e-6",
         otherwise="for a budget with a delta pass --budget EPSILON,DELTA",

@@ -24,17 +24,12 @@ class PriorMechanism(OfLabels):
 
     Args:
         randomizer: The class of the randomizer.
-        prior: The prefix of the prior's columns, before the class. ``GroupResponse`` alone does without it: it takes a
-            uniform prior, if all classes are then told apart.
+        prior: Prefix of the prior's columns, each named PREFIX and a class. Without it, groups has the same groups in
+            all rows, those of a uniform prior, if all classes are told apart (large epsilons).
     """
 
     randomizer: type[Randomizer] = PriorResponse
-    prior: str | None = option(
-        "--prior",
-        "prefix of the prior's columns, each named PREFIX and a class. Without it, groups has the same groups in all "
-        "rows, if all classes are told apart (large epsilons).",
-        hint="the prefix of the prior's columns: --prior PREFIX",
-    )
+    prior: str | None = option("--prior", hint="the prefix of the prior's columns: --prior PREFIX")
 
     @property
     def needs(self) -> tuple[str, ...]:

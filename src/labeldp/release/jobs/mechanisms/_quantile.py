@@ -23,15 +23,10 @@ class QuantileMechanism(TableMechanism):
     """A quantile of all labels: the answer to a ``NoisyQuantile``. All labels are in memory, at four bytes each.
 
     Args:
-        level: The level, such as 0.95.
+        level: The level, such as 0.95 for an end of the range that 5 % of the labels exceed.
     """
 
-    level: float | None = option(
-        "--level",
-        "the level, such as 0.95 for an end of the range that 5 % of the labels exceed.",
-        float,
-        hint="a share of the labels: --level 0.95",
-    )
+    level: float | None = option("--level", float, hint="a share of the labels: --level 0.95")
 
     name: ClassVar[str] = NoisyQuantile.name
     about: ClassVar[str] = "Quantile of all labels, such as the end of a range; no rows"

@@ -21,13 +21,15 @@ def table_mechanisms() -> Mapping[str, TableMechanism]:
     return {each.name: each for kind in kinds for each in kind.variants()}
 
 
-def table_options() -> Mapping[str, tuple[Option, tuple[str, ...]]]:
-    """Every option of a table mechanism, by the name of its field, with the names of the mechanisms that take it."""
-    taken = [
-        (option, said, each.name) for each in table_mechanisms().values() for option, said in each.options().items()
-    ]
-    saying = {option: said for option, said, _ in taken}
-    return {option: (said, tuple(name for each, _, name in taken if each == option)) for option, said in saying.items()}
+def table_options() -> Mapping[str, tuple[type[TableMechanism], Option, tuple[str, ...]]]:
+    """Every option by the name of its field: a class that declares it, and the names of the mechanisms that take it."""
+    takers: dict[str, list[TableMechanism]] = {}
+    for each in table_mechanisms().values():
+        for name in each.options():
+            takers.setdefault(name, []).append(each)
+    return {
+        name: (type(of[-1]), of[-1].options()[name], tuple(each.name for each in of)) for name, of in takers.items()
+    }
 
 
 def mechanism_of(mechanism: str | TableMechanism, **options: object) -> TableMechanism:
@@ -48,7 +50,7 @@ def mechanism_of(mechanism: str | TableMechanism, **options: object) -> TableMec
         raise InputError(f"expected the name of a mechanism, found {mechanism!r}{hint}")
     given = {name: value for name, value in options.items() if value is not None}
     for name in (name for name in given if name not in known[mechanism].options()):
-        said, takers = table_options()[name]
+        _, said, takers = table_options()[name]
         raise InputError(
             f"{said.flag} goes with {' and '.join(takers)} alone, found it with {mechanism!r}; {said.otherwise}"
         )

@@ -24,30 +24,17 @@ class DoubleMechanism(TableMechanism):
     """Randomized response on the label, and features that a generator resamples for some rows (``DoubleResponse``).
 
     Args:
-        generator: The generator of features. The kept columns are those of its form.
-        replaced: The probability that a row's features are resampled; by default that of its label.
-        divergences: As for ``Curator.randomize_rows``.
-        population: A description of the population.
+        generator: A file from 'labeldp generator', or module:name (in Python: a ``Generator``); it draws the kept columns.
+        replaced: Probability that features are resampled; default: the same as for the label.
+        divergences (ALPHA=D): Declared bound on the divergence of the true features of any label from the generator's
+            features of all labels mixed, for each order; declare more than 'labeldp generator' estimates.
+        population: A description of the population, printed in the guarantee.
     """
 
-    generator: Generator | None = option(
-        "--generator",
-        "a file from 'labeldp generator', or module:name; it draws the kept columns.",
-        hint="a file from 'labeldp generator': --generator FILE",
-    )
-    replaced: float | None = option(
-        "--replaced", "probability that features are resampled; default: the same as for the label.", float
-    )
-    divergences: Mapping[float, float] | None = option(
-        "--divergence",
-        "declared bound on the divergence of the true features of any label from the generator's features of all "
-        "labels mixed; declare more than 'labeldp generator' estimates.",
-        list,
-        metavar="ALPHA=D",
-    )
-    population: str = option(
-        "--population", "a description of the population, printed in the guarantee.", default=POPULATION
-    )
+    generator: Generator | None = option("--generator", hint="a file from 'labeldp generator': --generator FILE")
+    replaced: float | None = option("--replaced", float)
+    divergences: Mapping[float, float] | None = option("--divergence", list)
+    population: str = option("--population", default=POPULATION)
 
     name: ClassVar[str] = DoubleResponse.name
     about: ClassVar[str] = DoubleResponse.about

@@ -81,31 +81,28 @@ class Option:
 
     Attributes:
         flag: The option on the command line.
-        help: Its help there, after the names of the mechanisms that take it.
-        kind: The type of its value on the command line: ``str``, ``float``, ``int``, or ``list`` for several texts.
-        metavar: The name of its value in the help; by default that of its type.
+        kind: The type of its value there: ``str``, ``float``, ``int``, or ``list`` for several texts.
         hint: What to pass, for the error where it is needed and missing.
         otherwise: What to do with another mechanism, which has no such option.
     """
 
     flag: str
-    help: str
     kind: type = str
-    metavar: str | None = None
     hint: str = ""
     otherwise: str = "leave it out"
 
 
-def option(flag: str, help: str, kind: type = str, *, default: Any = None, **more: str) -> Any:  # noqa: A002 (as argparse)
+def option(flag: str, kind: type = str, *, default: Any = None, **more: str) -> Any:
     """A field that is an option of a mechanism, with a default; the other arguments are those of ``Option``."""
-    return field(default=default, metadata={"option": Option(flag, help, kind, **more)})
+    return field(default=default, metadata={"option": Option(flag, kind, **more)})
 
 
 @dataclass(frozen=True, eq=False)
 class TableMechanism(ABC):
     """A mechanism on the labels of a table, for ``release_table(mechanism=...)``.
 
-    A mechanism is a final frozen dataclass whose fields have defaults. Fields that ``option`` makes are its options.
+    A mechanism is a final frozen dataclass whose fields have defaults. Fields that ``option`` makes are its options;
+    their help on the command line is what the docstring of the class says of them.
     Its file registers it, or, in another distribution, an entry point of the group ``labeldp.mechanisms``. The command
     line takes its name.
     """
