@@ -105,7 +105,7 @@ def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
         def format_help(self, ctx: Any, formatter: Any) -> None:
             """Append the text of each function to the help of its option."""
             for option in self.params:
-                if isinstance(option, TyperOption) and option.name in more:
+                if isinstance(option, TyperOption) and option.name in more and not option.hidden:
                     option.help = f"{option.help}\n\n{more[option.name]()}"
             super().format_help(ctx, formatter)
 

@@ -24,7 +24,8 @@ class DoubleMechanism(TableMechanism):
     """Randomized response on the label, and features that a generator resamples for some rows (``DoubleResponse``).
 
     Args:
-        generator: A file from 'labeldp generator', or module:name (in Python: a ``Generator``); it draws the kept columns.
+        generator: A file from 'labeldp generator', or module:name (in Python: a ``Generator``); it draws the kept
+            columns.
         replaced: Probability that features are resampled; default: the same as for the label.
         divergences (ALPHA=D): Declared bound on the divergence of the true features of any label from the generator's
             features of all labels mixed, for each order; declare more than 'labeldp generator' estimates.
