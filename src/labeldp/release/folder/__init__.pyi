@@ -23,8 +23,8 @@ from ._effective_rows import rows_of_unit_sizes as rows_of_unit_sizes
 from ._groups import group_column as group_column
 from ._groups import number_column as number_column
 from ._groups import renumbered as renumbered
-from ._returning import returned as returned
-from ._returning import returned_in as returned_in
+from ._one_row import returned as returned
+from ._one_row import returned_in as returned_in
 from ._one_row import declarations as declarations
 from ._one_row import epsilon_of_rows as epsilon_of_rows
 from ._read import added_columns as added_columns

@@ -19,8 +19,7 @@ from labeldp.privacy import Guarantee, LabelSpace, shown_above, space_from
 from labeldp.privacy.accounting import Charge, RenyiGuarantee, RowRanges, compose
 from labeldp.privacy.channels import CHANNELS, Channel, ResponseChannel, channel_of, law_of
 from labeldp.release.folder._limits import check_plain, parsed
-from labeldp.release.folder._one_row import declarations, declared_repeats
-from labeldp.release.folder._returning import returned_in
+from labeldp.release.folder._one_row import declarations, declared_repeats, returned_in
 
 SCHEMA = "labeldp/certificate/1"
 

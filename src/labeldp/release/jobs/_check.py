@@ -21,8 +21,8 @@ from labeldp.privacy import Classes, Interval, LabelSpace
 from labeldp.release.curator import ROW
 from labeldp.release.engines import Progress
 from labeldp.release.jobs._job import CheckedTable, TableJob
+from labeldp.release.jobs._ledgers import Spending
 from labeldp.release.jobs._release_table import unit_column
-from labeldp.release.jobs._spending import Spending
 from labeldp.release.ledger import Earlier, Ledger, PublicData
 from labeldp.release.released import KEEP, refuse_labels
 from labeldp.release.tables import (

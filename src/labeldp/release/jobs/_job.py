@@ -32,19 +32,20 @@ from labeldp.release.folder import (
     inode_of,
     staged,
 )
-from labeldp.release.jobs._ledgers import alone_with, home_of, ledger_path, ledgers_near, on_disk
+from labeldp.release.jobs._ledgers import Spending, alone_with, home_of, ledger_path, ledgers_near, on_disk
 from labeldp.release.jobs._notes import (
     copies_of_rows,
     disclosed,
     left_before,
     left_out,
+    naming_rows,
     refuse_returning,
+    repeats_declared,
     respelled,
     returning,
+    undeclared,
     write_notes,
 )
-from labeldp.release.jobs._people import naming_rows, repeats_declared, undeclared
-from labeldp.release.jobs._spending import Spending
 from labeldp.release.ledger import (
     Earlier,
     Entry,

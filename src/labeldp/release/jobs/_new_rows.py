@@ -9,7 +9,7 @@ import numpy as np
 
 from labeldp.errors import InputError
 from labeldp.release.jobs._job import TableJob
-from labeldp.release.jobs._people import undeclared
+from labeldp.release.jobs._notes import undeclared
 from labeldp.release.ledger import latest_budget, with_the_same_data
 from labeldp.release.tables import Identity, choose, column_heads
 

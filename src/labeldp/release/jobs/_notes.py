@@ -1,13 +1,14 @@
-"""Remarks on public columns and returning rows of a table, and notes for its holder, which may depend on labels."""
+"""Errors and remarks on public columns and returning rows, and notes for the holder, which may depend on labels."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 
@@ -17,9 +18,53 @@ from labeldp._spelling import canonical
 from labeldp.errors import InputError
 from labeldp.privacy import Guarantee
 from labeldp.release.curator import ROW, TableSource
-from labeldp.release.folder import returned
+from labeldp.release.folder import epsilon_of_rows, returned
 from labeldp.release.ledger import Admitted, Earlier, PublicData, outputs, returning_rows
-from labeldp.release.tables import Table, disclosing_columns
+from labeldp.release.tables import Identity, Table, disclosing_columns, people_in
+
+#: Most columns that a certificate names as people if rows are units, and its name for one that does not leave.
+_MOST_DECLARED, _UNPUBLISHED = 3, "'a column that is not published'"
+
+
+def undeclared(person: Identity) -> InputError:
+    """The error for a column that may be people with several rows, if no unit is declared."""
+    return InputError(
+        f"expected a privacy unit: {person.question}. If one is a person, pass --unit {quote(person.name)}, since per "
+        f"row that person's epsilon is {person.most} times as large. To protect each row alone, pass --unit {ROW}"
+    )
+
+
+def of_one_row(person: Identity, epsilon: float) -> InputError:
+    """The error for a column that may be people, if rows were not declared to be units."""
+    together = epsilon_of_rows(epsilon, person.most)
+    return InputError(
+        f"expected a declared privacy unit: {person.question}. Epsilon is for one row here, so a person with "
+        f"{person.most} rows has epsilon {together}. If that is meant, pass --unit {ROW}; else use 'labeldp release "
+        f"--unit {quote(person.name)}'"
+    )
+
+
+def repeats_declared(identities: Iterable[Identity], public: Container[str]) -> dict[str, int]:
+    """The columns that a certificate says may be people, quoted, with the most rows of one value.
+
+    A column that does not leave may be a label that is released another time. It is not named, and its number of rows
+    is rounded up to a power of two.
+    """
+    people = people_in(identities)
+    shown = {repr(each.name): each.most for each in people if each.name in public}
+    hidden = max((each.most for each in people if each.name not in public), default=0)
+    repeats = dict(list(shown.items())[:_MOST_DECLARED])
+    return repeats | ({_UNPUBLISHED: 1 << (hidden - 1).bit_length()} if hidden else {})
+
+
+def naming_rows(identities: Iterable[Identity], kept: Sequence[str]) -> Iterator[str]:
+    """Remarks on kept columns with a different value in each row."""
+    if names := listed(each.name for each in identities if each.of == "rows" and each.name in kept):
+        yield (
+            f"different in each row, like case numbers, e-mail addresses or names of people: {names}. Whoever knows "
+            "such a value finds that row: drop the column, unless its values were made up"
+        )
+
 
 #: Columns to list in a remark.
 _SHOWN = 20

@@ -39,9 +39,9 @@ from labeldp.release.folder import (
     to_columns,
 )
 from labeldp.release.jobs._job import TableCharge, TableJob, TableRelease
+from labeldp.release.jobs._ledgers import Spending
 from labeldp.release.jobs._new_rows import only_new_rows
-from labeldp.release.jobs._people import of_one_row
-from labeldp.release.jobs._spending import Spending
+from labeldp.release.jobs._notes import of_one_row
 from labeldp.release.ledger import Ledger
 from labeldp.release.released import Release
 from labeldp.release.tables import Place, TableFile, plain_column, plain_schema

@@ -24,9 +24,8 @@ from labeldp.release.folder import (
     stored_form,
 )
 from labeldp.release.jobs._job import CheckedTable, TableCharge, TableJob, TableRelease
-from labeldp.release.jobs._ledgers import unit_key_of
+from labeldp.release.jobs._ledgers import Spending, unit_key_of
 from labeldp.release.jobs._new_rows import only_new_rows
-from labeldp.release.jobs._spending import Spending
 from labeldp.release.jobs.mechanisms import AUTO, TableInput, TableMechanism, TableRequest, mechanism_of
 from labeldp.release.ledger import Ledger
 from labeldp.release.released import UNIT, Answer, declare, declared_by

@@ -25,7 +25,7 @@ from ._row_identity import identity_of_names as identity_of_names
 from ._row_identity import labels_identity as labels_identity
 from ._row_identity import Origin as Origin
 from ._row_identity import RowIdentity as RowIdentity
-from ._row_index import row_places as row_places
+from ._row_identity import row_places as row_places
 from ._row_release import check_names as check_names
 from ._row_release import no_features as no_features
 from ._row_release import RowRelease as RowRelease

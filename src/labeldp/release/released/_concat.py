@@ -12,7 +12,7 @@ from labeldp.privacy.accounting import RowRanges
 from labeldp.release.folder import NO_STAGE, Certificate, of_stages
 from labeldp.release.released._answer import Answer
 from labeldp.release.released._release import Release, joined
-from labeldp.release.released._row_index import row_numbers
+from labeldp.release.released._row_identity import row_numbers
 
 
 def concatenate(parts: Iterable[tuple[object, Release]], answers: Sequence[Answer] = ()) -> Release:

@@ -46,9 +46,9 @@ from labeldp.release.released._row_identity import (
     concatenated_identity,
     identity_of,
     identity_of_places,
+    row_numbers,
     same_people,
 )
-from labeldp.release.released._row_index import row_numbers
 from labeldp.release.released._same_label import may_be_label
 from labeldp.release.released._targets import from_words, mark_of, to_words
 from labeldp.release.tables import Place, disk_path

@@ -17,7 +17,7 @@ from labeldp.privacy.channels import ResponseChannel
 from labeldp.release.folder import Certificate, column_types, write_release
 from labeldp.release.released._public import public_columns
 from labeldp.release.released._release import Release
-from labeldp.release.released._row_index import row_numbers
+from labeldp.release.released._row_identity import row_numbers
 from labeldp.release.tables import disk_path
 
 

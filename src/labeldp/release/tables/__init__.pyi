@@ -6,7 +6,7 @@ from ._csv_types import read_as as read_as
 from ._declared_classes import declared_classes as declared_classes
 from ._first_pass import SHUFFLE as SHUFFLE
 from ._first_pass import Survey as Survey
-from ._sorted_columns import sorted_columns as sorted_columns
+from ._orders import sorted_columns as sorted_columns
 from ._first_pass import column_heads as column_heads
 from ._first_pass import disclosing_columns as disclosing_columns
 from ._first_pass import label_codes as label_codes
