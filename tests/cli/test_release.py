@@ -1,4 +1,4 @@
-"""``labeldp release``: every option, and numbers that follow from the certificate's law alone."""
+"""``labeldp release``: printed numbers that follow from the certificate's law alone, and what is said after them."""
 
 import itertools
 import json
