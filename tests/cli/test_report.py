@@ -132,6 +132,17 @@ def test_a_folder_that_does_not_verify_is_not_repeated(page_of, tmp_path):
     assert {"pre", "svg"}.isdisjoint(tag for tag, _ in Reading(page).elements)
 
 
+def test_a_page_says_to_whom_it_is_handed_over(page_of):
+    """The recipient and the purpose as the holder states them, with places for signatures; else there are none."""
+    stated = ("--recipient", "Dr. <b>No</b>", "--purpose", "a study of costs")
+    page = page_of(GOLDEN / "auto", *stated)
+    check_alone(page)
+    shown = words(page)
+    assert "Handed over recipient Dr. <b>No</b> purpose a study of costs" in shown
+    assert shown.count("Place, date and signature of the") == 2
+    assert "signature of the" not in words(page_of(GOLDEN / "auto", name="plain.html"))
+
+
 def test_what_is_no_release_gets_no_page_or_one_that_says_so(page_of, run, tmp_path):
     """A folder without a certificate is none, and one of a later schema does not verify."""
     folder = tmp_path / "shared"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,15 @@ if TYPE_CHECKING:
 _SAVED = ".json"
 
 
-def report(paths: list[ReleaseFolder], *, output: Path, public_key: Path | None = None, long: bool = False) -> None:
+def report(
+    paths: list[ReleaseFolder],
+    *,
+    output: Path,
+    recipient: str | None = None,
+    purpose: str | None = None,
+    public_key: Path | None = None,
+    long: bool = False,
+) -> None:
     """Write one page of releases, ledgers and saved results: a self-contained HTML file to hand over, read or print.
 
     Each release is verified first. Exit code 0 if all hold, 1 if one does not: then the page says so, and repeats
@@ -34,6 +43,8 @@ def report(paths: list[ReleaseFolder], *, output: Path, public_key: Path | None 
             evaluate, audit or check that were saved with --json; several make a dossier. A release may be an
             address, such as s3://bucket/shared.
         output (FILE): The new page: .html; .holder.html for a page that depends on true labels.
+        recipient: To whom the page is handed over; it gets places for signatures.
+        purpose: What the data are handed over for.
         public_key: The public key of whoever should have signed the releases, from 'labeldp key'.
         long: Allow recomputations that take longer than ten seconds.
     """
@@ -50,7 +61,8 @@ def report(paths: list[ReleaseFolder], *, output: Path, public_key: Path | None 
         verified = {path: verdict.certificate for path, verdict in verdicts.items() if verdict.certificate is not None}
         combined = release.combined_guarantee(list(map(ledger_of, counted)), long=long, verified=verified)
         parts.append(results.account_part(combined, [named[path] for path in counted]))
-    page = render.dossier(parts)
+    handed = {"recipient": recipient, "purpose": purpose}
+    page = replace(render.dossier(parts), handed=tuple((name, text) for name, text in handed.items() if text))
     if page.private and not output.name.endswith(results.HOLDER_ENDING):
         name = f"{output.stem}{results.HOLDER_ENDING}"
         raise OutputError(

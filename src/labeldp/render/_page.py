@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from labeldp._checks import printable
 from labeldp._new_files import check_new_file, write_new_file
+from labeldp._version import __version__
 from labeldp.errors import OutputError
 from labeldp.release.folder import is_release
 from labeldp.render._drawings import drawn
@@ -78,7 +79,8 @@ def html_of(page: Page) -> str:
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
     )
-    parts = {"page": page, "style": Markup(style), "script": Markup(script), "policy": policy, "drawn": _drawn}  # noqa: S704
+    marked = {"style": Markup(style), "script": Markup(script)}  # noqa: S704 (our own)
+    parts = {"page": page, **marked, "policy": policy, "drawn": _drawn, "version": __version__}
     return f"{_template().render(parts)}\n"
 
 

@@ -177,10 +177,17 @@ class Part:
 
 @dataclass(frozen=True)
 class Page:
-    """One part, or several as a dossier under a title of their own."""
+    """One part, or several as a dossier under a title of their own.
+
+    Attributes:
+        parts: The parts.
+        title: The title of several.
+        handed: What the holder states of handing it over, such as to whom; it gets places for signatures.
+    """
 
     parts: tuple[Part, ...]
     title: str = ""
+    handed: tuple[tuple[str, str], ...] = ()
 
     @property
     def holds(self) -> bool:
