@@ -17,6 +17,7 @@ from labeldp import _checks
 from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
 from labeldp.errors import InputError
+from labeldp.learning.choice import Gains, Held, all_gains, in_folds
 from labeldp.learning.convex._descent import (
     Ball,
     Descent,
@@ -30,7 +31,8 @@ from labeldp.learning.convex._descent import (
     steps_of,
 )
 from labeldp.learning.convex._losses import Loss
-from labeldp.learning.losses import best_penalty, require_release
+from labeldp.learning.losses import require_release
+from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import SparseInput, checked_features
 from labeldp.privacy import LabelSpace
 from labeldp.release import Release, check_same_rows
@@ -138,20 +140,31 @@ class ConvexLearner(SparseInput, BaseEstimator):
     def _has_space(self, space: LabelSpace) -> bool:
         """True for the label space of earlier batches."""
 
-    def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
-        """Fit on features of shape (n, d), dense or sparse, and a release of n rows."""
+    def fit(self, X: Any, y: Release, groups: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
+        """Fit on features of shape (n, d), dense or sparse, and a release of n rows.
+
+        Args:
+            X: Features.
+            y: A release.
+            groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
+        """
         release = require_release(y)
+        units = Units.of(groups, release)
         passes = _checks.whole(self.passes, "passes", 1, 1 << 20)
         features = self._features(X, len(release), reset=True)
         check_same_rows(X, release)
         self._end = self._end_of(features)
         rows, targets = DescentRows.of(features, self._end), self._targets(release)
         self._set_space(release.space)
-        self.region_ = self._region(targets, features, rows)
+        self.region_ = self._region(targets, features, rows, units)
         self._check_row_count(targets.bound, len(release))
         descent = self._new_descent(targets.bound, rows, self.region_, len(release) * passes)
         self._run(descent, targets, rows, np.arange(len(release)), passes)
         return self._set_parameters(descent)
+
+    def setting(self) -> str:
+        """The region in words."""
+        return f"coefficients within {self.region_.radius:.3g} of zero, chosen among {BALLS} on released labels"
 
     def partial_fit(self, X: Any, y: Release) -> Self:  # noqa: N803
         """Continue on the next rows of a stream of unknown length.
@@ -230,23 +243,22 @@ class ConvexLearner(SparseInput, BaseEstimator):
             )
         return self.region
 
-    def _region(self, targets: Targets, features: Any, rows: DescentRows) -> Region:
+    def _region(self, targets: Targets, features: Any, rows: DescentRows, units: Units) -> Region:
         """The declared region, or the ball chosen on held-out released labels, in doubt the default one."""
-        default, count = self._fixed_region(targets.bound, rows), len(rows.squares)
-        if self.region != "auto" or not isinstance(default, Ball) or count < _FOLDS * 2:
+        default = self._fixed_region(targets.bound, rows)
+        if self.region != "auto" or not isinstance(default, Ball) or units.count < _FOLDS * 2:
             return default
         balls = [Ball(default.radius * share) for share in _SHARES]
 
-        def judge(fit_on: np.ndarray, held: np.ndarray) -> np.ndarray:
+        def judged(fit_on: np.ndarray, held: np.ndarray) -> Gains:
             gains = np.empty((len(balls), len(held)))
             for i, ball in enumerate(balls):
                 descent = self._new_descent(targets.bound, rows, ball, len(fit_on) * self.passes)
                 self._run(descent, targets, rows, fit_on, self.passes)
                 gains[i] = self._gains(targets, self._scored(features[held], self._point(descent)), held)
-            return gains
+            return Gains.of(gains, Held.of(features, targets.release, units, held), balls.index(default))
 
-        radii = [ball.radius for ball in balls]
-        return Ball(best_penalty(radii, default.radius, count, _FOLDS, judge))
+        return balls[all_gains(judged(*part) for part in in_folds(units, _FOLDS)).best()]
 
     def _default_ball(self, rows: DescentRows, scores: int) -> Ball:
         """The ball in which a row of typical length has scores of at most the default size; larger for many scores."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
@@ -18,22 +16,21 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.cells import ClusterTree
+from labeldp.learning.choice import Held, Path, all_gains, folds_of
 from labeldp.learning.heads import SoftmaxFit, SoftmaxProblem
 from labeldp.learning.heads import softmax as probabilities_of
 from labeldp.learning.images._kernel_features import KernelFeatures
 from labeldp.learning.images._moved import moved_copies
 from labeldp.learning.images._patch_features import PatchFeatures, pixels_of
 from labeldp.learning.losses import TargetLoss, gain, require_release, row_loss
+from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import (
     POWER,
     ClusterLeaves,
-    Held,
-    Path,
     ScoreClassifier,
     SoftmaxRegression,
     TreeClassifier,
     check_released_rows,
-    group_folds,
 )
 from labeldp.privacy import columns_in_order
 from labeldp.privacy.channels import pair_share
@@ -225,10 +222,10 @@ class PatchClassifier(ScoreClassifier):
         Args:
             X: The images, in a form that ``PatchFeatures`` takes.
             y: A release of n rows.
-            groups: The privacy unit of each row, shape (n,), which is then on one side of the split; by default each
-                row is one.
+            groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
         """
-        return self.fit_head(self.image_rows(X, y, groups), y, groups)
+        units = Units.of(groups, require_release(y))
+        return self.fit_head(self.image_rows(X, y, units), y, units)
 
     def image_rows(self, X: Any, y: Release, groups: Any = None) -> ImageRows:  # noqa: N803
         """Learn features from images alone, and take those of all: the rows that ``fit_head`` takes.
@@ -266,13 +263,14 @@ class PatchClassifier(ScoreClassifier):
         self.kernel_: Any = rows.kernel
         check_released_rows(rows.leaves, release)
         counts = sorted({min(each, rows.own) for each in self._counts()})
-        folds = group_folds(len(release), _FOLDS, groups)[: _held_out(release)]
+        units = Units.of(groups, release)
+        folds = folds_of(units, _FOLDS)[: _held_out(release)]
         judged = release[np.concatenate([held for _, held in folds])]
         linear, settings, steps = [], [], len(counts) + 2  # each head on four fifths of the rows, then all on all
         for done, count in enumerate(counts):
             self._say("learn", done, steps)
             some = rows.features[:, :count]
-            paths = [_path(some, release, rows.with_copies(fit), held, rows.tolerance) for fit, held in folds]
+            paths = [_path(some, release, rows.with_copies(fit), held, rows.tolerance, units) for fit, held in folds]
             settings.append(_likeliest(paths))
             predicted = np.concatenate([path.predict(settings[-1]) for path in paths])
             linear.append(np.log(np.maximum(predicted, np.finfo(np.float64).tiny)))
@@ -345,7 +343,7 @@ def likeliest_features(candidates: Sequence[Float[np.ndarray, "n _"]], y: Releas
     Args:
         candidates: Several features of the same rows, each of shape (n, d), the usual ones first.
         y: A release of n rows.
-        groups: The privacy unit of each row, shape (n,), which is then on one side of the split.
+        groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
 
     Guarantee:
         Post-processing of a release: covered by the release's guarantee at no further cost.
@@ -361,13 +359,13 @@ def likeliest_features(candidates: Sequence[Float[np.ndarray, "n _"]], y: Releas
     """
     if len(candidates) == 1:
         return 0
-    fit, held = group_folds(len(y), _FOLDS, groups)[0]
+    units = Units.of(groups, y)
+    fit, held = folds_of(units, _FOLDS)[0]
     gains = []
     for features in candidates:
-        path = _path(features, y, fit, held, _TOLERANCE * _length(features))
+        path = _path(features, y, fit, held, _TOLERANCE * _length(features), units)
         gains.append(gain(y[held], path.predict(_likeliest([path]))))
-    units = held if groups is None else np.unique(np.asarray(groups)[held], return_inverse=True)[1]
-    scores = [_standard_errors(np.bincount(units, each - gains[0])) for each in gains]
+    scores = [_standard_errors(units.take(held).totals(each - gains[0])) for each in gains]
     best = int(np.argmax(scores))
     return best if scores[best] > _CLEARLY else 0
 
@@ -383,16 +381,16 @@ def _path(
     fit: Int[np.ndarray, "m"],
     held: Int[np.ndarray, "h"],
     tolerance: float,
+    units: Units,
 ) -> Path:
     """Linear heads under each penalty, judged on held-out rows; copies of rows are below the rows."""
-    part = Held(features[held], release[held], np.zeros(len(held), np.int64), 1)
+    part = Held.of(features, release, units, held)
     return SoftmaxRegression(tol=tolerance).path(features[fit], release[fit % len(release)], part)
 
 
 def _likeliest(paths: Sequence[Path]) -> int:
     """The penalty under which released labels of all held-out rows are likeliest."""
-    gains = functools.reduce(operator.add, (path.gains for path in paths))
-    return replace(gains, fallback=None).best()
+    return replace(all_gains(path.gains for path in paths), fallback=None).best()
 
 
 def _held_out(release: Release) -> int:

@@ -23,11 +23,7 @@ from ._rows import Method as Method
 from ._rows import RowLoss as RowLoss
 from ._rows import TargetLoss as TargetLoss
 from ._rows import row_loss as row_loss
-from ._score import Gains as Gains
-from ._score import best_penalty as best_penalty
 from ._score import gain as gain
-from ._score import is_clearly_better as is_clearly_better
-from ._score import splits as splits
 from ._rows import SyntheticRows as SyntheticRows
 from ._rows import stack_rows as stack_rows
 from ._released import blocks_of as blocks_of

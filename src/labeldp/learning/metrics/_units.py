@@ -83,6 +83,18 @@ class Units:
         numbers = unit_numbers(units, rows)
         return cls(rows, numbers, int(numbers.max(initial=-1)) + 1)
 
+    @property
+    def firsts(self) -> Int[np.ndarray, "u"]:
+        """The first row of each unit."""
+        return np.arange(self.rows) if self.numbers is None else np.unique(self.numbers, return_index=True)[1]
+
+    def take(self, rows: Int[np.ndarray, "m"]) -> Units:
+        """The units of some rows."""
+        if self.numbers is None:
+            return Units(len(rows), None, len(rows))
+        names, numbers = np.unique(self.numbers[rows], return_inverse=True)
+        return Units(len(rows), numbers, len(names))
+
     def totals(self, values: Float[np.ndarray, "n *shape"]) -> Float[np.ndarray, "u *shape"]:
         """Sums of what rows contribute, by unit."""
         if self.numbers is None:

@@ -17,6 +17,7 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.losses import class_numbers, require_release
+from labeldp.learning.metrics import Units
 from labeldp.learning.ratings._entities import RowColumns, described_by
 from labeldp.learning.ratings._gibbs import Draw, Pairs, Schedule, draws
 from labeldp.learning.ratings._kernels import add_probabilities, scores_of
@@ -112,14 +113,16 @@ class FactorizationClassifier(ProbabilityClassifier):
     seed: int = 0
     report: Callable[[str, int, int], None] | None = None
 
-    def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
+    def fit(self, X: Any, y: Release, groups: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
         """Sample from the posterior.
 
         Args:
             X: Users, items and features of rows: an array or a frame.
             y: Released labels.
+            groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
         """
         release = require_release(y)
+        Units.of(groups, release)
         schedule, pair_factors = self._schedule(), _checks.whole(self.pair_factors, "pair_factors", 0, 1000)
         check_released_rows(X, release)
         order = self._ordered(release.space)
@@ -133,6 +136,10 @@ class FactorizationClassifier(ProbabilityClassifier):
         self.draws_ = self._sampled(pairs, schedule)
         self.cuts_ = np.mean([draw.cuts for draw in self.draws_], axis=0)
         return self
+
+    def setting(self) -> str:
+        """The factors and draws in words."""
+        return f"{self.factors} factors, the mean of {len(self.draws_)} draws from the posterior"
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k), by the posterior's mean."""

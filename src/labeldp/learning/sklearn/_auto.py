@@ -1,30 +1,275 @@
-"""The default classifier: models of several families, combined by the likelihood of released labels."""
+"""The default learners: models of several families, combined by released labels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Self
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.validation import check_is_fitted
 
+from labeldp import _checks
 from labeldp._documented import documented_in
-from labeldp._shapes import Float
+from labeldp._extras import require_extra
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
-from labeldp.learning.losses import require_release
-from labeldp.learning.sklearn._boosting import BoostingClassifier
-from labeldp.learning.sklearn._members import POWER, Member, MemberFits, Progress, encoders_of
-from labeldp.learning.sklearn._mixture import Mixture, cross_fitted_mixture
-from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier
+from labeldp.learning.choice import (
+    MEAN,
+    NO_HELP,
+    SHARES,
+    Fitted,
+    Member,
+    Parts,
+    Progress,
+    Work,
+    folds_of,
+    numbers_of,
+)
+from labeldp.learning.features import row_count
+from labeldp.learning.losses import require_decodable, require_release, stack_rows
+from labeldp.learning.metrics import Units
+from labeldp.learning.sklearn._boosting import BoostingClassifier, BoostingRegressor
+from labeldp.learning.sklearn._members import POWER, as_frame, encoders_of, kinds_of
+from labeldp.learning.sklearn._mixture import HeldOutClasses
+from labeldp.learning.sklearn._number_mixture import HeldOutNumbers
+from labeldp.learning.sklearn._regressor import NumberRegressor, ReleasedLabelRegressor, usual_ridge
+from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
 from labeldp.learning.sklearn._softmax import SoftmaxRegression
 from labeldp.learning.sklearn._tree import TreeClassifier
+from labeldp.learning.sklearn._tree_regressor import TreeRegressor
 from labeldp.privacy import Interval
 from labeldp.release import Release
+
+#: From this many rows on, one fold is held out instead of each in turn.
+_MANY_ROWS = 100_000
+#: Least weight of the mean label that is named.
+_SHOWN = 0.005
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is predicted, classes or numbers, as far as learners that combine models know it.
+
+    Attributes:
+        constant: Name of what is predicted without features.
+        require: Function that returns a release of such labels, and refuses anything else.
+        predict: Name of the method of models that predicts it.
+        linear: Function that makes a linear model.
+        boosting: Type of boosted trees.
+        tree: Type of models of trees of clusters.
+        problem: Type of the problem whose solution is the combination.
+    """
+
+    constant: str
+    require: Callable[[object], Release]
+    predict: str
+    linear: Callable[[], Any]
+    boosting: type[Any]
+    tree: type[Any]
+    problem: type[Any]
+
+    def members(self, columns: Mapping[str, str] | None) -> dict[str, Member]:
+        """The models for columns of some kinds, or for sparse features, by name."""
+        encoders = encoders_of(columns)
+        linear, boosting, tree = self.linear, self.boosting, self.tree
+        return {
+            "linear": Member(encoders.scaled, type(linear()), lambda _: linear()),
+            "boosting": Member(encoders.coded, boosting, lambda _: boosting(categorical=encoders.categorical)),
+            "clusters": Member(encoders.leaves, tree, lambda encoder: tree(encoder[-1].trees_, power=POWER)),
+        }
+
+
+def _require_classes(y: object) -> Release:
+    """The release, if its labels are classes."""
+    release = require_release(y)
+    if isinstance(release.space, Interval):
+        raise InputError("expected released classes, found numeric labels; use AutoRegressor")
+    return release
+
+
+CLASSES = Target(
+    SHARES,
+    _require_classes,
+    "predict_proba",
+    SoftmaxRegression,
+    BoostingClassifier,
+    TreeClassifier,
+    HeldOutClasses,
+)
+NUMBERS = Target(
+    MEAN,
+    require_decodable,
+    "predict",
+    lambda: ReleasedLabelRegressor(usual_ridge(), folds=2, shrink=False),
+    BoostingRegressor,
+    TreeRegressor,
+    HeldOutNumbers,
+)
+
+
+@dataclass(eq=False, repr=False)
+class Combination(ABC):
+    """Base of learners that combine models of several families.
+
+    Attributes:
+        members_: The fitted models by name.
+        left_out_: Models that were not used, with reasons.
+        held_out_rows_: Rows whose predictions by models of other rows decide: all of them or one fold.
+        held_out_folds_: The fold of each of these rows.
+    """
+
+    #: What is predicted.
+    target: ClassVar[Target]
+
+    _: KW_ONLY
+    minutes: float | None = None
+    folds: int = 5
+    every_row: bool = False
+
+    def fit(
+        self,
+        X: Any,  # noqa: N803 (scikit-learn's name)
+        y: Release,
+        groups: Any = None,
+        *,
+        unlabelled: Any = None,
+        report: Progress | None = None,
+    ) -> Self:
+        """Fit all models, and their weights.
+
+        Args:
+            X: Features of n rows: a frame, whose columns of text are categories, an array or a sparse matrix of
+                numbers.
+            y: A release of n rows; bins of numbers are decoded.
+            groups: The privacy unit of each row, shape (n,), which is then on one side of every fold; ``"rows"`` if
+                each row is its own.
+            unlabelled: Features of further rows without labels, in the form of X: clusters are found among these too.
+            report: Called with the name of the work, the number of fits done, and the number of all fits.
+        """
+        release = self.target.require(y)
+        units = Units.of(groups, release)
+        require_extra("learn", "pandas")
+        rows = as_frame(X)
+        check_released_rows(X, release)
+        parts, held, folded = self._parts(units)
+        self.columns_ = None if issparse(rows) else kinds_of(rows)
+        rows = rows if unlabelled is None else stack_rows(rows, self.frame(unlabelled))
+        fitted = self._fit_members(release, rows, units, parts, held, folded, report)
+        problem = self.target.problem.of(release, fitted, held, parts, units)
+        self.mixture_ = problem.best()
+        self.weights_ = dict(zip(self.members_, self.mixture_.weights.tolist(), strict=True))
+        self._finish(release, problem.cross_fitted(folded, len(held)))
+        return self
+
+    @property
+    def is_constant(self) -> bool:
+        """True if the same is predicted for every row, though models were finished."""
+        return bool(self.weights_) and not any(self.weights_.values())
+
+    def setting(self) -> str:
+        """The models that were combined, the heaviest first, and those that were left out, in words."""
+        weights, numbers = dict(self.weights_), self.target is NUMBERS
+        missing = "".join(f"; without {name}: {why}" for name, why in self.left_out_.items())
+        if not any(weights.values()):
+            return f"{self.target.constant}{f', {NO_HELP}' if weights else ''}{missing}"
+        if numbers and (rest := 1.0 - sum(weights.values())) > _SHOWN:
+            weights[self.target.constant] = rest
+        heaviest = sorted(weights.items(), key=lambda item: -item[1])
+        shown = ", ".join(f"{name} {format(weight, '.2f' if numbers else '.0%')}" for name, weight in heaviest)
+        return f"{'a combination' if numbers else 'a mean'} of {shown}, weighed on released labels{missing}"
+
+    @abstractmethod
+    def _finish(self, release: Release, held_out: Float[np.ndarray, "h ..."]) -> None:
+        """Set what depends on the kind of labels, with predictions of held-out rows in declared order."""
+
+    def _fit_members(
+        self,
+        release: Release,
+        rows: Any,
+        units: Units,
+        parts: Parts,
+        held: Int[np.ndarray, "h"],
+        folded: Parts,
+        report: Progress | None,
+    ) -> list[Fitted]:
+        """Fit all members, and predict held-out rows by copies that were fitted on others."""
+        minutes = math.inf if self.minutes is None else _checks.not_negative(self.minutes, "minutes")
+        groups = np.zeros(len(release), dtype=np.int64)
+        groups[held] = self.held_out_folds_ = numbers_of(folded, len(held))
+        self.held_out_rows_ = held
+        work = Work(release, rows, parts, units, groups, len(folded), report or (lambda *_: None), minutes)
+        found, self.left_out_ = dict[str, Fitted](), {}
+        members = self._family(self.columns_)
+        for place, (name, member) in enumerate(members.items()):
+            work.tell(place, len(members))
+            try:
+                found[name] = work.fit(member, held)
+            except Exception as problem:  # noqa: BLE001 (whatever a model raises, others may do)
+                self.left_out_[name] = " ".join(str(problem).split())
+        work.tell(len(members), len(members))
+        if not found and work.has_time():
+            why = "; ".join(f"{name}: {problem}" for name, problem in self.left_out_.items())
+            raise InputError(f"expected features that a model can be fitted on, found none that did ({why})")
+        self.members_ = {name: each.model for name, each in found.items()}
+        return list(found.values())
+
+    def _family(self, columns: Mapping[str, str] | None) -> Mapping[str, Member]:
+        """The models for columns of some kinds, or for sparse features, by name."""
+        return self.target.members(columns)
+
+    def _parts(self, units: Units) -> tuple[Parts, Int[np.ndarray, "h"], Parts]:
+        """Folds of the rows, the rows that are held out from members, and folds of these rows."""
+        folds = _checks.whole(self.folds, "folds", 2)
+        parts = folds_of(units, folds)
+        held = parts[0][1]
+        of_one = units.take(held)
+        if units.rows >= _MANY_ROWS and of_one.count >= folds and not self.every_row:
+            return parts[:1], held, folds_of(of_one, folds)
+        return parts, np.arange(units.rows), parts
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state that files keep: all but the predictions of released rows."""
+        state: Any = super().__getstate__()
+        return {name: value for name, value in state.items() if not name.startswith("held_out_")}
+
+    def _mixed(self: Any, features: Any) -> Any:
+        """The mixture of the predictions of all models that have a weight."""
+        check_is_fitted(self)
+        rows = self.frame(features)
+        columns = (len(self.classes_),) if hasattr(self, "classes_") else ()
+        some = np.zeros((len(self.members_), row_count(rows), *columns))
+        for place, (name, member) in enumerate(self.members_.items()):
+            if self.weights_[name] > 0.0:
+                some[place] = getattr(member, self.target.predict)(rows)
+        return self.mixture_(some)
+
+    def frame(self, features: Any) -> Any:
+        """Features in the form that the models take.
+
+        Raises:
+            InputError: There are no rows, or a column is missing or is not of the type that it had.
+        """
+        rows = as_frame(features)
+        if not row_count(rows):
+            raise InputError("expected features of at least one row, found none")
+        if issparse(rows) or self.columns_ is None:
+            return rows
+        if missing := [name for name in self.columns_ if name not in rows.columns]:
+            named = "" if hasattr(features, "columns") or hasattr(features, "to_pandas") else "; pass a frame"
+            raise InputError(f"expected the columns {', '.join(self.columns_)}, found no {', '.join(missing)}{named}")
+        rows = rows[list(self.columns_)]
+        if other := [name for name, kind in kinds_of(rows).items() if kind != self.columns_[name]]:
+            raise InputError(f"expected the column {other[0]!r} to be a {self.columns_[other[0]]}, found another type")
+        return rows
 
 
 @documented_in("labeldp.learning.sklearn")
 @dataclass(eq=False, repr=False)
-class AutoClassifier(MemberFits, ProbabilityClassifier):
+class AutoClassifier(Combination, ProbabilityClassifier):
     """Classifier that combines models of several families by released labels, at no privacy cost.
 
     The models are a linear one (``SoftmaxRegression``), boosted trees (``BoostingClassifier``), and class distributions
@@ -72,58 +317,79 @@ class AutoClassifier(MemberFits, ProbabilityClassifier):
         MissingExtraError: pandas is not installed.
     """
 
-    def fit(
-        self,
-        X: Any,  # noqa: N803 (scikit-learn's name)
-        y: Release,
-        groups: Any = None,
-        *,
-        unlabelled: Any = None,
-        report: Progress | None = None,
-    ) -> Self:
-        """Fit all models, and the weights of their mean.
-
-        Args:
-            X: Features of n rows: a frame, whose columns of text are categories, an array or a sparse matrix of
-                numbers.
-            y: A release of n rows.
-            groups: The privacy unit of each row, shape (n,), which is then on one side of every fold; by default each
-                row is one.
-            unlabelled: Features of further rows without labels, in the form of X: clusters are found among these too.
-            report: Called with the name of the work, the number of fits done, and the number of all fits.
-        """
-        release = require_release(y)
-        if isinstance(release.space, Interval):
-            raise InputError("expected released classes, found numeric labels; use AutoRegressor")
-        found, folded = self._fit_members(X, release, groups, unlabelled, report)
-        codes, labels = self._set_classes(release.space), release[self.held_out_rows_]
-        every = np.reshape([each.held_out for each in found], (len(found), len(labels), release.space.size))
-        used = np.array([each.varies for each in found], dtype=bool)
-        mixture = Mixture.fit(labels, every, used)
-        self.mixture_ = replace(mixture, shares=mixture.shares[codes])
-        self.weights_ = dict(zip(self.members_, mixture.weights.tolist(), strict=True))
-        self.held_out_ = cross_fitted_mixture(labels, every, used, folded)[:, codes]
-        return self
+    target = CLASSES
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k)."""
-        return np.asarray(self._mixed(X, "predict_proba"))
+        return np.asarray(self._mixed(X))
 
-    def _family(self, columns: Mapping[str, str] | None) -> Mapping[str, Member]:
-        return members_of(columns)
+    def _finish(self, release: Release, held_out: Float[np.ndarray, "h ..."]) -> None:
+        codes = self._set_classes(release.space)
+        self.mixture_ = replace(self.mixture_, shares=self.mixture_.shares[codes])
+        self.held_out_ = held_out[:, codes]
 
 
-def members_of(columns: Mapping[str, str] | None) -> dict[str, Member]:
-    """The models for columns of some kinds, or for sparse features, by name."""
-    encoders = encoders_of(columns)
-    return {
-        "linear": Member(encoders.scaled, SoftmaxRegression, lambda _: SoftmaxRegression()),
-        "boosting": Member(
-            encoders.coded, BoostingClassifier, lambda _: BoostingClassifier(categorical=encoders.categorical)
-        ),
-        "clusters": Member(
-            encoders.leaves,
-            TreeClassifier,
-            lambda encoder: TreeClassifier(encoder[-1].trees_, power=POWER),
-        ),
-    }
+@documented_in("labeldp.learning.sklearn")
+@dataclass(eq=False, repr=False)
+class AutoRegressor(Combination, NumberRegressor):
+    """Regressor that combines models of several families by released labels, at no privacy cost.
+
+    The models are a linear one (ridge in a ``ReleasedLabelRegressor``), boosted trees (``BoostingRegressor``), and mean
+    labels of public clusters, of features and in the graph of their neighbours (``TreeRegressor``). Each is fitted
+    through the channel on all folds but one and predicts that one; the released numbers of these rows decide how much
+    it weighs beside the others and beside the mean label. The less they show that features help, the nearer
+    predictions are to the mean label.
+
+    A model that fails, or does not give finite numbers, is left out and named in ``left_out_``.
+
+    Args:
+        minutes: No further fit is begun after this time, and an unfinished model is left out; None for no limit.
+            Without one, the same release and rows give the same regressor.
+        folds: Folds; from 100 000 rows on only one of them is held out, if it has as many units as there are folds.
+        every_row: True to hold out every fold in turn however many rows there are.
+
+    Attributes:
+        members_: The fitted models by name, each a pipeline that begins with an encoder of features.
+        weights_: The weight of each model; that of the mean label is what they lack to 1. They exceed 1 together where
+            models are too cautious.
+        mean_: The mean label, expected from the released numbers and the range: near its middle if they say little.
+        range_: Ends of the declared range, to which predictions are clipped.
+        left_out_: Models that were not used, with reasons.
+        held_out_: Predictions for ``held_out_rows_`` by models and weights that were fitted on other rows; not kept in
+            files.
+        held_out_rows_: The rows, all of them or one fold.
+        held_out_folds_: The fold of each of these rows.
+
+    Guarantee:
+        Post-processing of a release: covered by the release's guarantee at no further cost, including every choice.
+        Features are public, so models may use those of all rows, including rows without labels.
+
+    References:
+        Wolpert 1992; Breiman 1995 and 1996; van der Laan, Polley and Hubbard 2007, for the combination; see also each
+        model.
+
+    Example:
+        >>> import pandas as pd
+        >>> from labeldp import Curator, Interval
+        >>> from labeldp.learning.sklearn import AutoRegressor
+        >>> features = pd.DataFrame({"age": [30.0, 70.0] * 500, "city": ["Rome", "Oslo"] * 500})
+        >>> release = Curator([20.0, 80.0] * 500, Interval(0.0, 100.0, 1.0)).randomize(epsilon=4.0)
+        >>> model = AutoRegressor().fit(features, release)
+        >>> model.predict(features[:2]).round(-1).tolist()
+        [20.0, 80.0]
+
+    Raises:
+        InputError: There are fewer rows or units than folds, released labels do not identify the mean label, or every
+            model fails.
+        MissingExtraError: pandas is not installed.
+    """
+
+    target = NUMBERS
+
+    def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
+        """The estimated mean label of each row, within the declared range."""
+        return np.asarray(self._mixed(X))
+
+    def _finish(self, release: Release, held_out: Float[np.ndarray, "h ..."]) -> None:  # noqa: ARG002 (of classes)
+        self.mean_, self.range_ = self.mixture_.centre, (self.mixture_.low, self.mixture_.high)
+        self.held_out_ = held_out

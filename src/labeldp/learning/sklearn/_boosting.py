@@ -1,11 +1,10 @@
-"""Gradient boosting of the likelihood of released labels, by LightGBM."""
+"""Gradient boosting on released labels by LightGBM: of the likelihood of classes, or the squared error of numbers."""
 
 from __future__ import annotations
 
-import functools
 import itertools
-import operator
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -18,10 +17,19 @@ from labeldp._documented import documented_in
 from labeldp._extras import require_extra
 from labeldp._shapes import Float
 from labeldp.learning.boosting import lightgbm_objective
+from labeldp.learning.choice import Gains, Held, Path, best_setting
 from labeldp.learning.heads import softmax
-from labeldp.learning.losses import Gains, gain, require_release, splits
+from labeldp.learning.losses import (
+    decoded_numbers,
+    ends_of,
+    expected_mean,
+    gain,
+    require_numeric_labels,
+    require_release,
+)
+from labeldp.learning.metrics import ROWS, Units
 from labeldp.learning.sklearn._calibrated import Calibrator
-from labeldp.learning.sklearn._paths import Held, Path
+from labeldp.learning.sklearn._regressor import NumberRegressor, noise_ratio, number_gains, precisions
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows, checked_features
 from labeldp.release import Release
 
@@ -33,9 +41,26 @@ PATIENCE = 20
 _FEW_ROWS = 100_000
 
 
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What LightGBM fits to released labels of n rows.
+
+    Attributes:
+        start: Scores of every row before the first tree, those of the constant: one for each class, or one number.
+        labels: What LightGBM takes for labels.
+        weights: Weights of rows; None for even ones.
+        settings: The objective, and the least information in a leaf.
+    """
+
+    start: Float[np.ndarray, "s"]
+    labels: Float[np.ndarray, "n"]
+    weights: Float[np.ndarray, "n"] | None
+    settings: dict[str, Any]
+
+
 @dataclass(eq=False, repr=False)
-class TreeBoosting:
-    """The parameters of boosting by LightGBM, and the same trees each time for the same rows."""
+class TreeBoosting(ABC):
+    """Boosting by LightGBM, whose trees are chosen on released labels; the same trees each time for the same rows."""
 
     _: KW_ONLY
     categorical: Sequence[int] = ()
@@ -45,6 +70,137 @@ class TreeBoosting:
     penalty: float = 1.0
     folds: int = 3
 
+    @abstractmethod
+    def _require(self, y: Any) -> Release:
+        """The release, if its labels are of this kind."""
+
+    @abstractmethod
+    def _task(self, release: Release) -> _Task:
+        """What is fitted to released labels."""
+
+    @abstractmethod
+    def _judge(self, release: Release) -> Callable[[Float[np.ndarray, "m s"]], Float[np.ndarray, "m"]]:
+        """Function from scores of held-out rows to their gains."""
+
+    @abstractmethod
+    def _set_start(self, release: Release, task: _Task) -> None:
+        """Keep what predictions start from."""
+
+    @abstractmethod
+    def _predicted(self, scores: Float[np.ndarray, "m s"]) -> Float[np.ndarray, "m ..."]:
+        """Predictions by scores: probabilities in declared order, or numbers."""
+
+    def fit(self, X: Any, y: Release, groups: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
+        """Fit on features of shape (n, d), with NaN for missing values, and a release of n rows.
+
+        Args:
+            X: Features.
+            y: A release.
+            groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
+        """
+        release, features = self._require(y), self._checked(X, reset=True)
+        check_released_rows(X, release)
+        folds = _checks.whole(self.folds, "folds", 2)
+        best = best_setting(self, features, release, Units.of(groups, release), folds)
+        return self._fit_setting(best or 0, features, release)
+
+    def path(self, X: Any, y: Release, held: Held, groups: Any = ROWS) -> Path:  # noqa: ARG002, N803
+        """Fits to some rows with each number of leaves and of rounds, judged on other rows."""
+        most, task, judge = _checks.whole(self.rounds, "rounds", 1), self._task(y), self._judge(held.release)
+        curves, trees = np.empty((len(LEAVES), most + 1, held.count)), list[Any]()
+        curves[:] = held.sums(judge(_scores(task.start, held.features, None, 0)))
+        if any_varies(X):
+            for curve, leaves in zip(curves, LEAVES, strict=True):
+                trees.append(self._grow(X, task, leaves, most, (held, judge, curve)))
+
+        def predict(setting: int) -> Float[np.ndarray, "m ..."]:
+            place, rounds = divmod(setting, most + 1)
+            return self._predicted(_scores(task.start, held.features, trees[place] if trees else None, rounds))
+
+        return Path(Gains.of_sums(curves.reshape(-1, held.count), held), predict)
+
+    def fit_setting(self, setting: int, X: Any, y: Release, groups: Any = ROWS) -> Self:  # noqa: ARG002, N803
+        """Fit with one of the numbers of leaves and of rounds of a path."""
+        return self._fit_setting(setting, self._checked(X, reset=True), y)
+
+    def setting(self) -> str:
+        """The number of trees and of their leaves in words."""
+        each = " for a class" if hasattr(self, "classes_") else ""
+        return f"{self.rounds_} trees{each}, of {self.leaves_} leaves, chosen on released labels"
+
+    def _fit_setting(self, setting: int, features: Any, release: Release) -> Self:
+        task = self._task(release)
+        self._set_start(release, task)
+        place, self.rounds_ = divmod(setting, self.rounds + 1)
+        self.leaves_ = LEAVES[place]
+        self.model_ = self._grow(features, task, self.leaves_, self.rounds_).model_to_string() if self.rounds_ else ""
+        return self
+
+    def _scored(self: Any, start: Float[np.ndarray, "s"], X: Any) -> Float[np.ndarray, "n s"]:  # noqa: N803
+        """Scores of rows by the fitted trees."""
+        return _scores(start, self._checked(X, reset=False), self._trees(), self.rounds_)
+
+    def _grow(
+        self,
+        features: Any,
+        task: _Task,
+        leaves: int,
+        rounds: int,
+        judged: tuple[Held, Callable[..., np.ndarray], Float[np.ndarray, "r g"]] | None = None,
+    ) -> Any:
+        """Trees fitted to released labels; the gains of held-out rows after each round are written to an array."""
+        import lightgbm  # noqa: PLC0415 (an extra)
+
+        settings = {
+            **task.settings,
+            "num_leaves": leaves,
+            "learning_rate": self.learning_rate,
+            "min_data_in_leaf": 1,
+            "min_data_in_bin": 1,
+            "num_threads": 1 if len(task.labels) < _FEW_ROWS else 0,
+            "deterministic": True,
+            "force_row_wise": True,
+            "seed": 0,
+            "verbose": -1,
+            "metric": "None",
+        }
+        data = self._data(features, task.labels, task, weight=task.weights)
+        if judged is None:
+            return lightgbm.train(settings, data, rounds)
+        held, gains_of, curve = judged
+        done = itertools.count(1)
+
+        def judge(scores: Any, _: Any) -> tuple[str, float, bool]:
+            curve[next(done) :] = held.sums(gains_of(_in_columns(np.asarray(scores), len(task.start))))
+            return "loss", -float(curve[-1].sum()) / len(held.groups), False
+
+        return lightgbm.train(
+            settings,
+            data,
+            rounds,
+            valid_sets=[self._data(held.features, np.zeros(len(held.groups)), task, data)],
+            feval=judge,
+            callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
+        )
+
+    def _data(
+        self, features: Any, labels: Float[np.ndarray, "n"], task: _Task, reference: Any = None, **more: Any
+    ) -> Any:
+        """A data set of LightGBM that starts from the scores of the constant."""
+        from lightgbm import Dataset  # noqa: PLC0415 (an extra)
+
+        first = np.diff(task.start) if len(task.start) == 2 else task.start  # of two classes one score is fitted
+        scores = np.tile(first, (features.shape[0], 1))
+        return Dataset(
+            features,
+            labels,
+            reference=reference,
+            init_score=scores[:, 0] if len(first) == 1 else scores,
+            categorical_feature=list(self.categorical),
+            params={"verbose": -1},
+            **more,
+        )
+
     def _checked(self, features: Any, *, reset: bool) -> Any:
         """Features as numbers, dense or sparse, with NaN for missing values."""
         if reset:
@@ -52,29 +208,6 @@ class TreeBoosting:
         kinds = (np.float64, np.float32)
         return checked_features(
             self, features, accept_sparse="csr", dtype=kinds, ensure_all_finite="allow-nan", reset=reset
-        )
-
-    def _settings(self, leaves: int, rows: int) -> dict[str, Any]:
-        """Settings under which the same rows always give the same trees, of at most some leaves."""
-        return {
-            "num_leaves": leaves,
-            "learning_rate": self.learning_rate,
-            "min_data_in_leaf": 1,
-            "min_data_in_bin": 1,
-            "num_threads": 1 if rows < _FEW_ROWS else 0,
-            "deterministic": True,
-            "force_row_wise": True,
-            "seed": 0,
-            "verbose": -1,
-        }
-
-    def _data(self, features: Any, labels: Float[np.ndarray, "n"], reference: Any = None, **more: Any) -> Any:
-        """A data set of LightGBM."""
-        from lightgbm import Dataset  # noqa: PLC0415 (an extra)
-
-        categorical = list(self.categorical)
-        return Dataset(
-            features, labels, categorical_feature=categorical, reference=reference, params={"verbose": -1}, **more
         )
 
     def _trees(self: Any) -> Any:
@@ -130,115 +263,123 @@ class BoostingClassifier(TreeBoosting, ProbabilityClassifier):
         MissingExtraError: LightGBM is not installed.
     """
 
-    def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
-        """Fit on features of shape (n, d), with NaN for missing values, and a release of n rows."""
-        release, features = require_release(y), self._checked(X, reset=True)
-        check_released_rows(X, release)
-        judged = list[Gains]()
-        for fit, held in splits(len(release), min(self.folds, len(release))):
-            rest = Held(features[held], release[held], np.zeros(len(held), dtype=np.int64), 1)
-            judged.append(self.path(features[fit], release[fit], rest).gains)
-        return self._fit_setting(functools.reduce(operator.add, judged).best(), features, release)
-
-    def path(self, X: Any, y: Release, held: Held) -> Path:  # noqa: N803
-        """Fits to some rows with each number of leaves and of rounds, judged on other rows."""
-        most, start = _checks.whole(self.rounds, "rounds", 1), Calibrator.of_shares(y).shifts
-        curves, trees = np.zeros((len(LEAVES), most + 1, held.count)), list[Any]()
-        curves[:] = _gains_by_group(held, softmax(np.tile(start, (len(held.groups), 1))))
-        if any_varies(X):
-            for curve, leaves in zip(curves, LEAVES, strict=True):
-                trees.append(self._grow(X, y, start, leaves, most, (held, curve)))
-
-        def predict(setting: int) -> Float[np.ndarray, "m k"]:
-            place, rounds = divmod(setting, most + 1)
-            return softmax(_scores(start, held.features, trees[place] if trees else None, rounds))
-
-        rows = np.bincount(held.groups, minlength=held.count).astype(np.float64)
-        return Path(Gains(rows, curves.reshape(-1, held.count)), predict)
-
-    def fit_setting(self, setting: int, X: Any, y: Release) -> Self:  # noqa: N803
-        """Fit with one of the numbers of leaves and of rounds of a path."""
-        return self._fit_setting(setting, self._checked(X, reset=True), y)
-
-    def _fit_setting(self, setting: int, features: Any, release: Release) -> Self:
-        self._codes, self._start = self._set_classes(release.space), Calibrator.of_shares(release).shifts
-        place, self.rounds_ = divmod(setting, self.rounds + 1)
-        self.leaves_ = LEAVES[place]
-        trees = self._grow(features, release, self._start, self.leaves_, self.rounds_) if self.rounds_ else None
-        self.model_ = "" if trees is None else trees.model_to_string()
-        return self
-
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k)."""
         check_is_fitted(self)
-        features = self._checked(X, reset=False)
-        return softmax(_scores(self._start, features, self._trees(), self.rounds_))[:, self._codes]
+        return softmax(self._scored(self._start, X))[:, self._codes]
 
-    def _grow(
-        self,
-        features: Any,
-        release: Release,
-        start: Float[np.ndarray, "k"],
-        leaves: int,
-        rounds: int,
-        judged: tuple[Held, Float[np.ndarray, "r g"]] | None = None,
-    ) -> Any:
-        """Trees fitted to released labels; the gains of held-out rows after each round are written to an array."""
-        import lightgbm  # noqa: PLC0415 (an extra)
+    def _require(self, y: Any) -> Release:
+        return require_release(y)
 
-        single = release.space.size == 2
-        first = start[1:] - start[:1] if single else start
+    def _task(self, release: Release) -> _Task:
         settings = {
-            **self._settings(leaves, len(release)),
             "objective": lightgbm_objective(release),
-            "num_class": 1 if single else release.space.size,
-            "metric": "None",
+            "num_class": 1 if release.space.size == 2 else release.space.size,
             "min_sum_hessian_in_leaf": self.information,
             "lambda_l2": self.penalty,
         }
-        data = self._start_from(first, features)
-        if judged is None:
-            return lightgbm.train(settings, data, rounds)
-        held, curve = judged
-        done = itertools.count(1)
+        return _Task(Calibrator.of_shares(release).shifts, np.zeros(len(release)), None, settings)
 
-        def judge(scores: Any, _: Any) -> tuple[str, float, bool]:
-            chances = softmax(np.stack([np.zeros(len(scores)), scores], axis=1) if single else np.asarray(scores))
-            curve[next(done) :] = _gains_by_group(held, chances)
-            return "loss", -float(curve[-1].sum()) / len(held.groups), False
+    def _judge(self, release: Release) -> Callable[[Float[np.ndarray, "m s"]], Float[np.ndarray, "m"]]:
+        return lambda scores: gain(release, softmax(scores))
 
-        return lightgbm.train(
-            settings,
-            data,
-            rounds,
-            valid_sets=[self._start_from(first, held.features, data)],
-            feval=judge,
-            callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
-        )
+    def _set_start(self, release: Release, task: _Task) -> None:
+        self._codes, self._start = self._set_classes(release.space), task.start
 
-    def _start_from(self, start: Float[np.ndarray, "s"], features: Any, reference: Any = None) -> Any:
-        """A data set of LightGBM that starts from given scores."""
-        rows = features.shape[0]
-        scores = np.tile(start, (rows, 1))
-        return self._data(features, np.zeros(rows), reference, init_score=scores[:, 0] if len(start) == 1 else scores)
+    def _predicted(self, scores: Float[np.ndarray, "m s"]) -> Float[np.ndarray, "m k"]:
+        return softmax(scores)
 
 
-def _gains_by_group(held: Held, chances: Float[np.ndarray, "m k"]) -> Float[np.ndarray, "g"]:
-    """Gains of held-out rows with these probabilities, summed in their groups."""
-    return np.bincount(held.groups, gain(held.release, chances), minlength=held.count)
+@documented_in("labeldp.learning.sklearn")
+@dataclass(eq=False, repr=False)
+class BoostingRegressor(TreeBoosting, NumberRegressor):
+    """Gradient-boosted trees that minimise the squared error against released numbers, by LightGBM.
+
+    A released number has the label as its mean, so a least-squares fit to numbers targets the same function as one to
+    labels. Starts from the mean. The number of trees and of their leaves are chosen on released labels; with no tree,
+    the mean is predicted. Every leaf holds so many rows that the mean of their numbers is about as certain as one
+    label, so that trees are as fine as the noise allows. Bins are decoded.
+
+    Args:
+        categorical: Columns of category codes.
+        rounds: Most rounds of boosting.
+        learning_rate: Factor of each tree's contribution.
+        information: Least effective rows in a leaf: rows over the ratio of the variances of numbers and labels.
+        penalty: Effective rows at the mean that are added to each leaf.
+        folds: Folds for the choice of trees; with 20 000 rows or more only one of them is held out.
+
+    Attributes:
+        rounds_: Number of rounds; 0 where the mean is predicted.
+        leaves_: Most leaves of a tree.
+        centre_: The mean label, from which boosting starts.
+        model_: The trees in LightGBM's text form; empty without any.
+        range_: Ends of the declared range, to which predictions are clipped.
+
+    Guarantee:
+        Post-processing of a release: covered by the release's guarantee at no further cost, including the choice of
+        trees.
+
+    References:
+        Friedman 2001; Ke et al. 2017 (LightGBM); Badanidiyuru et al. 2023, for unbiased numbers.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp import Curator, Interval
+        >>> from labeldp.learning.sklearn import BoostingRegressor
+        >>> features = np.repeat([[0.0], [1.0]], 1000, axis=0)
+        >>> release = Curator([2.0] * 1000 + [8.0] * 1000, Interval(0.0, 10.0, 1.0)).randomize(epsilon=4.0)
+        >>> BoostingRegressor().fit(features, release).predict([[0.0], [1.0]]).round(0).tolist()
+        [2.0, 8.0]
+
+    Raises:
+        MissingExtraError: LightGBM is not installed.
+    """
+
+    def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
+        """The estimated mean label of each row, within the declared range."""
+        check_is_fitted(self)
+        return np.asarray(np.clip(self._scored(np.array([self.centre_]), X)[:, 0], *self.range_))
+
+    def _require(self, y: Any) -> Release:
+        return require_numeric_labels(y)
+
+    def _task(self, release: Release) -> _Task:
+        numbers = decoded_numbers(release)
+        weights, ratio = precisions(release, numbers), noise_ratio(release, numbers)
+        settings = {
+            "objective": "regression",
+            "boost_from_average": False,
+            "min_sum_hessian_in_leaf": self.information * ratio,
+            "lambda_l2": self.penalty * ratio,
+        }
+        return _Task(np.array([expected_mean(numbers, weights, *ends_of(release))]), numbers, weights, settings)
+
+    def _judge(self, release: Release) -> Callable[[Float[np.ndarray, "m s"]], Float[np.ndarray, "m"]]:
+        numbers = decoded_numbers(release)
+        weights = precisions(release, numbers)
+        return lambda scores: number_gains(numbers, weights, scores[:, 0])
+
+    def _set_start(self, release: Release, task: _Task) -> None:
+        self.range_, self.centre_ = ends_of(release), float(task.start[0])
+
+    def _predicted(self, scores: Float[np.ndarray, "m s"]) -> Float[np.ndarray, "m"]:
+        return scores[:, 0]
 
 
-def _scores(start: Float[np.ndarray, "k"], features: Any, trees: Any, rounds: int) -> Float[np.ndarray, "m k"]:
-    """Scores of rows after a number of rounds; without trees, those of the class shares."""
+def _in_columns(scores: Float[np.ndarray, "m ..."], count: int) -> Float[np.ndarray, "m s"]:
+    """Scores of LightGBM in columns: of two classes it has that of the second alone, over the first."""
+    if scores.ndim == 2:
+        return scores
+    return np.stack([np.zeros(len(scores)), scores], axis=1)[:, -count:]
+
+
+def _scores(start: Float[np.ndarray, "s"], features: Any, trees: Any, rounds: int) -> Float[np.ndarray, "m s"]:
+    """Scores of rows after a number of rounds; without trees, those of the constant."""
     scores = np.tile(start, (features.shape[0], 1))
     if trees is not None and rounds:
-        added = np.asarray(
-            trees.predict(features, raw_score=True, num_iteration=min(rounds, trees.current_iteration()))
-        )
-        if added.ndim == 1:  # the score of the second declared class
-            scores[:, 1] += added
-        else:
-            scores += added
+        most = min(rounds, trees.current_iteration())
+        added = np.asarray(trees.predict(features, raw_score=True, num_iteration=most))
+        scores += _in_columns(added, len(start))
     return scores
 
 

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp._arrays import freeze_arrays
 from labeldp._documented import documented_in
-from labeldp._shapes import Float, Int
+from labeldp._shapes import Float
 from labeldp.errors import InputError
+from labeldp.learning.choice import (
+    NO_HELP,
+    SHARES,
+    Fitted,
+    Parts,
+    Problem,
+    fit_in_units,
+    folds_of,
+    is_clearly_better,
+    predict_others,
+)
 from labeldp.learning.features import indexable_rows, take_rows
 from labeldp.learning.heads import INTERCEPT_VARIANCE, SoftmaxProblem, softmax
-from labeldp.learning.losses import gain, is_clearly_better, require_release, row_loss
+from labeldp.learning.losses import gain, require_release, row_loss
+from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn._adapter import for_released_labels
 from labeldp.learning.sklearn._soft_labels import MetaEstimator, ProbabilityClassifier, check_released_rows
 from labeldp.privacy import columns_in_order, predicted_columns
@@ -61,7 +72,7 @@ class Calibrator:
             raise InputError("expected a slope of at least 0 and a finite shift of each class, found others")
 
     @classmethod
-    def fit(cls, release: Release, probabilities: Float[np.ndarray, "n k"]) -> Calibrator:
+    def fit(cls, release: Release, probabilities: Float[np.ndarray, "n k"], units: Units | None = None) -> Calibrator:
         """The likeliest calibration of predictions for rows that they were not fitted on, given released labels.
 
         Slope and shifts maximise the likelihood of the released labels under the channel, times a prior by which few
@@ -73,9 +84,11 @@ class Calibrator:
         Args:
             release: Released labels of n rows.
             probabilities: Predictions for these rows in declared order, shape (n, k), by models fitted on others.
+            units: The privacy units of the rows; None if each row is its own.
         """
         shares, calibrated = cls.of_shares(release), _fit(release, probabilities)
-        better = is_clearly_better(gain(release, calibrated(probabilities)), gain(release, shares(probabilities)))
+        found, constant = (gain(release, each(probabilities)) for each in (calibrated, shares))
+        better = is_clearly_better(found, constant, units)
         return calibrated if better else shares
 
     @classmethod
@@ -90,6 +103,12 @@ class Calibrator:
     def is_constant(self) -> bool:
         """True if every row gets the same class shares."""
         return self.slope == 0.0
+
+    def setting(self) -> str:
+        """The calibration in words."""
+        if self.is_constant:
+            return f"replaced by {SHARES}, {NO_HELP}"
+        return f"calibrated on released labels (slope {self.slope:.2g}), {SHARES} being the alternative"
 
     def __call__(self, probabilities: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
         """Calibrated probabilities, both in declared order."""
@@ -170,8 +189,7 @@ class CalibratedClassifier(MetaEstimator, ProbabilityClassifier):
         Args:
             X: Features.
             y: A release.
-            groups: The privacy unit of each row, shape (n,), which is then on one side of every fold; by default each
-                row is one.
+            groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
 
         Raises:
             InputError: There are fewer rows or units than folds.
@@ -179,15 +197,19 @@ class CalibratedClassifier(MetaEstimator, ProbabilityClassifier):
         release, learner = require_release(y), self._inner()
         features = indexable_rows(X)
         check_released_rows(features, release)
-        parts = group_folds(len(release), _checks.whole(self.folds, "folds", 2), groups)
-        predicted = np.empty((len(release), release.space.size))
+        units = Units.of(groups, release)
+
+        def others(fit: np.ndarray, held: np.ndarray) -> Float[np.ndarray, "m k"]:
+            copy, rows = clone(learner, safe=False), take_rows(features, fit)
+            fitted = fit_in_units(copy, rows, release[fit], units.take(fit))
+            return predicted_columns(fitted, take_rows(features, held), release.space)
+
         with warnings.catch_warnings():  # held-out rows are the guard
             warnings.simplefilter("ignore", UnguardedFitWarning)
-            for rows, held in parts:
-                fitted = clone(learner, safe=False).fit(take_rows(features, rows), release[rows])
-                predicted[held] = predicted_columns(fitted, take_rows(features, held), release.space)
-            self.estimator_ = clone(learner, safe=False).fit(features, release)
-        self._calibrator = Calibrator.fit(release, predicted)
+            parts = folds_of(units, _checks.whole(self.folds, "folds", 2))
+            predicted = predict_others(parts, len(release), others)
+            self.estimator_ = fit_in_units(clone(learner, safe=False), features, release, units)
+        self._calibrator = Calibrator.fit(release, predicted, units)
         codes, self.space_ = self._set_classes(release.space), release.space
         self.slope_, self.shifts_ = self._calibrator.slope, self._calibrator.shifts[codes]
         self._count_features()
@@ -203,22 +225,38 @@ class CalibratedClassifier(MetaEstimator, ProbabilityClassifier):
         return for_released_labels(self.estimator)
 
 
-def cross_fitted(
-    release: Release,
-    probabilities: Float[np.ndarray, "n k"],
-    parts: Iterable[tuple[Int[np.ndarray, "_"], Int[np.ndarray, "_"]]],
-) -> Float[np.ndarray, "n k"]:
-    """Calibrated predictions for rows that neither the predictions nor the calibration were fitted on.
+@dataclass(frozen=True, eq=False)
+class HeldOutCalibration(Problem):
+    """Class probabilities of rows by a model that was fitted on others, beside the released labels of these rows.
 
-    Args:
+    Attributes:
         release: Released labels of n rows.
-        probabilities: Predictions in declared order, for each row by a model fitted on other rows.
-        parts: Rows to fit on and held-out rows of each fold.
+        predictions: Probabilities in declared order.
+        units: The privacy units of the rows.
     """
-    calibrated = np.empty_like(probabilities)
-    for rows, held in parts:
-        calibrated[held] = Calibrator.fit(release[rows], probabilities[rows])(probabilities[held])
-    return calibrated
+
+    release: Release
+    predictions: Float[np.ndarray, "n k"]
+    units: Units
+
+    @classmethod
+    def of(
+        cls, release: Release, fitted: Sequence[Fitted], rows: np.ndarray, _: Parts, units: Units
+    ) -> HeldOutCalibration:
+        """The problem of rows that were held out from one model."""
+        return cls(release[rows], fitted[0].held_out, units.take(rows))
+
+    def take(self, rows: np.ndarray) -> Self:
+        """The problem of some of the rows."""
+        return type(self)(self.release[rows], self.predictions[rows], self.units.take(rows))
+
+    def best(self) -> Calibrator:
+        """The likeliest calibration, or class shares in doubt."""
+        return Calibrator.fit(self.release, self.predictions, self.units)
+
+    def mixed(self, combination: Calibrator) -> Float[np.ndarray, "n k"]:
+        """Calibrated predictions of the rows."""
+        return combination(self.predictions)
 
 
 def _fit(release: Release, probabilities: Float[np.ndarray, "n k"]) -> Calibrator:
@@ -240,23 +278,3 @@ def _fit(release: Release, probabilities: Float[np.ndarray, "n k"]) -> Calibrato
 
 def _logarithms(probabilities: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
     return np.asarray(np.log(np.maximum(probabilities, _LEAST)))
-
-
-def group_folds(rows: int, folds: int, groups: Any) -> Sequence[tuple[np.ndarray, np.ndarray]]:
-    """Rows to fit on and held-out rows, with each group on one side.
-
-    Raises:
-        InputError: There is no unit for each row, some are missing, or there are fewer of them than folds.
-    """
-    try:
-        units = np.arange(rows) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
-    except TypeError:
-        raise InputError("expected a unit for each row, found missing ones, or units of several types") from None
-    if len(units) != rows or len(np.unique(units)) < folds:
-        raise InputError(
-            f"expected a unit for each of {rows} rows and at least {folds} units, found {len(units)} and "
-            f"{len(np.unique(units))}"
-        )
-    if groups is None:
-        return list(KFold(folds, shuffle=True, random_state=0).split(units))
-    return list(GroupKFold(folds, shuffle=True, random_state=0).split(units, groups=units))

@@ -23,6 +23,8 @@ _ROWS = 20_000
 #: Rows in a leaf on average, and bounds on the number of leaves.
 _ROWS_PER_LEAF, _FEWEST, _MOST = 5, 20, 1000
 _NEIGHBOURS, _EIGENVECTORS = 5, (8, 15, 30)
+#: Units in a set of similar rows on average: larger sets divide fewer units, and leave fewer sets to hold out.
+_UNITS_OF_A_SET = 4
 
 
 @documented_in("labeldp.learning.sklearn")
@@ -55,15 +57,34 @@ class ClusterLeaves(TransformerMixin, BaseEstimator):
         leaves = [np.stack([tree.predict(part) for tree in self.trees_], axis=1) for part in parts]
         return np.concatenate([np.empty((0, len(self.trees_)), dtype=np.int64), *leaves])
 
-    def _leaves_of(self, features: Any) -> Int[np.ndarray, "n t"]:
-        """Build the trees; the leaf of each row."""
+    def similar(self, X: Any, size: int) -> Int[np.ndarray, "n"]:  # noqa: N803 (scikit-learn's name)
+        """Sets of similar rows, which stand for privacy units that nobody can tell any more.
+
+        Rows of one unit are mostly near-duplicates, and then in one leaf of a tree of clusters.
+
+        Args:
+            X: Features of shape (n, d), dense or sparse.
+            size: Number of rows of a unit.
+        """
+        points, step = self._some(X)
+        tree = cluster_tree(points, min(max(X.shape[0] // (size * _UNITS_OF_A_SET), 2), _MOST, len(points)))
+        if step == 1:
+            return np.asarray(tree.leaves)
+        return np.concatenate([tree.predict(self._points(X[rows])) for rows in blocks(X.shape[0], X.shape[1])])
+
+    def _some(self, features: Any) -> tuple[Float[np.ndarray, "m d"], int]:
+        """Evenly spaced rows as they are clustered, and their distance."""
         rows, columns = features.shape
         self.components_ = None
         if columns > _COLUMNS:
             with threadpool_limits(1):  # so that sums are added in one order
                 self.components_ = TruncatedSVD(_VECTORS, random_state=0).fit(features)
         step = -(-rows // _ROWS)
-        points = self._points(features[::step])
+        return self._points(features[::step]), step
+
+    def _leaves_of(self, features: Any) -> Int[np.ndarray, "n t"]:
+        """Build the trees; the leaf of each row."""
+        points, step = self._some(features)
         leaves = min(_MOST, max(_FEWEST, len(points) // _ROWS_PER_LEAF), len(points))
         self.trees_ = [cluster_tree(points, leaves)]
         if len(points) > max(_EIGENVECTORS):

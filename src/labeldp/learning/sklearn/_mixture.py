@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -12,6 +13,7 @@ from scipy.optimize import minimize_scalar
 from labeldp._arrays import freeze_arrays
 from labeldp._documented import documented_in
 from labeldp._shapes import Bool, Float, Int
+from labeldp.learning.choice import Fitted, Problem
 from labeldp.learning.heads import softmax
 from labeldp.learning.sklearn._calibrated import Calibrator
 from labeldp.release import Release
@@ -89,27 +91,38 @@ class Mixture:
         return _moved(_mean(self.weights, moved), self.slope, self.shares)
 
 
-def cross_fitted_mixture(
-    release: Release,
-    predictions: Float[np.ndarray, "m n k"],
-    used: Bool[np.ndarray, "m"],
-    parts: Sequence[tuple[np.ndarray, Int[np.ndarray, "_"]]],
-) -> Float[np.ndarray, "n k"]:
-    """The mixture's predictions for rows that neither the models nor the weights were fitted on.
+@dataclass(frozen=True, eq=False)
+class HeldOutClasses(Problem):
+    """Class probabilities of rows by models that were fitted on others, beside the released labels of these rows.
 
-    Weights are fitted on the rows of other folds. Their predictions are by models that saw these rows, so a held-out
-    label has a small influence on the weights that it is judged by, as in any stacking without nested folds.
-
-    Args:
-        release: Released labels of n rows.
-        predictions: Predictions of m models in declared order, for each row by models fitted on other rows.
+    Attributes:
+        release: Released labels of h rows.
+        predictions: Probabilities by m models, in declared order.
         used: False for models of weight 0.
-        parts: Rows to fit on and held-out rows of each fold.
     """
-    mixed = np.empty(predictions.shape[1:])
-    for fit, held in parts:
-        mixed[held] = Mixture.fit(release[fit], predictions[:, fit], used)(predictions[:, held])
-    return mixed
+
+    release: Release
+    predictions: Float[np.ndarray, "m h k"]
+    used: Bool[np.ndarray, "m"]
+
+    @classmethod
+    def of(cls, release: Release, fitted: Sequence[Fitted], rows: Int[np.ndarray, "h"], *_: Any) -> HeldOutClasses:
+        """The problem of rows that were held out from members."""
+        shape = (len(fitted), len(rows), release.space.size)
+        every = np.reshape([each.held_out for each in fitted], shape)
+        return cls(release[rows], every, np.array([each.varies for each in fitted], dtype=bool))
+
+    def take(self, rows: np.ndarray) -> Self:
+        """The problem of some of the rows."""
+        return type(self)(self.release[rows], self.predictions[:, rows], self.used)
+
+    def best(self) -> Mixture:
+        """The mixture of largest likelihood."""
+        return Mixture.fit(self.release, self.predictions, self.used)
+
+    def mixed(self, combination: Mixture) -> Float[np.ndarray, "h k"]:
+        """Predictions of the rows by a mixture."""
+        return combination(self.predictions)
 
 
 def _mean(weights: Float[np.ndarray, "m"], parts: Sequence[Float[np.ndarray, "n k"]]) -> Float[np.ndarray, "n k"]:

@@ -26,6 +26,7 @@ from labeldp.learning.losses import (
     require_release,
     unbiased_numbers,
 )
+from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn._regressor import NumberRegressor, precisions
 from labeldp.learning.sklearn._soft_labels import (
     ProbabilityClassifier,
@@ -66,8 +67,18 @@ class _Neighbors(SparseInput):
     def __init__(self, k: int | Literal["auto", "theory"] = "auto") -> None:
         self.k = k
 
+    def setting(self) -> str:
+        """The number of neighbours in words."""
+        return f"{self.k_:,} neighbours, chosen on released labels"
+
     def _fit_index(
-        self, features: np.ndarray, targets: np.ndarray, weights: np.ndarray, variance: float, least: float
+        self,
+        features: np.ndarray,
+        targets: np.ndarray,
+        weights: np.ndarray,
+        variance: float,
+        least: float,
+        units: Units,
     ) -> None:
         """Store rows, and choose the number of neighbours.
 
@@ -78,6 +89,7 @@ class _Neighbors(SparseInput):
             variance: Approximate variance of a target given the features, in units in which the regression function
                 changes by 1.
             least: Approximate number of neighbours whose averaged noise has the variance of labels.
+            units: The privacy units of the rows.
         """
         rows, columns = features.shape
         most = min(rows, _MOST) if self.k in ("auto", "theory") else _checks.whole(self.k, "k", 1, rows)
@@ -88,22 +100,26 @@ class _Neighbors(SparseInput):
             count = neighbour_count(rows, effective_dimension(_dense(features)), variance)
             self.k_ = min(max(count, math.ceil(least / _NOISE)), rows)
         else:
-            self.k_ = self._best_count(features) if self.k == "auto" and rows > 1 else most
+            self.k_ = self._best_count(features, units) if self.k == "auto" and rows > 1 else most
 
-    def _best_count(self, features: np.ndarray) -> int:
-        """The number of neighbours with the least leave-one-out error on released labels.
+    def _best_count(self, features: np.ndarray, units: Units) -> int:
+        """The number of neighbours with the least error on released labels of units that are left out one by one.
 
-        The row itself is its own nearest neighbour and is left out, so ``f**2 - 2 f Z`` summed over targets is unbiased
-        for a row's squared error up to a constant that is the same for all numbers. Sums over more neighbours contain
-        those over fewer, so one pass over neighbours is enough.
+        The row itself is its own nearest neighbour and is left out with the others of its unit, so ``f**2 - 2 f Z``
+        summed over targets is unbiased for a row's squared error up to a constant that is the same for all numbers.
+        Sums over more neighbours contain those over fewer, so one pass over neighbours is enough.
         """
         rows = features.shape[0]
         counts = _candidate_counts(max(1, rows // 2))
         sample = np.sort(np.random.default_rng(0).permutation(rows)[:_COMPARED_ROWS])
         losses = np.zeros(len(counts))
-        for part, near in self._nearest(features[sample], int(counts[-1]) + 1):
+        largest = 1 if units.numbers is None else int(np.bincount(units.numbers).max())
+        for part, near in self._nearest(features[sample], min(int(counts[-1]) + largest, rows)):
             held = sample[part]
             others = _drop_self(near, held)
+            if units.numbers is not None:  # others of the unit are put last, and not reached
+                own = units.numbers[others] == units.numbers[held][:, None]
+                others = np.take_along_axis(others, np.argsort(own, axis=1, kind="stable"), axis=1)
             for place, means in enumerate(self._means_at(others, counts)):
                 losses[place] += self.weights_[held] @ (means**2 - 2.0 * means * self.targets_[held]).sum(axis=1)
         return int(counts[int(np.argmin(losses))])
@@ -177,8 +193,14 @@ class NeighborsRegressor(_Neighbors, NumberRegressor):
         [0.2, 0.8]
     """
 
-    def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
-        """Store features of shape (n, d) and the released numbers of n rows, and choose the number of neighbours."""
+    def fit(self, X: Any, y: Release, groups: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
+        """Store features of shape (n, d) and the released numbers of n rows, and choose the number of neighbours.
+
+        Args:
+            X: Features.
+            y: A release.
+            groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
+        """
         release = require_numeric_labels(y)
         features = checked_features(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
         check_released_rows(X, release)
@@ -186,7 +208,8 @@ class NeighborsRegressor(_Neighbors, NumberRegressor):
         self.range_ = ends_of(release)
         noise, variance = float(np.mean(noise_variances(release))), label_variance(release, numbers)
         scaled = (variance + noise) / (self.range_[1] - self.range_[0]) ** 2
-        self._fit_index(features, numbers[:, None], precisions(release, numbers), scaled, noise / variance)
+        units = Units.of(groups, release)
+        self._fit_index(features, numbers[:, None], precisions(release, numbers), scaled, noise / variance, units)
         return self
 
     def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
@@ -230,8 +253,14 @@ class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
         ['no', 'yes']
     """
 
-    def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
-        """Store features of shape (n, d) and the unbiased vectors of n rows, and choose the number of neighbours."""
+    def fit(self, X: Any, y: Release, groups: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
+        """Store features of shape (n, d) and the unbiased vectors of n rows, and choose the number of neighbours.
+
+        Args:
+            X: Features.
+            y: A release.
+            groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
+        """
         release = require_release(y)
         features = checked_features(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
         check_released_rows(X, release)
@@ -242,7 +271,8 @@ class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
         vectors = release.unbiased()
         mixed = max(1.0 - float((nearest_distributions(vectors.mean(axis=0)[None]) ** 2).sum()), _LEAST_MIXED)
         noise = float((vectors**2).sum(axis=1).mean()) - 1.0
-        self._fit_index(features, vectors[:, codes], np.asarray(shares / shares.mean()), variance, noise / mixed)
+        weights, units = np.asarray(shares / shares.mean()), Units.of(groups, release)
+        self._fit_index(features, vectors[:, codes], weights, variance, noise / mixed, units)
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803

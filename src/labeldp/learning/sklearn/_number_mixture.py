@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,9 +12,10 @@ from scipy.optimize import nnls
 from labeldp._arrays import freeze_arrays
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
+from labeldp.learning.choice import Fitted, Parts, Problem
 from labeldp.learning.losses import decoded_numbers, ends_of, expected_mean
-from labeldp.learning.sklearn._members import Parts
-from labeldp.learning.sklearn._regressor import precisions, shrinkage
+from labeldp.learning.metrics import Units
+from labeldp.learning.sklearn._regressor import precisions, shrinkage, shrinkage_setting
 from labeldp.release import Release
 
 #: Prior variance of each weight around an equal share.
@@ -46,13 +48,22 @@ class NumberMixture:
         offsets = np.clip(predictions, self.low, self.high) - self.centre
         return np.asarray(np.clip(self.centre + self.weights @ offsets, self.low, self.high))
 
+    @property
+    def is_constant(self) -> bool:
+        """True if the mean label is predicted for every row."""
+        return not self.weights.any()
+
+    def setting(self) -> str:
+        """The shrinkage of one model towards the mean label, in words."""
+        return shrinkage_setting(float(self.weights.sum()))
+
     def plain(self) -> dict[str, Any]:
         """The mixture as plain data for a file."""
         return {"weights": self.weights.tolist(), "centre": self.centre}
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOutNumbers:
+class HeldOutNumbers(Problem):
     """Predictions of rows by models that were fitted on others, beside the released numbers of these rows.
 
     Attributes:
@@ -60,7 +71,7 @@ class HeldOutNumbers:
         precisions: Their weights, in inverse proportion to their variances.
         predictions: Predictions of m models.
         centres: For each row the mean label of the rows that the models were fitted on.
-        units: The privacy unit of each row.
+        units: The privacy units of the rows.
         mixture: The mean label of all rows, and the declared range; no weights.
     """
 
@@ -68,37 +79,22 @@ class HeldOutNumbers:
     precisions: Float[np.ndarray, "h"]
     predictions: Float[np.ndarray, "m h"]
     centres: Float[np.ndarray, "h"]
-    units: Int[np.ndarray, "h"]
+    units: Units
     mixture: NumberMixture
 
     @classmethod
     def of(
-        cls,
-        release: Release,
-        predictions: Float[np.ndarray, "m h"],
-        rows: Int[np.ndarray, "h"],
-        parts: Parts,
-        groups: Any = None,
+        cls, release: Release, fitted: Sequence[Fitted], rows: Int[np.ndarray, "h"], parts: Parts, units: Units
     ) -> HeldOutNumbers:
-        """The problem of rows that were held out in some folds.
-
-        Args:
-            release: Released labels of n rows.
-            predictions: Predictions of m models for the held-out rows.
-            rows: These rows.
-            parts: Rows that models were fitted on, and those that were held out, of each fold.
-            groups: The privacy unit of each of the n rows; None if each row is its own.
-        """
+        """The problem of rows that were held out from members in some folds."""
         numbers = decoded_numbers(release)
         weights = precisions(release, numbers)
         (low, high), centres = ends_of(release), np.empty(len(numbers))
         for fit, held in parts:
             centres[held] = expected_mean(numbers[fit], weights[fit], low, high)
-        units = np.arange(len(numbers)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
-        mean = expected_mean(numbers, weights, low, high)
-        mixture = NumberMixture(np.empty(0), mean, low, high)
-        bounded = np.clip(predictions, mixture.low, mixture.high)
-        return cls(numbers[rows], weights[rows], bounded, centres[rows], units[rows], mixture)
+        mixture = NumberMixture(np.empty(0), expected_mean(numbers, weights, low, high), low, high)
+        predicted = np.clip(np.reshape([each.held_out for each in fitted], (len(fitted), len(rows))), low, high)
+        return cls(numbers[rows], weights[rows], predicted, centres[rows], units.take(rows), mixture)
 
     def best(self) -> NumberMixture:
         """The mixture of least squared error against released numbers, in doubt near the mean label.
@@ -126,26 +122,18 @@ class HeldOutNumbers:
         factor = shrinkage(weights @ offsets, targets, self.precisions, self.units)
         return replace(self.mixture, weights=factor * weights)
 
-    def cross_fitted(self, parts: Parts) -> Float[np.ndarray, "h"]:
-        """Predictions for rows that neither the models nor the weights were fitted on.
+    def mixed(self, combination: NumberMixture) -> Float[np.ndarray, "h"]:
+        """Predictions of the rows by the weights of a mixture, around the means of other rows."""
+        offsets = self.predictions - self.centres
+        return np.asarray(np.clip(self.centres + combination.weights @ offsets, self.mixture.low, self.mixture.high))
 
-        Weights are fitted on the rows of other folds. Their predictions are by models that saw these rows, so a
-        held-out number has a small influence on the weights that it is judged by, as in any stacking without nested
-        folds.
-
-        Args:
-            parts: Places among the held-out rows to fit weights on, and places that are held out from them.
-        """
-        mixed = np.empty(len(self.numbers))
-        low, high = self.mixture.low, self.mixture.high
-        for fit, held in parts:
-            offsets = self.predictions[:, held] - self.centres[held]
-            mixed[held] = np.clip(self.centres[held] + self._of_rows(fit).best().weights @ offsets, low, high)
-        return mixed
-
-    def _of_rows(self, rows: np.ndarray) -> HeldOutNumbers:
+    def take(self, rows: np.ndarray) -> Self:
         """The problem of some of the rows."""
-        names = ("numbers", "precisions", "centres", "units")
-        return replace(
-            self, predictions=self.predictions[:, rows], **{name: getattr(self, name)[rows] for name in names}
+        return type(self)(
+            self.numbers[rows],
+            self.precisions[rows],
+            self.predictions[:, rows],
+            self.centres[rows],
+            self.units.take(rows),
+            self.mixture,
         )

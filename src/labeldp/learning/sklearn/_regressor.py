@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
-from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
@@ -18,8 +17,9 @@ from threadpoolctl import threadpool_limits
 
 from labeldp import _checks
 from labeldp._documented import documented_in
-from labeldp._shapes import Float, Int
+from labeldp._shapes import Float
 from labeldp.errors import InputError
+from labeldp.learning.choice import Held, OneSetting, folds_of, is_clearly_better
 from labeldp.learning.features import indexable_rows, row_count, row_weights, take_rows
 from labeldp.learning.losses import (
     Latent,
@@ -27,7 +27,6 @@ from labeldp.learning.losses import (
     decoded_numbers,
     ends_of,
     expected_mean,
-    is_clearly_better,
     is_decodable,
     is_unbiased,
     label_variance,
@@ -36,8 +35,7 @@ from labeldp.learning.losses import (
     require_numeric_labels,
     unbiased_numbers,
 )
-from labeldp.learning.metrics import gains_of
-from labeldp.learning.sklearn._paths import Held, OneSetting
+from labeldp.learning.metrics import Units, gains_of
 from labeldp.learning.sklearn._soft_labels import MetaEstimator, check_released_rows, of_features, weight_keyword
 from labeldp.release import Release, check_same_rows
 
@@ -57,6 +55,8 @@ _SHARES = np.linspace(0.0, 1.0, 11)
 _FAR, _NODES = 8.0, 64
 #: Rows from which standard deviations and shrinkage are chosen.
 _ENOUGH_ROWS = 5_000
+#: Folds of units in the place of those of a regressor of scikit-learn.
+_FOLDS_OF_UNITS = 5
 
 
 class NumberRegressor(OneSetting, RegressorMixin, BaseEstimator):
@@ -138,28 +138,41 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
     folds: int = 5
     shrink: bool = True
 
-    def fit(self, X: Any, y: Release, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
-        """Fit on features of n rows, in any form that the regressor takes, and a release of n rows."""
+    def fit(self, X: Any, y: Release, sample_weight: Any = None, groups: Any = None) -> Self:  # noqa: N803
+        """Fit on features of n rows, in any form that the regressor takes, and a release of n rows.
+
+        Args:
+            X: Features.
+            y: A release.
+            sample_weight: Weights of rows.
+            groups: The privacy unit of each row, shape (n,), which is then on one side of every fold, of those of the
+                regressor too if it has a ``cv``; ``"rows"`` if each row is its own.
+        """
         release, features = require_numeric_labels(y), indexable_rows(X)
         check_released_rows(features, release)
+        units = Units.of(groups, release)
         _checks.among(self.method, "a method", NUMBER_METHODS)
         with few_threads(len(release)):
-            self._fit(features, release, row_weights(sample_weight, len(release)))
+            self._fit(features, release, row_weights(sample_weight, len(release)), units)
         self._count_features()
         return self
 
-    def _fit(self, features: Any, release: Release, weights: np.ndarray) -> None:
+    def setting(self) -> str:
+        """The shrinkage towards the mean in words."""
+        return shrinkage_setting(self.share_)
+
+    def _fit(self, features: Any, release: Release, weights: np.ndarray, units: Units) -> None:
         self.range_ = ends_of(release)
         self.method_ = self._method(release)
         self.deviation_, self.share_, self.centre_ = 0.0, 1.0, 0.0
         self.n_iter_ = self.max_iter if self.method_ == "likelihood" else 1
         if self.method_ == "likelihood":
-            self._fit_likelihood(features, release, weights)
+            self._fit_likelihood(features, release, weights, units)
         elif self.method_ == "plain" or (release.is_public and self.estimator is not None):
             numbers = plain_numbers(release)
-            self.estimator_ = fit_copy(self._candidates(release, numbers)[0], features, numbers, weights)
+            self.estimator_ = fit_copy(self._candidates(release, numbers)[0], features, numbers, weights, units)
         else:
-            self._fit_squares(features, release, weights)
+            self._fit_squares(features, release, weights, units)
 
     def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
         """The estimated mean label of each row, within the declared range."""
@@ -187,21 +200,21 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
             return [self.estimator]
         return [usual_ridge(), usual_boosting(noise_ratio(release, numbers))]
 
-    def _fit_squares(self, features: Any, release: Release, weights: np.ndarray) -> None:
+    def _fit_squares(self, features: Any, release: Release, weights: np.ndarray, units: Units) -> None:
         """Least squares on unbiased or decoded numbers; held-out error decides the estimator and the shrinkage."""
         numbers = unbiased_numbers(release) if self.method_ == "unbiased" else decoded_numbers(release)
         weights = weights * precisions(release, numbers)
         candidates = self._candidates(release, numbers)
         best = candidates[0]
         if len(candidates) > 1 or self.shrink:
-            best, held = self._best_of(candidates, features, numbers, weights)
-            self._choose_shrinkage(held, numbers, weights)
-        self.estimator_ = fit_copy(best, features, numbers, weights)
+            best, held = self._best_of(candidates, features, numbers, weights, units)
+            self._choose_shrinkage(held, numbers, weights, units)
+        self.estimator_ = fit_copy(best, features, numbers, weights, units)
 
-    def _fit_likelihood(self, features: Any, release: Release, weights: np.ndarray) -> None:
+    def _fit_likelihood(self, features: Any, release: Release, weights: np.ndarray, units: Units) -> None:
         """Maximum likelihood by Fisher scoring from a fit to decoded numbers."""
         decoded, latent = decoded_numbers(release), Latent.of(release)
-        best, held = self._best_of(self._candidates(release, decoded), features, decoded, weights)
+        best, held = self._best_of(self._candidates(release, decoded), features, decoded, weights, units)
         numbers, centres, few = decoded, held, slice(0, _ENOUGH_ROWS)
         some = latent.of_rows(few)
         for _ in range(self.max_iter):
@@ -210,7 +223,7 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
             _, slopes = latent.at(centres, self.deviation_)
             information = float(np.average(slopes**2, weights=weights))
             numbers = centres + slopes / max(information, np.finfo(float).tiny)
-            centres = self._held_out(best, features, numbers, weights)
+            centres = self._held_out(best, features, numbers, weights, units)
         centres = np.clip(centres, *self.range_)
         self.deviation_ = self._likeliest_deviation(some, centres[few], weights[few])
         if self.shrink:
@@ -219,28 +232,34 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
             values = [some.at(self.centre_ + share * offsets, self.deviation_)[0] @ weights[few] for share in _SHARES]
             self.share_ = float(_SHARES[int(np.argmax(values))])
         if self.method == "auto" and release.channel.bins is not None:
-            numbers = self._better_numbers(numbers, centres, decoded, held, weights)
-        self.estimator_ = fit_copy(best, features, numbers, weights)
+            numbers = self._better_numbers(numbers, centres, decoded, held, weights, units)
+        self.estimator_ = fit_copy(best, features, numbers, weights, units)
 
     def _better_numbers(
-        self, numbers: np.ndarray, centres: np.ndarray, decoded: np.ndarray, held: np.ndarray, weights: np.ndarray
+        self,
+        numbers: np.ndarray,
+        centres: np.ndarray,
+        decoded: np.ndarray,
+        held: np.ndarray,
+        weights: np.ndarray,
+        units: Units,
     ) -> np.ndarray:
         """The numbers of the likelihood, or decoded ones if their held-out squared error is clearly smaller."""
         likely, settings = self._mean_labels(centres), (self.deviation_, self.share_, self.centre_)
         self.deviation_, self.share_, self.centre_ = 0.0, 1.0, 0.0
-        self._choose_shrinkage(held, decoded, weights)
+        self._choose_shrinkage(held, decoded, weights, units)
         rivals = (likely, self._mean_labels(held))
-        if clearly_best(np.stack([weights * each * (2.0 * decoded - each) for each in rivals])):
+        if clearly_best(np.stack([number_gains(decoded, weights, each) for each in rivals]), units):
             self.method_, self.n_iter_ = "decoded", 1
             return decoded
         self.deviation_, self.share_, self.centre_ = settings
         return numbers
 
-    def _choose_shrinkage(self, held: np.ndarray, numbers: np.ndarray, weights: np.ndarray) -> None:
+    def _choose_shrinkage(self, held: np.ndarray, numbers: np.ndarray, weights: np.ndarray, units: Units) -> None:
         """Set the shrinkage of predictions towards the mean label, by the squared error on held-out rows."""
         if self.shrink:
             self.centre_ = expected_mean(numbers, weights, *self.range_)
-            self.share_ = shrinkage(held - self.centre_, numbers - self.centre_, weights)
+            self.share_ = shrinkage(held - self.centre_, numbers - self.centre_, weights, units)
 
     def _mean_labels(self, centres: np.ndarray) -> np.ndarray:
         """The mean label of each row, from the regressor's predictions."""
@@ -252,23 +271,31 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
         return deviations[int(np.argmax([latent.at(centres, each)[0] @ weights for each in deviations]))]
 
     def _best_of(
-        self, candidates: Sequence[Any], features: Any, numbers: np.ndarray, weights: np.ndarray
+        self, candidates: Sequence[Any], features: Any, numbers: np.ndarray, weights: np.ndarray, units: Units
     ) -> tuple[Any, np.ndarray]:
         """The regressor of the clearly least held-out error, and its held-out predictions."""
         held: list[np.ndarray] = []
         for each in candidates:
             rival = held[0] if held else None
-            held.append(self._held_out(each, features, numbers, weights, rival))
-        place = clearly_best(np.stack([weights * each * (2.0 * numbers - each) for each in held]))
+            held.append(self._held_out(each, features, numbers, weights, units, rival))
+        place = clearly_best(np.stack([number_gains(numbers, weights, each) for each in held]), units)
         return candidates[place], held[place]
 
     def _held_out(
-        self, estimator: Any, features: Any, numbers: np.ndarray, weights: np.ndarray, rival: np.ndarray | None = None
+        self,
+        estimator: Any,
+        features: Any,
+        numbers: np.ndarray,
+        weights: np.ndarray,
+        units: Units,
+        rival: np.ndarray | None = None,
     ) -> np.ndarray:
         """Held-out predictions of each row; the rival's if they are no better on the first fold."""
         centres = np.full(len(numbers), np.average(numbers, weights=weights))
-        for fit_on, rest in fold_splits(len(numbers), self.folds):
-            model = fit_copy(estimator, take_rows(features, fit_on), numbers[fit_on], weights[fit_on])
+        count = min(self.folds, units.count)
+        for fit_on, rest in folds_of(units, count) if count > 1 else ():
+            rows = take_rows(features, fit_on)
+            model = fit_copy(estimator, rows, numbers[fit_on], weights[fit_on], units.take(fit_on))
             centres[rest] = of_features(model.predict, take_rows(features, rest))
             if rival is not None and is_behind(centres[rest], rival[rest], numbers[rest], weights[rest]):
                 return rival
@@ -306,16 +333,30 @@ def precisions(release: Release, numbers: Float[np.ndarray, "n"]) -> Float[np.nd
     return np.asarray(weights / weights.mean())
 
 
-def fold_splits(rows: int, folds: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows to fit on and held-out rows of each fold."""
-    return KFold(min(folds, rows), shuffle=True, random_state=0).split(np.zeros(rows)) if rows > 1 else iter(())
+def number_gains(
+    numbers: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"], predicted: Float[np.ndarray, "n"]
+) -> Float[np.ndarray, "n"]:
+    """What predictions take off the squared error against numbers whose means are labels, beside predicting 0."""
+    return np.asarray(weights * predicted * (2.0 * numbers - predicted))
 
 
-def fit_copy(estimator: Any, features: Any, numbers: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"]) -> Any:
-    """Fit a copy of a regressor, with weights if they differ."""
+def fit_copy(
+    estimator: Any, features: Any, numbers: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"], units: Units
+) -> Any:
+    """Fit a copy of a regressor, with weights if they differ, and with folds of units wherever it has folds."""
     model = clone(estimator)
     keywords = {} if (weights == weights[0]).all() else {weight_keyword(model): weights}
-    return of_features(model.fit, features, numbers, **keywords)
+    own = {} if units.numbers is None else {name: each for name, each in model.get_params().items() if is_folds(name)}
+    if own and units.count > 1:
+        parts = folds_of(units, min(_FOLDS_OF_UNITS, units.count))
+        model.set_params(**dict.fromkeys(own, parts))
+    of_features(model.fit, features, numbers, **keywords)
+    return model.set_params(**own)
+
+
+def is_folds(name: str) -> bool:
+    """True for the parameter of a scikit-learn estimator, or of one in it, that says how it divides rows in folds."""
+    return name.rsplit("__", maxsplit=1)[-1] == "cv"
 
 
 def few_threads(rows: int) -> Any:
@@ -337,17 +378,17 @@ def is_behind(
     return float(weights @ ((predicted - rival) * (2.0 * numbers - predicted - rival))) <= 0.0
 
 
-def clearly_best(gains: Float[np.ndarray, "m n"]) -> int:
+def clearly_best(gains: Float[np.ndarray, "m n"], units: Units) -> int:
     """The model with the largest mean gain, if the gain over the first exceeds its standard error; else the first."""
     best = int(np.argmax(gains.mean(axis=1)))
-    return best if is_clearly_better(gains[best], gains[0]) else 0
+    return best if is_clearly_better(gains[best], gains[0], units) else 0
 
 
 def shrinkage(
     offsets: Float[np.ndarray, "n"],
     numbers: Float[np.ndarray, "n"],
     weights: Float[np.ndarray, "n"],
-    units: Int[np.ndarray, "n"] | None = None,
+    units: Units,
 ) -> float:
     """The expected factor on predictions' offsets from their mean, between 0 and 1.
 
@@ -361,7 +402,7 @@ def shrinkage(
         offsets: Predictions of held-out rows less their mean.
         numbers: Released numbers of these rows less their mean.
         weights: Weights of rows.
-        units: The privacy unit of each row, whose rows are dependent; None if each row is its own.
+        units: The privacy units of rows, of which those of one are dependent.
 
     References:
         Mitchell and Beauchamp 1988 (a mass at 0 beside a uniform prior), for one coefficient.
@@ -371,8 +412,13 @@ def shrinkage(
         return 0.0
     slope = float((weights * offsets) @ numbers) / total
     scores = weights * offsets * (numbers - slope * offsets)
-    sums = scores if units is None else np.bincount(units, scores)
-    return expected_factor(slope, float(np.sqrt((sums**2).sum())) / total)
+    return expected_factor(slope, float(np.sqrt((units.totals(scores) ** 2).sum())) / total)
+
+
+def shrinkage_setting(share: float) -> str:
+    """How far predictions are shrunk towards the mean, in words, by the share of them that is left."""
+    amount = f"{max(0.0, 1.0 - share):.0%}"
+    return f"{'no' if amount == '0%' else amount} shrinkage towards the mean, chosen on released labels"
 
 
 def expected_factor(slope: float, error: float) -> float:

@@ -18,13 +18,13 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
+from labeldp.learning.choice import fit_in_units, folds_of
 from labeldp.learning.features import indexable_rows, row_count, take_rows
 from labeldp.learning.losses import (
     OriginalFeatures,
@@ -37,7 +37,7 @@ from labeldp.learning.losses import (
     stack_rows,
     unbiased_rows,
 )
-from labeldp.learning.metrics import Estimate, class_weights, normal_estimate
+from labeldp.learning.metrics import Estimate, Units, class_weights, normal_estimate
 from labeldp.learning.sklearn._adapter import for_released_labels
 from labeldp.learning.sklearn._soft_labels import (
     MetaEstimator,
@@ -73,7 +73,7 @@ _ENOUGH_TO_STOP = 200
 
 
 def original_share(
-    features: Any, synthetic: Any, replaced: float, discriminator: Any = None, *, folds: int = 3
+    features: Any, synthetic: Any, replaced: float, discriminator: Any = None, *, folds: int = 3, groups: Any = None
 ) -> Float[np.ndarray, "n"]:
     """Probability that the features of each released row are original, by a classifier against synthetic features.
 
@@ -88,6 +88,7 @@ def original_share(
         discriminator: A classifier with ``predict_proba``; by default histogram gradient boosting for numbers (images
             pixel by pixel), or logistic regression for many sparse features.
         folds: Folds of the released rows.
+        groups: The privacy unit of each released row, shape (n,); by default each row is its own.
 
     Returns:
         Probabilities, shape (n,). They are estimates, as good as the classifier.
@@ -127,7 +128,7 @@ def original_share(
     if not hasattr(model, "predict_proba"):
         raise InputError(f"expected a discriminator with predict_proba, found {type(model).__name__}")
     quotient = np.empty(count)  # qbar / f
-    for fit_on, held in KFold(folds, shuffle=True, random_state=0).split(np.empty(count)):
+    for fit_on, held in folds_of(Units.of(groups, count), folds):
         both = stack_rows(take_rows(rows, fit_on), fresh)
         fitted = of_features(clone(model).fit, both, np.repeat([1, 0], [len(fit_on), drawn]))
         scores = np.asarray(of_features(fitted.predict_proba, take_rows(rows, held)))[:, 1]
@@ -222,32 +223,33 @@ class ResampledClassifier(MetaEstimator, ProbabilityClassifier):
     synthetic: int | None = None
     original_share: Any = "constant"
 
-    def fit(self, X: Any, y: Any, replaced: float | None = None) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any, replaced: float | None = None, groups: Any = None) -> Self:  # noqa: N803
         """Fit on released features of n rows and their released labels.
 
         Args:
             X: Released features, in the form that the estimator takes: an array, a sparse matrix or a frame.
             y: The released rows, or their labels.
             replaced: Probability that features were resampled; by default that in the certificate.
+            groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
         """
         release, probability = _labels_and_probability(y, replaced)
         _checks.among(self.method, "a method", _LEARNER_METHODS)
         features = indexable_rows(X)
         check_released_rows(features, release)
-        learner = self._learner()
+        learner, units = self._learner(), Units.of(groups, release)
         self._set_classes(release.space)
         self.space_, self.replaced_, self.own_ = release.space, probability, None
         if self.method == "first":
-            self.estimator_ = learner.fit(features, release)
+            self.estimator_ = fit_in_units(learner, features, release, units)
             return self
         fresh = self._synthetic_features(features, release)
         before, last = _split_pipeline(learner)
         if before:
             features = learner[:-1].fit_transform(features)
             fresh = None if fresh is None else learner[:-1].transform(fresh)
-        self.own_ = OriginalFeatures(self._shares(features, fresh), class_shares(release))
+        self.own_ = OriginalFeatures(self._shares(features, fresh, units), class_shares(release))
         extra = {"synthetic": SyntheticRows(fresh, self.own_.prior, probability)} if self.method == "unbiased" else {}
-        fitted = last.fit(features, release, original=self.own_, **extra)
+        fitted = fit_in_units(last, features, release, units, original=self.own_, **extra)
         self.estimator_ = Pipeline([*before, (learner.steps[-1][0], fitted)]) if before else fitted
         return self
 
@@ -303,7 +305,7 @@ class ResampledClassifier(MetaEstimator, ProbabilityClassifier):
         rows = len(release) if self.synthetic is None else self.synthetic
         return synthetic_rows(self.generator, rows, release.space.size, features)
 
-    def _shares(self, features: Any, fresh: Any) -> Float[np.ndarray, "n"]:
+    def _shares(self, features: Any, fresh: Any, units: Units) -> Float[np.ndarray, "n"]:
         if isinstance(self.original_share, str):
             if self.original_share not in ("constant", "estimated"):
                 raise InputError(
@@ -312,9 +314,8 @@ class ResampledClassifier(MetaEstimator, ProbabilityClassifier):
                 )
             if self.original_share == "constant":
                 return np.full(row_count(features), 1 - self.replaced_)
-        return original_share(
-            features, fresh, self.replaced_, None if self.original_share == "estimated" else self.original_share
-        )
+        discriminator = None if isinstance(self.original_share, str) else self.original_share
+        return original_share(features, fresh, self.replaced_, discriminator, groups=units)
 
 
 def true_accuracy(

@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 from labeldp._conversions import floats_or_none, kind_of
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, NotTrueLabelsError, RowsError
+from labeldp.learning.choice import Held, OneSetting
 from labeldp.learning.features import indexable_rows, row_count, take_rows
 from labeldp.learning.losses import gain
-from labeldp.learning.sklearn._paths import Held, OneSetting
 from labeldp.privacy import LabelSpace, columns_in_order, predicted_columns
 from labeldp.release import Release, check_same_rows
 

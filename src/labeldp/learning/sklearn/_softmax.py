@@ -15,7 +15,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
@@ -23,23 +22,22 @@ from labeldp._conversions import kind_of, result_or_none
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
+from labeldp.learning.choice import NO_HELP, SHARES, Gains, Held, Path, all_gains, folds_of, in_folds, predict_others
 from labeldp.learning.features import indexable_rows, row_weights, take_rows
 from labeldp.learning.heads import INTERCEPT_VARIANCE, SoftmaxFit, SoftmaxProblem, softmax
 from labeldp.learning.losses import (
     METHODS,
-    Gains,
     Method,
     OriginalFeatures,
     RowLoss,
     SyntheticRows,
     TargetLoss,
-    best_penalty,
     gain,
     posterior,
     require_release,
     row_loss,
 )
-from labeldp.learning.sklearn._paths import Held, Path
+from labeldp.learning.metrics import ROWS, Units
 from labeldp.learning.sklearn._soft_labels import (
     MetaEstimator,
     ProbabilityClassifier,
@@ -167,6 +165,7 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
         sample_weight: Any = None,
         original: OriginalFeatures | None = None,
         synthetic: SyntheticRows | None = None,
+        groups: Any = None,
     ) -> Self:
         """Fit on features of shape (n, d), dense or sparse, and a release of n rows.
 
@@ -177,8 +176,10 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
             original: Probabilities that the features are the original ones, where some were resampled.
             synthetic: With ``"unbiased"``: rows of the generator whose loss is subtracted; ``original`` then only
                 serves the choice of ``l2``.
+            groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
         """
         release = require_release(y)
+        units = Units.of(groups, release)
         features = checked_features(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
         check_released_rows(X, release)
         _checks.among(self.method, "a method", METHODS)
@@ -188,7 +189,7 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
             synthetic = synthetic.of(release, self.method)
         original = None if original is None else original.of(release)
         rows = _TrainingRows(features, release, weights, original, synthetic)
-        self.l2_ = self._penalty(rows) if self.l2 == "auto" else float(self.l2)
+        self.l2_ = self._penalty(rows, units) if self.l2 == "auto" else float(self.l2)
         fit = self._fit(rows, self.l2_, None)
         if fit.iterations >= self.max_iter:
             least = self._tolerance(release)
@@ -210,21 +211,27 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
         features = checked_features(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         return np.asarray(features @ self.coef_.T + self.intercept_)
 
-    def path(self, X: Any, y: Release, held: Held) -> Path:  # noqa: N803
+    def path(self, X: Any, y: Release, held: Held, groups: Any = ROWS) -> Path:  # noqa: ARG002, N803
         """Fits to some rows under each penalty, relative to the usual one, judged on other rows."""
         self._set_classes(y.space)
         rows, rest = (_TrainingRows.of(*each) for each in ((X, y), (held.features, held.release)))
         penalties, usual = self._penalties(rows)
         gains, models = self._judged(rows, rest, penalties, usual)
         return Path(
-            Gains.of(gains, held.groups, held.count, penalties.index(usual), 0),  # below: given up here, not elsewhere
+            Gains.of(gains, held, penalties.index(usual), 0),  # below: given up here, not elsewhere
             lambda setting: softmax(models[min(setting, len(models) - 1)].scores(held.features)),
         )
 
-    def fit_setting(self, setting: int, X: Any, y: Release) -> Self:  # noqa: N803
+    def fit_setting(self, setting: int, X: Any, y: Release, groups: Any = ROWS) -> Self:  # noqa: N803
         """Fit under one of the penalties of a path."""
         self.set_params(l2=self._penalties(_TrainingRows.of(X, y))[0][setting])
-        return self.fit(X, y)
+        return self.fit(X, y, groups=groups)
+
+    def setting(self) -> str:
+        """The penalty in words."""
+        if math.isinf(self.l2_):
+            return f"{SHARES}, {NO_HELP}"
+        return f"l2 {self.l2_:.3g}, chosen among {PENALTIES} and {SHARES} on released labels"
 
     def _penalties(self, rows: _TrainingRows) -> tuple[list[float], float]:
         """Penalties to choose from, beginning with that of class shares, and the usual one."""
@@ -233,14 +240,16 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
             usual /= float(np.mean(pair_share(rows.release.class_channel.membership)))
         return [math.inf, *(usual * share for share in _PENALTIES)], usual
 
-    def _penalty(self, rows: _TrainingRows) -> float:
-        """The penalty with the largest likelihood of held-out released labels."""
-        count, (penalties, usual) = len(rows.release), self._penalties(rows)
+    def _penalty(self, rows: _TrainingRows, units: Units) -> float:
+        """The penalty with the largest likelihood of held-out released labels; that of class shares for one unit."""
+        penalties, usual = self._penalties(rows)
 
-        def judge(fit_on: np.ndarray, held: np.ndarray) -> np.ndarray:
-            return self._judged(rows.take(fit_on), rows.take(held), penalties, usual)[0]
+        def judged(fit_on: np.ndarray, held: np.ndarray) -> Gains:
+            gains = self._judged(rows.take(fit_on), rows.take(held), penalties, usual)[0]
+            return Gains.of(gains, Held.of(rows.features, rows.release, units, held), penalties.index(usual), 0)
 
-        return best_penalty(penalties, usual, count, min(self.folds, count), judge, fallback=math.inf)
+        parts = in_folds(units, self.folds)
+        return penalties[all_gains(judged(*part) for part in parts).best()] if parts else math.inf
 
     def _judged(
         self, part: _TrainingRows, rest: _TrainingRows, penalties: Sequence[float], usual: float
@@ -340,7 +349,14 @@ class ReleasedLabelClassifier(MetaEstimator, ProbabilityClassifier):
     folds: int = 3
     smallest_weight: float = 1e-3
 
-    def fit(self, X: Any, y: Release, sample_weight: Any = None, original: OriginalFeatures | None = None) -> Self:  # noqa: N803
+    def fit(
+        self,
+        X: Any,  # noqa: N803 (scikit-learn's name)
+        y: Release,
+        sample_weight: Any = None,
+        original: OriginalFeatures | None = None,
+        groups: Any = None,
+    ) -> Self:
         """Fit on features of n rows, in any form that the classifier takes, and a release of n rows.
 
         Args:
@@ -349,8 +365,10 @@ class ReleasedLabelClassifier(MetaEstimator, ProbabilityClassifier):
             sample_weight: Weights of rows.
             original: Probabilities that the features are the original ones, where some were resampled; rows are then
                 weighted by their posterior.
+            groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
         """
         release = require_release(y)
+        units = Units.of(groups, release)
         _checks.among(self.method, "a method", ("em", "clusters", "plain"))
         features = indexable_rows(X)
         check_released_rows(features, release)
@@ -364,10 +382,10 @@ class ReleasedLabelClassifier(MetaEstimator, ProbabilityClassifier):
         elif self.method == "clusters":
             soft = posterior(release, _cluster_shares(release))
         else:
-            guess = self._first_guess(features, release, weights, original)
+            guess = self._first_guess(features, release, weights, units, original)
             soft, rounds = posterior(release, guess, original), self.max_iter
         for _ in range(rounds):
-            soft = posterior(release, self._expected(features, soft, weights), original)
+            soft = posterior(release, self._expected(features, soft, weights, units), original)
         self.estimator_ = self._fitted(features, soft[:, codes], weights)
         self.n_iter_ = 1 + rounds
         self._count_features()
@@ -379,7 +397,7 @@ class ReleasedLabelClassifier(MetaEstimator, ProbabilityClassifier):
         return self._probabilities(self.estimator_, X)
 
     def _first_guess(
-        self, features: Any, release: Release, weights: np.ndarray, original: OriginalFeatures | None
+        self, features: Any, release: Release, weights: np.ndarray, units: Units, original: OriginalFeatures | None
     ) -> Float[np.ndarray, "n k"]:
         """Initial P(true class | features) of expectation maximisation, which only decides its speed.
 
@@ -390,22 +408,23 @@ class ReleasedLabelClassifier(MetaEstimator, ProbabilityClassifier):
         """
         chance, k = release.class_channel.membership, len(self.classes_)
         floor = float(np.mean(chance.other / (chance.true + (k - 1) * chance.other)))
-        predicted = self._expected(features, plain_labels(release), weights)
+        predicted = self._expected(features, plain_labels(release), weights, units)
         if original is not None:
             shares = np.maximum(original.of(release).shares, _LEAST_ORIGINAL)[:, None]
             predicted = predicted + (1 / shares - 1) * (predicted - floor - (1 - k * floor) * original.prior)
         guess = np.maximum(predicted - floor, _LEAST_GUESS * (1 - k * floor) / k)
         return np.asarray(guess / guess.sum(axis=1, keepdims=True))
 
-    def _expected(self, features: Any, soft: np.ndarray, weights: np.ndarray) -> Float[np.ndarray, "n k"]:
+    def _expected(self, features: Any, soft: np.ndarray, weights: np.ndarray, units: Units) -> Float[np.ndarray, "n k"]:
         """P(true class | features) of each row, by a classifier fitted on the other folds."""
         if self.folds == 1:
             return self._probabilities(self._fitted(features, soft, weights), features)
-        probabilities = np.empty(soft.shape)
-        for fit_on, held in KFold(self.folds, shuffle=True, random_state=0).split(soft):
+
+        def others(fit_on: np.ndarray, held: np.ndarray) -> np.ndarray:
             model = self._fitted(take_rows(features, fit_on), soft[fit_on], weights[fit_on])
-            probabilities[held] = self._probabilities(model, take_rows(features, held))
-        return probabilities
+            return self._probabilities(model, take_rows(features, held))
+
+        return predict_others(folds_of(units, self.folds), len(soft), others)
 
     def _fitted(self, features: Any, soft: np.ndarray, weights: np.ndarray) -> Any:
         """The classifier, fitted on every row once for each likely class."""

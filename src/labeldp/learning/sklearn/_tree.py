@@ -19,6 +19,7 @@ from labeldp.errors import InputError
 from labeldp.learning.cells import ClusterTree
 from labeldp.learning.features import row_weights
 from labeldp.learning.losses import require_release
+from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
 from labeldp.release import Release, check_same_rows
 
@@ -38,8 +39,9 @@ class LeafModel:
         self.trees = trees
         self.power = power
 
-    def _leaves(self, numbers: Any, release: Release) -> Int[np.ndarray, "n t"]:
+    def _leaves(self, numbers: Any, release: Release, groups: Any) -> Int[np.ndarray, "n t"]:
         """The leaf of each released row in each tree."""
+        Units.of(groups, release)
         leaves = checked_leaves(self.trees, numbers)
         check_released_rows(leaves, release)
         check_same_rows(numbers, release)
@@ -103,7 +105,7 @@ class TreeClassifier(LeafModel, ProbabilityClassifier):
         ['no', 'yes']
     """
 
-    def fit(self, X: Any, y: Release, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
+    def fit(self, X: Any, y: Release, sample_weight: Any = None, groups: Any = None) -> Self:  # noqa: N803
         """Weight all prunings by their likelihood.
 
         Args:
@@ -111,9 +113,10 @@ class TreeClassifier(LeafModel, ProbabilityClassifier):
                 those that the trees were found in.
             y: A release of n rows.
             sample_weight: Weights of rows.
+            groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
         """
         release = require_release(y)
-        leaves = self._leaves(X, release)
+        leaves = self._leaves(X, release, groups)
         weights = row_weights(sample_weight, len(release))
         mixtures, prior = _mixtures(release.space.size)
         results = [

@@ -72,16 +72,17 @@ class TreeRegressor(LeafModel, NumberRegressor):
         [2.0, 8.0]
     """
 
-    def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
+    def fit(self, X: Any, y: Release, groups: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
         """Weight all prunings by their likelihood.
 
         Args:
             X: The leaf of each of n rows in each tree, shape (n, trees), or (n,) for one tree; n rows may be some of
                 those that the trees were found in.
             y: A release of n rows with numeric labels; bins are decoded.
+            groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
         """
         release = require_numeric_labels(y)
-        leaves = self._leaves(X, release)
+        leaves = self._leaves(X, release, groups)
         numbers, noise = decoded_numbers(release), noise_variances(release)
         variance = label_variance(release, numbers)
         self.range_ = ends_of(release)

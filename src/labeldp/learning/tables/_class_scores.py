@@ -8,21 +8,11 @@ that both share cancels. The constant is chosen on other rows.
 the folds: the mean over the K fold models of what each would score on fresh rows. Let A_k be the part of the mean score
 from the rows of fold k, less its expectation given the model. The A_k are each a sum over independent rows, but
 dependent on each other: fold l changes the model that fold k judges, and fold k the one that fold l judges. So the
-usual error, of rows as if their predictions had been fixed beforehand, leaves out ``sum_{k != l} E[A_k A_l]``. Two ways
-give it:
-
-* With A_k^l from a model that was fitted on neither k nor l: given all rows but those of fold l, ``A_k^l`` is fixed and
-  A_l^k and A_l have mean zero if fold l is redrawn, with A_k^l not changing, so ``E[A_k^l A_l] = E[A_k^l A_l^k] = 0``,
-  and by symmetry ``E[A_k A_l^k] = 0``. Hence ``E[A_k A_l] = E[(A_k - A_k^l)(A_l - A_l^k)]``. A difference of two
-  models' scores on the same rows estimates each factor, up to the difference of their expectations, by which the
-  product is too large rather than too small, as both differences have the sign of what a fifth of the rows improves.
-* A score is a sum of terms in which m rows take part (Hoeffding 1948): the row that is judged and m - 1 that the model
-  was fitted on. Cross-validation counts a term once for each of its rows in the place of the judged one, and m equal
-  counts have at most m times the variance of m independent ones (Cauchy and Schwarz). Terms of one row, the score of a
-  fixed model, are not enlarged; those of two, which decide without signal, by a factor of two at most. ``FACTOR`` is
-  its root: for models that are too slow to fit without pairs of folds, and for all where the labels do not show that
-  the model is better than class shares. There the estimate of the first kind is right on average, but too small where
-  it matters: if the noise of labels happens to agree between folds, all models predict alike, and look good.
+usual error, of rows as if their predictions had been fixed beforehand, leaves out ``sum_{k != l} E[A_k A_l]``. A score
+is a sum of terms in which m rows take part (Hoeffding 1948): the row that is judged and m - 1 that the model was fitted
+on. Cross-validation counts a term once for each of its rows in the place of the judged one, and m equal counts have at
+most m times the variance of m independent ones (Cauchy and Schwarz). Terms of one row, the score of a fixed model, are
+not enlarged; those of two, which decide without signal, by a factor of two at most. ``FACTOR`` is its root.
 
 References:
     Bates, Hastie and Tibshirani 2023, for the target and a factor between 1 and the root of K; Bengio and Grandvalet
@@ -68,7 +58,7 @@ from labeldp.release import Release
 
 #: Scores of classes or of numbers.
 S = TypeVar("S", bound=Any)
-#: Factor of the errors of cross-validation, where it is not estimated.
+#: Factor of the errors of cross-validation.
 FACTOR = math.sqrt(2.0)
 _LEVEL = 0.95
 _OPEN = (-math.inf, math.inf)
@@ -129,7 +119,6 @@ def class_scores(
     probabilities: Float[np.ndarray, "n k"],
     folds: Int[np.ndarray, "n"] | None = None,
     units: object = None,
-    without: Callable[[], Float[np.ndarray, "folds n k"]] | None = None,
 ) -> ClassScores:
     """All metrics that the channel identifies, and the gains.
 
@@ -139,9 +128,6 @@ def class_scores(
         folds: The fold of each row, if its probabilities are from a model that was fitted on the other folds; errors
             are then those of cross-validation.
         units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
-        without: Function that returns for each fold the predictions of models that were fitted neither on it nor on the
-            row's own fold. It is called if the labels show that the model is better than class shares; otherwise, or if
-            it is None, errors are multiplied by ``FACTOR``.
     """
     sample = Units.of(units, release)
     place = folds_to_choose_on(release, folds, sample)
@@ -162,13 +148,7 @@ def class_scores(
     found = ClassScores(**{**known, **gains, **squares, **_by_prediction(release, named, values, sample)})
     if folds is None:
         return _within_reach(found, release.space.size)
-    factors = dict.fromkeys(values, FACTOR)
-    if without is not None and gains["likelihood_gain"].low > 0.0:
-        others = [_row_scores(release, each, shares) for each in without()]
-        factors = {
-            name: _factor(values[name], np.stack([other[name] for other in others]), folds, sample) for name in values
-        }
-    widened = _within_reach(in_folds(found, factors), release.space.size)
+    widened = _within_reach(in_folds(found, dict.fromkeys(values, FACTOR)), release.space.size)
     return widened if gains["likelihood_gain"].low > 0.0 else _without_order(widened)
 
 
@@ -316,18 +296,6 @@ def _shares_of_others(release: Release, folds: Int[np.ndarray, "n"]) -> Float[np
         others = np.flatnonzero(~held) if not held.all() else np.arange(len(held))
         shares[held] = Calibrator.of_shares(release[others])(shares[:1])
     return shares
-
-
-def _factor(
-    values: Float[np.ndarray, "n"], without: Float[np.ndarray, "folds n"], folds: Int[np.ndarray, "n"], units: Units
-) -> float:
-    """The error of a mean over folds, relative to that of rows whose predictions were fixed beforehand."""
-    count = len(without)
-    changes = np.stack([np.bincount(folds, weights=values - other, minlength=count) for other in without], axis=1)
-    np.fill_diagonal(changes, 0.0)
-    usual = float(units.covariance((values - values.mean())[:, None])[0, 0])
-    between = float((changes * changes.T).sum())
-    return math.sqrt(np.clip(1.0 + between / usual, 1.0, count)) if 0.0 < usual < math.inf else 1.0
 
 
 def _widened(score: Any, factor: float, least: float, most: Any) -> Any:

@@ -24,13 +24,14 @@ from labeldp.learning.features import (
     check_stored,
     frame_of,
     is_network,
+    scaling_transformer,
 )
-from labeldp.learning.sklearn import AutoClassifier, Calibrator, NumberMixture, group_folds
-from labeldp.learning.tables._classifiers import OF_CLASSES, estimators_of
-from labeldp.learning.tables._folds import FOLDS, cross_validated, enough_rows, units_in
+from labeldp.learning.sklearn import AutoClassifier, Calibrator, NumberMixture
+from labeldp.learning.tables._families import CLASSES, NUMBERS, OF_CLASSES, Rows, judged_model
+from labeldp.learning.tables._folds import enough_rows, units_of
 from labeldp.learning.tables._model_parts import categories_in, check_parts, check_prediction, types_of
-from labeldp.learning.tables._regressors import number_estimator, number_mixture_from
-from labeldp.learning.tables._resampled import check_generator, corrected
+from labeldp.learning.tables._regressors import number_mixture_from
+from labeldp.learning.tables._resampled import check_generator
 from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import Interval, LabelSpace, columns_in_order, predicted_columns
 from labeldp.release import Release
@@ -185,12 +186,13 @@ class TableModel:
         if self.of_numbers:
             raise InputError("expected a model of classes for probabilities, found one of numbers; use predict")
         unit = group_column(enough_rows(release))
-        columns = Columns(table).table([*self.columns, *([] if unit is None else [unit])])
+        names = set(Columns(table).names)
+        columns = Columns(table).table([*self.columns, *([unit] if unit in names else [])])
+        frame = frame_of(columns, self.columns)
+        units, _ = units_of(columns, release, lambda: scaling_transformer(self.columns).fit_transform(frame))
         if isinstance(self.estimator, AutoClassifier):
-            again = AutoClassifier(every_row=True)
-            again.fit(frame_of(columns, self.columns), release, units_in(columns, unit))
+            again = AutoClassifier(every_row=True).fit(frame, release, units)
             return columns_in_order(again.held_out_, again.classes_, self.space.points)
-        estimators: list[Any] = estimators_of(self.columns, self.model, self.method)
         if self.corrected:
             if generator is None:
                 raise InputError(
@@ -198,11 +200,9 @@ class TableModel:
                     "release, found none; pass it (--generator)"
                 )
             check_generator(generator, release)
-            estimators = [corrected(each, self.method, generator, self.columns) for each in estimators]
-        parts = group_folds(len(release), FOLDS, units_in(columns, unit))
-        frame = frame_of(columns, self.columns)
-        calibrate = self.calibrator is not None
-        return cross_validated(estimators, frame, release, parts, lambda *_: None, calibrate=calibrate).predicted
+        rows, drawn = Rows(CLASSES, release, self.columns, frame, units), generator if self.corrected else None
+        beside = self.calibrator is not None
+        return np.asarray(judged_model(rows, self.model, self.method, generator=drawn, beside=beside).held_out)
 
     def save(self, path: str | Path) -> Path:
         """Write the model to a file that does not exist yet, with skops: opening it loads only the types it needs.
@@ -249,7 +249,7 @@ class TableModel:
             model = cls(held["estimator"], MappingProxyType(columns), *parts)
             model = replace(model, calibrator=model._calibrator_from(about.get("calibrator")))
             kind = (columns, model.model, model.method)
-            template = number_estimator(*kind) if model.of_numbers else estimators_of(*kind)[0]
+            template = (NUMBERS if model.of_numbers else CLASSES).template(*kind)
             if types_of(model.estimator) != types_of(template):
                 raise KeyError("estimator")  # learn makes no such pipeline
             check_parts(model.estimator, columns)

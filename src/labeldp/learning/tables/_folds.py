@@ -1,31 +1,24 @@
-"""Cross-validation in which no privacy unit is on both sides of a fold."""
+"""The rows of a release to learn from, and their privacy units."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import combinations
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sklearn.base import clone
 
 from labeldp import _checks
-from labeldp._shapes import Float, Int
+from labeldp._shapes import Int
 from labeldp.errors import InputError
-from labeldp.learning.convex import FewRowsWarning
-from labeldp.learning.losses import gain
-from labeldp.learning.sklearn import Calibrator
-from labeldp.privacy import predicted_columns
+from labeldp.learning.metrics import ROWS, Units, may_share_units
+from labeldp.learning.sklearn import ClusterLeaves
 from labeldp.release import Release, unit_numbers
-from labeldp.release.folder import Certificate
+from labeldp.release.folder import Certificate, group_column
 
 FOLDS = 5
-
-Progress = Callable[[str, int, int], None]
+#: Rows of a unit, where a release does not say how many there are.
+_USUAL_SIZE = 5
 
 
 def enough_rows(release: Release) -> Certificate:
@@ -57,112 +50,19 @@ def chosen_rows(certificate: Certificate, units: Int[np.ndarray, "n"] | None, mo
     return np.flatnonzero(taken[groups])
 
 
-def fold_numbers(parts: Sequence[tuple[np.ndarray, np.ndarray]], rows: int) -> Int[np.ndarray, "n"]:
-    """Number of the fold in which each row is held out."""
-    numbers = np.empty(rows, dtype=np.int64)
-    for number, (_, held) in enumerate(parts):
-        numbers[held] = number
-    return numbers
+def units_of(table: pa.Table, release: Release, points: Callable[[], Any]) -> tuple[Units, bool]:
+    """The privacy units of rows, by the column of their unit, and whether a column tells them.
 
-
-@dataclass(frozen=True, eq=False)
-class CrossValidation:
-    """Predictions of rows by models that were fitted on other folds, and the choices made on them.
-
-    Attributes:
-        predicted: Predicted numbers of n rows, or probabilities in declared order, shape (n, k). The model of a fold,
-            and its calibration, are chosen on the other folds, so that the choice hardly depends on the row.
-        folds: The fold of each row.
-        best: Index of the best estimator on all rows.
-        calibrator: Calibration of the best estimator, by all rows; None without one.
-        without: Function that fits models without each pair of folds, and returns for each fold the predictions by
-            models that were fitted neither on it nor on the row's own fold, for ``class_scores``; None if that is slow.
-    """
-
-    predicted: Float[np.ndarray, "n ..."]
-    folds: Int[np.ndarray, "n"]
-    best: int
-    calibrator: Calibrator | None = None
-    without: Callable[[], Float[np.ndarray, "folds n k"]] | None = None
-
-
-def cross_validated(
-    estimators: Sequence[Any],
-    frame: Any,
-    release: Release,
-    parts: Sequence[tuple[np.ndarray, np.ndarray]],
-    report: Progress,
-    *,
-    numbers: bool = False,
-    calibrate: bool = False,
-    pairs: bool = False,
-) -> CrossValidation:
-    """Predict each row by models that were fitted on other folds.
+    Where rows may share a unit and no column tells which do, sets of similar rows stand for units: rows of one unit are
+    often near-duplicates.
 
     Args:
-        estimators: The candidates; of numbers one.
-        frame: Features of the n rows.
+        table: Public columns of the rows.
         release: Their released labels.
-        parts: Rows to fit on and held-out rows of each fold.
-        report: Called with the name of the work, the number of fits done, and the number of all fits.
-        numbers: True for regressors.
-        calibrate: True to calibrate probabilities, or to replace them by class shares, which stay in doubt.
-        pairs: True for a single estimator that is quickly fitted without each pair of folds too, so that
-            ``class_scores`` can estimate the error of cross-validation.
+        points: Function that returns their features as numbers.
     """
-    shape = (len(release),) if numbers else (len(release), release.space.size)
-    predicted = np.empty((len(estimators), *shape))
-    folds = fold_numbers(parts, len(release))
-    fits, total = 0, len(estimators) * len(parts) + 1
-    for place, estimator in enumerate(estimators):
-        for fit, held in parts:
-            report("learn", fits, total)
-            predicted[place, held] = _predictions(estimator, frame, release, fit, held, numbers=numbers)
-            fits += 1
-    report("learn", fits, fits + 1)
-    if numbers:
-        return CrossValidation(predicted[0], folds, 0)
-    gains = np.stack([gain(release, each) for each in predicted])
-    chosen = np.empty(predicted.shape[1:])
-    for fit, held in parts:
-        best = predicted[_best(gains[:, fit])]
-        chosen[held] = Calibrator.fit(release[fit], best[fit])(best[held]) if calibrate else best[held]
-    best = _best(gains)
-    calibrator = Calibrator.fit(release, predicted[best]) if calibrate else None
-    without = partial(_without_pairs, estimators[0], frame, release, folds, chosen) if pairs else None
-    return CrossValidation(chosen, folds, best, calibrator, without)
-
-
-def _without_pairs(
-    estimator: Any, frame: Any, release: Release, folds: Int[np.ndarray, "n"], predicted: Float[np.ndarray, "n k"]
-) -> Float[np.ndarray, "folds n k"]:
-    """For each fold, predictions of rows by copies fitted neither on it nor on the row's own fold."""
-    count = int(folds.max()) + 1
-    without = np.repeat(predicted[None], count, axis=0)
-    for first, second in combinations(range(count), 2):
-        fit, held = (np.flatnonzero(np.isin(folds, (first, second), invert=apart)) for apart in (True, False))
-        found, own = _predictions(estimator, frame, release, fit, held), folds[held] == first
-        without[second, held[own]], without[first, held[~own]] = found[own], found[~own]
-    return without
-
-
-def _predictions(
-    estimator: Any,
-    frame: Any,
-    release: Release,
-    fit: Int[np.ndarray, "_"],
-    held: Int[np.ndarray, "_"],
-    *,
-    numbers: bool = False,
-) -> Float[np.ndarray, "m ..."]:
-    """Predictions of held-out rows by a copy that was fitted on others."""
-    with warnings.catch_warnings():  # the fit on all rows warns again
-        warnings.simplefilter("ignore", FewRowsWarning)
-        fitted = clone(estimator).fit(frame.iloc[fit], release[fit])
-    rows = frame.iloc[held]
-    return np.asarray(fitted.predict(rows)) if numbers else predicted_columns(fitted, rows, release.space)
-
-
-def _best(gains: Float[np.ndarray, "m n"]) -> int:
-    """The model with the largest mean gain."""
-    return int(np.argmax(gains.mean(axis=1)))
+    numbers, rows = units_in(table, group_column(release.certificate)), table.num_rows
+    if numbers is not None or not may_share_units(release):
+        return Units.of(ROWS if numbers is None else numbers, rows), True
+    size = max(getattr(release.channel, "repeats", (_USUAL_SIZE,)))
+    return Units.of(ClusterLeaves().similar(points(), size), rows), False

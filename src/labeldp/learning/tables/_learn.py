@@ -17,52 +17,31 @@ import numpy as np
 from labeldp import _checks
 from labeldp._notebook import Shown
 from labeldp.errors import InputError
-from labeldp.learning.features import Images, columns_of, frame_of, points_of, read_images
-from labeldp.learning.losses import decoded_numbers, is_decodable
-from labeldp.learning.metrics import ROWS, Estimate, Scores
-from labeldp.learning.sklearn import AutoClassifier, AutoRegressor, HeldOutNumbers, group_folds, noise_ratio
+from labeldp.learning.choice import Progress
+from labeldp.learning.features import Images, columns_of, frame_of, points_of, read_images, scaling_transformer
+from labeldp.learning.metrics import Estimate, Scores, Units
 from labeldp.learning.tables._class_scores import FACTOR, ClassScores, class_scores, in_folds
-from labeldp.learning.tables._classifiers import (
+from labeldp.learning.tables._families import (
     AUTO,
+    CLASSES,
     CLUSTERS,
     EXCHANGED,
-    MEAN,
-    METHODS,
+    NUMBERS,
     OF_CLASSES,
     RATINGS,
-    SHARES,
-    auto_setting,
-    check_class_model,
-    class_method,
-    class_setting,
-    estimators_of,
-    is_quick,
-    needs_calibration,
+    Rows,
+    checked_method,
+    default_model,
+    judged_model,
+    kind_of,
 )
 from labeldp.learning.tables._files import TableModel
-from labeldp.learning.tables._folds import (
-    FOLDS,
-    Progress,
-    chosen_rows,
-    cross_validated,
-    enough_rows,
-    units_in,
-)
-from labeldp.learning.tables._regressors import (
-    NUMBER_METHODS,
-    OF_NUMBERS,
-    UNBIASED,
-    NumberScores,
-    check_number_model,
-    number_estimator,
-    number_scores,
-    number_setting,
-    share_of_model,
-)
-from labeldp.learning.tables._resampled import accuracy_of_true_rows, check_generator, corrected
+from labeldp.learning.tables._folds import FOLDS, chosen_rows, enough_rows, units_in, units_of
+from labeldp.learning.tables._regressors import NumberScores, number_scores
+from labeldp.learning.tables._resampled import accuracy_of_true_rows, check_generator
 from labeldp.mechanisms.queries import FlippedLabels
 from labeldp.mechanisms.resampling import Generator
-from labeldp.privacy import Classes, Interval, columns_in_order
+from labeldp.privacy import columns_in_order
 from labeldp.release import Answer, Release, clusters_in, is_answer, public_columns
 from labeldp.release.folder import Certificate, group_column
 from labeldp.release.tables import disk_path
@@ -78,6 +57,11 @@ _UNFINISHED = "No model was finished in time, so what is predicted is the same f
 _CONSTANT = (
     "The model predicts {} for every row, since released labels of held-out rows do not show that features help. "
     "Scores are those of the models that each fold chose."
+)
+_MIXED = (
+    "Nothing shows how good this model is: no kept column says which rows are of one {}, so it could be judged on rows "
+    "of those that it learned from. It was chosen on sets of similar rows. Judge it on others ('labeldp evaluate'), or "
+    "release a made-up number of each (--renumber)."
 )
 _MERGED = (
     "No released label tells these classes apart, since they have the same distribution in every row: {}. How the "
@@ -120,7 +104,8 @@ class Learned(Shown):
         scores: Scores of such a model by cross-validation on released labels: estimates of the mean expected score of
             the models of the folds, which are fitted on four fifths of the rows, with errors for that (see
             ``class_scores``); the model itself, of all rows, is as good or slightly better. None after peer exchange,
-            where labels are not those of their rows.
+            where labels are not those of their rows, and
+            where units are mixed.
         left_out: Public columns that were not used, with reasons.
         setting: Hyperparameters chosen on released labels.
         judged_by: Origin of the scores.
@@ -131,6 +116,9 @@ class Learned(Shown):
         constant: What the model predicts for every row, such as the mean label, where labels do not show that features
             help; empty for any other model.
         merged: Sets of classes that have the same distribution in every row, which no released label tells apart.
+        unfinished: True if no model was finished in time.
+        mixed: True if several rows may be of one privacy unit and no kept column says which. Folds are then of similar
+            rows, and there are no scores, which could be far too good.
     """
 
     model: TableModel | NetworkModel
@@ -143,15 +131,16 @@ class Learned(Shown):
     rows: int | None = None
     constant: str = ""
     merged: tuple[tuple[object, ...], ...] = ()
+    unfinished: bool = False
+    mixed: bool = False
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Remarks to read before the scores: reasons why they may be too good, or that no model was finished."""
-        finished = getattr(getattr(self.model, "estimator", None), "members_", True)
-        of_units = _of_mixed_units(self.model.certificate) if self.scores else ()
+        """Remarks to read first: that nothing shows how good the model is, that none was finished, what it predicts."""
+        mixed = (_MIXED.format(_checks.printable(self.model.certificate.guarantee.unit)),) if self.mixed else ()
         constant = (_CONSTANT.format(self.constant),) if self.constant else ()
         merged = (_MERGED.format("; ".join(map(_together, self.merged))),) if self.merged else ()
-        return (*of_units, *(() if finished else (_UNFINISHED,)), *merged, *constant)
+        return (*mixed, *((_UNFINISHED,) if self.unfinished else ()), *merged, *constant)
 
 
 def merged_classes(release: Release) -> tuple[tuple[object, ...], ...]:
@@ -164,18 +153,6 @@ def _together(classes: Sequence[object]) -> str:
     more = len(classes) - _SHOWN_CLASSES
     shown = [str(each) for each in classes[:_SHOWN_CLASSES]]
     return " and ".join([*shown, f"{more:,} more"] if more > 0 else shown)
-
-
-def _of_mixed_units(certificate: Certificate) -> tuple[str, ...]:
-    """A warning if no column tells which rows are of one privacy unit: one may then be on both sides of a fold."""
-    unit, names = certificate.guarantee.unit, [name for name, _ in certificate.columns]
-    if group_column(certificate) in (None, *names) or max(getattr(certificate.channel, "repeats", ()), default=2) < 2:
-        return ()
-    return (
-        f"These scores may be far too good: no kept column says which rows are of one {_checks.printable(unit)}, so "
-        "models may be judged on rows of those that they learned from. Judge the model on others ('labeldp evaluate'), "
-        "or release a made-up number of each (--renumber).",
-    )
 
 
 def learn(
@@ -200,7 +177,7 @@ def learn(
             with a method), ``"boosting"`` or ``"neighbours"``. For both ``"convex"``: linear, by descent along unbiased
             gradients (``labeldp.learning.convex``). For classes that are ratings of items by users ``"factorization"``
             (``labeldp.learning.ratings``): the first two features are users and items.
-        method: See ``METHODS`` and ``NUMBER_METHODS``; by default the first of the model, or ``"clusters"`` if
+        method: See ``labeldp learn --help``; by default the first of the model, or ``"clusters"`` if
             labels lean towards the class distributions of clusters, which at most epsilons are more informative than
             the labels. After peer exchange the only method is soft labels of clusters.
         features: The columns to predict from; by default all useful public ones.
@@ -227,7 +204,7 @@ def learn(
     """
     report = progress or (lambda *_: None)
     if model is not None:
-        _checks.among(model, "a model", dict.fromkeys([*METHODS, *NUMBER_METHODS]))
+        _checks.among(model, "a model", dict.fromkeys([*CLASSES.methods, *NUMBERS.methods]))
     report("load", 0, 0)
     directory = disk_path(directory)
     if is_answer(directory):
@@ -236,13 +213,14 @@ def learn(
                 "expected released labels with a generator, a time limit or a number of rows, found those of peer "
                 "exchange; leave it out"
             )
-        model, method = check_class_model(model or OF_CLASSES, method)
+        model = model or OF_CLASSES
+        CLASSES.check(model, method)
         return _learn_from_peers(directory, model, method, features)
     release = Release.load(directory)
     table = public_columns(directory, release.certificate)
     if generator is not None:
         check_generator(generator, release)
-    chosen = model or _default_model(release, method, generator)
+    chosen = model or default_model(release, method, generator)
     if minutes is not None and chosen != AUTO:
         raise InputError(
             f"expected a time limit (minutes) with the model {AUTO} alone, found one with {chosen}; leave it out"
@@ -254,148 +232,107 @@ def learn(
         release, table = release[some], table.take(some)
         enough_rows(release)
     columns, left_out = columns_of(table, features, unit)
-    known = _Rows(release, certificate, columns, left_out, frame_of(table, columns), units_in(table, unit), report)
+    frame, kind = frame_of(table, columns), kind_of(release, chosen)
+    method = checked_method(kind, release, chosen, _corrected_method(chosen, method, generator, features))
+
+    def points() -> Any:
+        return scaling_transformer(columns).fit_transform(frame)
+
+    units, told = units_of(table, release, points)
+    known = _Source(Rows(kind, release, columns, frame, units, report), certificate, left_out)
     report("load", len(release), len(release))
-    if isinstance(release.space, Interval) and chosen != OF_CLASSES:
-        method = check_number_model(chosen, method, release)
-        learned = _learn_auto(known, minutes) if chosen == AUTO else _learn_numbers(known, chosen, method)
-    elif check_class_model(chosen, method)[0] != AUTO:
-        if chosen == RATINGS and (features is None or generator is not None):
-            raise InputError(
-                f"expected the columns of users and items as the first features, and no generator, with the model "
-                f"{RATINGS}, found others; name them (--features user,item,...)"
-            )
-        if generator is not None and chosen == "boosting" and method is None:
-            method = "em"  # the first of its methods that can be corrected
-        learned = _learn_classes(known, chosen, class_method(release, chosen, method), generator)
-    elif generator is not None:
+    learned = _learn_auto(known, minutes) if chosen == AUTO else _learn_family(known, chosen, method, generator)
+    return dataclasses.replace(
+        learned,
+        scores=learned.scores if told else None,
+        rows=None if rows is None else len(release),
+        merged=merged_classes(release),
+        mixed=not told,
+    )
+
+
+def _corrected_method(
+    model: str, method: str | None, generator: Generator | None, features: Sequence[str] | None
+) -> str | None:
+    """The method that was asked for, or the one of boosting that can be corrected for resampled features.
+
+    Raises:
+        InputError: The model cannot be corrected, or ratings have no columns of users and items.
+    """
+    if model == RATINGS and (features is None or generator is not None):
+        raise InputError(
+            f"expected the columns of users and items as the first features, and no generator, with the model "
+            f"{RATINGS}, found others; name them (--features user,item,...)"
+        )
+    if generator is not None and model == AUTO:
         raise InputError(f"expected no generator with the model {AUTO}, found one; use softmax or boosting")
-    else:
-        learned = _learn_auto(known, minutes)
-    rows = None if rows is None else len(release)
-    return dataclasses.replace(learned, rows=rows, merged=merged_classes(release))
+    return "em" if generator is not None and model == "boosting" and method is None else method
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """The rows that a model is learned from, with all that is known of them.
+class _Source:
+    """What a model is learned from.
 
     Attributes:
-        release: Released labels of n rows.
-        certificate: Their certificate.
-        columns: The kind of each feature column.
+        rows: The rows.
+        certificate: The certificate of their release.
         left_out: Columns that are not used, with reasons.
-        frame: Features of the rows.
-        units: The privacy unit of each row; None if each row is its own.
-        report: Called with the name of the work, the number of fits done, and the number of all fits.
     """
 
-    release: Release
+    rows: Rows
     certificate: Certificate
-    columns: Mapping[str, str]
     left_out: Mapping[str, str]
-    frame: Any
-    units: np.ndarray | None
-    report: Progress
 
-    @property
-    def known_units(self) -> np.ndarray | str:
-        """The privacy unit of each row, or the word for rows."""
-        return ROWS if self.units is None else self.units
-
-    def parts(self) -> Sequence[tuple[np.ndarray, np.ndarray]]:
-        """Rows to fit on and held-out rows of each fold."""
-        return group_folds(len(self.release), FOLDS, self.units)
-
-    def model(self, estimator: Any, name: str, method: str, **facts: Any) -> TableModel:
-        """The model to save."""
-        return TableModel(estimator, MappingProxyType(dict(self.columns)), name, method, self.certificate, **facts)
+    def learned(self, estimator: Any, model: str, method: str, calibrator: Any = None, **facts: Any) -> Learned:
+        """The result of learning, with the model to save."""
+        columns, corrected = MappingProxyType(dict(self.rows.columns)), facts.get("corrected", False)
+        saved = TableModel(estimator, columns, model, method, self.certificate, corrected, calibrator)
+        return Learned(saved, left_out=MappingProxyType(self.left_out), **facts)
 
 
-def _default_model(release: Release, method: str | None, generator: Generator | None) -> str:
-    """The combination of models; a linear one where a choice was made, or labels are not all that a release says."""
-    if isinstance(release.space, Interval) and is_decodable(release):
-        return AUTO if method is None else OF_NUMBERS
-    plain = isinstance(release.space, Classes) and method is None and generator is None
-    return AUTO if plain and class_method(release, OF_CLASSES, None) != CLUSTERS else OF_CLASSES
-
-
-def _learn_auto(rows: _Rows, minutes: float | None) -> Learned:
-    """Learn the combination of models of several families, scored on rows that it was not fitted on."""
-    release, units = rows.release, rows.units
-    numbers = isinstance(release.space, Interval)
-    learner: Any = (AutoRegressor if numbers else AutoClassifier)(minutes=minutes, folds=FOLDS)
-    fitted = learner.fit(rows.frame, release, rows.units, report=rows.report)
-    held, every = fitted.held_out_rows_, len(fitted.held_out_rows_) == len(release)
-    folds, others = fitted.held_out_folds_ if every else None, ROWS if units is None else units[held]
-    if numbers:
-        scores: Any = _number_scores(release[held], fitted.held_out_, folds, others)
-    else:
-        predicted = columns_in_order(fitted.held_out_, fitted.classes_, release.space.points)
-        scores = class_scores(release[held], predicted, folds, others)
-    some = f"released labels of {len(held):,} rows that it was not fitted on"
-    return Learned(
-        rows.model(fitted, AUTO, (NUMBER_METHODS if numbers else METHODS)[AUTO][0]),
-        scores,
-        MappingProxyType(rows.left_out),
-        auto_setting(fitted),
-        _BY_FOLDS if every else some,
-        constant="" if not fitted.weights_ or any(fitted.weights_.values()) else MEAN if numbers else SHARES,
-    )
-
-
-def _learn_numbers(rows: _Rows, name: str, method: str) -> Learned:
-    """Learn a model of numeric labels of one family."""
-    release, parts = rows.release, rows.parts()
-    estimator = number_estimator(rows.columns, name, method, noise_ratio(release, decoded_numbers(release)))
-    found = cross_validated([estimator], rows.frame, release, parts, rows.report, numbers=True)
-    fitted, predicted, mixture = estimator.fit(rows.frame, release), found.predicted, None
-    if name in UNBIASED:
-        held = HeldOutNumbers.of(release, predicted[None], np.arange(len(release)), parts, rows.units)
-        mixture, predicted = held.best(), held.cross_fitted(parts)
-    return Learned(
-        rows.model(fitted, name, method, calibrator=mixture),
-        _number_scores(release, predicted, found.folds, rows.known_units),
-        MappingProxyType(rows.left_out),
-        number_setting(fitted, mixture),
-        constant="" if share_of_model(fitted, mixture) > 0.0 else MEAN,
-    )
-
-
-def _number_scores(
-    release: Release, predicted: np.ndarray, folds: np.ndarray | None, units: np.ndarray | str
-) -> NumberScores:
-    """Scores of numbers, with errors for fits to folds if there are any."""
+def _scores(release: Release, predicted: np.ndarray, folds: np.ndarray | None, units: Units) -> Any:
+    """Scores of predictions, with errors for fits to folds if there are any."""
+    if predicted.ndim > 1:
+        return class_scores(release, predicted, folds, units)
     found = number_scores(release, predicted, folds, units)
     return found if folds is None else in_folds(found, _OF_NUMBERS)
 
 
-def _learn_classes(rows: _Rows, name: str, method: str, generator: Generator | None) -> Learned:
-    """Learn a model of classes of one family."""
-    release, plain = rows.release, generator is None
-    estimators = list[Any](estimators_of(rows.columns, name, method))
-    if generator is not None:
-        estimators = [corrected(each, method, generator, rows.columns) for each in estimators]
-    found = cross_validated(
-        estimators,
-        rows.frame,
-        release,
-        rows.parts(),
-        rows.report,
-        calibrate=plain and needs_calibration(name, method),
-        pairs=plain and is_quick(name, method),
+def _learn_auto(source: _Source, minutes: float | None) -> Learned:
+    """Learn the combination of models of several families, scored on rows that it was not fitted on."""
+    rows = source.rows
+    fitted = rows.kind.auto(minutes=minutes, folds=FOLDS).fit(rows.frame, rows.release, rows.units, report=rows.report)
+    held, predicted = fitted.held_out_rows_, fitted.held_out_
+    if rows.kind is CLASSES:
+        predicted = columns_in_order(predicted, fitted.classes_, rows.release.space.points)
+    every = len(held) == len(rows.release)
+    some = f"released labels of {len(held):,} rows that it was not fitted on"
+    return source.learned(
+        fitted,
+        AUTO,
+        rows.kind.methods[AUTO][0],
+        scores=_scores(rows.release[held], predicted, fitted.held_out_folds_ if every else None, rows.units.take(held)),
+        setting=fitted.setting(),
+        judged_by=_BY_FOLDS if every else some,
+        constant=rows.kind.constant if fitted.is_constant else "",
+        unfinished=not fitted.members_,
     )
-    fitted = estimators[found.best].fit(rows.frame, release)
-    on_true = None if plain else accuracy_of_true_rows(fitted, release, found.predicted)
-    fitted = fitted if plain else fitted.estimator_
-    return Learned(
-        rows.model(fitted, name, method, corrected=not plain, calibrator=found.calibrator),
-        class_scores(release, found.predicted, found.folds, rows.known_units, found.without),
-        MappingProxyType(rows.left_out),
-        class_setting(fitted, name, found.best, found.calibrator),
+
+
+def _learn_family(source: _Source, name: str, method: str, generator: Generator | None) -> Learned:
+    """Learn a model of one family, scored on rows that it was not fitted on."""
+    rows, plain = source.rows, generator is None
+    found = judged_model(rows, name, method, generator=generator)
+    return source.learned(
+        found.model if plain else found.model.estimator_,
+        name,
+        method,
+        found.beside,
+        scores=_scores(rows.release, found.held_out, found.folds, rows.units),
+        setting=found.setting,
         corrected=not plain,
-        true_accuracy=on_true,
-        constant=SHARES if found.calibrator is not None and found.calibrator.is_constant else "",
+        true_accuracy=None if plain else accuracy_of_true_rows(found.model, rows.release, found.held_out),
+        constant=rows.kind.constant if found.is_constant else "",
     )
 
 
@@ -409,12 +346,12 @@ def _learn_from_peers(folder: Path, model: str, method: str | None, features: Se
         )
     if method is not None:
         raise InputError(f"expected no method for labels of peer exchange, found {method!r}; leave it out")
-    if CLUSTERS not in METHODS[model]:
-        known = ", ".join(name for name, methods in METHODS.items() if CLUSTERS in methods)
+    if CLUSTERS not in CLASSES.methods[model]:
+        known = ", ".join(name for name, methods in CLASSES.methods.items() if CLUSTERS in methods)
         raise InputError(f"expected a model that learns from clusters among {known}, found {model!r}")
     cells, table = clusters_in(folder, answer.certificate), public_columns(folder, answer.certificate)
     columns, left_out = columns_of(table, features, None)
-    (estimator, *_) = estimators_of(columns, model, EXCHANGED)
-    fitted = estimator.fit(frame_of(table, columns), answer, model__cells=cells)
+    fitted = CLASSES.template(columns, model, EXCHANGED).fit(frame_of(table, columns), answer, model__cells=cells)
     learned = TableModel(fitted, MappingProxyType(columns), model, EXCHANGED, answer.certificate)
-    return Learned(learned, None, MappingProxyType(left_out), class_setting(fitted, model, 0, None))
+    (said, *_) = CLASSES.families[model].learners(columns, EXCHANGED, 1.0)[1]
+    return Learned(learned, None, MappingProxyType(left_out), said)

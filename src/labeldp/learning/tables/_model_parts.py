@@ -20,8 +20,6 @@ from labeldp.learning.sklearn import (
     AutoClassifier,
     AutoRegressor,
     NeighborsRegressor,
-    members_of,
-    number_members_of,
 )
 
 if TYPE_CHECKING:
@@ -104,8 +102,7 @@ def _estimators_in(value: Any, seen: set[int]) -> Iterator[BaseEstimator]:
 
 def _check_members(fitted: AutoClassifier | AutoRegressor, columns: Mapping[str, str]) -> None:
     """Refuse members that the combination of models does not make."""
-    make = number_members_of if isinstance(fitted, AutoRegressor) else members_of
-    known = make(frame_columns(columns))
+    known = fitted.target.members(frame_columns(columns))
     for name, (encoder, learner) in fitted.members_.items():
         if types_of(encoder) != types_of(known[name].encoder) or type(learner) is not known[name].kind:
             raise KeyError(name)

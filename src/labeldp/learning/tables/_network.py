@@ -14,20 +14,13 @@ import pyarrow as pa
 
 from labeldp import _checks
 from labeldp.errors import InputError
+from labeldp.learning.choice import Progress, fit_in_units, folds_of
 from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, columns_of, frame_of, without_calendar
 from labeldp.learning.images import PatchClassifier
-from labeldp.learning.metrics import ROWS
-from labeldp.learning.sklearn import Calibrator, cross_fitted, group_folds
+from labeldp.learning.sklearn import Calibrator, HeldOutCalibration
 from labeldp.learning.tables._class_scores import class_scores
-from labeldp.learning.tables._classifiers import calibration_setting
 from labeldp.learning.tables._evaluate import image_names
-from labeldp.learning.tables._folds import (
-    FOLDS,
-    Progress,
-    chosen_rows,
-    enough_rows,
-    units_in,
-)
+from labeldp.learning.tables._folds import FOLDS, chosen_rows, enough_rows, units_in, units_of
 from labeldp.learning.tables._learn import Learned, ModelChoice, merged_classes
 from labeldp.learning.torch import (
     ENCODERS,
@@ -184,29 +177,30 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
     unit = group_column(certificate)
     table = table if table.column_names else pa.table({"": pa.nulls(len(release))})  # so that it has rows
     network, inputs, left_out = network_of(choice, release.space.size, table, unit)
-    units, some = units_in(table, unit), np.arange(len(release))
+    some = np.arange(len(release))
     if choice.rows is not None:
-        some = chosen_rows(certificate, units, choice.rows)
+        some = chosen_rows(certificate, units_in(table, unit), choice.rows)
         enough_rows(release[some])
-    fit, held = (some[part] for part in group_folds(len(some), _TENTH, None if units is None else units[some])[0])
+    every, told = units_of(table, release, lambda: inputs.reshape(len(inputs), -1))
+    fit, held = (some[part] for part in folds_of(every.take(some), _TENTH)[0])
     with warnings.catch_warnings():  # the held-out tenth guards against noise
         warnings.simplefilter("ignore", UnguardedFitWarning)
         learner = learner_of(network, choice, progress)
-        in_units = {} if units is None or isinstance(learner, TorchClassifier) else {"groups": units[fit]}
-        learner.fit(inputs[fit], release[fit], **in_units)
-    judged, others = release[held], None if units is None else units[held]
-    predicted, calibrator = ClassProbabilities.of(learner, inputs[held]).in_order(release.space.points), None
-    if choice.method != "plain" and (len(held) if others is None else len(np.unique(others))) >= FOLDS:
-        calibrator = Calibrator.fit(judged, predicted)
-        predicted = cross_fitted(judged, predicted, group_folds(len(held), FOLDS, others))
+        fit_in_units(learner, inputs[fit], release[fit], every.take(fit))
+    judged, units, calibrator = release[held], every.take(held), None
+    predicted = ClassProbabilities.of(learner, inputs[held]).in_order(release.space.points)
+    if choice.method != "plain" and units.count >= FOLDS:
+        problem = HeldOutCalibration(judged, predicted, units)
+        calibrator, predicted = problem.best(), problem.cross_fitted(folds_of(units, FOLDS), len(held))
     return Learned(
         trained_model(network, learner, certificate, calibrator),
-        class_scores(judged, predicted, units=ROWS if others is None else others),
+        class_scores(judged, predicted, units=units) if told else None,
         MappingProxyType(left_out),
-        f"{_setting(learner)}{calibration_setting(calibrator)}",
+        "; ".join([_setting(learner), *([] if calibrator is None else [calibrator.setting()])]),
         _JUDGED_BY,
         rows=None if choice.rows is None else len(some),
         merged=merged_classes(release[some]),
+        mixed=not told,
     )
 
 

@@ -1,22 +1,15 @@
-"""Regressors of numeric labels of a table: models, methods, and metrics on released labels."""
+"""Metrics of predicted numbers on released labels, and their shrinkage in files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
-from labeldp import _checks
 from labeldp._shapes import Float, Int
-from labeldp.errors import InputError
 from labeldp.learning import metrics
-from labeldp.learning.convex import BALLS, ConvexRegressor
-from labeldp.learning.features import scaling_transformer, tree_transformer
-from labeldp.learning.losses import decoded_numbers, is_unbiased, require_decodable, require_numeric_labels
+from labeldp.learning.losses import decoded_numbers, require_numeric_labels
 from labeldp.learning.metrics import (
     Bounds,
     Estimate,
@@ -27,38 +20,12 @@ from labeldp.learning.metrics import (
     mean_of_rows,
     sums_of_others,
 )
-from labeldp.learning.sklearn import (
-    AutoRegressor,
-    NeighborsRegressor,
-    NumberMixture,
-    ReleasedLabelRegressor,
-    usual_boosting,
-    usual_ridge,
-)
-from labeldp.learning.tables._classifiers import AUTO
+from labeldp.learning.sklearn import NumberMixture
 from labeldp.privacy.channels import ClassChannel
 from labeldp.release import Release
 
-#: Models of numeric labels and their methods; the first is the default.
-NUMBER_METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "auto": ("auto",),
-        "ridge": ("auto", "unbiased", "likelihood", "decoded", "plain"),
-        "boosting": ("auto", "unbiased", "likelihood", "decoded", "plain"),
-        "neighbours": ("auto", "unbiased"),
-        "convex": ("unbiased",),
-    }
-)
-#: Models that need unbiased released numbers.
-UNBIASED = ("neighbours", "convex")
-#: The linear model of numbers.
-OF_NUMBERS = "ridge"
-#: Passes of descent over the rows: on few rows, one pass stops half way.
-_PASSES = 5
 #: Fewest units in a bin of predictions on average, and the most bins.
 _UNITS_OF_A_BIN, _MOST_BINS = 100, 10
-#: Inner folds, for the shrinkage of predictions towards their mean.
-_FOLDS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,68 +101,6 @@ def _calibration(release: Release, predicted: Float[np.ndarray, "n"], units: Uni
     return metrics.number_calibration(release, predicted, limits.tolist(), units=units)
 
 
-def number_estimator(columns: Mapping[str, str], model: str, method: str, ratio: float = 1.0) -> Any:
-    """The pipeline of a model, or the regressor that combines several.
-
-    Args:
-        columns: The kind of each column.
-        model: One of ``NUMBER_METHODS``.
-        method: Training method.
-        ratio: Variance of released numbers over that of labels.
-    """
-    if model == AUTO:
-        return AutoRegressor()
-    trees, places = tree_transformer(columns)
-    boosting = usual_boosting(ratio).set_params(categorical_features=places)
-    pipelines: dict[str, Pipeline] = {
-        "ridge": Pipeline([("columns", scaling_transformer(columns)), ("model", _regressor(usual_ridge(), method))]),
-        "boosting": Pipeline([("columns", trees), ("model", _regressor(boosting, method))]),
-        "neighbours": Pipeline(
-            [("columns", scaling_transformer(columns, dense=True)), ("model", NeighborsRegressor())]
-        ),
-        "convex": Pipeline([("columns", scaling_transformer(columns)), ("model", ConvexRegressor(passes=_PASSES))]),
-    }
-    return pipelines[model]
-
-
-def check_number_model(model: str, method: str | None, release: Release) -> str:
-    """The method of a model of numeric labels.
-
-    Raises:
-        InputError: There is no such model or method, or it cannot learn from this channel.
-    """
-    known = NUMBER_METHODS[_checks.among(model, "a model of numeric labels", NUMBER_METHODS)]
-    method = _checks.among(method or known[0], f"a method of {model}", known)
-    require_decodable(release)
-    if model in UNBIASED and not is_unbiased(release):
-        raise InputError(
-            f"expected unbiased released numbers for {model}, found bins, candidates or clusters; use ridge or boosting"
-        )
-    return method
-
-
-def share_of_model(fitted: Any, mixture: NumberMixture | None = None) -> float:
-    """The weight of a pipeline's predictions beside the mean label: 0 where that is all that is predicted."""
-    return float(mixture.weights[0] if mixture is not None else fitted.steps[-1][1].share_)
-
-
-def number_setting(fitted: Any, mixture: NumberMixture | None = None) -> str:
-    """Description of what was chosen on released labels.
-
-    Args:
-        fitted: A pipeline.
-        mixture: Its shrinkage towards the mean label, if that is not its own.
-    """
-    last, chosen = fitted.steps[-1][1], "chosen on released labels"
-    shrinkage = f"{max(0.0, 1.0 - share_of_model(fitted, mixture)):.0%}"
-    amount = f"{'no' if shrinkage == '0%' else shrinkage} shrinkage towards the mean"
-    if isinstance(last, NeighborsRegressor):
-        return f"{last.k_:,} neighbours, {amount}, both {chosen}"
-    if isinstance(last, ConvexRegressor):
-        return f"coefficients within {last.region_.radius:.3g} of zero among {BALLS}, {amount}, both {chosen}"
-    return f"{amount}, {chosen}"
-
-
 def number_mixture_from(body: Any, release_range: tuple[float, float]) -> NumberMixture | None:
     """A mixture from plain data; None if there is none.
 
@@ -208,7 +113,3 @@ def number_mixture_from(body: Any, release_range: tuple[float, float]) -> Number
     if found.weights.shape != (1,) or not np.isfinite([*found.weights, found.centre]).all():
         raise ValueError("a mixture of other models")
     return found
-
-
-def _regressor(estimator: Any, method: str) -> ReleasedLabelRegressor:
-    return ReleasedLabelRegressor(estimator, method=method, folds=_FOLDS)  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ from labeldp.learning.cells import cluster, suggested_count
 from labeldp.learning.features import check_model_path, columns_of, frame_of, scaling_transformer
 from labeldp.learning.ratings import FactorizationClassifier
 from labeldp.learning.stages import RESPONSES, ClusterPrior, FixedPrior, MultiStage, Prior, Stage, UniformPrior
-from labeldp.learning.tables._classifiers import METHODS, RATINGS, estimators_of
+from labeldp.learning.tables._families import CLASSES, RATINGS
 from labeldp.learning.tables._files import TableModel
 from labeldp.learning.tables._learn import ModelChoice
 from labeldp.mechanisms.randomizers import best_response
@@ -264,12 +264,12 @@ def _student(choice: ModelChoice, table: pa.Table, classes: int, progress: Progr
             inputs, learner, left_out, lambda: inputs.reshape(len(inputs), -1) / white, partial(trained_model, network)
         )
     columns, left_out = columns_of(table, choice.features, None)
-    frame, method = frame_of(table, columns), METHODS[choice.model][0]
+    frame, method = frame_of(table, columns), CLASSES.methods[choice.model][0]
 
     def model(fitted: Any, certificate: Certificate) -> TableModel:
         return TableModel(fitted, MappingProxyType(columns), choice.model, method, certificate)
 
-    learner, points = estimators_of(columns, choice.model, method)[0], scaling_transformer(columns, dense=True)
+    learner, points = CLASSES.template(columns, choice.model, method), scaling_transformer(columns, dense=True)
     student = _Student(frame, learner, left_out, lambda: np.asarray(points.fit_transform(frame)), model)
     return _of_all_pairs(student) if choice.model == RATINGS else student
 

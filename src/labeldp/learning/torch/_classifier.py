@@ -25,6 +25,7 @@ from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.features import row_weights
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, require_release
+from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import ProbabilityClassifier
 from labeldp.learning.torch._losses import ChannelLoss
 from labeldp.learning.torch._rows import (
@@ -168,6 +169,7 @@ class TorchClassifier(ProbabilityClassifier):
         prior: Any = None,
         original: OriginalFeatures | None = None,
         synthetic: SyntheticRows | None = None,
+        groups: Any = None,
     ) -> Self:
         """Fit on features of n rows and a release of n rows.
 
@@ -186,6 +188,8 @@ class TorchClassifier(ProbabilityClassifier):
             synthetic: With ``"unbiased"``: rows of the generator whose loss is subtracted, in each step as many as
                 released rows. Such a loss has no lower bound, so use few epochs and a small learning rate. Then
                 ``original`` is used only for held-out rows.
+            groups: The privacy unit of each row, shape (n,), which is fitted on or held out as a whole; ``"rows"`` if
+                each row is its own.
         """
         release, features = require_release(y), as_rows(X)
         check_same_rows(X, release)
@@ -209,7 +213,7 @@ class TorchClassifier(ProbabilityClassifier):
                 original=None if synthetic is not None else original,
                 dtype=dtype,
             )
-            fit, held = split(len(rows), self.held_out, self.seed)
+            fit, held = split(Units.of(groups, release), self.held_out, self.seed)
             weights = row_weights(sample_weight, len(rows))[held]
             if not len(fit) or (len(held) and not weights.any()):
                 raise InputError(

@@ -14,10 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
+from labeldp.learning.choice import folds_of
 from labeldp.learning.heads import softmax
 from labeldp.learning.images import ImageRows, PatchClassifier, likeliest_sum, pixels_of
 from labeldp.learning.losses import require_release
-from labeldp.learning.sklearn import ProbabilityClassifier, ScoreClassifier, check_released_rows, group_folds
+from labeldp.learning.metrics import ROWS, Units
+from labeldp.learning.sklearn import ProbabilityClassifier, ScoreClassifier, check_released_rows
 from labeldp.learning.torch._augmentation import augmentation
 from labeldp.learning.torch._classifier import TorchClassifier
 from labeldp.learning.torch._networks import Ensemble, residual
@@ -94,8 +96,7 @@ class ImageEnsemble(ScoreClassifier):
         Args:
             X: n images in a form that ``PatchFeatures`` takes.
             y: A release of n rows.
-            groups: The privacy unit of each row, shape (n,), which is then on one side of each split; by default each
-                row is one.
+            groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
         """
         release = require_release(y)
         check_released_rows(X, release)
@@ -104,9 +105,9 @@ class ImageEnsemble(ScoreClassifier):
                 f"expected training without {' and '.join(found)}, as a fifth of the rows judges the network, found "
                 "it; leave it out"
             )
-        pixels, units = pixels_of(X), None if groups is None else np.asarray(groups)
+        pixels, units = pixels_of(X), Units.of(groups, release)
         head = clone(PatchClassifier() if self.patches is None else self.patches).set_params(report=self.report)
-        fit, held = group_folds(len(release), _FOLDS, units)[0]
+        fit, held = folds_of(units, _FOLDS)[0]
         rows, order = head.image_rows(pixels, release, units), self._set_classes(release.space)
         head.set_params(report=None)  # several fits are one piece of work here
         scores = self._by_others(head, rows, release, units, fit, held)
@@ -137,7 +138,7 @@ class ImageEnsemble(ScoreClassifier):
         head: PatchClassifier,
         rows: ImageRows,
         release: Release,
-        units: np.ndarray | None,
+        units: Units,
         fit: Int[np.ndarray, "m"],
         held: Int[np.ndarray, "h"],
     ) -> Float[np.ndarray, "n k"]:
@@ -145,7 +146,7 @@ class ImageEnsemble(ScoreClassifier):
         scores = np.empty((len(release), release.space.size))
         for done, (some, rest) in enumerate(_splits(fit, held, units)):
             self._say(done)
-            head.fit_head(rows.take(some), release[some], None if units is None else units[some])
+            head.fit_head(rows.take(some), release[some], units.take(some))
             scores[rest] = rows.features[rest] @ head.coef_.T + head.intercept_
         self._say(_FOLDS + 1)
         return scores
@@ -179,7 +180,7 @@ class ImageEnsemble(ScoreClassifier):
     ) -> None:
         """Fit a network to posteriors of some rows."""
         prior = ClassProbabilities(softmax(scores[places]), self.classes_)
-        network.fit(pixels[places], release[places], prior=prior)
+        network.fit(pixels[places], release[places], prior=prior, groups=ROWS)
 
     def _say(self, done: int) -> None:
         if self.report is not None:
@@ -199,10 +200,10 @@ def _half(epochs: int) -> int:
 
 
 def _splits(
-    fit: Int[np.ndarray, "m"], held: Int[np.ndarray, "h"], units: np.ndarray | None
+    fit: Int[np.ndarray, "m"], held: Int[np.ndarray, "h"], units: Units
 ) -> Iterator[tuple[Int[np.ndarray, "_"], Int[np.ndarray, "_"]]]:
     """Rows to fit on and others, which are each of the rows to fit on once, and then those that are held out."""
-    for some, rest in group_folds(len(fit), _FOLDS, None if units is None else units[fit]):
+    for some, rest in folds_of(units.take(fit), _FOLDS):
         yield fit[some], fit[rest]
     yield fit, held
 

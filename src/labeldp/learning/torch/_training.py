@@ -23,6 +23,7 @@ from labeldp._threads import blocks
 from labeldp.errors import InputError, VerificationError
 from labeldp.learning.features import row_count
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, gain
+from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import UnguardedFitWarning as UnguardedFitWarning  # noqa: PLC0414 (an export)
 from labeldp.learning.torch._losses import ChannelLoss
 from labeldp.learning.torch._rows import PREDICTED, ReleasedRows, outputs, probabilities, tensor_rows, to_device
@@ -342,10 +343,11 @@ def mixture(features: Any, order: Tensor, share: float) -> Any:
     return share * features + (1.0 - share) * features[order]
 
 
-def split(rows: int, share: float, seed: int) -> tuple[Int[np.ndarray, "a"], Int[np.ndarray, "b"]]:
-    """Split rows at random, independently of labels, into those to fit on and those to hold out."""
+def split(units: Units, share: float, seed: int) -> tuple[Int[np.ndarray, "a"], Int[np.ndarray, "b"]]:
+    """Split units at random, independently of labels; the rows of those to fit on, and of those to hold out."""
     if not share:
-        return np.arange(rows), np.arange(0)
-    order = np.random.default_rng([seed, 1 << 32]).permutation(rows)
-    held = max(1, round(share * rows))
-    return np.sort(order[held:]), np.sort(order[:held])
+        return np.arange(units.rows), np.arange(0)
+    order = np.random.default_rng([seed, 1 << 32]).permutation(units.count)
+    numbers = np.arange(units.rows) if units.numbers is None else units.numbers
+    held = np.isin(numbers, order[: max(1, round(share * units.count))])
+    return np.flatnonzero(~held), np.flatnonzero(held)

@@ -1,0 +1,107 @@
+"""Labels that are noise, and constant within people of several near-alike rows: no way in finds anything in them."""
+
+import functools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from labeldp import Classes, Curator, Interval, release_table
+from labeldp.learning.metrics import UnitsWarning
+from labeldp.learning.sklearn import (
+    AutoClassifier,
+    AutoRegressor,
+    BoostingClassifier,
+    BoostingRegressor,
+    CalibratedClassifier,
+    NeighborsClassifier,
+    NeighborsRegressor,
+    ReleasedLabelRegressor,
+    SoftmaxRegression,
+)
+from labeldp.learning.tables import learn
+from labeldp.learning.tables._class_scores import class_scores
+
+PEOPLE, EACH, FRESH = 600, 5, 4_000
+CLASSIFIERS = (AutoClassifier, SoftmaxRegression, BoostingClassifier, CalibratedClassifier, NeighborsClassifier)
+REGRESSORS = (AutoRegressor, BoostingRegressor, ReleasedLabelRegressor, NeighborsRegressor)
+
+
+@functools.cache
+def people(epsilon):
+    """Features and the person of each row, releases of classes and of numbers by person, and fresh features."""
+    rng = np.random.default_rng(int(epsilon))
+    person = np.repeat(np.arange(PEOPLE), EACH)
+    features = rng.normal(size=(PEOPLE, 4))[person] + 0.05 * rng.normal(size=(len(person), 4))
+    of_classes, of_numbers = (
+        Curator(labels[person], space, units=person, budget=epsilon).randomize(epsilon=epsilon)
+        for labels, space in (
+            (np.where(rng.random(PEOPLE) < 0.6, "yes", "no"), Classes(["no", "yes"])),
+            (rng.integers(0, 101, PEOPLE).astype(float), Interval(0.0, 100.0, 1.0)),
+        )
+    )
+    return features, person, of_classes, of_numbers, rng.normal(size=(FRESH, 4))
+
+
+def loss_of(probabilities):
+    """The expected log loss of probabilities of fresh rows, of which a share of 0.6 has the second class."""
+    return -float((np.log(np.maximum(probabilities, 1e-9)) @ [0.4, 0.6]).mean())
+
+
+@pytest.mark.parametrize("epsilon", [5.0, 20.0])
+@pytest.mark.parametrize("learner", CLASSIFIERS)
+def test_classes_of_people_are_not_learned_from_noise(learner, epsilon):
+    """Of fresh people its log loss is at most that of class shares and a hundredth, and its own scores show no gain."""
+    features, person, release, _, fresh = people(epsilon)
+    constant = SoftmaxRegression(l2=math.inf).fit(features, release, groups=person)
+    model = learner().fit(features, release, groups=person)
+    assert loss_of(model.predict_proba(fresh)) <= loss_of(constant.predict_proba(fresh)) + 0.01
+    if learner is AutoClassifier:
+        scores = class_scores(release, model.held_out_, model.held_out_folds_, person)
+        assert scores.better.low <= 0.0 <= scores.better.high
+        assert scores.log_loss_gain.low <= 0.0
+
+
+@pytest.mark.parametrize("epsilon", [5.0, 20.0])
+@pytest.mark.parametrize("learner", REGRESSORS)
+def test_numbers_of_people_are_not_learned_from_noise(learner, epsilon):
+    """Predictions of fresh people vary by less than a fifth of what labels do, so that they err by 4 % more at most."""
+    features, person, _, release, fresh = people(epsilon)
+    predicted = learner().fit(features, release, groups=person).predict(fresh)
+    assert np.sqrt(np.mean((predicted - predicted.mean()) ** 2)) < 5.8
+
+
+@pytest.mark.parametrize("learner", [*CLASSIFIERS, *REGRESSORS])
+def test_a_fit_without_units_warns(learner):
+    """A learner of a release by person says that it takes rows for independent, unless it is told that they are."""
+    features, person, of_classes, of_numbers, _ = people(5.0)
+    release, few = of_classes if learner in CLASSIFIERS else of_numbers, np.flatnonzero(person < 40)
+    with pytest.warns(UnitsWarning, match="groups="):
+        learner().fit(features[few], release[few])
+    learner().fit(features[few], release[few], groups="rows")
+
+
+@pytest.mark.parametrize(("kept", "model"), [(True, "auto"), (False, "auto"), (True, "softmax"), (False, "boosting")])
+def test_a_folder_is_learned_by_person(tmp_path, kept, model):
+    """With the column of people scores show no gain; without it there are none, and the model is no worse."""
+    rng = np.random.default_rng(0)
+    features, person, *_, fresh = people(20.0)
+    frame = pd.DataFrame(features, columns=list("abcd")).assign(
+        person=person, y=np.where(rng.random(PEOPLE) < 0.6, "yes", "no")[person]
+    )
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    columns = ["a", "b", "c", "d", *(["person"] if kept else [])]
+    release_table(
+        tmp_path / "table.csv", "y", Classes(["no", "yes"]), 20.0, tmp_path / "shared", keep=columns, unit="person",
+        ledger=tmp_path / "ledger", budget=20.0,
+    )  # fmt: skip
+    learned = learn(tmp_path / "shared", model=model)
+    predicted = learned.model.predict_proba(pd.DataFrame(fresh, columns=list("abcd")))
+    assert loss_of(predicted) <= loss_of(np.array([[0.4, 0.6]])) + 0.015
+    assert learned.mixed is not kept
+    if kept:
+        assert learned.scores.better.low <= 0.0 <= learned.scores.better.high
+    else:
+        assert learned.scores is None
+        assert "Nothing shows how good this model is" in learned.remarks[0]
