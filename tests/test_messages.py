@@ -20,6 +20,8 @@ import labeldp as dp
 from labeldp import audit
 from labeldp.errors import InputError, LabelDPError
 from labeldp.learning import cells, convex, generators, images, metrics, ratings, sklearn, stages, tables, torch
+from labeldp.learning.choice import Held
+from labeldp.learning.metrics import Units
 from labeldp.testing import check_query
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference.md"
@@ -199,7 +201,7 @@ def of_estimator(owner, method, parameter):
     model, features, target = ESTIMATORS[owner](given()) if method in FITS else fitted(owner)
     call, release = getattr(model, method), given().release
     more = {"X": features, "y": target, "release": target, "features": features, "rows": None, "setting": 0}
-    more |= {"replaced": 0.2, "cells": HALVES, "held": sklearn.Held(X, release, HALVES, 2)}
+    more |= {"replaced": 0.2, "cells": HALVES, "held": Held(X, release, HALVES, 2, Units.of("rows", len(X)))}
     named = {name: more[name] for name in inspect.signature(call).parameters if more.get(name) is not None}
     return lambda odd, _: call(**{**named, parameter: odd})
 

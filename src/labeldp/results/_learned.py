@@ -32,8 +32,8 @@ _ENSEMBLE = (
     "--model torch:ensemble."
 )
 _EXCHANGED = "Exchanged labels cannot show how good the model is: use 'labeldp evaluate' with public labels."
-#: Beginning of the remark on units of which rows may be on both sides of a fold.
-_MIXED = "These scores may be far too good"
+#: Beginning of the remark on units that no column tells apart, of which rows may be on both sides of a fold.
+_MIXED = "Nothing shows how good this model is"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -152,12 +152,12 @@ def learned_part(found: LearnedModel, *, of_images: bool = False) -> Part:
     if found.released_rows and found.rows != found.released_rows:
         of = f"{found.rows:,} of {of}, chosen by chance without a look at labels"
     done = f"Learned {learner} from {of}, at no further privacy cost."
-    headline, gain = "A model that nothing judges yet", _EXCHANGED
     mixed = any(remark.startswith(_MIXED) for remark in found.remarks)
+    headline, gain = "A model that nothing judges yet", "" if mixed else _EXCHANGED
     if found.scores is not None:
         headline, gain = verdict(found.scores)
-    if found.scores is not None and (found.constant or mixed):
-        headline, gain = "A model whose scores may be far too good" if mixed else "One prediction for every row", ""
+    if found.scores is not None and found.constant:
+        headline, gain = "One prediction for every row", ""
     terms = [*_model_terms(found), *(("note", note) for note in found.notes), ("output", found.output)]
     sections = [Section("", (Terms(tuple(terms)),))]
     if found.scores is not None:

@@ -8,9 +8,11 @@ from scipy.special import softmax
 from sklearn.base import clone
 
 from labeldp import Classes, Curator, Release
+from labeldp.learning.choice import folds_of
 from labeldp.learning.images import ImageRows, PatchClassifier, _patch_classifier, likeliest_features
 from labeldp.learning.losses import gain
-from labeldp.learning.sklearn import SoftmaxRegression, group_folds
+from labeldp.learning.metrics import Units
+from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.privacy import columns_in_order
 
 SPACE = Classes(["b", "a"])
@@ -43,12 +45,13 @@ def test_heads_weigh_as_held_out_labels_are_likely(monkeypatch, enough, count):
     monkeypatch.setattr(_patch_classifier, "_ENOUGH", enough)
     features, labels = labelled(400)
     release = Curator(labels, SPACE).randomize(epsilon=2.0)
-    folds, rows = group_folds(400, 5, None)[:count], ImageRows.of(features)
+    units, rows = Units.of(None, 400), ImageRows.of(features)
+    folds = folds_of(units, 5)[:count]
     model, linear = PatchClassifier((8, 1)).fit_head(rows, release), []
     assert list(model.weights_) == [1, 8, "clusters"]
     for columns in (1, 8):
         some = features[:, :columns]
-        paths = [_patch_classifier._path(some, release, fit, held, rows.tolerance) for fit, held in folds]
+        paths = [_patch_classifier._path(some, release, fit, held, rows.tolerance, units) for fit, held in folds]
         setting = replace(sum((path.gains for path in paths[1:]), paths[0].gains), fallback=None).best()
         head, scores = SoftmaxRegression(tol=rows.tolerance), []
         for fit, held in folds:

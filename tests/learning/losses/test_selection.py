@@ -5,15 +5,48 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 
-from labeldp.learning.losses import Gains, best_penalty, splits
-from labeldp.learning.sklearn import SoftmaxRegression, _softmax
+from labeldp.learning.choice import Gains, Held, in_folds
+from labeldp.learning.metrics import Units
+from labeldp.learning.sklearn import SoftmaxRegression
 
 PENALTIES = (10.0, 1.0, 0.1)
 
 
+def judged(gains, groups=None, units=None, **more):
+    """Gains of rows under each setting."""
+    rows = gains.shape[1]
+    groups = np.zeros(rows, dtype=np.int64) if groups is None else groups
+    return Gains.of(gains, Held(None, None, groups, int(groups.max()) + 1, Units.of(units, rows)), **more)
+
+
 def choose(gains):
     """The choice for given gains of 100 rows under each penalty."""
-    return best_penalty(PENALTIES, 1.0, gains.shape[1], 5, lambda _, held: gains[:, held])
+    return PENALTIES[judged(gains, usual=1).best()]
+
+
+def test_units_of_several_rows_are_no_clearer_than_units():
+    """A gain that rows show clearly is in doubt if each row stands there ten times, as one unit."""
+    noise = np.random.default_rng(2).normal(size=20)
+    gains = np.repeat(np.stack([noise * 0.0, (noise - noise.mean()) + 0.15]), 10, axis=1)
+    assert judged(gains, usual=0).best() == 1
+    assert judged(gains, units=np.repeat(np.arange(20), 10), usual=0).best() == 0
+
+
+@pytest.mark.parametrize(("rows", "units"), [(1000, None), (20_000, None), (1000, np.arange(1000) // 4)])
+def test_no_unit_judges_a_model_that_was_fitted_on_it(rows, units):
+    """All folds of a few rows, one of many; together the held-out folds of a few rows are all rows, in whole units."""
+    parts = in_folds(Units.of(units, rows), 5)
+    assert len(parts) == (5 if rows < 20_000 else 1)
+    for fit, held in parts:
+        assert sorted([*fit, *held]) == list(range(rows))
+        assert len(held) == rows // 5
+        assert units is None or not set(units[fit]) & set(units[held])
+
+
+def test_a_single_unit_judges_nothing():
+    """There are no folds of one unit, and as many as units of few."""
+    assert in_folds(Units.of(["a"] * 9, 9), 5) == []
+    assert len(in_folds(Units.of(["a", "b", "c"] * 3, 9), 5)) == 3
 
 
 def test_a_penalty_that_is_clearly_better_is_taken():
@@ -36,8 +69,7 @@ def test_class_shares_stay_unless_features_help(mean, chosen):
     noise = np.random.default_rng(1).normal(size=100)
     noise -= noise.mean()
     gains = np.stack([np.zeros(100), noise + mean - 1.0, noise + mean, noise + mean - 1.0])
-    found = best_penalty((np.inf, *PENALTIES), 1.0, 100, 5, lambda _, held: gains[:, held], fallback=np.inf)
-    assert found == chosen
+    assert (np.inf, *PENALTIES)[judged(gains, usual=2, fallback=0).best()] == chosen
 
 
 def test_noise_is_not_fitted(make_channel, randomized):
@@ -55,15 +87,6 @@ def test_noise_is_not_fitted(make_channel, randomized):
         if np.isinf(fit.l2_):
             assert not fit.coef_.any()
             assert np.ptp(fit.predict_proba(np.eye(6)), axis=0).max() == 0.0
-
-
-def test_softmax_has_class_shares_to_fall_back_on(make_channel, randomized, monkeypatch):
-    """They are the candidate that stays in doubt, judged with the others."""
-    asked = {}
-    monkeypatch.setattr(_softmax, "best_penalty", lambda *given, **more: asked.update(given=given, **more) or given[1])
-    release = randomized(np.arange(60) % 2, make_channel("response", 2, 60, 1.0), 1)
-    SoftmaxRegression().fit(np.ones((60, 1)), release)
-    assert asked["fallback"] == asked["given"][0][0] == np.inf
 
 
 @pytest.mark.parametrize("wrap", [np.asarray, csr_array])
@@ -89,20 +112,13 @@ def test_a_group_can_be_left_out_of_the_choice():
     """Its rows play no part, and the gains of two sets of rows add up."""
     gains = np.repeat([[0.0, 0.0, 0.0], [9.0, -1.0, -1.0], [0.5, 0.6, 0.7]], [10, 10, 10], axis=1)
     groups = np.repeat([0, 1, 2], 10)
-    first, second = (Gains.of(gains[:, rows], groups[rows], 3) for rows in (groups < 1, groups > 0))
+    first, second = (
+        Gains.of(gains[:, rows], Held(None, None, groups[rows], 3, Units.of(None, int(rows.sum()))))
+        for rows in (groups < 1, groups > 0)
+    )
     both = first + second
-    np.testing.assert_array_equal(both.rows, [10, 10, 10])
+    np.testing.assert_array_equal(both.units, [10, 10, 10])
     assert [both.best(), both.best(without=0), both.best(without=1), both.best(without=2)] == [1, 2, 1, 1]
-
-
-@pytest.mark.parametrize("rows", [1000, 20_000])
-def test_no_row_judges_a_model_that_was_fitted_on_it(rows):
-    """All folds of a few rows, one of many; together the held-out folds of a few rows are all rows."""
-    parts = list(splits(rows, 5))
-    assert len(parts) == (5 if rows < 20_000 else 1)
-    for fit, held in parts:
-        assert sorted([*fit, *held]) == list(range(rows))
-        assert len(held) == rows // 5
 
 
 @pytest.mark.usefixtures("as_users_call")
@@ -119,18 +135,6 @@ def test_the_scale_of_features_does_not_change_what_is_learned(method, make_chan
     assert other.l2_ == pytest.approx(one.l2_ / 64**2, rel=1e-6, abs=0)
     assert sparse.l2_ == pytest.approx(one.l2_, rel=1e-6, abs=0)
     assert (one.predict(features) == other.predict(features / 64)).mean() > 0.99
-
-
-def test_few_clean_rows_are_penalised_more_by_methods_with_more_noise(make_channel, randomized):
-    """The usual penalty of the unbiased loss is that of the likelihood over what a row is worth."""
-    channel, found = make_channel("subset", 8, 50, 0.5), {}
-    release = randomized(np.arange(50) % 8, channel, seed=1)
-    for method in ("likelihood", "unbiased", "plain"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_softmax, "best_penalty", lambda _, usual, *__, **___: usual)
-            found[method] = SoftmaxRegression(method=method).fit(np.zeros((50, 2)), release).l2_
-    assert found["likelihood"] == pytest.approx(1 / (4 * 50))
-    assert found["unbiased"] == found["plain"] > 5 * found["likelihood"]
 
 
 def test_the_unbiased_loss_has_a_minimum(make_channel, randomized):

@@ -16,13 +16,13 @@ from scipy.sparse import csr_matrix
 
 from labeldp import Classes, Curator, Interval, RandomizedResponse
 from labeldp.errors import InputError, RowsError
+from labeldp.learning.choice import Gains, Path, varies
 from labeldp.learning.features import UnitScaler
-from labeldp.learning.losses import Gains, gain
-from labeldp.learning.sklearn import AutoClassifier, BoostingClassifier, _members
+from labeldp.learning.losses import gain
+from labeldp.learning.sklearn import CLASSES, AutoClassifier, BoostingClassifier
 from labeldp.learning.sklearn import _auto as auto
 from labeldp.learning.sklearn._cluster_leaves import ClusterLeaves
-from labeldp.learning.sklearn._mixture import Mixture, cross_fitted_mixture
-from labeldp.learning.sklearn._paths import Path
+from labeldp.learning.sklearn._mixture import HeldOutClasses, Mixture
 from labeldp.release import Release
 
 SPACE = Classes(["none", "mild", "grave"])
@@ -44,6 +44,19 @@ def table(rows=400, seed=0):
 def released(labels, epsilon=3.0, space=SPACE):
     """A release of labels."""
     return Curator(labels, space).randomize(RandomizedResponse(space, epsilon))
+
+
+@pytest.fixture
+def use(monkeypatch):
+    """Function that puts other models in the place of those that are combined, or leaves boosting alone."""
+
+    def exchange(*, alone=False, **models):
+        monkeypatch.setattr(AutoClassifier, "target", replace(CLASSES, **models))
+        if alone:
+            only = lambda self, columns: {"boosting": self.target.members(columns)["boosting"]}  # noqa: E731
+            monkeypatch.setattr(AutoClassifier, "_family", only)
+
+    return exchange
 
 
 @functools.cache
@@ -116,18 +129,19 @@ def test_held_out_predictions_score_nothing_on_noise():
     assert np.mean(gains) < 2.0 * np.std(gains) / np.sqrt(8)
 
 
-def test_units_are_on_one_side_of_every_fold(monkeypatch):
+def test_units_are_on_one_side_of_every_fold(use):
     """No member predicts a held-out row after it was fitted on another row of its unit."""
     seen = []
 
     class Spy(BoostingClassifier):
-        def path(self, X, y, held):  # noqa: N803 (scikit-learn's name)
-            seen.append((set(np.asarray(X)[:, 0]), set(np.asarray(held.features)[:, 0])))
-            return super().path(X, y, held)
+        def __init__(self, **_):
+            super().__init__(rounds=3)
 
-    monkeypatch.setattr(auto, "BoostingClassifier", lambda **_: Spy(rounds=3))
-    members = auto.members_of({"unit": "number"})
-    monkeypatch.setattr(auto, "members_of", lambda _: {"boosting": members["boosting"]})
+        def path(self, X, y, held, groups="rows"):  # noqa: N803 (scikit-learn's name)
+            seen.append((set(np.asarray(X)[:, 0]), set(np.asarray(held.features)[:, 0])))
+            return super().path(X, y, held, groups)
+
+    use(boosting=Spy, alone=True)
     units = np.repeat(np.arange(60), 3)
     features = pd.DataFrame({"unit": units.astype(float)})
     release = released(np.array(SPACE.points)[units % 3])
@@ -139,17 +153,20 @@ def test_units_are_on_one_side_of_every_fold(monkeypatch):
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_the_setting_for_a_row_is_chosen_by_other_groups(monkeypatch, many):
+def test_the_setting_for_a_row_is_chosen_by_other_groups(monkeypatch, use, many):
     """A setting that is best for one group alone, as by chance, predicts the others and not that group."""
 
     class Lucky(BoostingClassifier):
-        def path(self, X, y, held):  # noqa: ARG002, N803 (scikit-learn's names)
+        def __init__(self, **_):
+            super().__init__()
+
+        def path(self, X, y, held, groups="rows"):  # noqa: ARG002, N803 (scikit-learn's names)
             gains = np.array([[0.0] * 5, [10.0] + [-1.0] * 4])  # of the second setting: 6 with the first group, else -4
             here = np.bincount(held.groups, minlength=5) > 0
             predicted = np.eye(3)[[0, 1]]
             return Path(Gains(here * 1.0, gains * here), lambda s: np.tile(predicted[s], (len(held.groups), 1)))
 
-        def fit_setting(self, setting, X, y):  # noqa: ARG002, N803
+        def fit_setting(self, setting, X, y, groups="rows"):  # noqa: ARG002, N803
             chosen.append(setting)
             return self
 
@@ -157,11 +174,13 @@ def test_the_setting_for_a_row_is_chosen_by_other_groups(monkeypatch, many):
             return np.full((len(X), 3), 1 / 3)
 
     chosen, found = [], {}
-    monkeypatch.setattr(auto, "BoostingClassifier", lambda **_: Lucky())
-    monkeypatch.setattr(_members, "_MANY_ROWS", 100 if many else 10**6)
-    members = auto.members_of({"age": "number"})
-    monkeypatch.setattr(auto, "members_of", lambda _: {"boosting": members["boosting"]})
-    monkeypatch.setattr(auto, "cross_fitted_mixture", lambda _, every, *__: found.update(every=every) or every[0])
+    use(boosting=Lucky, alone=True)
+    monkeypatch.setattr(auto, "_MANY_ROWS", 100 if many else 10**6)
+    monkeypatch.setattr(
+        HeldOutClasses,
+        "cross_fitted",
+        lambda self, *_: found.update(every=self.predictions) or self.predictions[0],
+    )
     model = AutoClassifier().fit(pd.DataFrame({"age": np.zeros(150)}), released(["mild"] * 150))
     first = model.held_out_folds_ == 0
     assert (found["every"][0, first].argmax(axis=1) == 0).all()
@@ -170,16 +189,16 @@ def test_the_setting_for_a_row_is_chosen_by_other_groups(monkeypatch, many):
 
 
 @pytest.mark.parametrize("how", ["raises", "not finite"])
-def test_a_member_that_fails_is_left_out_and_named(monkeypatch, how):
+def test_a_member_that_fails_is_left_out_and_named(use, how):
     """Others go on without a member that raises or returns NaN, and the reason is kept."""
 
     class Broken(BoostingClassifier):
-        def path(self, X, y, held):  # noqa: N803 (scikit-learn's name)
+        def path(self, X, y, held, groups="rows"):  # noqa: N803 (scikit-learn's name)
             if how == "raises":
                 raise ValueError("out of order")
-            return replace(super().path(X, y, held), predict=lambda _: np.full((len(held.groups), 3), np.nan))
+            return replace(super().path(X, y, held, groups), predict=lambda _: np.full((len(held.groups), 3), np.nan))
 
-    monkeypatch.setattr(auto, "BoostingClassifier", Broken)
+    use(boosting=Broken)
     features, labels = table(300)
     model = AutoClassifier().fit(features, released(labels))
     assert list(model.members_) == ["linear", "clusters"]
@@ -187,15 +206,17 @@ def test_a_member_that_fails_is_left_out_and_named(monkeypatch, how):
     assert (model.predict(features) == labels).mean() > 0.8
 
 
-def test_an_error_of_every_member_is_an_error(monkeypatch):
+def test_an_error_of_every_member_is_an_error(use):
     """Where no model can be fitted, nothing is predicted, and the reasons are named."""
 
     class Broken(BoostingClassifier):
-        def path(self, X, y, held):  # noqa: ARG002, N803 (scikit-learn's names)
+        def __init__(self, *_, **__):
+            super().__init__()
+
+        def path(self, X, y, held, groups="rows"):  # noqa: ARG002, N803 (scikit-learn's names)
             raise ValueError("out of order")
 
-    for name in ("SoftmaxRegression", "BoostingClassifier", "TreeClassifier"):
-        monkeypatch.setattr(auto, name, lambda *_, **__: Broken())
+    use(linear=Broken, boosting=Broken, tree=Broken)
     features, labels = table(60)
     with pytest.raises(InputError, match=r"found none that did \(linear: out of order; boosting: out of order"):
         AutoClassifier().fit(features, released(labels))
@@ -212,7 +233,7 @@ def test_without_time_class_shares_are_predicted():
 
 def test_many_rows_are_judged_on_one_fold(monkeypatch):
     """From a number of rows on, one fold alone is held out, unless every row is asked for."""
-    monkeypatch.setattr(_members, "_MANY_ROWS", 200)
+    monkeypatch.setattr(auto, "_MANY_ROWS", 200)
     features, labels = table(300)
     release = released(labels)
     model = AutoClassifier().fit(features, release)
@@ -223,7 +244,7 @@ def test_many_rows_are_judged_on_one_fold(monkeypatch):
 
 def test_of_few_units_every_fold_is_held_out_however_many_rows_there_are(monkeypatch):
     """One fold of ten units has two, too few to divide again by units."""
-    monkeypatch.setattr(_members, "_MANY_ROWS", 200)
+    monkeypatch.setattr(auto, "_MANY_ROWS", 200)
     features, labels = table(300)
     model = AutoClassifier().fit(features, released(labels), groups=np.arange(300) % 10)
     assert len(model.held_out_) == 300
@@ -337,21 +358,26 @@ def test_a_model_that_tells_no_rows_apart_changes_nothing():
     np.testing.assert_array_equal(mixture.weights, [*alone.weights, 0.0])
     np.testing.assert_array_equal(mixture(every), alone(predictions))
     np.testing.assert_array_equal(
-        cross_fitted_mixture(release, every, used, parts), cross_fitted_mixture(release, predictions, used[:2], parts)
+        HeldOutClasses(release, every, used).cross_fitted(parts, 400),
+        HeldOutClasses(release, predictions, used[:2]).cross_fitted(parts, 400),
     )
     none = Mixture.fit(release, every, np.zeros(3, dtype=bool))
     np.testing.assert_array_equal(none(every), np.tile(none.shares, (400, 1)))
 
 
-def test_models_that_tell_no_rows_apart_weigh_nothing(monkeypatch):
+def test_models_that_tell_no_rows_apart_weigh_nothing(use):
     """Where no leaf has the information that it asks for, boosting says nothing; alone, it leaves the class shares."""
-    monkeypatch.setattr(auto, "BoostingClassifier", lambda **given: BoostingClassifier(information=1e9, **given))
+
+    class Cautious(BoostingClassifier):
+        def __init__(self, **given):
+            super().__init__(information=1e9, **given)
+
+    use(boosting=Cautious)
     features, labels = table(300)
     release = released(labels)
     model = AutoClassifier().fit(features, release)
     assert model.weights_["boosting"] == 0.0 < model.weights_["linear"]
-    members = auto.members_of({"age": "number", "city": "category"})
-    monkeypatch.setattr(auto, "members_of", lambda _: {"boosting": members["boosting"]})
+    use(boosting=Cautious, alone=True)
     model = AutoClassifier().fit(features, release)
     assert model.weights_ == {"boosting": 0.0}
     np.testing.assert_array_equal(model.predict_proba(features), np.tile(model.mixture_.shares, (300, 1)))
@@ -366,8 +392,8 @@ def test_a_single_row_that_differs_is_found(place):
             return np.where(rows == place, 0.4, 0.5) * np.ones((1, 2))
 
     rows = np.arange(10_000.0)[:, None]
-    assert _members.varies(Ids(), rows)
-    assert not _members.varies(Ids(), rows[rows[:, 0] != place])
+    assert varies(Ids(), rows)
+    assert not varies(Ids(), rows[rows[:, 0] != place])
 
 
 def test_a_slope_of_zero_gives_class_shares():
@@ -382,9 +408,9 @@ def test_the_mixture_of_a_row_does_not_depend_on_its_label():
     release, predictions = mixture_problem()
     parts = [(np.arange(200, 400), np.arange(200)), (np.arange(200), np.arange(200, 400))]
     used = np.ones(len(predictions), dtype=bool)
-    first = cross_fitted_mixture(release, predictions, used, parts)
+    first = HeldOutClasses(release, predictions, used).cross_fitted(parts, 400)
     other = release[np.concatenate([np.arange(199, -1, -1), np.arange(200, 400)])]
-    second = cross_fitted_mixture(other, predictions, used, parts)
+    second = HeldOutClasses(other, predictions, used).cross_fitted(parts, 400)
     np.testing.assert_array_equal(first[:200], second[:200])
     assert (first[200:] != second[200:]).any()
 
@@ -471,16 +497,15 @@ def test_progress_is_reported():
     assert set(done) == set(range(19))
 
 
-def test_a_deadline_ends_a_member_between_its_fits(monkeypatch):
+def test_a_deadline_ends_a_member_between_its_fits(use):
     """A member that outlasts the time is left out rather than fitted on all rows."""
 
     class Slow(BoostingClassifier):
-        def path(self, X, y, held):  # noqa: N803 (scikit-learn's name)
+        def path(self, X, y, held, groups="rows"):  # noqa: N803 (scikit-learn's name)
             time.sleep(0.3)
-            return super().path(X, y, held)
+            return super().path(X, y, held, groups)
 
-    monkeypatch.setattr(auto, "BoostingClassifier", Slow)
-    monkeypatch.setattr(auto, "SoftmaxRegression", Slow)
+    use(boosting=Slow, linear=Slow)
     features, labels = table(100)
     begun = time.monotonic()
     model = AutoClassifier(minutes=0.1 / 60).fit(features[["age"]].fillna(0.0), released(labels))

@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 from scipy.stats import multivariate_normal, norm
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
 from labeldp import (
     Classes,
@@ -25,10 +26,10 @@ from labeldp import (
 )
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.cells import ClusterTree, cluster_tree
+from labeldp.learning.choice import Fitted
 from labeldp.learning.losses import decoded_numbers, noise_variances
-from labeldp.learning.metrics import gains_of
-from labeldp.learning.sklearn import AutoRegressor, BoostingRegressor, TreeRegressor, _members
-from labeldp.learning.sklearn import _auto_regressor as auto
+from labeldp.learning.metrics import Units, gains_of
+from labeldp.learning.sklearn import AutoRegressor, BoostingRegressor, TreeRegressor
 from labeldp.learning.sklearn._number_mixture import HeldOutNumbers, NumberMixture
 from labeldp.learning.sklearn._regressor import expected_factor, shrinkage
 from labeldp.learning.sklearn._tree_regressor import _BETWEEN, _leaf_means
@@ -123,6 +124,12 @@ def test_a_pickle_keeps_the_model_without_predictions_of_released_rows(fitted):
     assert not hasattr(copy, "held_out_")
 
 
+def held_out(release, predictions, parts):
+    """The problem of predictions of all rows by models of other folds."""
+    rows, models = len(release), [Fitted(Pipeline([("model", "passthrough")]), each, True) for each in predictions]
+    return HeldOutNumbers.of(release, models, np.arange(rows), parts, Units.of(None, rows))
+
+
 def test_noise_beyond_the_range_is_cut():
     """At a small epsilon the mean of numbers leaves the range, and no model is weighed for being nearer than that.
 
@@ -132,7 +139,7 @@ def test_noise_beyond_the_range_is_cut():
     parts = [(np.flatnonzero(np.arange(150) % 3 != fold), np.arange(fold, 150, 3)) for fold in range(3)]
     for _ in range(4):
         features, release = random.normal(size=(150, 3)), released(random.uniform(0.0, 60.0, 150), 0.01)
-        centres = HeldOutNumbers.of(release, np.empty((0, 150)), np.arange(150), parts).centres
+        centres = held_out(release, np.empty((0, 150)), parts).centres
         assert ((centres >= 0.0) & (centres <= 100.0)).all()
         beyond += sum(not 0.0 <= release.numbers()[fit].mean() <= 100.0 for fit, _ in parts)
         model = AutoRegressor(folds=3).fit(features, release)
@@ -160,54 +167,6 @@ def test_noise_gives_the_mean():
     assert np.mean(gains) < 2.0 * np.std(gains) / 4.0
 
 
-def test_units_are_on_one_side_of_every_fold(monkeypatch):
-    """No member predicts a held-out row after it was fitted on another row of its unit."""
-    seen = []
-
-    class Spy(BoostingRegressor):
-        def fit(self, X, y):  # noqa: N803 (scikit-learn's name)
-            self.units = set(np.asarray(X)[:, 0])
-            return super().fit(X, y)
-
-        def predict(self, X):  # noqa: N803
-            seen.append((self.units, set(np.asarray(X)[:, 0])))
-            return super().predict(X)
-
-    monkeypatch.setattr(auto, "BoostingRegressor", lambda **_: Spy(rounds=3))
-    members = auto.number_members_of({"unit": "number"})
-    monkeypatch.setattr(auto, "number_members_of", lambda _: {"boosting": members["boosting"]})
-    units = np.repeat(np.arange(60), 3)
-    features = pd.DataFrame({"unit": units.astype(float)})
-    release = released(units.astype(float))
-    AutoRegressor().fit(features, release, groups=units)
-    folds = [(fit, held) for fit, held in seen if len(fit) < 60]
-    assert len(folds) == 5
-    assert all(not fit & held for fit, held in folds)
-    AutoRegressor().fit(features, release)
-    assert any(fit & held for fit, held in seen)
-
-
-@pytest.mark.parametrize("how", ["raises", "not finite"])
-def test_a_member_that_fails_is_left_out_and_named(monkeypatch, how):
-    """Others go on without a member that raises or returns NaN, and the reason is kept."""
-
-    class Broken(BoostingRegressor):
-        def fit(self, X, y):  # noqa: N803 (scikit-learn's name)
-            if how == "raises":
-                raise ValueError("out of order")
-            return super().fit(X, y)
-
-        def predict(self, X):  # noqa: N803
-            return np.full(len(X), np.nan)
-
-    monkeypatch.setattr(auto, "BoostingRegressor", Broken)
-    features, labels = table(300)
-    model = AutoRegressor().fit(features, released(labels))
-    assert list(model.members_) == ["linear", "clusters"]
-    assert ("out of order" if how == "raises" else "not finite") in model.left_out_["boosting"]
-    assert explained(model, features, labels) > 0.6
-
-
 def test_without_time_the_mean_is_predicted():
     """With no time at all every member is left out, and says why."""
     features, labels = table(300)
@@ -217,26 +176,6 @@ def test_without_time_the_mean_is_predicted():
     assert all("no time left" in why for why in model.left_out_.values())
     np.testing.assert_allclose(model.predict(features), release.numbers().mean())
     assert model.held_out_.shape == (300,)
-
-
-def test_many_rows_are_judged_on_one_fold(monkeypatch):
-    """From a number of rows on, one fold alone is held out, unless every row is asked for."""
-    monkeypatch.setattr(_members, "_MANY_ROWS", 200)
-    features, labels = table(300)
-    release = released(labels)
-    model = AutoRegressor().fit(features, release)
-    assert len(model.held_out_rows_) == len(model.held_out_) == 60
-    assert np.corrcoef(model.held_out_, labels[model.held_out_rows_])[0, 1] > 0.7
-    assert explained(model, features, labels) > 0.7
-    assert len(AutoRegressor(every_row=True).fit(features, release).held_out_) == 300
-
-
-def test_rows_without_labels_find_clusters():
-    """Further rows take part in encoders alone: trees of clusters have them, and the rows that are fitted do not."""
-    features, labels = table(300)
-    model = AutoRegressor().fit(features, released(labels), unlabelled=table(300, seed=2)[0])
-    assert len(model.members_["clusters"][0][-1].trees_[0].leaves) == 600
-    assert len(model.held_out_) == 300
 
 
 def test_bins_are_learned_from():
@@ -285,7 +224,7 @@ def by_integrals(slope, error):
 def test_weights_are_those_of_a_solver():
     """Weights minimise the stated sum of squares and prior, as constrained optimisation finds, times the factor."""
     release, predictions, parts = problem()
-    held = HeldOutNumbers.of(release, predictions, np.arange(300), parts)
+    held = held_out(release, predictions, parts)
     offsets = np.clip(predictions, 0.0, 100.0) - held.centres
     targets = release.numbers() - held.centres
     np.testing.assert_allclose(held.precisions, 1.0)
@@ -323,7 +262,7 @@ def test_a_slope_that_is_certain_is_the_factor():
     """Without an error the slope is taken as it is, within 0 and 1, and without offsets the factor is 0."""
     assert [expected_factor(slope, 0.0) for slope in (-1.0, 0.0, 0.4, 1.0, 3.0)] == [0.0, 0.0, 0.4, 1.0, 1.0]
     assert [expected_factor(slope, 1e-9) for slope in (-1.0, 0.4, 3.0)] == pytest.approx([0.0, 0.4, 1.0], abs=1e-6)
-    assert shrinkage(np.zeros(9), np.arange(9.0), np.ones(9)) == 0.0
+    assert shrinkage(np.zeros(9), np.arange(9.0), np.ones(9), Units.of(None, 9)) == 0.0
 
 
 @pytest.mark.parametrize("error", [0.03, 0.1, 0.3, 1.0, 3.0])
@@ -338,7 +277,7 @@ def test_few_rows_leave_weights_nearly_equal():
     """At a small epsilon 30 rows say little of the models, and what they say is not followed."""
     release, predictions, _ = problem(30, 0.5)
     parts = [(np.arange(15), np.arange(15, 30)), (np.arange(15, 30), np.arange(15))]
-    found = HeldOutNumbers.of(release, predictions[:2], np.arange(30), parts).best().weights
+    found = held_out(release, predictions[:2], parts).best().weights
     assert abs(found[0] - found[1]) < 0.2
 
 
@@ -347,11 +286,11 @@ def test_rows_of_one_unit_count_as_one():
     random = np.random.default_rng(0)
     offsets = random.normal(size=60)
     numbers, weights = 0.5 * offsets + random.normal(0, 1.0, 60), np.ones(60)
-    once = shrinkage(offsets, numbers, weights)
+    once = shrinkage(offsets, numbers, weights, Units.of(None, 60))
     twice = [np.repeat(each, 2) for each in (offsets, numbers, weights)]
     assert 0.0 < once < 1.0
-    assert shrinkage(*twice, np.repeat(np.arange(60), 2)) == pytest.approx(once)
-    assert shrinkage(*twice) > once + 0.01
+    assert shrinkage(*twice, Units.of(np.repeat(np.arange(60), 2), 120)) == pytest.approx(once)
+    assert shrinkage(*twice, Units.of(None, 120)) > once + 0.01
 
 
 def test_units_are_handed_on(monkeypatch):
@@ -360,7 +299,7 @@ def test_units_are_handed_on(monkeypatch):
     monkeypatch.setattr(HeldOutNumbers, "of", lambda *given: seen.append(real(*given)) or seen[-1])
     features, labels = table(120)
     AutoRegressor(minutes=0).fit(features, released(labels), groups=np.arange(120) // 2 + 7)
-    np.testing.assert_array_equal(seen[0].units, np.arange(120) // 2)
+    np.testing.assert_array_equal(seen[0].units.numbers, np.arange(120) // 2)
 
 
 def test_the_mixture_of_a_row_does_not_depend_on_its_label():
@@ -368,10 +307,7 @@ def test_the_mixture_of_a_row_does_not_depend_on_its_label():
     release, predictions, parts = problem()
     order = np.arange(300)
     order[parts[0][1]] = order[parts[0][1]][::-1]  # the labels of one fold trade places
-    first, second = (
-        HeldOutNumbers.of(each, predictions, np.arange(300), parts).cross_fitted(parts)
-        for each in (release, release[order])
-    )
+    first, second = (held_out(each, predictions, parts).cross_fitted(parts, 300) for each in (release, release[order]))
     np.testing.assert_allclose(first[parts[0][1]], second[parts[0][1]], rtol=1e-12)
     assert (np.abs(first[parts[1][1]] - second[parts[1][1]]) > 1e-9).any()
 
@@ -404,7 +340,7 @@ def test_trees_are_as_fine_as_the_noise_allows():
     model.rounds_ = 1
     counts = [
         int(count)
-        for line in model._grow((rows, noisy.numbers(), np.ones(400)), 15, 1).model_to_string().splitlines()
+        for line in model._grow(rows, model._task(noisy), 15, 1).model_to_string().splitlines()
         if line.startswith("leaf_count=")
         for count in line.removeprefix("leaf_count=").split()
     ]
@@ -415,7 +351,7 @@ def test_rows_with_less_noise_count_more_in_boosting():
     """Boosting starts from the mean weighted by precision: rows of units of ten have more noise, and weigh less."""
     units = np.concatenate([np.arange(300), 300 + np.arange(300) // 10])
     release = Curator([20.0] * 300 + [80.0] * 300, SPACE, units=units).randomize(epsilon=6.0)
-    assert BoostingRegressor().fit(np.zeros((600, 1)), release).centre_ < 0.8 * release.numbers().mean()
+    assert BoostingRegressor().fit(np.zeros((600, 1)), release, groups=units).centre_ < 0.8 * release.numbers().mean()
 
 
 TREE = ClusterTree(np.repeat(np.arange(4), 3), np.array([[0, 1], [4, 2], [5, 3]]), np.asarray)

@@ -10,13 +10,14 @@ from labeldp.errors import InputError
 from labeldp.learning.features import row_count
 from labeldp.learning.heads import softmax
 from labeldp.learning.losses import gain
+from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import (
     CalibratedClassifier,
     Calibrator,
     SoftmaxRegression,
     UnguardedFitWarning,
-    cross_fitted,
 )
+from labeldp.learning.sklearn._calibrated import HeldOutCalibration
 
 SPACE = Classes(["c", "a", "b"])  # declared in an order that is not sorted
 ROWS = 4000
@@ -117,7 +118,9 @@ def test_no_row_is_calibrated_by_its_own_label(logits, randomized):
     codes = release.codes.copy()
     codes[:100] = (codes[:100] + 1) % 3
     other = Release(codes, release.channel, SPACE, release.certificate)
-    found, changed = cross_fitted(release, predicted, parts), cross_fitted(other, predicted, parts)
+    found, changed = (
+        HeldOutCalibration(each, predicted, Units.of(None, 200)).cross_fitted(parts, 200) for each in (release, other)
+    )
     np.testing.assert_array_equal(found[:100], changed[:100])
     assert not np.allclose(found[100:], changed[100:])
 

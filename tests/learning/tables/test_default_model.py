@@ -10,7 +10,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from labeldp import Classes, Curator, RandomizedResponse, release_table
 from labeldp.errors import InputError
-from labeldp.learning.sklearn import AutoClassifier, BoostingClassifier, group_folds
+from labeldp.learning.choice import folds_of
+from labeldp.learning.metrics import Units
+from labeldp.learning.sklearn import AutoClassifier, BoostingClassifier
 from labeldp.learning.tables import learn, open_model
 from labeldp.learning.tables._folds import units_in
 from labeldp.release import Release, public_columns
@@ -122,7 +124,7 @@ def test_units_are_the_groups_of_folds(tmp_path, monkeypatch):
     groups, real = [], AutoClassifier.fit
 
     def fit(self, features, release, given, **more):
-        groups.append(given)
+        groups.append(given.numbers)
         return real(self, features, release, given, **more)
 
     monkeypatch.setattr(AutoClassifier, "fit", fit)
@@ -136,7 +138,7 @@ def test_spellings_of_a_unit_share_a_fold():
     spelled = [["p1", "P1 ", "p2", "p3", "P3", "p4", "p5", "p6"][i % 8] for i in range(80)]
     units = units_in(pa.table({"person": spelled}), "person")
     assert len(np.unique(units)) == 6
-    for fit, held in group_folds(80, 5, units):
+    for fit, held in folds_of(Units.of(units, 80), 5):
         assert not {spelled[i].strip().lower() for i in fit} & {spelled[i].strip().lower() for i in held}
 
 

@@ -16,8 +16,10 @@ from sklearn.feature_extraction.text import HashingVectorizer
 
 from labeldp import Classes, Curator, RandomizedResponse
 from labeldp.errors import InputError
-from labeldp.learning.sklearn import Calibrator, cross_fitted, group_folds
-from labeldp.learning.tables import ModelChoice, _files, learn, open_model
+from labeldp.learning.choice import folds_of
+from labeldp.learning.metrics import Units
+from labeldp.learning.sklearn import Calibrator, HeldOutCalibration
+from labeldp.learning.tables import ModelChoice, learn, open_model
 from labeldp.learning.tables._files import _TRUSTED
 from labeldp.release import Release, public_columns, release_table
 
@@ -180,15 +182,13 @@ def test_a_certificate_whose_law_costs_more_is_refused(calibrated, tmp_path):
         open_model(forged.save(tmp_path / "forged.skops"))
 
 
-def test_held_out_predictions_are_calibrated_on_other_folds(calibrated, monkeypatch):
+def test_held_out_predictions_are_calibrated_on_other_folds(calibrated):
     """They are what scores are computed from: no row is calibrated by its own label."""
     folder, learned = calibrated
-    release, seen = Release.load(folder), []
-    real = _files.cross_validated
-    monkeypatch.setattr(_files, "cross_validated", lambda *a, **more: seen.append(more) or real(*a, **more))
+    release = Release.load(folder)
     found = learned.model.held_out_proba(release, public_columns(folder))
-    assert seen == [{"calibrate": True}]
     plain = dataclasses.replace(learned.model, calibrator=None).held_out_proba(release, public_columns(folder))
-    parts = group_folds(len(release), 5, None)
-    np.testing.assert_allclose(found, cross_fitted(release, plain, parts))
+    units = Units.of(None, len(release))
+    parts = folds_of(units, 5)
+    np.testing.assert_allclose(found, HeldOutCalibration(release, plain, units).cross_fitted(parts, len(release)))
     assert not np.allclose(found, Calibrator.fit(release, plain)(plain))

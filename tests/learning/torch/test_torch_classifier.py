@@ -16,6 +16,7 @@ from torch import nn
 from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning import metrics
+from labeldp.learning.metrics import Units
 from labeldp.learning.torch import TorchClassifier, UnguardedFitWarning, augmentation
 from labeldp.learning.torch._training import split
 from labeldp.privacy.channels import CandidateChannel, pack
@@ -313,7 +314,7 @@ def test_rows_that_do_not_match_are_refused(features, release):
 def test_held_out_rows_without_weight_judge_nothing(features, release):
     """Held-out rows that all weigh nothing are refused."""
     weights = np.ones(ROWS)
-    weights[split(ROWS, 0.1, 0)[1]] = 0.0
+    weights[split(Units.of(None, ROWS), 0.1, 0)[1]] = 0.0
     with pytest.raises(InputError, match="held-out rows with weight, found 270 and 0"):
         learner(held_out=0.1).fit(features, release, weights)
 
