@@ -283,7 +283,7 @@ def test_few_rows_and_other_rows_are_refused(fitted):
         AutoClassifier().fit(features[:-1], release)
     with pytest.raises(InputError, match="at least 5 units"):
         AutoClassifier().fit(features[:4], release[:4])
-    with pytest.raises(InputError, match="expected a unit for each row, found missing ones"):
+    with pytest.raises(InputError, match="expected a unit in every row"):
         AutoClassifier().fit(features, release, [None] * len(features))
     with pytest.raises(InputError, match="expected features of at least one column, found none"):
         AutoClassifier().fit(features[[]], release)

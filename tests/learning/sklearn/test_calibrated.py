@@ -209,8 +209,8 @@ def test_a_unit_is_on_one_side_of_each_fold(table):
 @pytest.mark.parametrize(
     ("groups", "folds", "message"),
     [
-        (np.zeros(2000), 5, "at least 5 units, found 2000 and 1"),
-        (np.zeros(3), 2, "a unit for each of 2000 rows"),
+        (np.zeros(2000), 5, "at least 5 units, one for each fold, found 1 in 2000 rows"),
+        (np.zeros(3), 2, "a unit for each of the 2000 labels"),
         (None, 1, "folds to be a whole number of at least 2"),
     ],
 )

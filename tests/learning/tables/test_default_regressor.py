@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from sklearn.tree import DecisionTreeRegressor
 
-from labeldp import Curator, Interval, PriorResponse, Release, release_table
+from labeldp import Curator, Interval, PriorResponse, Release
 from labeldp.errors import InputError
 from labeldp.learning.sklearn import AutoRegressor
 from labeldp.learning.tables import learn, open_model
@@ -102,24 +102,6 @@ def test_without_time_the_mean_is_learned(base):
     assert found.setting.count("no time left") == 3
     assert np.ptp(found.model.predict(public_columns(folder))) == 0.0
     assert found.scores.gain.value == pytest.approx(0.0, abs=1e-6)
-
-
-def test_units_are_the_groups_of_folds(tmp_path, monkeypatch):
-    """Where the unit's column was kept, its rows share folds."""
-    table, labels = patients()
-    table.assign(cost=labels).to_csv(tmp_path / "patients.csv", index=False)
-    kept = list(table.columns)
-    release_table(tmp_path / "patients.csv", "cost", SPACE, 6.0, tmp_path / "shared", keep=kept, unit="person")
-    groups, real = [], AutoRegressor.fit
-
-    def fit(self, features, release, given, **more):
-        groups.append(given)
-        return real(self, features, release, given, **more)
-
-    monkeypatch.setattr(AutoRegressor, "fit", fit)
-    learn(tmp_path / "shared", minutes=0)
-    assert len(np.unique(groups[0])) == 100
-    assert (pd.Series(groups[0]).groupby(table["person"]).nunique() == 1).all()
 
 
 def test_a_choice_is_respected(base):

@@ -326,7 +326,7 @@ def judged_model(
     fitted = work.fit(member, rows)
     work.tell(1, 1)
     last = fitted.model.steps[-1][1]
-    words = list(named)[fitted.setting]
+    words = list(named)[fitted.setting if len(named) > 1 else 0]
     said = [f"{words}, chosen among {len(named)} on released labels" if len(named) > 1 else words or last.setting()]
     combination, held_out, constant = None, fitted.held_out, not fitted.varies
     if beside and generator is None and method in family.beside:
