@@ -275,7 +275,8 @@ def _expected(row: EpsilonRow, found: Planned, forecast: Forecast) -> str:
             with_features = f"test RMSE about {mean}, that of the mean, which remains ({best} without privacy)"
         return f"{none}{with_features if forecast.dimension else of_mean}; {informative(row, forecast.rows)}"
     if row.lost_low is not None and not found.is_rare:
-        return f"about {_lost(row)} points less accuracy than without privacy, by experience on 30 real tables"
+        about = "" if _lost(row).startswith("under") else "about "
+        return f"{about}{_lost(row)} points less accuracy than without privacy, by experience on 30 real tables"
     return f"a wrong class in {_points(error)} % more rows than by the best class ({_points(clean)} % without privacy)"
 
 
