@@ -27,7 +27,7 @@ from labeldp.errors import VerificationError
 from labeldp.release import folder as folders
 from labeldp.release.folder import _read, _verify
 from labeldp.release.folder._read import answer_in
-from labeldp.results import _page_of_answers
+from labeldp.results import _answer
 
 SPACE, LABELS = Classes(["no", "yes"]), ["no", "yes"] * 20
 
@@ -51,7 +51,7 @@ def of_answer(path):
 
 def blocks(folder, certificate):
     """The answer on a page."""
-    return list(_page_of_answers.answer_blocks(folder, certificate))
+    return list(_answer.answer_blocks(folder, certificate))
 
 
 READERS = {
