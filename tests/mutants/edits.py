@@ -139,7 +139,7 @@ def tokens(text):
     """The text, start and end of each token, without commas before a closing bracket."""
     found = [(each[0], *each.span()) for each in TOKEN.finditer(text) if not each["blank"]]
     following = [token[0] for token in found[1:]] + [""]
-    pairs = zip(found, following, strict=True)
+    pairs = zip(found, following, strict=False)
     return [token for token, after in pairs if token[0] != "," or after not in {")", "]", "}"}]
 
 
