@@ -21,7 +21,7 @@ from touched import git
 
 ROOT = Path(__file__).parents[2]
 TRIED = int(os.environ.get("LABELDP_GENERATED", "300"))
-FLOOR = 0.75
+FLOOR = 0.55
 MOST_TESTS, MOST_SECONDS = 25, 6.0
 QUICK = ("-m", "not slow")
 OPTIONS = ("--timeout=60", "--timeout-method=signal")

@@ -291,13 +291,21 @@ class Candidates:
         return fit_in_units(clone(list(self.named.values())[setting]), X, y, groups)
 
 
-def best_setting(learner: Any, features: Any, release: Release, units: Units, folds: int) -> int | None:
+def best_setting(
+    learner: Any, features: Any, release: Release, units: Units, folds: int, **of_rows: np.ndarray
+) -> int | None:
     """The setting under which fits to the other folds make released labels of held-out units likeliest.
 
-    It is None where there is a single unit, which nothing can judge.
+    It is None where there is a single unit, which nothing can judge. Further arguments hold a value for each row that
+    paths take too.
     """
     paths = [
-        learner.path(take_rows(features, fit), release[fit], Held.of(features, release, units, held))
+        learner.path(
+            take_rows(features, fit),
+            release[fit],
+            Held.of(features, release, units, held),
+            **{name: values[fit] for name, values in of_rows.items()},
+        )
         for fit, held in in_folds(units, folds)
     ]
     return all_gains(path.gains for path in paths).best() if paths else None

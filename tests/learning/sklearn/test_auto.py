@@ -511,3 +511,28 @@ def test_a_deadline_ends_a_member_between_its_fits(use):
     model = AutoClassifier(minutes=0.1 / 60).fit(features[["age"]].fillna(0.0), released(labels))
     assert set(model.left_out_) == {"linear", "boosting", "clusters"}
     assert time.monotonic() - begun < 5.0
+
+
+def test_the_number_and_the_names_of_features_are_kept():
+    """As other learners of scikit-learn do: the names of a frame's columns, and none of an array's."""
+    features = np.random.default_rng(0).normal(size=(60, 2))
+    space = Classes(["no", "yes"])
+    release = Curator(np.where(features[:, 0] > 0, "yes", "no"), space).randomize(epsilon=4.0)
+    named = AutoClassifier(folds=2).fit(pd.DataFrame(features, columns=["a", "b"]), release)
+    assert (named.n_features_in_, named.feature_names_in_.tolist()) == (2, ["a", "b"])
+    bare = AutoClassifier(folds=2).fit(features, release)
+    assert bare.n_features_in_ == 2
+    assert not hasattr(bare, "feature_names_in_")
+
+
+def test_weights_of_rows_count_in_boosted_trees():
+    """A quarter of rows, whose labels say the reverse, pull predictions their way if they weigh ten times as much."""
+    pytest.importorskip("lightgbm")
+    features = np.repeat([[0.0], [1.0]], 2000, axis=0)
+    space, first = Classes(["no", "yes"]), np.arange(4000) % 4 == 0
+    labels = np.where((features[:, 0] > 0) ^ first, "yes", "no")
+    release = Curator(labels, space).randomize(epsilon=4.0)
+    model = BoostingClassifier(folds=2).fit(features, release)
+    assert model.predict([[0.0], [1.0]]).tolist() == ["no", "yes"]
+    weighed = BoostingClassifier(folds=2).fit(features, release, sample_weight=np.where(first, 10.0, 1.0))
+    assert weighed.predict_proba([[1.0]])[0, 1] < model.predict_proba([[1.0]])[0, 1]

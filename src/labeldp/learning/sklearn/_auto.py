@@ -118,6 +118,8 @@ class Combination(ABC):
     Attributes:
         members_: The fitted models by name.
         left_out_: Models that were not used, with reasons.
+        n_features_in_: Number of features.
+        feature_names_in_: Their names, if they were fitted as a frame.
         held_out_rows_: Rows whose predictions by models of other rows decide: all of them or one fold.
         held_out_folds_: The fold of each of these rows.
     """
@@ -157,6 +159,9 @@ class Combination(ABC):
         check_released_rows(X, release)
         parts, held, folded = self._parts(units)
         self.columns_ = None if issparse(rows) else kinds_of(rows)
+        self.n_features_in_ = rows.shape[1]
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.asarray(list(X.columns), dtype=object)
         rows = rows if unlabelled is None else stack_rows(rows, self.frame(unlabelled))
         fitted = self._fit_members(release, rows, units, parts, held, folded, report)
         problem = self.target.problem.of(release, fitted, held, parts, units)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +18,7 @@ from labeldp._extras import require_extra
 from labeldp._shapes import Float
 from labeldp.learning.boosting import lightgbm_objective
 from labeldp.learning.choice import Gains, Held, Path, best_setting
+from labeldp.learning.features import row_weights
 from labeldp.learning.heads import softmax
 from labeldp.learning.losses import (
     decoded_numbers,
@@ -90,23 +91,39 @@ class TreeBoosting(ABC):
     def _predicted(self, scores: Float[np.ndarray, "m s"]) -> Float[np.ndarray, "m ..."]:
         """Predictions by scores: probabilities in declared order, or numbers."""
 
-    def fit(self, X: Any, y: Release, groups: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
+    def fit(
+        self,
+        X: Any,  # noqa: N803 (scikit-learn's name)
+        y: Release,
+        groups: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Fit on features of shape (n, d), with NaN for missing values, and a release of n rows.
 
         Args:
             X: Features.
             y: A release.
             groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
+            sample_weight: Public weights of rows in the loss of trees; rows judge alike.
         """
         release, features = self._require(y), self._checked(X, reset=True)
         check_released_rows(X, release)
         folds = _checks.whole(self.folds, "folds", 2)
-        best = best_setting(self, features, release, Units.of(groups, release), folds)
-        return self._fit_setting(best or 0, features, release)
+        weights = {} if sample_weight is None else {"sample_weight": row_weights(sample_weight, len(release))}
+        best = best_setting(self, features, release, Units.of(groups, release), folds, **weights)
+        return self._fit_setting(best or 0, features, release, **weights)
 
-    def path(self, X: Any, y: Release, held: Held, groups: Any = ROWS) -> Path:  # noqa: ARG002, N803
+    def path(
+        self,
+        X: Any,  # noqa: N803
+        y: Release,
+        held: Held,
+        groups: Any = ROWS,  # noqa: ARG002
+        sample_weight: Float[np.ndarray, "n"] | None = None,
+    ) -> Path:
         """Fits to some rows with each number of leaves and of rounds, judged on other rows."""
-        most, task, judge = _checks.whole(self.rounds, "rounds", 1), self._task(y), self._judge(held.release)
+        most, judge = _checks.whole(self.rounds, "rounds", 1), self._judge(held.release)
+        task = self._weighted(y, sample_weight)
         curves, trees = np.empty((len(LEAVES), most + 1, held.count)), list[Any]()
         curves[:] = held.sums(judge(_scores(task.start, held.features, None, 0)))
         if any_varies(X):
@@ -128,8 +145,17 @@ class TreeBoosting(ABC):
         each = " for a class" if hasattr(self, "classes_") else ""
         return f"{self.rounds_} trees{each}, of {self.leaves_} leaves, chosen on released labels"
 
-    def _fit_setting(self, setting: int, features: Any, release: Release) -> Self:
+    def _weighted(self, release: Release, sample_weight: Float[np.ndarray, "n"] | None) -> _Task:
+        """What is fitted, with weights of rows."""
         task = self._task(release)
+        if sample_weight is None:
+            return task
+        return replace(task, weights=sample_weight if task.weights is None else task.weights * sample_weight)
+
+    def _fit_setting(
+        self, setting: int, features: Any, release: Release, sample_weight: Float[np.ndarray, "n"] | None = None
+    ) -> Self:
+        task = self._weighted(release, sample_weight)
         self._set_start(release, task)
         place, self.rounds_ = divmod(setting, self.rounds + 1)
         self.leaves_ = LEAVES[place]
