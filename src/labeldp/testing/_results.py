@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from labeldp._checks import printable
+from labeldp._strict_json import strict_json
 from labeldp.render import html_of, in_markdown, in_notebook, on_terminal
 from labeldp.results import Page, Part, described, plain
 from labeldp.results import _blocks as blocks
@@ -50,7 +51,7 @@ def check_result(result: object) -> None:
             expect(float(share.replace(",", "")) <= 100.0, f"no share is above 100 %: {text}")
         for low, high in _INTERVAL.findall(text):
             expect(_number(low) <= _number(high), f"the ends of an interval are in order: {text}")
-    kind, body = type(result), json.loads(json.dumps(plain(result), allow_nan=False))
+    kind, body = type(result), strict_json(json.dumps(plain(result), allow_nan=False))
     if kind.__module__.startswith("labeldp.results"):
         expect(described(read(kind, body)) == part, "what is read back from JSON says the same")
 
