@@ -64,7 +64,7 @@ class Bench:
                 os.utime(file, (self.mutants,) * 2)  # no two mutants of a file are taken for one
             if in_c:
                 library = self.folder / "labeldp" / LIBRARY
-                compile_library(library.parent, library)
+                compile_library(library.parent, library, "-w")
             return self.run(tests, **wishes)
         finally:
             for name in [*texts, *([LIBRARY] if in_c else [])]:
