@@ -183,3 +183,34 @@ def test_models_learn_from_months_and_weekdays():
         trees = make_pipeline(tree_transformer(columns)[0], DecisionTreeClassifier(max_depth=14))
         for model in (linear, trees):
             assert model.fit(frame[:1500], labels[:1500]).score(frame[1500:], labels[1500:]) > 0.95
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pa.array([1 << 60, (1 << 60) + 1, 3], pa.int64()), [2.0**60, 2.0**60, 3.0]),
+        (pa.array([(1 << 64) - 1, 5, 7], pa.uint64()), [2.0**64, 5.0, 7.0]),
+        (pa.array([86_400 * 10**9 + 1, 0, None], pa.timestamp("ns")), [1.0, 0.0, np.nan]),
+        (pa.array([253_402_214_400, 0, 86_400], pa.timestamp("s")), [2_932_896.0, 0.0, 1.0]),
+        (pa.array(["2.5", "1e3", "7"], pa.string_view()), [2.5, 1000.0, 7.0]),
+    ],
+)
+def test_a_column_that_arrow_cannot_convert_exactly_is_used(values, expected):
+    """Whole numbers beyond 2**53, nanoseconds, the year 9999 and views of texts do not stop a fit."""
+    table = pa.table({"x": values})
+    columns, _ = columns_of(table, None, None)
+    np.testing.assert_array_equal(frame_of(table, columns)["x"], expected)
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [([1.0, np.inf, 2.0], "infinite numbers"), ([1e308, -1e308, 0.0], r"numbers above 1e\+150")],
+)
+def test_a_column_that_no_model_can_compute_with_is_left_out(values, why):
+    """It is left out with its reason beside others, and named where it is asked for."""
+    table = pa.table({"x": values, "y": [1.0, 2.0, 3.0]})
+    used, left_out = columns_of(table, None, None)
+    assert list(used) == ["y"]
+    assert why.replace("\\", "") in left_out["x"]
+    with pytest.raises(InputError, match=f"in the feature 'x', found .*{why}"):
+        columns_of(table, ["x"], None)

@@ -82,6 +82,8 @@ _WHOLE = r"^[+-]?[0-9]+$"
 _ONE_UNIT = 3.0
 #: Categories kept of a text column; the rarer ones share one.
 MOST_CATEGORIES = 200
+#: Numbers up to here can be squared and added up.
+_LARGEST = 1e150
 #: Rows of which one at least should have a category that a model knows, and such categories to list.
 _MANY_ROWS, _LISTED = 20, 3
 
@@ -100,15 +102,16 @@ def columns_of(
             raise InputError(f"expected features among the public columns {', '.join(names)}, found {name!r}")
     used, left_out = {}, {}
     for name in dict.fromkeys(wanted or names):
-        kind = _column_kind(table[name])
-        why = "no model takes its type" if kind is None else None
-        if wanted is None and kind is not None:
-            why = "it names the privacy unit" if name == unit else _why_uninformative(name, table[name], kind)
+        column = _plain(table[name])
+        kind = _column_kind(column)
+        why = "no model takes its type" if kind is None else _why_unusable(column, kind)
+        if wanted is None and kind is not None and why is None:
+            why = "it names the privacy unit" if name == unit else _why_uninformative(name, column, kind)
         if why is None and kind is not None:
             taken = any(f"{name} {part}" in names for part in CALENDAR.get(kind, ()))
             used[name] = _PLAIN[kind] if taken else kind
         elif wanted is not None:
-            found = type_name(table[name].type)
+            found = type_name(column.type) if kind is None else why
             raise InputError(f"expected numbers, dates or text in the feature {name!r}, found {found}")
         else:
             left_out[name] = str(why)
@@ -118,6 +121,25 @@ def columns_of(
             f"({'; '.join(f'{name}: {why}' for name, why in left_out.items()) or _NONE_KEPT})"
         )
     return used, left_out
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column in a layout that Arrow's functions take."""
+    return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
+
+
+def _why_unusable(column: pa.ChunkedArray, kind: str) -> str | None:
+    """The reason why a model cannot compute with the values of a column; None if it can."""
+    if kind == "category":
+        return None
+    values = result_or_none(lambda: _values_of_kind(column, kind))
+    if values is None:
+        return f"its values are no {kind}s that can be read"
+    if np.isinf(values).any():
+        return "it has infinite numbers"
+    if np.abs(values).max(initial=0.0, where=~np.isnan(values)) > _LARGEST:
+        return f"it has numbers above {_LARGEST:g} in size"
+    return None
 
 
 def _column_kind(column: pa.ChunkedArray) -> str | None:
@@ -194,7 +216,7 @@ def frame_of(
     values = dict[str, np.ndarray]()
     for name, kind in columns.items():
         texts = known.get(name, ()) if kind == "category" else ()
-        column = table[name]
+        column = _plain(table[name])
         if texts:
             with suppress(pa.ArrowException, OverflowError, ValueError):  # such values are no known texts
                 column = _as_spelled(column, texts)
@@ -330,7 +352,8 @@ def _read_as_kind(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
     """A column as the type of its kind; texts of other kinds are read as those of a CSV."""
     if kind != "category" and _is_text(column.type):
         column = pa.chunked_array([read_as(column.cast(pa.string()).combine_chunks(), KINDS[kind])])
-    return column.cast(KINDS[kind])
+    finer = pa.types.is_timestamp(column.type) and column.type.unit == "ns"
+    return column.cast(KINDS[kind], safe=kind != "number" and not finer)  # the nearest float, whole microseconds
 
 
 def _column_values(column: pa.ChunkedArray, name: str, kind: str) -> np.ndarray:
@@ -349,5 +372,5 @@ def _values_of_kind(column: pa.ChunkedArray, kind: str) -> np.ndarray:
     if kind == "category":  # in CSV a missing text is an empty one
         texts = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
         return np.array(texts.to_pylist(), dtype=object)
-    numbers = values.cast(_INTEGER_TYPES.get(kind, pa.float64())).cast(pa.float64()).to_numpy()
+    numbers = values.cast(_INTEGER_TYPES.get(kind, pa.float64())).cast(pa.float64(), safe=False).to_numpy()
     return np.asarray(numbers / _MICROSECONDS if kind == "instant" else numbers)
