@@ -1136,3 +1136,13 @@ def test_numbers_that_form_no_law_are_refused():
         with pytest.raises(ValueError, match="expected"):
             dataclasses.replace(bins(5, 1.0, 64), **parts)
     assert BinChannel(5, (3,), word, 0, (0,)).draw(np.array([4, 0]), np.zeros((2, 1), np.uint64)).tolist() == [0, 0]
+
+
+def test_the_columns_of_a_label_outside_the_candidates_hold_every_word():
+    """One candidate has the rest of the words that the others, alike, leave."""
+    channel = CandidateChannel.at(9, 1.0, candidate_rows(9), 16)
+    columns = dict(channel.columns())
+    for m in range(2, 9):
+        even, last = columns[f"a candidate of {m}"][-1], columns[f"the last candidate of {m}"][-1]
+        assert (m - 1) * even + last == 2**16
+        assert 0 <= even - last < m
