@@ -195,3 +195,11 @@ def test_a_thousand_classes_have_a_ninetieth_of_the_noise_of_randomized_response
     subset, response = gradient_response(space, 1.0).channel(), RandomizedResponse(space, 1.0).channel()
     found = variance(subset.member, Fraction(subset.size * (1 << 64) - subset.member, 999))
     assert 90 * found <= variance(response.keep, response.other)
+
+
+def test_the_second_moment_grows_with_the_square_of_right_angled_parts():
+    """Parts of twice the length have four times the noise, up to that of any gradients."""
+    noise = GradientNoise(any=10.0, right_angled=0.5)
+    assert noise.second_moment(3.0) == 9.0 + 90.0
+    assert noise.second_moment(3.0, right_angled=2.0) == 9.0 + 2.0
+    assert noise.second_moment(3.0, right_angled=100.0) == 9.0 + 90.0
