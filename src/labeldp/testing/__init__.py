@@ -1,4 +1,4 @@
-"""Laws that every kind must hold, for tests of your own kinds: of randomizers and queries."""
+"""Laws that every kind must hold, for tests of your own kinds: of randomizers, queries, learners and results."""
 
 import lazy_loader
 
