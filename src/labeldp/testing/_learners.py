@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def check_learner(learner: Any, *, chooses: bool = True) -> None:
     model = _copy(learner).fit(features, release)
     expect(repr(clone(learner, safe=False)) == repr(learner), "a copy has the parameters of the learner")
     for odd, kind in (((features, truth), NotTrueLabelsError), ((features[:0], release[:0]), ValueError)):
-        expect(_is_refused(lambda odd=odd: _copy(learner).fit(*odd), kind), "bare labels and no rows are refused")
+        expect(_is_refused(partial(_copy(learner).fit, *odd), kind), "bare labels and no rows are refused")
     found = _predicted(model, features)
     again = _predicted(_copy(learner).fit(features, release), features)
     expect(np.allclose(found, again, _SAME), "fits of the same rows predict the same")
