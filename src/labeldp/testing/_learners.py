@@ -39,10 +39,6 @@ def check_learner(learner: Any, *, chooses: bool = True) -> None:
 
     Raises:
         AssertionError: A law does not hold; the message states it.
-
-    Example:
-        >>> from labeldp.learning.sklearn import SoftmaxRegression
-        >>> check_learner(SoftmaxRegression())
     """
     features, labels = _rows(120, 0)
     of_classes = hasattr(learner, "predict_proba")
