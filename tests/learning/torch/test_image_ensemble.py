@@ -8,9 +8,11 @@ torch = pytest.importorskip("torch")
 
 from labeldp import Classes, Curator, Release  # noqa: E402 (torch is an extra)
 from labeldp.errors import InputError  # noqa: E402
+from labeldp.learning.choice import folds_of  # noqa: E402
 from labeldp.learning.features import Images, PixelEncoder  # noqa: E402
 from labeldp.learning.images import PatchClassifier  # noqa: E402
-from labeldp.learning.sklearn import group_folds, rehearse  # noqa: E402
+from labeldp.learning.metrics import Units  # noqa: E402
+from labeldp.learning.sklearn import rehearse  # noqa: E402
 from labeldp.learning.tables import ModelChoice, learn_network, open_model  # noqa: E402
 from labeldp.learning.torch import ImageEnsemble, Network, TorchClassifier, with_ensemble  # noqa: E402
 
@@ -24,7 +26,7 @@ class Untrained(TorchClassifier):
 
     given, judged, known = [], [], None
 
-    def fit(self, X, y, prior=None):  # noqa: N803
+    def fit(self, X, y, prior=None, groups=None):  # noqa: N803
         """Keep the images, the release and the prior."""
         self.given.append((X, y, prior.in_order(y.space.points)))
         self.module_, self.n_iter_ = None, 0
@@ -57,8 +59,8 @@ def test_what_a_network_is_told_of_a_row_is_from_the_labels_of_others(stripes, u
     images, labels = stripes(200)
     units = np.arange(200) // 2
     for groups, together in ((None, 1), (units, 2)):
-        fit, _ = group_folds(200, 5, groups)[0]
-        folds = group_folds(len(fit), 5, None if groups is None else groups[fit])
+        fit, _ = folds_of(Units.of(groups, 200), 5)[0]
+        folds = folds_of(Units.of(groups, 200).take(fit), 5)
         first, flipped = prior_for(labels, images, untrained, groups), labels.copy()
         one = fit[folds[0][1][0]]
         own = np.arange(200) // together == one // together
@@ -72,7 +74,7 @@ def test_what_a_network_is_told_of_a_row_is_from_the_labels_of_others(stripes, u
 def test_rows_that_weigh_both_have_no_part_in_either(stripes, untrained):
     """Other labels of all held-out rows change nothing that the network is told, and it sees none of them before."""
     images, labels = stripes(200)
-    fit, held = group_folds(200, 5, None)[0]
+    fit, held = folds_of(Units.of(None, 200), 5)[0]
     flipped = labels.copy()
     flipped[held] = np.where(labels[held] == "across", "upright", "across")
     np.testing.assert_array_equal(prior_for(labels, images, untrained), prior_for(flipped, images, untrained))
@@ -218,6 +220,6 @@ def test_another_method_is_refused(folder):
 def test_a_trial_before_stages_is_short_and_writes_nothing(monkeypatch, training):
     """One epoch, whatever was asked for."""
     seen = []
-    monkeypatch.setattr(ImageEnsemble, "fit", lambda self, *_: seen.append(self.training))
+    monkeypatch.setattr(ImageEnsemble, "fit", lambda self, *_, **__: seen.append(self.training))
     rehearse(ImageEnsemble(training=training), np.zeros((4, 1, 8, 8), np.uint8), Classes(["a", "b"]))
     assert seen == [{"epochs": 1, "checkpoint": None}]
