@@ -17,6 +17,8 @@ from labeldp.learning.tables import ModelChoice, learn_network, open_model  # no
 from labeldp.learning.torch import ImageEnsemble, Network, TorchClassifier, with_ensemble  # noqa: E402
 
 torch.set_num_threads(1)
+#: Another class stands for the network in some tests, and not in annotations.
+pytestmark = pytest.mark.usefixtures("as_users_call")
 SPACE = Classes(["upright", "across"])  # not in the order of the alphabet
 FEW = {"components": (3,), "filters": 4, "mirrored": False, "copies": 0}
 
@@ -26,7 +28,7 @@ class Untrained(TorchClassifier):
 
     given, judged, known = [], [], None
 
-    def fit(self, X, y, prior=None, groups=None):  # noqa: N803
+    def fit(self, X, y, prior=None, groups=None):  # noqa: ARG002, N803
         """Keep the images, the release and the prior."""
         self.given.append((X, y, prior.in_order(y.space.points)))
         self.module_, self.n_iter_ = None, 0
