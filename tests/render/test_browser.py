@@ -22,8 +22,9 @@ from labeldp.learning.tables._class_scores import class_scores
 from labeldp.learning.tables._regressors import number_scores
 from labeldp.release import folder
 from labeldp.render import html_of
-from labeldp.results import Page, Part, ledger_part, release_part, result_part, scores_json
+from labeldp.results import Evaluated, Page, Part, ledger_part, release_part, result_part
 from labeldp.results import _blocks as blocks
+from labeldp.results._values import plain
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +73,7 @@ def scores_page(place, name, rows):
     labels = [space.points[random.choice(3, p=each)] for each in stated]
     found = class_scores(Curator(labels, space).randomize(RandomizedResponse(space, 2.0)), stated)
     path = place / f"{name}.json"
-    path.write_text(json.dumps(scores_json(found, "released labels", space)), encoding="utf-8")
+    path.write_text(json.dumps(plain(Evaluated.of(found, "released labels", space))), encoding="utf-8")
     return Page((result_part(path),))
 
 
@@ -83,7 +84,7 @@ def numbers_page(place):
     labels = np.rint(random.normal(predicted, 10_000).clip(0, 200_000) / 1000) * 1000
     found = number_scores(Curator(labels, space).randomize(LaplaceResponse(space, 2.0)), predicted)
     path = place / "numbers.json"
-    path.write_text(json.dumps(scores_json(found, "released labels", space)), encoding="utf-8")
+    path.write_text(json.dumps(plain(Evaluated.of(found, "released labels", space))), encoding="utf-8")
     return Page((result_part(path),))
 
 

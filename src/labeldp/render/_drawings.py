@@ -14,12 +14,13 @@ from labeldp._checks import printable
 from labeldp.results import _charts as charts
 
 _WIDTH = 480
+_NAMED_AT = 75.0  # the belief before at which the curves of odds have their names
 _DOT = '<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3.5"/>'
 
 
 def _odds(chart: charts.Odds) -> str:
     pairs, marked = chart.pairs, chart.marked
-    left, top, side = 46, 12, 300
+    left, top, side = 46, 34, 300
     x, y = _axis(left, side, 0.0, 100.0), _axis(top + side, -side, 0.0, 100.0)
     upper = [f"{x(before):.1f},{y(most):.1f}" for before, _, most in pairs]
     lower = [f"{x(before):.1f},{y(least):.1f}" for before, least, _ in pairs]
@@ -31,18 +32,21 @@ def _odds(chart: charts.Odds) -> str:
         _element('<polyline class="line" points="{}"/>', " ".join(upper)),
         _element('<polyline class="line thin" points="{}"/>', " ".join(lower)),
         _line("dashed", x(0), y(0), x(100), y(100)),
-        _text(x(100) + 8, y(100) + 4, "sure after"),
+        _text(4, 14, "sure after", "start", "quiet"),
     ]
+    for before, least, most in pairs:
+        if before == _NAMED_AT:
+            parts += [_text(x(before) - 8, y(most) - 8, "at most", "end", "quiet")]
+            parts += [_text(x(before) + 8, y(least) + 16, "at least", "start", "quiet")]
     for before, most, label in marked:
         parts.append(_line("dashed", x(before), y(before), x(before), y(most)))
         parts.append(_element('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="4.5"/>', x(before), y(most)))
-        if before > 25:  # where there is room for a label on the left of the curve
-            parts.append(_text(x(before) - 10, y(most) - 6, label, "end", "strong"))
-        else:
-            parts.append(_text(x(before) + 10, y(most) + 5, label, "start", "strong halo"))
+        end = next((right for right, least, _ in pairs if least >= most), 100.0)  # beyond the band
+        parts.append(_line("rule", x(before), y(most), x(end) + 6, y(most)))
+        parts.append(_text(x(end) + 10, y(most) + 5, label, "start", "strong"))
     points = "; ".join(f"{label}" for *_, label in marked)
     what = f"What odds can become. From the belief before to the largest belief after: {points}."
-    return _drawing(what, 372, parts)
+    return _drawing(what, top + side + 60, parts)
 
 
 def _calibration(chart: charts.Agreement) -> str:
@@ -200,7 +204,7 @@ def _free(place: float, taken: list[float]) -> float:
 
 def _curves(chart: charts.Curves) -> str:
     """Lines over two axes, linear or logarithmic; names stand at their right ends."""
-    left, top, width, height = 62, 30, 236, 230
+    left, top, width, height = 62, 44, 236, 230
     lines = [(name, _possible(points, chart.logarithmic)) for name, points in chart.lines]
     every = [point for _, points in lines for point in points]
     if not every:

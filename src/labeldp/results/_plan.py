@@ -165,7 +165,9 @@ def plan_part(found: Planned) -> Part:
 
 
 def plan_chart(found: Planned) -> Curves | None:
-    """The expected error of each mechanism over epsilon, or its effective rows; None where neither is known."""
+    """The accuracy lost, the expected error or the effective rows over epsilon; None where none is known."""
+    if found.loses_accuracy and found.forecast is not None:
+        return _lost_chart(found, found.forecast)
     if found.forecast is not None:
         return _error_chart(found.forecast)
     return None if found.plan is None else _rows_chart(found.plan)
@@ -539,6 +541,23 @@ def _error_chart(forecast: Forecast) -> Curves:
         axes=(_epsilon_axis(forecast), error[not forecast.of_numbers]),
         lines=_by_name((option.mechanism, (option.epsilon, times * option.error)) for option in options),
         marks=tuple(marks),
+    )
+
+
+def _lost_chart(found: Planned, forecast: Forecast) -> Curves:
+    """The points of accuracy that a model is expected to lose over epsilon, as the table says."""
+    known = [row for row in found.over_epsilon if row.lost_low is not None and row.lost_high is not None]
+    band = sorted((row.epsilon, _PERCENT * (row.lost_low or 0.0), _PERCENT * (row.lost_high or 0.0)) for row in known)
+    now = () if forecast.epsilon is None else ((f"epsilon {forecast.epsilon:.3g}", "x", forecast.epsilon),)
+    return Curves(
+        what=f"Accuracy lost with {found.rows:,} rows, by experience on 30 real tables",
+        axes=(_epsilon_axis(forecast), "accuracy lost, in points"),
+        lines=(
+            ("upper end", [(epsilon, high) for epsilon, _, high in band]),
+            ("lower end", [(epsilon, low) for epsilon, low, _ in band]),
+        ),
+        marks=now,  # type: ignore[arg-type]
+        bands=(band,),
     )
 
 

@@ -18,7 +18,7 @@ from labeldp._checks import printable
 from labeldp._strict_json import strict_json
 from labeldp.bounds.planning import Conventions, Option, UnitSizes, effective_dimension, forecast, plan
 from labeldp.errors import LabelDPError
-from labeldp.privacy import Classes, Guarantee, Interval, shown_above
+from labeldp.privacy import Classes, Guarantee, Interval
 from labeldp.release.folder import (
     CODES,
     Certificate,
@@ -206,8 +206,8 @@ def _belief(promise: Guarantee, percent: int) -> tuple[str, str]:
 
 
 def _percent(part: float) -> str:
-    """A share in percent, rounded up."""
-    return shown_above(Decimal(repr(part)) * 100, 3)
+    """A share in percent with one decimal, rounded up."""
+    return str(math.ceil(Decimal(repr(part)) * 1000) / Decimal(10))
 
 
 def _contents(folder: Path, certificate: Certificate) -> Iterator[Block]:
