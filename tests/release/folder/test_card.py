@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from labeldp import Classes, Curator, RandomizedResponse, sign, verify
 from labeldp.errors import InputError, OutputError
 from labeldp.release.folder import make_key, read_certificate, write_card
-from labeldp.release.folder._card import DERIVED, _escaped, croissant, data_card
+from labeldp.release.folder._card import data_card, escaped
+from labeldp.release.folder._croissant import croissant
+from labeldp.release.folder._derived import DERIVED
 
 TESTS = Path(__file__).parents[2]
 GOLDEN, KEPT = TESTS / "golden/command", TESTS / "vectors/cards"
@@ -158,7 +160,7 @@ def test_no_name_becomes_a_link(tmp_path):
     assert "<a " not in shown
     text = html.unescape(re.sub("<[^>]*>", "", shown))
     assert all(each in text for each in (*classes, *names, certificate.label))
-    former = data_card(certificate, plain=_escaped)
+    former = data_card(certificate, plain=escaped)
     assert cmarkgfm.github_flavored_markdown_to_html(former).count("<a ") > 4
     (folder / "README.md").write_text(former, encoding="utf-8")
     assert verify(folder).holds

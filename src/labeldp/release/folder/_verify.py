@@ -23,11 +23,11 @@ from labeldp.privacy.channels import (
 )
 from labeldp.release.engines import Engine, Executor, InProcess, Progress, Tick, engine_of, reported
 from labeldp.release.folder._answer_columns import CLUSTERS, stored_form
-from labeldp.release.folder._card import DERIVED, is_derived
 from labeldp.release.folder._certificate import UNKNOWN, UNREADABLE, WHO_MADE_IT, Certificate
 from labeldp.release.folder._check_laws import check_laws, check_randomness
 from labeldp.release.folder._columns import CODES, column_name, column_types
 from labeldp.release.folder._copies import local_copy
+from labeldp.release.folder._derived import DERIVED, is_derived
 from labeldp.release.folder._limits import (
     MOST_ANSWERED,
     MOST_RELEASED,
