@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+from datetime import date, time, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labeldp import Classes, Curator, RandomizedResponse, sign, verify
+from labeldp import Classes, Curator, RandomizedResponse, release_table, sign, verify
 from labeldp.errors import InputError, OutputError
-from labeldp.release.folder import make_key, read_certificate, write_card
-from labeldp.release.folder._card import data_card, escaped
+from labeldp.release.folder import Declared, make_key, read_certificate, write_card
+from labeldp.release.folder._card import data_card, escaped, first_card
 from labeldp.release.folder._croissant import croissant
 from labeldp.release.folder._derived import DERIVED
 
 TESTS = Path(__file__).parents[2]
+DECLARED = Declared("cc-by-4.0", "Levels of *one* town")
 GOLDEN, KEPT = TESTS / "golden/command", TESTS / "vectors/cards"
 
 
@@ -30,10 +32,10 @@ GOLDEN, KEPT = TESTS / "golden/command", TESTS / "vectors/cards"
 def carded(tmp_path):
     """A release with a card."""
 
-    def making(name="auto"):
+    def making(name="auto", declared=None):
         folder = tmp_path / name
         shutil.copytree(GOLDEN / name, folder)
-        write_card(folder, read_certificate(folder))
+        write_card(folder, read_certificate(folder), declared)
         return folder
 
     return making
@@ -114,11 +116,111 @@ def test_answers_have_no_card(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["auto", "subset", "double"])
-def test_cards_keep_their_bytes(name):
+def test_cards_keep_their_bytes(name, carded):
     """What was written once verifies in every later version: a promise, like that of a certificate."""
-    certificate = read_certificate(GOLDEN / name)
-    for file, made in DERIVED.items():
-        assert (KEPT / name / file).read_text(encoding="utf-8") == made(certificate), file
+    folder = carded(name, DECLARED if name == "auto" else None)
+    for file in DERIVED:
+        assert (folder / file).read_bytes() == (KEPT / name / file).read_bytes(), file
+    shutil.copyfile(KEPT / name / "README.first.md", folder / "README.md")
+    assert verify(folder).holds
+
+
+def test_a_card_declares_a_license_and_a_name(carded):
+    """In the hub's own fields, whatever letters the name has; without flags the card that is there stays."""
+    card = pytest.importorskip("huggingface_hub", reason="it reads cards").DatasetCard
+    for number, name in enumerate(('My "x": \\ #1', "שלום 😀", "---", "null")):
+        folder = carded("subset", declared := Declared("cc-by-4.0", name))
+        text = (folder / "README.md").read_text(encoding="utf-8")
+        data = card(text).data
+        assert (data.license, data.pretty_name) == ("cc-by-4.0", name)
+        assert (data.size_categories, data.task_categories) == (["n<1K"], ["tabular-classification"])
+        assert data.tags == ["label-differential-privacy"]
+        assert json.loads((folder / "croissant.json").read_text(encoding="utf-8"))["license"] == "cc-by-4.0"
+        assert verify(folder).holds
+        for same in (None, declared):
+            write_card(folder, read_certificate(folder), same)
+        with pytest.raises(OutputError, match=r"expected no other README\.md"):
+            write_card(folder, read_certificate(folder), Declared("mit", name))
+        for changed in ('"mit"', '"MIT"', "cc-by-4.0", '"a\\nb"', '"\\q"', f'"{"a" * 61}"'):
+            (folder / "README.md").write_text(text.replace('"cc-by-4.0"', changed, 1), encoding="utf-8")
+            assert not verify(folder).holds, "the body states the license too"
+        folder.rename(folder.with_name(f"named-{number}"))
+
+
+@pytest.mark.parametrize("declared", [{"license": ""}, {"license": "a b"}, {"license": "CC"}, {"license": "a" * 61}])
+def test_a_license_is_an_identifier(declared):
+    """Nothing else fits into metadata that programs read."""
+    with pytest.raises(InputError, match="expected the identifier of a license"):
+        Declared(**declared)
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "\u202ea", "a" * 201])
+def test_a_name_is_one_short_line(name):
+    """A name ends no line, turns no text around, and is bounded."""
+    with pytest.raises(InputError, match="expected a name of 1 to 200 printable characters"):
+        Declared(name=name)
+
+
+def test_a_card_says_whether_the_folder_was_signed(carded, tmp_path):
+    """A card that was written before the signature stays; one that names a signature needs one."""
+    folder = carded()
+    private, public = make_key(tmp_path / "office")
+    before = (folder / "README.md").read_text(encoding="utf-8")
+    assert "the folder was not signed" in before
+    sign(folder, private)
+    assert verify(folder, public_key=public).holds
+    (folder / "README.md").unlink()
+    write_card(folder, read_certificate(folder))
+    assert "the folder was signed" in (folder / "README.md").read_text(encoding="utf-8")
+    assert verify(folder, public_key=public).holds
+    (folder / "_signature.json").unlink()
+    assert not verify(folder).holds
+
+
+@pytest.mark.parametrize(
+    ("name", "warned"),
+    [
+        ("auto", "each is the true class with probability 0.576, so 42.4 % of them are expected to be wrong"),
+        ("bits", "each is a set of classes that contains the true class with probability 0.5"),
+        ("projective", "each stands for a set of classes that contains the true class with probability 0.576"),
+        ("prior", "the true class with probability 0.632, on average over a prior"),
+        ("optimal", "each is off by about 9.9 (root mean square, with true numbers spread evenly over the range)"),
+        ("randomized-response-of-numbers", "each is the true number with probability 0.214"),
+    ],
+)
+def test_the_second_line_warns(carded, name, warned):
+    """It says how often released labels are wrong, and not to take them for true ones."""
+    card = re.sub(r"\\(.)", r"\1", (carded(name) / "README.md").read_text(encoding="utf-8"))
+    lines = [line for line in card.rpartition("\n---\n")[2].split("\n") if line]
+    assert warned in lines[1]
+    assert lines[1].startswith("**The labels in ")
+    assert lines[1].endswith("Do not train on them, or measure accuracy against them, as if they were true.**")
+
+
+@pytest.mark.parametrize("name", ["auto", "double", "projective", "randomized-response-of-numbers"])
+def test_the_matrix_of_a_card_is_that_of_the_channel(carded, name):
+    """Every probability, in six decimals; of sets and many classes the two that all follow from."""
+    card = (carded(name) / "README.md").read_text(encoding="utf-8")
+    section = card.partition("## Released labels given true ones\n\n")[2].partition("\n\n")[0]
+    channel = read_certificate(GOLDEN / name).channel
+    shown = [float(number) for number in re.findall(r"\d\.\d{6}", section)]
+    if name in ("auto", "double"):
+        assert np.allclose(np.reshape(shown, (3, 3)), channel.matrix(), atol=1e-6)
+    else:
+        assert np.allclose(shown, [channel.membership.true, channel.membership.other], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["auto", "images", "prior"])
+@pytest.mark.filterwarnings("ignore")
+def test_the_lines_of_python_in_a_card_run(carded, name, monkeypatch):
+    """As they stand, in the folder above."""
+    folder = carded(name)
+    folder.rename(folder.with_name("shared"))
+    monkeypatch.chdir(folder.parent)
+    card = (folder.with_name("shared") / "README.md").read_text(encoding="utf-8")
+    names = {}
+    exec(re.search("```python\n(.*?)```", card, re.DOTALL)[1], names)  # noqa: S102 (they are ours)
+    assert name == "images" or len(names["model"].predict(pd.read_parquet("shared/data.parquet"))) == 80
 
 
 def test_every_kind_of_release_has_a_card():
@@ -127,14 +229,14 @@ def test_every_kind_of_release_has_a_card():
         certificate = read_certificate(folder)
         if certificate.of_answer:
             continue
-        body = json.loads(croissant(certificate))
+        body = json.loads(croissant(certificate, Declared()))
         (records,) = body["recordSet"]
         names = [field["@id"] for field in records["field"]]
         assert len(set(names)) == len(names) == len(certificate.columns)
         assert body["distribution"][0]["sha256"] == certificate.files[0].sha256
         assert body["labeldp:guarantee"]["labeldp:statement"] == certificate.sentence
         assert float(body["labeldp:guarantee"]["labeldp:epsilon"]) == certificate.guarantee.epsilon
-        text = re.sub(r"\\(.)", r"\1", data_card(certificate))
+        text = re.sub(r"\\(.)", r"\1", data_card(certificate, Declared(), signed=False))
         assert all(line in text for line in certificate.sentence.split("\n"))
         assert all(what in text for what in (*certificate.assumptions, *certificate.unknown))
 
@@ -160,7 +262,7 @@ def test_no_name_becomes_a_link(tmp_path):
     assert "<a " not in shown
     text = html.unescape(re.sub("<[^>]*>", "", shown))
     assert all(each in text for each in (*classes, *names, certificate.label))
-    former = data_card(certificate, plain=escaped)
+    former = first_card(certificate, escaped)
     assert cmarkgfm.github_flavored_markdown_to_html(former).count("<a ") > 4
     (folder / "README.md").write_text(former, encoding="utf-8")
     assert verify(folder).holds
@@ -189,9 +291,9 @@ def test_hostile_names_are_text_in_a_card(tmp_path_factory, names, classes):
     assert len({field["@id"] for field in fields}) == len(fields)
     assert {field["source"]["extract"]["column"] for field in fields} >= set(names)
     card = (folder / "README.md").read_bytes().decode("utf-8")
-    benign = certificate.columns, [line for line in card.split("\n") if line.startswith("| ")]
-    assert len(benign[1]) == 2 + len(certificate.columns)
-    for line in (re.sub(r"(?<!\\)(`+)[^|]+?(?<!`)\1(?!`)", "an address", line) for line in benign[1][2:]):
+    tables = [line for line in card.split("\n") if line.startswith("| ")]
+    assert len(tables) == 2 + space.size + 2 + len(certificate.columns)
+    for line in (re.sub(r"(?<!\\)(`+)[^|]+?(?<!`)\1(?!`)", "an address", line) for line in tables):
         assert re.fullmatch(r"\| ([^\\|<>`]|\\.)* \| ([^\\|<>`]|\\.)* \| ([^\\|<>`]|\\.)* \|", line)
     assert card.count("\n---\n") == 1
 
@@ -247,3 +349,51 @@ def test_mlcroissant_loads_a_folder_with_a_card(carded, name):
     plain = [each.decode() for each in first] if isinstance(first, list) else first
     expected = table[released][0]
     assert np.array_equal(plain.decode() if isinstance(plain, bytes) else plain, expected)
+
+
+#: A column of each kind that Croissant cannot give, and of some that it can.
+KINDS = {
+    "clock": pa.array([time(1)] * 3),
+    "wait": pa.array([timedelta(1)] * 3),
+    "pair": pa.array([{"a": 1}] * 3),
+    "dictionary": pa.array([[("a", 1)]] * 3, pa.map_(pa.string(), pa.int64())),
+    "grid": pa.array([[[1]]] * 3),
+    "clocks": pa.array([[time(1)]] * 3),
+    "point": pa.array([[0.5, 2.0]] * 3, pa.list_(pa.float32(), 2)),
+    "day": pa.array([[date(2020, 1, 1)]] * 3),
+    "gaps": pa.array([1, None, 3]),
+}
+
+
+def test_croissant_names_the_columns_that_it_leaves_out(tmp_path):
+    """A column that its readers fail on has no field, and the rows say so; former metadata still verify."""
+    space = Classes(["no", "yes"])
+    release = Curator(["no"] * 3, space).randomize(RandomizedResponse(space, 1.0))
+    folder = release.save(tmp_path / "shared", pa.table(KINDS), keep="all")
+    certificate = read_certificate(folder)
+    write_card(folder, certificate)
+    (rows,) = json.loads((folder / "croissant.json").read_text(encoding="utf-8"))["recordSet"]
+    assert [field["name"] for field in rows["field"]] == ["point", "day", "gaps", "label_released"]
+    assert "without clock (time64[us]), wait (duration[us]), pair (struct<a: int64>), dictionary" in rows["description"]
+    (folder / "croissant.json").write_text(croissant(certificate, Declared(), first=True), encoding="utf-8")
+    assert verify(folder).holds
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_mlcroissant_reads_every_kind_of_column_and_several_files(tmp_path):
+    """All that has a field, by the record set of each file."""
+    mlcroissant = pytest.importorskip("mlcroissant", reason="it loads the metadata")
+    table, space = pa.table({**KINDS, "y": ["no", "yes", "no"]}), Classes(["no", "yes"])
+    (tmp_path / "table").mkdir()
+    for name, part in (("a", table[:2]), ("b", table[2:])):
+        pq.write_table(part, tmp_path / f"table/{name}.parquet")
+    folder = tmp_path / "shared"
+    release_table(tmp_path / "table", "y", space, 1.0, folder, keep=list(KINDS), unit="row")
+    write_card(folder, read_certificate(folder))
+    dataset = mlcroissant.Dataset(jsonld=str(folder / "croissant.json"))
+    records = [record for part in ("rows-0", "rows-1") for record in dataset.records(part)]
+    assert len(records) == 3
+    assert records[0]["rows-0/point"] == [0.5, 2.0]
+    assert records[0]["rows-0/day"] == [pd.Timestamp("2020-01-01")]
+    assert verify(folder).holds

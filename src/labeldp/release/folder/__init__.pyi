@@ -1,6 +1,7 @@
 from ._answer_columns import answer_columns as answer_columns
 from ._answer_columns import CLUSTERS as CLUSTERS
 from ._answer_columns import stored_form as stored_form
+from ._declared import Declared as Declared
 from ._derived import write_card as write_card
 from ._certificate import Certificate as Certificate
 from ._certificate import digest as digest

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from labeldp.privacy import shown_above
 from labeldp.release.folder._certificate import Certificate
+from labeldp.release.folder._declared import Declared
 from labeldp.release.folder._description import described_columns, title
 from labeldp.release.folder._staging import CERTIFICATE
 
@@ -27,6 +28,10 @@ _TYPES = (
     ("date", "sc:Date"),
     ("timestamp", "sc:DateTime"),
 )
+#: Beginnings of the types of lists; the first version took the last one for texts.
+_LISTS = ("list", "large_list", "fixed_size_list")
+#: Beginnings of types that readers of Croissant cannot convert, alone or in a list.
+_UNREAD = ("time32", "time64", "duration", "struct", "map", *_LISTS)
 _TRUST = {
     "local": "each label was randomized alone",
     "central": "a trusted curator answered from all labels together",
@@ -56,8 +61,14 @@ _OTHER_TERMS: Mapping[str, Any] = {
 _CONTEXT: Mapping[str, Any] = {term: _OTHER_TERMS.get(term, f"cr:{term}") for term in _TERMS.split()}
 
 
-def croissant(certificate: Certificate) -> str:
-    """Croissant metadata of a release, as JSON-LD: its files, its columns, its guarantee and its limits."""
+def croissant(certificate: Certificate, declared: Declared, *, first: bool = False) -> str:
+    """Croissant metadata of a release, as JSON-LD: its files, its columns, its guarantee and its limits.
+
+    Args:
+        certificate: The certificate.
+        declared: The declarations of the publisher.
+        first: True for the first version, which has a field for every column, and readers fail on some.
+    """
     promise = certificate.guarantee
     body = {
         "@context": dict(_CONTEXT),
@@ -65,10 +76,11 @@ def croissant(certificate: Certificate) -> str:
         "name": title(certificate),
         "description": f"{certificate.rows:,} rows. {certificate.sentence} {certificate.meaning}".strip(),
         "conformsTo": list(_CONFORMS),
+        **({} if declared.license is None else {"license": declared.license}),
         "version": "1.0.0",
         "isLiveDataset": False,
         "distribution": [_file(file.name, file.sha256) for file in certificate.files],
-        "recordSet": [_records(certificate, i, file.name) for i, file in enumerate(certificate.files)],
+        "recordSet": [_records(certificate, i, file.name, first) for i, file in enumerate(certificate.files)],
         "rai:personalSensitiveInformation": certificate.sentence,
         "rai:dataManipulationProtocol": f"{certificate.draws[-1].mechanism}: {_protocol(certificate)}",
         "rai:dataLimitations": [*certificate.unknown],
@@ -104,24 +116,36 @@ def _file(name: str, sha256: str) -> dict[str, Any]:
     }
 
 
-def _records(certificate: Certificate, number: int, file: str) -> dict[str, Any]:
+def _records(certificate: Certificate, number: int, file: str, first: bool) -> dict[str, Any]:
     """The rows of a file; columns of plain names are known by them, others by their place."""
     name = "rows" if len(certificate.files) == 1 else f"rows-{number}"
-    columns = described_columns(certificate)
-    known = [column if _NAME.fullmatch(column) else f"column-{place}" for place, (column, _, _) in enumerate(columns)]
-    fields = [_field(f"{name}/{each}", file, *column) for each, column in zip(known, columns, strict=True)]
-    return {"@type": "cr:RecordSet", "@id": name, "name": name, "description": f"Rows of {file}", "field": fields}
+    fields, left = [], []
+    for place, column in enumerate(described_columns(certificate)):
+        known = column[0] if _NAME.fullmatch(column[0]) else f"column-{place}"
+        element = _element(column[1], _LISTS[:2] if first else _LISTS)
+        if not first and element.startswith(_UNREAD):
+            left.append(f"{column[0]} ({column[1]})")
+        else:
+            fields.append(_field(f"{name}/{known}", file, column, element))
+    more = f", without {', '.join(left)}: Croissant has no such types" if left else ""
+    description = f"Rows of {file}{more}"
+    return {"@type": "cr:RecordSet", "@id": name, "name": name, "description": description, "field": fields}
 
 
-def _field(identifier: str, file: str, name: str, kind: str, what: str) -> dict[str, Any]:
+def _element(kind: str, lists: tuple[str, ...]) -> str:
+    """The type of the elements of a list, or that of other columns."""
+    return kind[kind.find(": ") + 2 :] if kind.startswith(lists) else kind
+
+
+def _field(identifier: str, file: str, column: tuple[str, str, str], element: str) -> dict[str, Any]:
     """A column of a file; of lists, that its values repeat."""
-    inner = kind[kind.find(": ") + 2 :] if kind.startswith(("list", "large_list")) else kind
+    name, kind, what = column
     field = {
         "@type": "cr:Field",
         "@id": identifier,
         "name": name,
         "description": what,
-        "dataType": next((data for begins, data in _TYPES if inner.startswith(begins)), "sc:Text"),
+        "dataType": next((data for begins, data in _TYPES if element.startswith(begins)), "sc:Text"),
         "source": {"fileObject": {"@id": f"file/{file}"}, "extract": {"column": name}},
     }
-    return field if inner == kind else {**field, "isArray": True, "arrayShape": "-1"}
+    return field if element == kind else {**field, "isArray": True, "arrayShape": "-1"}

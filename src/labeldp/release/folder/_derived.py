@@ -1,4 +1,4 @@
-"""Files in a release folder that follow from its certificate.
+"""Files in a release folder that follow from its certificate, and from what they declare themselves.
 
 Their bytes are a promise, as a certificate is: ``verify`` makes them again and compares. What they say changes under
 another version alone, and the former version stays.
@@ -8,54 +8,74 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from labeldp._new_files import write_new_file
 from labeldp.errors import InputError, OutputError
-from labeldp.release.folder._card import data_card, escaped
+from labeldp.release.folder._card import data_card, escaped, first_card, plain_text
 from labeldp.release.folder._certificate import Certificate
 from labeldp.release.folder._croissant import croissant
+from labeldp.release.folder._declared import Declared
 from labeldp.release.folder._limits import opened
+from labeldp.release.folder._staging import is_signed
 
-#: Files that may lie in a release folder, and what makes them from the certificate.
-DERIVED: Mapping[str, Callable[[Certificate], str]] = MappingProxyType(
-    {"README.md": data_card, "croissant.json": croissant}
+#: The most bytes of declarations in a derived file.
+_MOST_DECLARED = 1 << 13
+
+
+def _cards(certificate: Certificate, declared: Declared, signed: bool) -> list[str]:
+    """The forms of a data card: a card stays when the folder is signed after it."""
+    now = [data_card(certificate, declared, signed=each) for each in (True, False)[not signed :]]
+    return [*now, first_card(certificate, plain_text), first_card(certificate, escaped)]
+
+
+def _metadata(certificate: Certificate, declared: Declared, _: bool) -> list[str]:
+    """The forms of Croissant metadata."""
+    return [croissant(certificate, declared), croissant(certificate, declared, first=True)]
+
+
+#: Files that may lie in a release folder, and the forms in which they verify, of which the first is written.
+DERIVED: Mapping[str, Callable[[Certificate, Declared, bool], list[str]]] = MappingProxyType(
+    {"README.md": _cards, "croissant.json": _metadata}
 )
-#: Their former versions, in which they still verify.
-_FORMER: Mapping[str, tuple[Callable[[Certificate], str], ...]] = MappingProxyType(
-    {"README.md": (partial(data_card, plain=escaped),)}
-)
 
 
-def write_card(folder: Path, certificate: Certificate) -> list[Path]:
+def write_card(folder: Path, certificate: Certificate, declared: Declared | None = None) -> list[Path]:
     """Write the derived files of a verified release into its folder; those that are there already are left.
 
     Raises:
         InputError: It is an answer, which is no table of rows to learn from.
-        OutputError: A file of the name has other contents, or cannot be written.
+        OutputError: A file of the name has other contents or declarations, or cannot be written.
     """
     if certificate.of_answer:
         raise InputError("expected released labels, found an answer; a card is for a data set to learn from")
-    written = []
-    for name in DERIVED:
+    written, new = [], declared or Declared()
+    for name, forms in DERIVED.items():
         path = folder / name
         if not os.path.lexists(path):
-            write_new_file(path, DERIVED[name](certificate).encode(), private=False)
-        elif not is_derived(folder, name, certificate):
-            raise OutputError(f"expected no other {name} in {folder}, found one; move it away")
+            write_new_file(path, forms(certificate, new, is_signed(folder))[0].encode(), private=False)
+        elif not is_derived(folder, name, certificate, declared):
+            raise OutputError(
+                f"expected no other {name} in {folder}, found one with other contents, license or name; move it away"
+            )
         written.append(path)
     return written
 
 
-def is_derived(folder: Path, name: str, certificate: Certificate) -> bool:
-    """True for a file that is what follows from the certificate, byte for byte."""
+def is_derived(folder: Path, name: str, certificate: Certificate, declared: Declared | None = None) -> bool:
+    """True for a file that follows from the certificate, byte for byte, and from its own or the given declarations."""
     if name not in DERIVED or certificate.of_answer:
         return False
-    forms = [made(certificate).encode("utf-8") for made in (DERIVED[name], *_FORMER.get(name, ()))]
     try:
         with opened(folder / name) as file:
-            return file.read(max(map(len, forms)) + 1) in forms
-    except OSError:
+            content = file.read(_most_bytes(name, certificate) + 1)
+        own = declared or Declared.read(content.decode("utf-8"))
+    except (OSError, UnicodeError, InputError):
         return False
+    return content in [form.encode() for form in DERIVED[name](certificate, own, is_signed(folder))]
+
+
+def _most_bytes(name: str, certificate: Certificate) -> int:
+    """The most bytes of a derived file."""
+    return _MOST_DECLARED + max(len(form.encode()) for form in DERIVED[name](certificate, Declared(), True))

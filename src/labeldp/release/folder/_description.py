@@ -1,19 +1,81 @@
-"""Descriptions of a release for people: its title and its columns."""
+"""Descriptions of a release for people: its title, its columns, how its labels differ from the true ones."""
 
 from __future__ import annotations
 
-from labeldp.privacy import Classes
+import math
+
+from labeldp.mechanisms.randomizers import Expectation
+from labeldp.privacy import Classes, Interval
 from labeldp.release.folder._certificate import Certificate
 from labeldp.release.folder._columns import CODES
 from labeldp.release.folder._read import added_columns, released_columns
 
 #: Classes to list.
 _MOST_CLASSES = 100
+#: A share that is nearer to 0 or 1 is shown as a bound.
+_LEAST = 0.001
+#: What a released label is, by the form of its channel.
+_FORMS = {
+    "class": "each is the true {noun} with probability {truth}, so {wrong} of them are expected to be wrong",
+    "set": "each is a set of classes that contains the true {noun} with probability {truth}",
+    "index": "each stands for a set of classes that contains the true {noun} with probability {truth}",
+}
 
 
 def title(certificate: Certificate) -> str:
     """The title of a release as a data set."""
     return f"Table with the label {certificate.label}, released with label differential privacy"
+
+
+def warning(certificate: Certificate) -> str:
+    """Sentences that say how often released labels are wrong, and that they are not to be taken for true ones."""
+    return (
+        f"The labels in {released_columns(certificate)[CODES]} are randomized: {_difference(certificate)}. Do not "
+        "train on them, or measure accuracy against them, as if they were true."
+    )
+
+
+def _difference(certificate: Certificate) -> str:
+    """The expected difference of released labels from true ones."""
+    expects, space = certificate.expects, certificate.space
+    if isinstance(expects, Expectation):
+        noun = "class" if isinstance(space, Classes) else "number"
+        truth, wrong = _probability(expects.truth_probability), _percent(1.0 - expects.truth_probability)
+        averaged = ", on average over a prior" if "candidates" in certificate.law["by_row"] else ""
+        return _FORMS[certificate.channel.form].format(noun=noun, truth=f"{truth}{averaged}", wrong=wrong)
+    step = space.step if isinstance(space, Interval) else 1.0
+    error = math.sqrt(expects.squared_error) * step if expects is not None else math.inf
+    return f"each is off by about {error:.3g} (root mean square, with true numbers spread evenly over the range)"
+
+
+def _probability(value: float) -> str:
+    """A probability in three digits, or a bound near 0 and 1."""
+    if value < _LEAST:
+        return f"below {_LEAST}"
+    return f"above {1.0 - _LEAST}" if value > 1.0 - _LEAST else f"{value:.3g}"
+
+
+def _percent(share: float) -> str:
+    """A share in percent, or a bound near 0 and 100."""
+    if share < _LEAST:
+        return "fewer than 0.1 %"
+    return "more than 99.9 %" if share > 1.0 - _LEAST else f"{100.0 * share:.3g} %"
+
+
+def python(certificate: Certificate) -> list[str]:
+    """Lines of Python that learn from a release in a folder ``shared``."""
+    numeric = isinstance(certificate.space, Interval)
+    learner = "AutoRegressor" if numeric else "AutoClassifier"
+    if set(added_columns(certificate)) >= {name for name, _ in certificate.columns}:
+        use = "numbers" if numeric else "likelihood"
+        return ["from labeldp import Release", "", f'print(Release.load("shared").{use}())']
+    return [
+        "from labeldp import Release, public_columns",
+        f"from labeldp.learning.sklearn import {learner}",
+        "",
+        'release = Release.load("shared")',
+        f'model = {learner}().fit(public_columns("shared").to_pandas(), release)',
+    ]
 
 
 def described_columns(certificate: Certificate) -> list[tuple[str, str, str]]:
