@@ -29,7 +29,7 @@ TARGETS = {
     "macos-arm64": ("aarch64-macos", "macosx_11_0_arm64"),
 }
 #: No contraction: every compiler and processor gives the same numbers.
-OPTIONS = ("-std=gnu11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
+OPTIONS = ("-std=gnu11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-g0")
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wno-sign-conversion")
 LINKING = ("-shared", "-fPIC", "-fno-semantic-interposition")
 
