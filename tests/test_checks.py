@@ -92,17 +92,20 @@ def test_a_choice_is_among_those_known_or_refused():
         _checks.among("c", "a method", ("b", "a"))
 
 
-def test_annotations_are_executed_in_the_tests():
+@pytest.mark.parametrize(
+    ("codes", "words"),
+    [
+        (np.zeros(2), np.zeros((2, 1), dtype=np.uint64)),
+        (np.zeros(3, dtype=np.int32), np.zeros((2, 1), dtype=np.uint64)),
+        (np.zeros(2, dtype=np.int32), np.zeros((2, 1), dtype=np.int64)),
+    ],
+)
+def test_annotations_are_executed_in_the_tests(codes, words):
     """The import hook is at work: an array of the wrong type or shape does not pass a channel's annotations."""
     channel = ResponseChannel.at(3, 1.0)
-    words = np.zeros((2, 1), dtype=np.uint64)
-    assert len(channel.draw(np.zeros(2, dtype=np.int32), words)) == 2
     with pytest.raises(TypeCheckError):
-        channel.draw(np.zeros(2), words)
-    with pytest.raises(TypeCheckError):
-        channel.draw(np.zeros(3, dtype=np.int32), words)
-    with pytest.raises(TypeCheckError):
-        channel.draw(np.zeros(2, dtype=np.int32), words.astype(np.int64))
+        channel.draw(codes, words)
+    assert len(channel.draw(np.zeros(2, dtype=np.int32), np.zeros((2, 1), dtype=np.uint64))) == 2
 
 
 def test_annotations_are_executed_at_the_first_calls_of_each_test():

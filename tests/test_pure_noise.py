@@ -163,8 +163,8 @@ METRICS = {
         )
     ],
     "auc": lambda w: [
-        of(metrics.auc(w.release, w.beliefs[:, 0], "a"), 0.5),
-        of(metrics.auc(w.release, w.beliefs[:, 0], "a", groups=np.arange(ROWS) % 5), 0.5),
+        of(metrics.auc(w.release, w.beliefs, "a"), 0.5),
+        of(metrics.auc(w.release, w.beliefs, "a", groups=np.arange(ROWS) % 5), 0.5),
     ],
     "balanced_accuracy": lambda w: [of(metrics.balanced_accuracy(w.release, w.predicted), w.share)],
     "calibration": calibration_of,
@@ -235,7 +235,7 @@ def test_metrics_find_nothing(classes, epsilon):
 
 def test_every_metric_is_in_the_table():
     """A new metric must join it."""
-    assert set(METRICS) == set(metrics.__all__)
+    assert set(METRICS) == set(metrics.__all__) - {"UnitsWarning"}
 
 
 def attacked(world, report_of):

@@ -183,7 +183,7 @@ def test_bare_labels_are_refused(model, labels):
     features = np.array([[0.0], [1.0]])
     fitted = clone(model).fit(features, Release.public(["ham", "spam"], SPACE))
     for ask in (clone(model).fit, fitted.score):
-        with pytest.raises(NotTrueLabelsError, match=r"expected a Release as labels, .* or wrap public labels with"):
+        with pytest.raises(NotTrueLabelsError, match=r"expected a Release as labels, .*wrap public labels with"):
             ask(features, labels)
 
 

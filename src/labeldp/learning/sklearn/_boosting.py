@@ -150,7 +150,8 @@ class TreeBoosting(ABC):
         task = self._task(release)
         if sample_weight is None:
             return task
-        return replace(task, weights=sample_weight if task.weights is None else task.weights * sample_weight)
+        weights = row_weights(sample_weight, len(release))
+        return replace(task, weights=weights if task.weights is None else task.weights * weights)
 
     def _fit_setting(
         self, setting: int, features: Any, release: Release, sample_weight: Float[np.ndarray, "n"] | None = None
