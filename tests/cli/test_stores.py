@@ -77,7 +77,7 @@ def test_a_release_in_a_store_is_signed_and_gets_a_card(release, run, monkeypatc
         done = run("card", SHARED)
         assert done.code == 0, done.err
         assert done.out.splitlines()[0] == f"{SHARED}/README.md: follows from the certificate"
-    beside = ["README.md", "_certificate.json", "_signature.json", "croissant.json"]
+    beside = ["README.md", "_README.txt", "_certificate.json", "_signature.json", "croissant.json"]
     assert stores.names(StorePath.of(SHARED)) == [*beside, "part-00000.parquet", "part-00001.parquet"]
     assert run("verify", SHARED, "--public-key", tmp_path / "office.pub").code == 0
     done = release(TABLE, f"{SHARED}2", ledger=tmp_path / "l", unit="row", budget=2)

@@ -33,7 +33,7 @@ def test_what_was_released_holds(run, released):
     """Every check is shown as ok, with the sentence, what was declared, and what cannot be known."""
     ran = run("verify", released)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.count("ok  ") == 6
+    assert ran.out.count("ok  ") == 7
     assert "FAILED" not in ran.out
     text = (released / "_certificate.json").read_text(encoding="utf-8")
     certificate = json.loads(text)

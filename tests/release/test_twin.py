@@ -127,7 +127,7 @@ def test_neighbours_leave_the_same_bytes(maker, labels, space, monkeypatch, name
     monkeypatch.setattr(table_module, "_ROWS_PER_BATCH", 7)
     make = maker(name)
     expected = run(make, labels, **CASES[case])
-    assert set(expected[0]) == {"_certificate.json", "data.parquet"}
+    assert set(expected[0]) == {"_README.txt", "_certificate.json", "data.parquet"}
     for other in neighbours(labels, space.values):
         assert run(make, other, **CASES[case]) == expected
 

@@ -44,7 +44,12 @@ def former(shared):
 def test_a_folder_opens_as_a_table(shared):
     """Pandas and pyarrow read a release folder as it is."""
     names = ["age", "label_released"]
-    assert sorted(file.name for file in shared.iterdir()) == ["_certificate.json", "_signature.json", "data.parquet"]
+    assert sorted(file.name for file in shared.iterdir()) == [
+        "_README.txt",
+        "_certificate.json",
+        "_signature.json",
+        "data.parquet",
+    ]
     assert list(pd.read_parquet(shared).columns) == names
     assert pq.read_table(shared).column_names == ds.dataset(shared).to_table().column_names == names
 
@@ -105,7 +110,7 @@ def test_files_may_be_links_into_a_store(shared, key, tmp_path):
     assert verify(shared, public_key=key.with_suffix(".pub")).holds
     assert len(Release.load(shared)) == 10
     assert sum(len(labels) for _, labels in release_batches(shared)) == 10
-    (tmp_path / "blobs" / "2").write_bytes(b"others")
+    (tmp_path / "blobs" / "3").write_bytes(b"others")
     assert not verify(shared).holds
 
 

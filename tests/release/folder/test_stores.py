@@ -112,7 +112,7 @@ def test_a_table_in_a_store_is_released_to_it(ledger, tmp_path):
     """Read in batches, drawn on a disk, uploaded; then it is verified and read as one on a disk."""
     done = released(ledger)
     assert done.output == SHARED
-    assert stores.names(SHARED) == ["_certificate.json", "part-00000.parquet", "part-00001.parquet"]
+    assert stores.names(SHARED) == ["_README.txt", "_certificate.json", "part-00000.parquet", "part-00001.parquet"]
     assert verify(str(SHARED)).holds
     columns = public_columns(str(SHARED)).to_pydict()
     assert columns == {"id": list(range(2 * ROWS)), "month": [0] * ROWS + [1] * ROWS}

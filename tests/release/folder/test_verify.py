@@ -72,8 +72,8 @@ def test_a_good_release_holds(folder):
     """Every check holds, in a fixed order, and what can't be known is said."""
     verdict = verify(folder)
     assert verdict.holds
-    assert [check.holds for check in verdict.checks] == [True] * 6
-    for check, word in zip(verdict.checks[1:], (WORDS, LAW, FILES, SCHEMA, VALUES), strict=True):
+    assert [check.holds for check in verdict.checks] == [True] * 7
+    for check, word in zip(verdict.checks[1:], (WORDS, LAW, FILES, SCHEMA, VALUES, "_README.txt"), strict=True):
         assert word in check.what
     assert verdict.unknown == UNKNOWN
 

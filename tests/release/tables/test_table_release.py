@@ -825,7 +825,7 @@ def test_columns_that_determine_the_label_are_noted_privately(release, write_tab
     text = (done.output / "_certificate.json").read_text()
     assert not [note for note in done.notes if note in text]
     assert "determines" not in text
-    assert {path.name for path in done.output.iterdir()} == {"_certificate.json", "data.parquet"}
+    assert {path.name for path in done.output.iterdir()} == {"_README.txt", "_certificate.json", "data.parquet"}
 
 
 def test_rows_grouped_by_label_are_noted_privately(release, write_table, columns, tables):

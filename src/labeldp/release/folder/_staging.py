@@ -17,7 +17,7 @@ from labeldp.errors import OutputError, VerificationError
 from labeldp.release.tables import Place, StorePath
 
 #: Readers of Parquet folders pass over names that begin with an underscore.
-CERTIFICATE, SIGNATURE = "_certificate.json", "_signature.json"
+CERTIFICATE, SIGNATURE, README = "_certificate.json", "_signature.json", "_README.txt"
 _TRIES = 10
 #: Files to flush at a time.
 _FLUSHES = 16

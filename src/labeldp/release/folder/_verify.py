@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -34,6 +35,7 @@ from labeldp.release.folder._limits import (
     MOST_TERMS,
     check_files,
     check_sizes,
+    opened,
     text_of,
 )
 from labeldp.release.folder._read import (
@@ -44,8 +46,9 @@ from labeldp.release.folder._read import (
     unchanged_file,
     unchanged_files,
 )
+from labeldp.release.folder._readme import readme
 from labeldp.release.folder._signature import check_signature
-from labeldp.release.folder._staging import CERTIFICATE, SIGNATURE, is_signed, or_beside, part_of
+from labeldp.release.folder._staging import CERTIFICATE, README, SIGNATURE, is_signed, or_beside, part_of
 from labeldp.release.tables import Place
 
 R = TypeVar("R")
@@ -294,7 +297,10 @@ class _FileTask:
 def _check_files(folder: Path, certificate: Certificate, workers: _Workers) -> str:
     """Check that the folder has the listed files, byte for byte, and nothing else but what follows from them."""
     listed = {file.name for file in certificate.files} | {part_of(folder, CERTIFICATE).name}
-    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")} - {part_of(folder, SIGNATURE).name}
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")} - {
+        part_of(folder, SIGNATURE).name,
+        README,  # compared by the last check
+    }
     for name in found & DERIVED.keys() - listed:
         if not is_derived(folder, name, certificate):
             raise VerificationError(
@@ -454,6 +460,20 @@ def _check_groups(rows: Sequence[int], sizes: Sequence[int]) -> None:
             raise VerificationError(f"expected the rows of units of {size} rows in a group, found {count} rows in it")
 
 
+def _check_readme(folder: Path, certificate: Certificate, _: _Workers) -> str:
+    """Check that a description of the folder follows from its certificate; older folders have none."""
+    if not os.path.lexists(folder / README):
+        return "none there"
+    expected, found = readme(certificate).encode(), b""
+    with suppress(OSError), opened(folder / README) as file:
+        found = file.read(len(expected) + 1)
+    if found != expected:
+        raise VerificationError(
+            f"expected {README} as it follows from the certificate, found another; do not believe it, and remove it"
+        )
+    return "it does"
+
+
 def _check_form(folder: Path, certificate: Certificate, form: Form) -> None:
     """Check that all released features are in the form that true and drawn features share."""
     for file in certificate.files:
@@ -468,4 +488,5 @@ _CHECKS: dict[str, Callable[[Path, Certificate, _Workers], str]] = {
     "the folder holds the listed files, unchanged, and nothing else": _check_files,
     "the files have the listed columns and no other content": _check_schemas,
     "every released value is a possible outcome of its mechanism": _check_values,
+    f"{README} follows from the certificate": _check_readme,
 }

@@ -21,7 +21,8 @@ from labeldp.errors import InputError
 from labeldp.release.folder._certificate import FEATURES_REDRAWN, Certificate, File
 from labeldp.release.folder._copies import upload
 from labeldp.release.folder._limits import opened
-from labeldp.release.folder._staging import CERTIFICATE, publish, staged
+from labeldp.release.folder._readme import readme
+from labeldp.release.folder._staging import CERTIFICATE, README, publish, staged
 from labeldp.release.tables import Place, no_such_column, plain_column, plain_schema
 
 #: Bytes of a file to hash at a time.
@@ -193,7 +194,8 @@ def write_release(target: Path, table: pa.Table, certificate: Certificate) -> Pa
 
 
 def finish(staging: Path, target: Place, certificate: Certificate) -> None:
-    """Write the certificate beside the files, and move them to their target, or upload them."""
+    """Write the certificate and its description beside the files, and move them to their target, or upload them."""
+    (staging / README).write_text(readme(certificate), encoding="utf-8")
     (staging / CERTIFICATE).write_text(certificate.to_json(), encoding="utf-8")
     if isinstance(target, Path):
         publish(staging, target)

@@ -1,0 +1,83 @@
+"""``_README.txt``: every release folder says what it is, and ``verify`` compares the text with the certificate."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from labeldp import Classes, Curator, NoisyHistogram, verify
+from labeldp.release.folder import read_certificate
+from labeldp.release.folder._readme import readme
+
+TESTS = Path(__file__).parents[2]
+GOLDEN, KEPT = TESTS / "golden/command", TESTS / "vectors/readmes"
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """A fresh release with a public column."""
+    release = Curator(["no", "yes"] * 20, Classes(["no", "yes"]), name="ill").randomize(epsilon=1.0)
+    return release.save(tmp_path / "shared", pd.DataFrame({"age": range(40)}), keep="all")
+
+
+def test_a_release_says_that_its_labels_are_randomized(shared):
+    """How often they are wrong, how to use and verify them and whom to ask; other readers skip the file."""
+    text = " ".join((shared / "_README.txt").read_text(encoding="utf-8").split())
+    for said in (
+        "The labels in ill_released are randomized: each is the true class with probability 0.731, so 26.9 % of them",
+        'Release.load("shared")',
+        "labeldp verify shared",
+        "ask whoever gave you this folder",
+        read_certificate(shared).sentence,
+    ):
+        assert said in text
+    assert verify(shared).holds
+    assert pd.read_parquet(shared).shape == (40, 2)
+
+
+def test_a_text_that_does_not_follow_is_refused(shared):
+    """Changed, longer, empty, a pipe or a folder; a folder without one is as old ones are."""
+    path = shared / "_README.txt"
+    text = path.read_bytes()
+
+    def refused():
+        verdict = verify(shared)
+        assert not verdict.holds
+        assert "expected _README.txt as it follows from the certificate" in verdict.checks[-1].found
+
+    for changed in (text + b" ", text[:-1], text.replace(b"26.9", b"0.1"), b""):
+        path.write_bytes(changed)
+        refused()
+    path.unlink()
+    assert verify(shared).holds
+    for make in (os.mkfifo, Path.mkdir):
+        make(path)
+        refused()
+        path.unlink() if make is os.mkfifo else path.rmdir()
+
+
+def test_every_kind_of_release_says_what_it_is():
+    """Labels with the warning, answers without, none with a line that is too long to read."""
+    for folder in sorted(GOLDEN.iterdir()):
+        certificate = read_certificate(folder)
+        text = readme(certificate)
+        assert ("Do not train on them" in " ".join(text.split())) != certificate.of_answer
+        assert max(map(len, text.split("\n"))) <= 100
+
+
+@pytest.mark.parametrize("name", ["auto", "noisy-histogram", "optimal"])
+def test_the_text_keeps_its_bytes(name, tmp_path):
+    """What was written once verifies in every later version."""
+    folder = shutil.copytree(GOLDEN / name, tmp_path / name)
+    shutil.copyfile(KEPT / f"{name}.txt", folder / "_README.txt")
+    assert verify(folder).holds
+
+
+def test_answers_have_one_too(tmp_path):
+    """They are no labels, and it says that noise was added."""
+    space = Classes(["no", "yes"])
+    folder = Curator(["no", "yes"] * 9, space).answer(NoisyHistogram(space, 1.0)).save(tmp_path / "counts")
+    assert "Do not take it for the true answer." in (folder / "_README.txt").read_text(encoding="utf-8")
+    assert verify(folder).holds
