@@ -44,7 +44,7 @@ def _difference(certificate: Certificate) -> str:
         averaged = ", on average over a prior" if "candidates" in certificate.law["by_row"] else ""
         return _FORMS[certificate.channel.form].format(noun=noun, truth=f"{truth}{averaged}", wrong=wrong)
     step = space.step if isinstance(space, Interval) else 1.0
-    error = math.sqrt(expects.squared_error) * step if expects is not None else math.inf
+    error = math.sqrt(max(expects.squared_error, 0.0)) * step if expects is not None else math.inf
     return f"each is off by about {error:.3g} (root mean square, with true numbers spread evenly over the range)"
 
 
@@ -66,7 +66,7 @@ def python(certificate: Certificate) -> list[str]:
     """Lines of Python that learn from a release in a folder ``shared``."""
     numeric = isinstance(certificate.space, Interval)
     learner = "AutoRegressor" if numeric else "AutoClassifier"
-    if set(added_columns(certificate)) >= {name for name, _ in certificate.columns}:
+    if {*released_columns(certificate).values()} >= {name for name, _ in certificate.columns}:
         use = "numbers" if numeric else "likelihood"
         return ["from labeldp import Release", "", f'print(Release.load("shared").{use}())']
     return [
