@@ -203,7 +203,7 @@ def test_neighbours_in_a_folder(write_table, columns, tables, labels, space):
         return tables / "t"
 
     expected = run(make, labels)
-    assert len(expected[0]) == 4
+    assert len(expected[0]) == 5
     for other in list(neighbours(labels, space.values))[::3]:
         assert run(make, other) == expected
 

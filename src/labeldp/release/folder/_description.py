@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from labeldp.mechanisms.randomizers import Expectation
+from labeldp.mechanisms.randomizers import Expectation, NumberExpectation
 from labeldp.privacy import Classes, Interval
 from labeldp.release.folder._certificate import Certificate
 from labeldp.release.folder._columns import CODES
@@ -38,14 +38,15 @@ def warning(certificate: Certificate) -> str:
 def _difference(certificate: Certificate) -> str:
     """The expected difference of released labels from true ones."""
     expects, space = certificate.expects, certificate.space
-    if isinstance(expects, Expectation):
-        noun = "class" if isinstance(space, Classes) else "number"
-        truth, wrong = _probability(expects.truth_probability), _percent(1.0 - expects.truth_probability)
-        averaged = ", on average over a prior" if "candidates" in certificate.law["by_row"] else ""
-        return _FORMS[certificate.channel.form].format(noun=noun, truth=f"{truth}{averaged}", wrong=wrong)
-    step = space.step if isinstance(space, Interval) else 1.0
-    error = math.sqrt(max(expects.squared_error, 0.0)) * step if expects is not None else math.inf
-    return f"each is off by about {error:.3g} (root mean square, with true numbers spread evenly over the range)"
+    if isinstance(expects, NumberExpectation) and isinstance(space, Interval) and expects.squared_error >= 0.0:
+        error = math.sqrt(expects.squared_error) * space.step
+        return f"each is off by about {error:.3g} (root mean square, with true numbers spread evenly over the range)"
+    if not isinstance(expects, Expectation) or certificate.channel.form not in _FORMS:
+        return "how far from the true ones, the certificate does not say"  # it will not verify
+    noun = "class" if isinstance(space, Classes) else "number"
+    truth, wrong = _probability(expects.truth_probability), _percent(1.0 - expects.truth_probability)
+    averaged = ", on average over a prior" if "candidates" in certificate.law["by_row"] else ""
+    return _FORMS[certificate.channel.form].format(noun=noun, truth=f"{truth}{averaged}", wrong=wrong)
 
 
 def _probability(value: float) -> str:
