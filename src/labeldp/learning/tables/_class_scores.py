@@ -155,8 +155,8 @@ def class_scores(
 def _without_order(found: ClassScores) -> ClassScores:
     """Scores of models that are not shown to be better than class shares, and so are not shown to order rows either.
 
-    An area counts the order of rows alone, however little predictions differ. Of held-out rows that also chose weights
-    of members, 10 % of intervals at epsilon 2 were above a half without signal, and of gains in likelihood 3 %.
+    An area counts the order of rows alone, however little predictions differ. Where features say nothing, 6 of 90
+    intervals of held-out rows at epsilon 2 were above a half; by this rule 1 of them is.
     """
     if found.auc is None:
         return found
