@@ -164,7 +164,7 @@ def test_a_release_is_audited(run, release, table, tmp_path):
     ran = run("audit", tmp_path / "one", "--against", tmp_path / "two")
     assert (ran.code, ran.err) == (0, "")
     assert "FAILED" not in ran.out
-    assert ran.out.count("ok  ") == 10
+    assert ran.out.count("ok  ") == 11
     assert "the channel, from its integers: The claim of epsilon 1 holds: epsilon is 1." in ran.out
     assert "features that predict the label reveal it at any epsilon" in ran.out
 

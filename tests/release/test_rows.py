@@ -290,7 +290,9 @@ def test_features_leave_once_in_another_order_too(tmp_path):
         release_table(copy, "y", SPACE, 1.0, tmp_path / "second", keep=["town", "age"], **asked)
 
 
-@pytest.mark.parametrize(("mechanism", "keep"), [(DoubleMechanism(GENERATOR), ["town", "age"]), ("dummy", [])])
+@pytest.mark.parametrize(
+    ("mechanism", "keep"), [(DoubleMechanism(GENERATOR), ["town", "age"]), ("dummy", [])], ids=["double", "dummy"]
+)
 def test_the_files_of_a_table_do_not_show_beside_resampled_features(tmp_path, mechanism, keep):
     """How rows are split into files may depend on features: one file leaves, in row groups of one length."""
     groups = set()

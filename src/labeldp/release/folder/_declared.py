@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
+from labeldp._strict_json import strict_json
 from labeldp.errors import InputError
 
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,59}")
@@ -63,6 +64,6 @@ def _text(value: str) -> str:
         InputError: It is none.
     """
     try:
-        return str(json.loads(value))
+        return str(strict_json(value))
     except ValueError:
         raise InputError("expected a declaration as a text in JSON, found something else") from None
