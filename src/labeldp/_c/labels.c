@@ -12,11 +12,13 @@ WIDE KERNEL void draw_response(int64_t n, int64_t w, const int32_t *codes, const
     double inverse = 1.0 / (double)other;
     for (int64_t i = 0; i < n; i++) {
         uint64_t u = words[i * w];
-        uint64_t rest = u < keep ? 0 : u - keep;
+        int64_t stays = -(int64_t)(u < keep); /* all bits or none: a branch would be guessed wrong */
+        uint64_t rest = (u - keep) & ~(uint64_t)stays;
         int64_t j = (int64_t)((double)rest * inverse);
         j -= (uint64_t)j * other > rest;
         j += rest - (uint64_t)j * other >= other;
-        out[i] = u < keep ? codes[i] : (int32_t)(j + (j >= codes[i]));
+        j += j >= codes[i];
+        out[i] = (int32_t)((codes[i] & stays) | (j & ~stays));
     }
 }
 
