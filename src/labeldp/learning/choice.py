@@ -264,7 +264,7 @@ class OneSetting(ABC):
         return cast("Self", fit_in_units(self, X, y, groups))
 
     def setting(self) -> str:
-        """What was chosen on released labels, in words; empty if nothing was."""
+        """The choice on released labels, in words; empty if there was none."""
         return ""
 
 

@@ -1,4 +1,4 @@
-"""How results are shown: pages, with a second verifier in them, and figures. This package computes nothing."""
+"""Renderings of results: pages, with a second verifier in them, and figures. This package computes nothing."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What is said of each result: its parts, its JSON, and the schema of that. This package computes nothing."""
+"""Descriptions of results: the parts of each, its JSON, and the schema of that. This package computes nothing."""
 
 import lazy_loader
 

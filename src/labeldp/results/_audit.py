@@ -147,7 +147,7 @@ class ExposureShown:
 
     @classmethod
     def of(cls, exposure: Exposure) -> ExposureShown:
-        """What is stated of an exposure."""
+        """The statements about an exposure."""
         return cls(
             rows=exposure.rows,
             cells=len(exposure.sizes),
@@ -170,7 +170,7 @@ class ExposureShown:
 
 @dataclass(frozen=True, kw_only=True)
 class Audited:
-    """What an audit found, as ``labeldp audit --json`` prints it.
+    """The findings of an audit, as ``labeldp audit --json`` prints them.
 
     Attributes:
         holds: True if no claim was refuted.
@@ -415,7 +415,7 @@ def _measures(measures: Sequence[AttackMeasures]) -> Grid:
 
 
 def _roc(measures: Sequence[AttackMeasures]) -> Iterator[Picture]:
-    """How the attackers rank rows, for the first classes."""
+    """The ranking of rows by the attackers, for the first classes."""
     classes = measures[0].classes
     for place, each in list(enumerate(classes))[len(classes) == 2 :][:_MOST_CLASSES]:  # of two, one says all
         same = [found.classes[place] for found in measures if len(found.classes) > place]

@@ -150,7 +150,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Part:
-    """What is said of one thing: a release, the charges of a ledger, scores of a model.
+    """The description of one thing: a release, the charges of a ledger, scores of a model.
 
     Attributes:
         title: What it is, and its name.

@@ -129,7 +129,7 @@ def check_part(found: Checked) -> Part:
 
 
 def _planned(found: TableCheck) -> EpsilonRow | None:
-    """What a plan states of the labels at their shares; None of numeric labels, and of too many classes."""
+    """The row of a plan for the labels at their shares; None for numeric labels, and for too many classes."""
     counts = list(found.label.counts.values())
     if found.label.is_number or not 1 < len(counts) <= _MOST_PLANNED:
         return None

@@ -78,7 +78,7 @@ class LearnedModel(Promised):
 
     @classmethod
     def of(cls, learned: Learned, output: str = "in memory") -> LearnedModel:
-        """What was learned from a release, and the file that has it."""
+        """The model learned from a release, and its file."""
         model, certificate = learned.model, learned.model.certificate
         made = {name: tuple(CALENDAR[kind]) for name, kind in model.columns.items() if kind in CALENDAR}
         return cls(

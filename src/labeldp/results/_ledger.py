@@ -1,4 +1,4 @@
-"""What was spent: the charges of a ledger, the part of each budget, and the combined cost of several releases."""
+"""Spending: the charges of a ledger, the part of each budget, and the combined cost of several releases."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def charge_cells(entry: Entry) -> tuple[str, ...]:
 
 
 def declared_lines(entries: Sequence[Entry]) -> list[str]:
-    """What charges assume, and whose rows were declared to be other people's."""
+    """The assumptions of charges, and declarations that rows are other people's."""
     assumed = _assumed(entry.guarantee for entry in entries if entry.state != "void")
     declared = dict.fromkeys(entry.other_people for entry in entries if entry.other_people)
     return [*assumed, *(f"Declared: rows of other people than those charged before ({why})." for why in declared)]

@@ -1,4 +1,4 @@
-"""How quantities are written: bounds are rounded outward, estimates are shown within what can be."""
+"""Quantities in words: bounds are rounded outward, estimates are shown within what can be."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ _MEANING = {
 
 @dataclass(frozen=True)
 class Planned:
-    """What a plan found, as ``labeldp plan --json`` prints it.
+    """The findings of a plan, as ``labeldp plan --json`` prints them.
 
     Attributes:
         unit: The column of the privacy unit, or ``"row"``.

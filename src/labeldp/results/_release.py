@@ -48,7 +48,7 @@ _NOT_VERIFIED = "Not verified: do not rely on this release."
 
 @dataclass(frozen=True, kw_only=True)
 class Promised:
-    """What a guarantee states, and all assumptions that were declared and not checked.
+    """The statement of a guarantee, and all assumptions that were declared and not checked.
 
     Attributes:
         epsilon: Its epsilon.
@@ -82,7 +82,7 @@ def promised(certificate: Certificate) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Spent:
-    """What was spent of a budget."""
+    """The spent part of a budget."""
 
     epsilon: float
     delta: float

@@ -155,7 +155,7 @@ def _sections(folder: Path, verdict: Verdict, certificate: Certificate) -> Itera
 
 
 def _unproven(verdict: Verdict, certificate: Certificate) -> list[tuple[str, str]]:
-    """What was declared and not checked, and what no certificate can show."""
+    """Declared and unchecked statements, and those that no certificate can show."""
     declared = [(f"{what}.", "declared, and not checked") for what in certificate.assumptions]
     return declared + [(f"{what}.", "no certificate can show it") for what in verdict.unknown]
 
@@ -277,7 +277,7 @@ def shown_json(text: str) -> str:
 
 
 def _learning(folder: Path, certificate: Certificate) -> Iterator[Block]:
-    """What a model would lose, then effective rows, noise, and what each mechanism would have kept."""
+    """The expected loss of a model, then effective rows, noise, and what each mechanism would have kept."""
     expected = _expected(folder, certificate)
     yield from map(Prose, expected[:1])
     terms = utility_terms(certificate, lambda: effective_share(folder, certificate))

@@ -57,7 +57,7 @@ def check_result(result: object) -> None:
 
 
 def forms_of(part: Part) -> dict[str, str]:
-    """What each form of output shows of a result, without blanks."""
+    """The text of a result in each form of output, without blanks."""
     out = io.StringIO()
     console = Console(file=out, width=_WIDTH)
     for each in on_terminal(part, detail=True):

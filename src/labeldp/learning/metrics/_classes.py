@@ -426,7 +426,7 @@ def accuracy_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa:
 
 
 def _gains_by_outcome(release: Release, checked: Float[np.ndarray, "n k"]) -> OfOutcomes:
-    """What released labels would add to the log likelihood."""
+    """A function of possible outcomes: the gain in log likelihood of each row if it released each of them."""
 
     def gains(outcomes: np.ndarray) -> Float[np.ndarray, "n m"]:
         likelihood = release.channel.likelihood(outcomes)

@@ -287,7 +287,7 @@ def _squared_errors(release: Release, predicted: Float[np.ndarray, "n"]) -> Floa
 
 
 def _squares_by_outcome(release: Release, predicted: Float[np.ndarray, "n"]) -> OfOutcomes:
-    """What released labels would add to the squared error."""
+    """A function of possible outcomes: the estimated squared error of each row if it released each of them."""
     space, channel = release.space, release.channel
     assert isinstance(space, Interval)  # noqa: S101 (numbers were released)
     at = (predicted[:, None] - space.low) / space.step

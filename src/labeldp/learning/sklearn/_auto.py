@@ -52,7 +52,7 @@ _SHOWN = 0.005
 
 @dataclass(frozen=True)
 class Target:
-    """What is predicted, classes or numbers, as far as learners that combine models know it.
+    """The target of a prediction, classes or numbers, for learners that combine models.
 
     Attributes:
         constant: Name of what is predicted without features.

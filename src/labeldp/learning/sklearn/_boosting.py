@@ -44,7 +44,7 @@ _FEW_ROWS = 100_000
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """What LightGBM fits to released labels of n rows.
+    """The objective of LightGBM on released labels of n rows.
 
     Attributes:
         start: Scores of every row before the first tree, those of the constant: one for each class, or one number.
@@ -77,7 +77,7 @@ class TreeBoosting(ABC):
 
     @abstractmethod
     def _task(self, release: Release) -> _Task:
-        """What is fitted to released labels."""
+        """The objective on released labels."""
 
     @abstractmethod
     def _judge(self, release: Release) -> Callable[[Float[np.ndarray, "m s"]], Float[np.ndarray, "m"]]:
@@ -146,7 +146,7 @@ class TreeBoosting(ABC):
         return f"{self.rounds_} trees{each}, of {self.leaves_} leaves, chosen on released labels"
 
     def _weighted(self, release: Release, sample_weight: Float[np.ndarray, "n"] | None) -> _Task:
-        """What is fitted, with weights of rows."""
+        """The objective, with weights of rows."""
         task = self._task(release)
         if sample_weight is None:
             return task

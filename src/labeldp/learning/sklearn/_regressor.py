@@ -336,7 +336,7 @@ def precisions(release: Release, numbers: Float[np.ndarray, "n"]) -> Float[np.nd
 def number_gains(
     numbers: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"], predicted: Float[np.ndarray, "n"]
 ) -> Float[np.ndarray, "n"]:
-    """What predictions take off the squared error against numbers whose means are labels, beside predicting 0."""
+    """Reduction of the squared error by predictions, against numbers whose means are labels, beside predicting 0."""
     return np.asarray(weights * predicted * (2.0 * numbers - predicted))
 
 
@@ -416,7 +416,7 @@ def shrinkage(
 
 
 def shrinkage_setting(share: float) -> str:
-    """How far predictions are shrunk towards the mean, in words, by the share of them that is left."""
+    """The shrinkage of predictions towards the mean, in words, from the share of them that is left."""
     amount = f"{max(0.0, 1.0 - share):.0%}"
     return f"{'no' if amount == '0%' else amount} shrinkage towards the mean, chosen on released labels"
 

@@ -271,7 +271,7 @@ def _corrected_method(
 
 @dataclass(frozen=True, eq=False)
 class _Source:
-    """What a model is learned from.
+    """The data that a model is learned from.
 
     Attributes:
         rows: The rows.

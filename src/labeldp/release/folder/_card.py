@@ -153,7 +153,7 @@ def _table(certificate: Certificate, plain: Callable[[str], str]) -> list[str]:
 
 
 def _limits(certificate: Certificate, declared: Declared, plain: Callable[[str], str]) -> list[str]:
-    """What was declared, and what cannot be shown."""
+    """Declared assumptions, and statements that no certificate can show."""
     own = [f"{key} {value}, by whoever wrote this card" for key, value in vars(declared).items() if value is not None]
     return [
         "Declared, and not checked:",

@@ -1,4 +1,4 @@
-"""What the publisher of a release declares about it as a data set: its license and its name."""
+"""Declarations of a publisher about a release as a data set: its license and its name."""
 
 from __future__ import annotations
 

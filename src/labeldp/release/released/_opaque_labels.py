@@ -101,7 +101,7 @@ class OpaqueLabels(ABC):
 
 
 def _instead() -> str | None:
-    """What to use instead of the part of scikit-learn that asks for an array of labels, if it is a known one."""
+    """The replacement of the part of scikit-learn that asks for an array of labels, if it is a known one."""
     frame = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
