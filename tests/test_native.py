@@ -182,3 +182,24 @@ def test_sanitizers_find_nothing(tmp_path):
         check=False,
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10, 1000, 1 << 20])
+def test_words_of_64_bits_are_divided_exactly(classes):
+    """At the ends of every kind of range and between them, the drawn class is that of whole numbers in Python."""
+    rng, other = np.random.default_rng(classes), (1 << 64) // (classes + 2)
+    keep = (1 << 64) - (classes - 1) * other
+    limits = [keep + j * other + step for j in {0, 1, classes // 2, classes - 2} for step in (-1, 0, 1)]
+    drawn = [
+        *(each for each in limits if each < 1 << 64),
+        0,
+        keep - 1,
+        (1 << 64) - 1,
+        *rng.integers(0, (1 << 64) - 1, 500, dtype=np.uint64).tolist(),
+    ]
+    words, codes = np.array(drawn, np.uint64)[:, None], rng.integers(0, classes, len(drawn)).astype(np.int32)
+    out = np.empty(len(drawn), np.int32)
+    draw_response(codes, words, keep, other, out)
+    for word, code, result in zip(drawn, codes.tolist(), out.tolist(), strict=True):
+        place = (word - keep) // other
+        assert result == (code if word < keep else place + (place >= code))

@@ -4,19 +4,19 @@
 
 /* Randomized response: the label if u < keep, else the (u - keep) / other-th other class.
  *
- * The quotient is estimated in floating point and then corrected in integers. It is below the number of classes, at
- * most 2**31, and the estimate is off by less than one, so one step either way is enough and j * other never exceeds
- * 2**64. */
+ * The quotient is estimated by the reciprocal m = (2**64 - 1) / other, rounded down, which is at least
+ * 2**64 / other - 1. So rest * m / 2**64 is above rest / other - 1, and the estimate is the quotient or one less: one
+ * step up is enough, and j * other never exceeds rest. */
 WIDE KERNEL void draw_response(int64_t n, int64_t w, const int32_t *codes, const uint64_t *words, uint64_t keep,
                                uint64_t other, int32_t *out) {
-    double inverse = 1.0 / (double)other;
+    uint64_t inverse = other ? UINT64_MAX / other : 0;
     for (int64_t i = 0; i < n; i++) {
         uint64_t u = words[i * w];
         int64_t stays = -(int64_t)(u < keep); /* all bits or none: a branch would be guessed wrong */
         uint64_t rest = (u - keep) & ~(uint64_t)stays;
-        int64_t j = (int64_t)((double)rest * inverse);
-        j -= (uint64_t)j * other > rest;
-        j += rest - (uint64_t)j * other >= other;
+        uint64_t quotient = (uint64_t)((unsigned __int128)rest * inverse >> 64);
+        quotient += rest - quotient * other >= other;
+        int64_t j = (int64_t)quotient;
         j += j >= codes[i];
         out[i] = (int32_t)((codes[i] & stays) | (j & ~stays));
     }
