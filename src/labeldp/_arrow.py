@@ -35,27 +35,6 @@ def as_array(column: pa.Array) -> np.ndarray:
     return values
 
 
-def is_number(kind: pa.DataType) -> bool:
-    """True for numbers, also decimal ones."""
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """True for texts in any layout."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def is_bytes(kind: pa.DataType) -> bool:
-    """True for bytes in any layout, as exports store UUIDs and texts whose encoding they do not state."""
-    sized = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
-    return bool(sized or pa.types.is_binary_view(kind))
-
-
-def values_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values of a column, also of a dictionary's."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
 def class_array(values: Sequence[str | int | float | bool], kind: pa.DataType) -> pa.Array:
     """Values of a label space as an Arrow array of their type."""
     if not isinstance(values[0], str):
@@ -92,13 +71,6 @@ def array_or_none(values: Any) -> pa.Array | None:
 def _native(array: np.ndarray) -> np.ndarray:
     """An array in the byte order of this machine."""
     return array.astype(array.dtype.newbyteorder("="), copy=False)
-
-
-def type_name(kind: pa.DataType) -> str:
-    """The name of a type for a message, without fields of nested types or digits of decimals: they may be values."""
-    if pa.types.is_nested(kind):
-        return "nested values"
-    return "decimal" if pa.types.is_decimal(kind) else str(kind)
 
 
 class Columns:

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from labeldp._arrow import is_number
 from labeldp._spelling import spelled_as
+from labeldp.columns import is_number
 from labeldp.errors import TableError
 from labeldp.release import tables
 

@@ -198,7 +198,8 @@ class Classes(LabelSpace):
         import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
         import pyarrow.compute as pc  # noqa: PLC0415
 
-        from labeldp._arrow import as_array, class_array, type_name  # noqa: PLC0415
+        from labeldp._arrow import as_array, class_array  # noqa: PLC0415
+        from labeldp.columns import type_name  # noqa: PLC0415
 
         array = _as_arrow(labels)
         expected = self.arrow_type()
@@ -343,7 +344,7 @@ class Interval(LabelSpace):
         """Codes of the nearest grid points; see ``LabelSpace.encode``."""
         import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
-        from labeldp._arrow import is_number, type_name  # noqa: PLC0415
+        from labeldp.columns import is_number, type_name  # noqa: PLC0415
 
         array = result_or_none(lambda: _as_arrow(labels))
         if array is None and (floats := floats_or_none(labels)) is not None and floats.ndim == 1:
@@ -457,7 +458,7 @@ def _same_kind(actual: pa.DataType, expected: pa.DataType) -> bool:
     """True if labels of one type can represent classes of another, without reading "1" as 1."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
-    from labeldp._arrow import is_text  # noqa: PLC0415 (as above)
+    from labeldp.columns import is_text  # noqa: PLC0415 (as above)
 
     if pa.types.is_string(expected):
         return is_text(actual)

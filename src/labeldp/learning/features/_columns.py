@@ -17,13 +17,13 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
-from labeldp._arrow import type_name
 from labeldp._conversions import result_or_none
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
+from labeldp.columns import read_as, type_name
 from labeldp.errors import InputError, TableError
 from labeldp.privacy import row_name
-from labeldp.release.tables import number_rows, read_as, tells_people_apart
+from labeldp.release.tables import number_rows, tells_people_apart
 
 #: Kinds of feature columns, and the Arrow type that values of each are read as. A date or a time is a single number, to
 #: networks and in older models; a day or an instant has a month and a weekday too.

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._arrow import Columns, is_number, is_text, type_name, values_type
+from labeldp._arrow import Columns
 from labeldp._hashes import STEP, mixed
 from labeldp._shapes import Bool, Float, UInt64
+from labeldp.columns import is_number, is_text, type_name, values_type
 from labeldp.errors import InputError
 from labeldp.mechanisms.resampling._column_form import (
     DATE,

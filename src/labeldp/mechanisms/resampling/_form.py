@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._arrow import is_text, values_type
 from labeldp._shapes import Bool
+from labeldp.columns import is_text, values_type
 from labeldp.errors import InputError
 from labeldp.mechanisms.resampling import _coerce
 from labeldp.mechanisms.resampling._column_form import DATE, FLAG, REAL, TEXT, TIME, WHOLE, ColumnForm

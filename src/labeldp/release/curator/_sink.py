@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from labeldp._random_words import WordSource
 from labeldp._shapes import Int
+from labeldp.columns import plain_column
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, mean_expectation
 from labeldp.privacy import LabelSpace
@@ -21,7 +22,7 @@ from labeldp.release.curator._source import TableSource
 from labeldp.release.engines import Progress, Tick, reported
 from labeldp.release.folder import Certificate, File, FileWriter, Run, columns_of, to_columns
 from labeldp.release.released import Origin, Release, RowIdentity, RowRelease
-from labeldp.release.tables import equal_batches, plain_column
+from labeldp.release.tables import equal_batches
 
 Utility = Expectation | NumberExpectation | None
 #: The name of the only file of a release.

@@ -16,6 +16,7 @@ from labeldp._arrow import array_or_none, arrow
 from labeldp._conversions import kind_of
 from labeldp._random_words import Words
 from labeldp._shapes import Int
+from labeldp.columns import plain_column
 from labeldp.errors import InputError
 from labeldp.mechanisms.queries import CountQuery, Query
 from labeldp.mechanisms.randomizers import Randomizer, grouped, per_unit, unit_sizes
@@ -33,7 +34,6 @@ from labeldp.release.tables import (
     Units,
     changed,
     label_codes,
-    plain_column,
     prefetch,
     prior_of,
     unit_keys,

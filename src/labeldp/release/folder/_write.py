@@ -17,13 +17,14 @@ import pyarrow.parquet as pq
 from labeldp._arrow import Columns
 from labeldp._spelling import spelled_as
 from labeldp._threads import FEW_ROWS
+from labeldp.columns import plain_column, plain_schema
 from labeldp.errors import InputError
 from labeldp.release.folder._certificate import FEATURES_REDRAWN, Certificate, File
 from labeldp.release.folder._copies import upload
 from labeldp.release.folder._limits import opened
 from labeldp.release.folder._readme import readme
 from labeldp.release.folder._staging import CERTIFICATE, README, publish, staged
-from labeldp.release.tables import Place, no_such_column, plain_column, plain_schema
+from labeldp.release.tables import Place, no_such_column
 
 #: Bytes of a file to hash at a time.
 _BYTES = 1 << 20

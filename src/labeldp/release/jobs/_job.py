@@ -15,6 +15,7 @@ import pyarrow as pa
 from labeldp._random_words import identifier
 from labeldp._shapes import Bool, Int
 from labeldp._spelling import canonical
+from labeldp.columns import plain_schema
 from labeldp.errors import InputError, LabelError, LedgerError, OutputError, TableError
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
@@ -71,7 +72,6 @@ from labeldp.release.tables import (
     parts_of,
     people_in,
     place_of,
-    plain_schema,
     survey,
     typed,
 )

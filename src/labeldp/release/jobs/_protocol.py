@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
+from labeldp.columns import plain_column, plain_schema
 from labeldp.errors import InputError, LabelDPError
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget
@@ -44,7 +45,7 @@ from labeldp.release.jobs._new_rows import only_new_rows
 from labeldp.release.jobs._notes import of_one_row
 from labeldp.release.ledger import Ledger
 from labeldp.release.released import Release
-from labeldp.release.tables import Place, TableFile, plain_column, plain_schema
+from labeldp.release.tables import Place, TableFile
 
 #: A protocol: from the public columns and a curator to one release of all rows.
 Protocol = Callable[[pa.Table, Curator], Release]

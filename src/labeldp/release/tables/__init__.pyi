@@ -1,8 +1,5 @@
-from ._arrow_storage import plain_column as plain_column
-from ._arrow_storage import plain_schema as plain_schema
 from ._batches import equal_batches as equal_batches
 from ._clusters import clusters_of as clusters_of
-from ._csv_types import read_as as read_as
 from ._declared_classes import declared_classes as declared_classes
 from ._first_pass import SHUFFLE as SHUFFLE
 from ._first_pass import Survey as Survey

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from labeldp._arrow import arrow, as_array
 from labeldp._shapes import UInt64
 from labeldp._spelling import canonical
+from labeldp.columns import plain_uuids
 from labeldp.errors import TableError
-from labeldp.release.tables._arrow_storage import plain_uuids
 from labeldp.release.tables._fingerprint_kernels import hash_floats, hash_texts, hash_whole, mix_all
 
 _MISSING = r"^(|na|n/a|#n/a|nan|null|none|nat)$"

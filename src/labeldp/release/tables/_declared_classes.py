@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from labeldp._spelling import canonical, spelled_as
+from labeldp.columns import plain_type
 from labeldp.errors import LabelError
 from labeldp.privacy import REFUSE, Classes
-from labeldp.release.tables._arrow_storage import plain_type
 from labeldp.release.tables._tables import Table
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._arrow import arrow, as_array, is_bytes, is_number, is_text, values_type
+from labeldp._arrow import arrow, as_array
 from labeldp._shapes import Bool, Int
-from labeldp.release.tables._arrow_storage import plain_uuids
+from labeldp.columns import is_bytes, is_number, is_text, plain_uuids, values_type
 from labeldp.release.tables._cell_hashes import MISSING, cell_hashes
 from labeldp.release.tables._copies import CopyCounter
 from labeldp.release.tables._given_out import MOST_ROWS, block_codes, given_out, number_rows

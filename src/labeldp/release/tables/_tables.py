@@ -27,10 +27,9 @@ from labeldp._checks import nearest
 from labeldp._shapes import Bool
 from labeldp._spelling import spelled_as
 from labeldp._threads import FEW_ROWS
+from labeldp.columns import ColumnType, plain_column, read_as
 from labeldp.errors import TableError
-from labeldp.release.tables._arrow_storage import plain_column
 from labeldp.release.tables._batches import chosen_rows, equal_batches
-from labeldp.release.tables._csv_types import ColumnType, read_as
 from labeldp.release.tables._idx import read_idx
 from labeldp.release.tables._path_columns import path_respelled, path_texts, path_types, path_values
 from labeldp.release.tables._store import Place, StorePath, place_of

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from labeldp._arrow import as_array, is_bytes, is_text
+from labeldp._arrow import as_array
 from labeldp._shapes import Int
 from labeldp._spelling import canonical
+from labeldp.columns import is_bytes, is_text, plain_uuids
 from labeldp.errors import TableError
-from labeldp.release.tables._arrow_storage import plain_uuids
 from labeldp.release.tables._batches import changed
 
 _FEWEST_TO_SORT = 1 << 21

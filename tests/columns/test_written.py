@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from labeldp import Classes, release_table, verify
 from labeldp.cli import main
+from labeldp.columns import ColumnType, read_as
 from labeldp.release.tables import open_table, typed
-from labeldp.release.tables._csv_types import ColumnType, read_as
 
 MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", "None")
 #: Spellings of a column, the type that it leaves in, and whether its owner is told that it stays text.

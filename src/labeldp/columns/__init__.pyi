@@ -1,0 +1,11 @@
+from ._storage import plain_column as plain_column
+from ._storage import plain_schema as plain_schema
+from ._storage import plain_type as plain_type
+from ._storage import plain_uuids as plain_uuids
+from ._types import is_bytes as is_bytes
+from ._types import is_number as is_number
+from ._types import is_text as is_text
+from ._types import type_name as type_name
+from ._types import values_type as values_type
+from ._written import ColumnType as ColumnType
+from ._written import read_as as read_as
