@@ -197,9 +197,22 @@ def test_words_of_64_bits_are_divided_exactly(classes):
         (1 << 64) - 1,
         *rng.integers(0, (1 << 64) - 1, 500, dtype=np.uint64).tolist(),
     ]
-    words, codes = np.array(drawn, np.uint64)[:, None], rng.integers(0, classes, len(drawn)).astype(np.int32)
-    out = np.empty(len(drawn), np.int32)
-    draw_response(codes, words, keep, other, out)
-    for word, code, result in zip(drawn, codes.tolist(), out.tolist(), strict=True):
+    for word, code in zip(drawn, rng.integers(0, classes, len(drawn)).tolist(), strict=True):
+        # Alone, since a word in doubt sends its whole block the slow way.
+        words, codes, out = np.full((9, 1), word, np.uint64), np.full(9, code, np.int32), np.empty(9, np.int32)
+        draw_response(codes, words, keep, other, out)
         place = (word - keep) // other
-        assert result == (code if word < keep else place + (place >= code))
+        assert (out == (code if word < keep else place + (place >= code))).all()
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4, 1000])
+def test_the_upper_halves_of_words_decide_as_whole_words_do(classes):
+    """All 65,536 words of the law with 16 bits, shifted up by 48 with anything below, give the same classes."""
+    keep, other = 65536 - (classes - 1) * (65536 // (classes + 2)), 65536 // (classes + 2)
+    words, rng = np.arange(65536, dtype=np.uint64), np.random.default_rng(classes)
+    codes = rng.integers(0, classes, words.size).astype(np.int32)
+    narrow, wide = np.empty(words.size, np.int32), np.empty(words.size, np.int32)
+    draw_response(codes, words[:, None], keep, other, narrow)
+    for below in (0, 1, (1 << 48) - 1):
+        draw_response(codes, (words[:, None] << np.uint64(48)) + np.uint64(below), keep << 48, other << 48, wide)
+        assert np.array_equal(narrow, wide)

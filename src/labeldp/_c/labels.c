@@ -2,23 +2,41 @@
 
 #include "kernels.h"
 
-/* Randomized response: the label if u < keep, else the (u - keep) / other-th other class.
+#define ROWS_AT_ONCE 512
+
+/* Randomized response of one row by its definition: the label if u < keep, else the (u - keep) / other-th other class. */
+static inline int32_t respond(int32_t code, uint64_t u, uint64_t keep, uint64_t other) {
+    if (u < keep) return code;
+    int32_t j = (int32_t)((u - keep) / other);
+    return j + (j >= code);
+}
+
+/* Randomized response. The upper half of rest = u - keep nearly always decides the quotient, and several rows are
+ * decided at a time; blocks of rows with one that is in doubt follow the definition. Doubt depends on words alone.
  *
- * The quotient is estimated by the reciprocal m = (2**64 - 1) / other, rounded down, which is at least
- * 2**64 / other - 1. So rest * m / 2**64 is above rest / other - 1, and the estimate is the quotient or one less: one
- * step up is enough, and j * other never exceeds rest. */
-WIDE KERNEL void draw_response(int64_t n, int64_t w, const int32_t *codes, const uint64_t *words, uint64_t keep,
-                               uint64_t other, int32_t *out) {
-    uint64_t inverse = other ? UINT64_MAX / other : 0;
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t u = words[i * w];
-        int64_t stays = -(int64_t)(u < keep); /* all bits or none: a branch would be guessed wrong */
-        uint64_t rest = (u - keep) & ~(uint64_t)stays;
-        uint64_t quotient = (uint64_t)((unsigned __int128)rest * inverse >> 64);
-        quotient += rest - quotient * other >= other;
-        int64_t j = (int64_t)quotient;
-        j += j >= codes[i];
-        out[i] = (int32_t)((codes[i] & stays) | (j & ~stays));
+ * Shift keep, u and other so that r = rest / 2**32, rounded down, has at most 32 bits, all used. Let m, rounded down, be
+ * 2**(32 + by) / other, with `by` so large as m < 2**32 allows. Then rest / other * 2**by is at least r * m, and below
+ * (r + 1) * (m + 1) = r * m + r + m + 1. The quotient is known where r * m and r * m + r + m agree above bit `by`; the
+ * latter is below 2**64, since r and m are below 2**32. */
+WIDE KERNEL void draw_response(int64_t n, int64_t w, const int32_t *codes, const uint64_t *words,
+                               uint64_t keep, uint64_t other, int32_t *out) {
+    int shift = ~keep ? __builtin_clzll(~keep) : 63, by = 63;
+    unsigned __int128 divisor = (unsigned __int128)other << shift, m = ((unsigned __int128)1 << 95) / divisor;
+    for (; m >> 32; m >>= 1) by--;
+    uint64_t inverse = (uint64_t)m;
+    bool wide = w == 1 && divisor >> 33;
+    int64_t kept = (int64_t)(keep ^ (uint64_t)INT64_MIN); /* with the sign changed, signed numbers compare as unsigned */
+    for (int64_t low = 0; low < n; low += ROWS_AT_ONCE) {
+        int64_t size = n - low < ROWS_AT_ONCE ? n - low : ROWS_AT_ONCE;
+        uint64_t doubt = !wide;
+        for (int64_t i = low; wide && i < low + size; i++) {
+            uint64_t r = (words[i] - keep) << shift >> 32, product = r * inverse, quotient = product >> by;
+            int64_t stays = -(int64_t)((int64_t)(words[i] ^ (uint64_t)INT64_MIN) < kept);
+            doubt |= (quotient ^ ((product + r + inverse) >> by)) & ~(uint64_t)stays;
+            int32_t j = (int32_t)((int64_t)quotient | stays), code = codes[i];
+            out[i] = j < 0 ? code : j + (j >= code);
+        }
+        for (int64_t i = low; doubt && i < low + size; i++) out[i] = respond(codes[i], words[i * w], keep, other);
     }
 }
 
