@@ -204,10 +204,10 @@ def run(given: Given, cell: Cell, _: int) -> Iterator[Row]:
         "certified_epsilon": release.guarantee.epsilon,
         **{name: round(value, 4) for name, value in (("loss", loss), ("wrong", wrong))},
         **{name: round(value) for name, value in (("by_loss", by_loss), ("by_accuracy", by_accuracy))},
-        "expected": option.expected_rows,
-        "at_most": option.effective_rows,
-        "expected_ratio": round(option.expected_rows / by_loss, 3),
-        "at_most_ratio": round(option.effective_rows / by_loss, 3),
+        "expected": option.effective_rows,
+        "at_most": option.at_most,
+        "expected_ratio": round(option.effective_rows / by_loss, 3),
+        "at_most_ratio": round(option.at_most / by_loss, 3),
     }
 
 

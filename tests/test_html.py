@@ -60,7 +60,7 @@ def test_an_answer_and_a_guarantee(curator):
 
 def test_plans_show_one_mechanism_at_each_epsilon():
     """The epsilons of the sweep and that of the plan, in order, with what a release takes and what it means."""
-    text = shown(plan(3, 1000, 1.5)).partition("Effective rows of each mechanism")[0]
+    text = shown(plan(3, 1000, 1.5)).partition("Every mechanism")[0]
     assert text.count("randomized-response") == 8
     assert "bits" not in text
     places = [text.index(f"{sure} %") for sure in ("12.6", "19.1", "28.1")]  # at 1, 1.5 and 2, rounded up

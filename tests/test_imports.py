@@ -24,7 +24,7 @@ STRAYS = {
         "No scikit-learn in losses, metrics, results and commands",
     ),
     "learning/losses/_rows.py": ("from labeldp.learning.tables import learn", "Inside learning"),
-    "bounds/planning/_plan.py": ("from labeldp.results import plan_text", "Packages: imports go downwards only"),
+    "bounds/planning/_forecast.py": ("from labeldp.results import plan_text", "Packages: imports go downwards only"),
     "release/curator/_curator.py": ("import secrets", "Only the random words touch entropy"),
     "privacy/_stray.py": ("", "Inside privacy"),  # a file that no layer names
     "audit/attacks/_inference.py": ("from labeldp.audit.mechanisms import audit_channel", "Inside audit"),

@@ -479,6 +479,6 @@ def test_forecasts_are_possible(classes, epsilon):
     found = forecast(Classes(range(classes)), ROWS, epsilon)
     for option in found.options:
         assert 0 <= option.effective_rows <= ROWS
-        assert 0.0 <= option.clean_share <= 1.0
+        assert 0.0 <= option.share <= 1.0
         assert option.error >= found.clean_error
-    assert [each.effective_rows for each in plan(classes, ROWS, epsilon).options if each.effective_rows > ROWS] == []
+    assert [each.at_most for each in plan(classes, ROWS, epsilon).options if each.at_most > ROWS] == []

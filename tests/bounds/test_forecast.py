@@ -88,7 +88,7 @@ def test_noise_is_that_of_the_laws():
     label = 2.5  # the variance of even labels on the grid, of which no features explain anything
     furthest = 6.25 - 25 / 12
     for option in found.values():
-        assert option.clean_share == pytest.approx(label / (label + option.noise**2))
+        assert option.share == pytest.approx(label / (label + option.noise**2))
         assert option.error == pytest.approx(min(math.sqrt(furthest), math.sqrt((label + option.noise**2) / 900)))
     central = {o.mechanism: o for o in forecast(space, 900, 1.0, trust="central").options}
     sum_variance = 25 * 2 * math.exp(-0.1) / (1 - math.exp(-0.1)) ** 2 / 100
@@ -217,7 +217,7 @@ def test_a_spread_scales_the_labels():
     half = forecast(SCALE, 5000, 1.0, epsilons=(), conventions=Conventions(dimension=2, spread=math.sqrt(2.5)))
     assert half.clean_error == pytest.approx(even.clean_error / 2)
     assert half.best.noise == even.best.noise
-    assert half.best.clean_share < even.best.clean_share
+    assert half.best.share < even.best.share
     assert any("a standard deviation of 1.581" in each for each in half.assumptions)
     few = forecast(SCALE, 1, 1.0, epsilons=(), conventions=Conventions(spread=4.9))
     assert few.free_epsilon is None  # clean rows teach nothing either
@@ -241,12 +241,15 @@ def test_what_learning_nothing_reaches(space, dimension, worst):
     assert forecast(space, 400, target=worst * 0.9, **given).best is not None
 
 
-def test_a_forecast_of_classes_is_that_of_the_plan():
-    """For classes in the local model, the mechanism and its clean rows are those that the plan marks."""
-    marked = next(option for option in plan(4, 777, 0.7).options if option.best)
-    found = forecast(LETTERS, 777, 0.7).best
-    assert (found.mechanism, found.clean_share) == (marked.mechanism, pytest.approx(marked.clean_share))
-    assert plan(4, 777, 0.7).to_json()["options"][0]["mechanism"] == plan(4, 777, 0.7).options[0].mechanism
+def test_a_plan_is_a_forecast_without_features():
+    """For classes in the local model, mechanisms, shares and units of a plan are those of the forecast."""
+    shares = (0.4, 0.3, 0.2, 0.1)
+    assert plan(4, 777, 0.7, shares=shares) == forecast(LETTERS, 777, 0.7, conventions=Conventions(shares=shares))
+    with_features = forecast(LETTERS, 777, 0.7, conventions=Conventions(2.0, shares=shares))
+    same = ("mechanism", "certified", "effective_rows", "at_most", "truth_probability", "variance", "suspicion", "auto")
+    assert [[getattr(row, name) for name in same] for row in with_features.over_epsilon] == [
+        [getattr(row, name) for name in same] for row in plan(4, 777, 0.7, shares=shares).over_epsilon
+    ]
 
 
 @pytest.mark.parametrize("columns", [1, 4])

@@ -8,7 +8,7 @@ import pytest
 
 from labeldp import BitResponse, Classes, RandomizedResponse, SubsetResponse, best_response
 from labeldp.bounds import plan
-from labeldp.bounds.planning._plan import EPSILONS
+from labeldp.bounds.planning import EPSILONS
 from labeldp.errors import EpsilonError, InputError
 from labeldp.mechanisms.randomizers import ProjectiveResponse
 from labeldp.privacy.channels import unpack
@@ -52,12 +52,12 @@ def test_numbers_are_those_of_the_law_written_out(classes, epsilon):
         p, q = inside[0, 0], inside[0, 1]
         assert option.truth_probability == pytest.approx(p, rel=1e-9)
         one = matrix[0] @ (mask[:, 0] != mask[:, 1])
-        assert option.clean_share == pytest.approx((p - q) ** 2 / one, rel=1e-7)
-        assert option.effective_rows == math.floor(12_345 * option.clean_share)
+        assert option.most_share == pytest.approx((p - q) ** 2 / one, rel=1e-7)
+        assert option.at_most == math.floor(12_345 * option.most_share)
         vectors = (mask - q) / (p - q)
         spread = matrix[0] @ ((vectors - np.eye(classes)[0]) ** 2).sum(axis=1)
         np.testing.assert_allclose(matrix[0] @ vectors, np.eye(classes)[0], atol=1e-7)
-        assert option.total_variance == pytest.approx(spread, rel=1e-7)
+        assert option.variance == pytest.approx(spread, rel=1e-7)
         worst = max(np.log(matrix[a] / matrix[b]).max() for a, b in itertools.permutations(range(classes), 2))
         assert option.certified == pytest.approx(worst, rel=1e-6)
         assert 0.99 * epsilon <= option.certified <= epsilon
@@ -93,9 +93,9 @@ def test_numbers_are_those_of_the_papers(classes):
     for option in (option for row in (*found.sweep, found.options) for option in row):
         p, q, one = closed_form(option, classes)
         assert option.truth_probability == pytest.approx(p, rel=1e-6)
-        assert option.clean_share == pytest.approx((p - q) ** 2 / one, rel=1e-6)
+        assert option.most_share == pytest.approx((p - q) ** 2 / one, rel=1e-6)
         variance = (p * (1 - p) + (classes - 1) * q * (1 - q)) / (p - q) ** 2
-        assert option.total_variance == pytest.approx(variance, rel=1e-6)
+        assert option.variance == pytest.approx(variance, rel=1e-6)
 
 
 @pytest.mark.parametrize("classes", [2, 4, 10, 100])
@@ -104,14 +104,14 @@ def test_the_best_is_what_auto_takes(classes, epsilon):
     """The marked option has the kind and the size that auto takes, and no option has more effective rows."""
     found = plan(classes, 100, epsilon)
     chosen = best_response(Classes(range(classes)), epsilon)
-    marked = [option for option in found.options if option.best]
+    marked = [option for option in found.options if option.auto]
     assert marked
     for option in marked:
         again = randomizer_of(option, classes)
         assert type(again) is type(chosen)
         assert again.channel().epsilon == chosen.channel().epsilon
         assert getattr(again.channel(), "size", 1) == getattr(chosen.channel(), "size", 1)
-        assert option.clean_share >= max(other.clean_share for other in found.options) * (1 - 1e-12)
+        assert option.most_share >= max(other.most_share for other in found.options) * (1 - 1e-12)
 
 
 @pytest.mark.parametrize(("classes", "epsilon"), [(6, 0.7), (9, 1.0), (12, 0.2), (7, 3.0)])
@@ -131,7 +131,7 @@ def test_the_most_effective_comes_first(classes):
     """At every epsilon, options are in the order of their effective rows, and each has a name of its own."""
     found = plan(classes, 1000, 1.0)
     for options in (found.options, *found.sweep):
-        shares = [option.clean_share for option in options]
+        shares = [option.most_share for option in options]
         assert shares == sorted(shares, reverse=True)
         assert len({option.mechanism for option in options}) == len(options)
 
@@ -155,8 +155,8 @@ def test_more_epsilon_keeps_more():
     """Share and truth grow with epsilon, variance falls, for every mechanism that has one form."""
     for name in ("one class", "independent bits"):
         line = [option for row in plan(20, 100, 1.0).sweep for option in row if option.detail == name]
-        assert [o.clean_share for o in line] == sorted(o.clean_share for o in line)
-        assert [-o.total_variance for o in line] == sorted(-o.total_variance for o in line)
+        assert [o.most_share for o in line] == sorted(o.most_share for o in line)
+        assert [-o.variance for o in line] == sorted(-o.variance for o in line)
 
 
 @pytest.mark.parametrize("classes", [1, 0, -1, (1 << 24) + 1, True])
@@ -189,10 +189,10 @@ def test_effective_rows_are_those_at_the_class_shares():
         p = 0.5 if shares is None else shares[1]
         q = (p * e + 1 - p) / (e + 1)
         expected = ((e - 1) / (e + 1)) ** 2 * p * (1 - p) / (q * (1 - q))
-        assert option.expected_share == pytest.approx(expected, rel=1e-6)
-        assert option.expected_rows == math.floor(100_000 * option.expected_share)
+        assert option.share == pytest.approx(expected, rel=1e-6)
+        assert option.effective_rows == math.floor(100_000 * option.share)
         assert found.shares == shares
-        assert all(each.expected_share <= each.clean_share * (1 + 1e-12) for each in found.options)
+        assert all(each.share <= each.most_share * (1 + 1e-12) for each in found.options)
 
 
 @pytest.mark.parametrize("shares", [[1.0], [0.5, 0.4], [0.5, -0.5], [math.nan, 1.0], [0.2, 0.3, 0.5]])

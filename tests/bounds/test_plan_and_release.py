@@ -30,9 +30,9 @@ def released(tmp_path):
     return releasing
 
 
-def planned(options, mechanism, mark):
+def planned(options, mechanism):
     """The row of a plan for a name; auto is no row of its own, but marks one."""
-    (row,) = (each for each in options if (getattr(each, mark) if mechanism == "auto" else each.mechanism == mechanism))
+    (row,) = (each for each in options if (each.auto if mechanism == "auto" else each.mechanism == mechanism))
     return row
 
 
@@ -40,14 +40,14 @@ def planned(options, mechanism, mark):
 @pytest.mark.parametrize("mechanism", NUMBERS)
 def test_numbers_are_released_as_planned(released, mechanism, epsilon):
     """The noise and the effective rows of a forecast are those of the channel that the release was drawn with."""
-    row = planned(forecast(SCALE, ROWS, epsilon, epsilons=()).options, mechanism, "auto")
+    row = planned(forecast(SCALE, ROWS, epsilon, epsilons=()).options, mechanism)
     release = released(SCALE, mechanism, epsilon)
     (law,) = release.channel.number_laws()
     squares = law.variance + (law.mean - np.arange(SCALE.size)) ** 2
     assert row.noise == pytest.approx(math.sqrt(squares.mean()) * SCALE.step, rel=1e-9)
     assert row.certified == release.channel.epsilon == release.guarantee.epsilon
     expected = number_expectation(release.channel)
-    assert row.clean_share == pytest.approx(expected.clean_share, rel=1e-6)
+    assert row.share == pytest.approx(expected.clean_share, rel=1e-6)
     assert release.certificate.draws[-1].mechanism == row.mechanism
 
 
@@ -55,12 +55,10 @@ def test_numbers_are_released_as_planned(released, mechanism, epsilon):
 @pytest.mark.parametrize("mechanism", CLASSES)
 def test_classes_are_released_as_planned(released, mechanism, epsilon):
     """The form, the certified epsilon and the effective rows of a plan are those of the release."""
-    row = planned(plan(LETTERS.size, ROWS, epsilon).options, mechanism, "best")
+    row = planned(plan(LETTERS.size, ROWS, epsilon).options, mechanism)
     release = released(LETTERS, mechanism, epsilon)
     expects = release.certificate.expects
     assert row.detail == RANDOMIZERS.find(row.mechanism)(LETTERS, epsilon).detail
     assert (row.certified, row.mechanism) == (release.channel.epsilon, release.certificate.draws[-1].mechanism)
-    assert (row.truth_probability, row.clean_share) == pytest.approx((expects.truth_probability, expects.clean_share))
-    assert row.effective_rows == math.floor(ROWS * row.clean_share)
-    again = planned(forecast(LETTERS, ROWS, epsilon, epsilons=()).options, mechanism, "auto")
-    assert (again.mechanism, again.clean_share) == (row.mechanism, pytest.approx(row.clean_share))
+    assert (row.truth_probability, row.most_share) == pytest.approx((expects.truth_probability, expects.clean_share))
+    assert row.at_most == math.floor(ROWS * row.most_share)

@@ -8,7 +8,7 @@ import pytest
 
 from labeldp import BitResponse, Classes, Interval, LaplaceResponse, SubsetResponse
 from labeldp.bounds import Conventions, UnitSizes, forecast, plan
-from labeldp.bounds.planning import over_epsilon
+from labeldp.bounds.planning import EPSILONS
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import class_expectation, grouped, per_unit
 from labeldp.privacy.channels import share_at
@@ -45,12 +45,12 @@ def test_a_plan_states_the_channel_of_its_release(kind, shares):
     (option,) = (each for each in found.options if each.mechanism == randomizer.name)
     at = np.full(5, 0.2) if shares is None else np.array(shares)
     expected = class_expectation(channel, np.ones(()))
-    assert option.expected_share == pytest.approx(share_at(channel, at), rel=1e-9)
-    assert option.clean_share == pytest.approx(expected.clean_share, rel=1e-9)
+    assert option.share == pytest.approx(share_at(channel, at), rel=1e-9)
+    assert option.most_share == pytest.approx(expected.clean_share, rel=1e-9)
     assert option.truth_probability == pytest.approx(expected.truth_probability, rel=1e-9)
     assert option.certified == channel.epsilon
     assert 2.0 * (1 - 1e-9) < option.certified <= 2.0
-    assert option.clean_share < plan(5, ROWS, 2.0).options[0].clean_share
+    assert option.most_share < plan(5, ROWS, 2.0).options[0].most_share
 
 
 def test_the_error_of_numbers_is_that_of_weighted_rows():
@@ -78,15 +78,14 @@ def test_a_curators_noise_grows_with_the_largest_unit():
     assert all(each.certified <= 2.0 for each in found.options)
 
 
-def test_one_row_for_each_epsilon_of_both_parts():
-    """The mechanism is the one that a plan marks, its error that of the forecast, and epsilons are in order."""
-    space = Classes(range(3))
-    chosen = plan(3, 5000, 0.7, units=UNITS)
-    errors = forecast(space, 5000, 0.7, conventions=Conventions(dimension=2), units=UNITS)
-    rows = over_epsilon(chosen, errors)
-    assert [row.epsilon for row in rows] == sorted({0.7, *(row[0].epsilon for row in chosen.sweep)})
+def test_one_row_for_each_epsilon():
+    """The mechanism is the default, its error that of the options, and epsilons are in order."""
+    conventions = Conventions(dimension=2)
+    planned = forecast(Classes(range(3)), 5000, 0.7, conventions=conventions, units=UNITS)
+    rows = planned.over_epsilon
+    assert [row.epsilon for row in rows] == sorted({0.7, *EPSILONS})
     (row,) = (row for row in rows if row.epsilon == 0.7)
-    best = next(option for option in chosen.options if option.best)
-    assert (row.mechanism, row.effective_rows, row.at_most) == (best.mechanism, best.expected_rows, best.effective_rows)
-    assert row.error == next(each.error for each in errors.options if each.mechanism == best.mechanism)
+    assert row == next(option for option in planned.options if option.auto)
     assert all(later.error <= earlier.error for earlier, later in itertools.pairwise(rows))
+    central = forecast(Classes(range(3)), 5000, 0.7, conventions=conventions, trust="central")
+    assert next(row for row in central.over_epsilon if row.epsilon == 0.7) == central.best

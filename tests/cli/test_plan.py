@@ -27,17 +27,17 @@ def test_what_is_printed_is_the_plan(run):
             option.mechanism,
             option.detail,
             f"{option.truth_probability:.1%}",
-            f"{option.expected_rows:,}",
-            f"{option.expected_share:.2%}",
             f"{option.effective_rows:,}",
-            three_digits(option.total_variance),
-            "auto" if option.best else "",
+            f"{option.share:.2%}",
+            f"{option.at_most:,}",
+            three_digits(option.variance),
+            "auto" if option.auto else "",
         ]
     over = lines[len(found.options) :]
     assert len(over) == 4
     assert all(len(line) == 1 + len(found.sweep) for line in over)
     for i, row in enumerate(found.sweep):
-        assert over[0][1 + i] == f"{row[0].expected_share:.2%}"
+        assert over[0][1 + i] == f"{row[0].share:.2%}"
     assert "\nEffective rows assume even classes (10 % each): pass --shares, --from or --buy" in ran.out
 
 
@@ -93,7 +93,7 @@ def test_what_is_printed_of_an_interval_is_the_forecast(run):
         numbers = [
             three_digits(option.noise),
             f"{option.effective_rows:,}",
-            f"{option.clean_share:.2%}",
+            f"{option.share:.2%}",
             three_digits(option.error),
         ]
         marks = ", ".join(name for name in ("best", "auto") if getattr(option, name))
@@ -150,7 +150,7 @@ def test_a_target_finds_the_epsilon_of_a_plan(run):
     ran = run("plan", "--classes", "a,b,c", "--rows", 4000, "--target", 0.02, "--dimension", 3, "--detail")
     assert (ran.code, ran.err) == (0, "")
     needed = forecast(Classes(range(3)), 4000, target=0.02, conventions=Conventions(dimension=3)).epsilon
-    assert f"4,000 rows, 3 classes, epsilon {needed:g}" in ran.out
+    assert f"4,000 rows, 3 classes, dimension 3, local, epsilon {needed:.3g}" in ran.out
     assert f"reached from epsilon {needed:.3g}" in ran.out
     ran = run("plan", "--classes", 3, "--rows", 4000, "--target", 1e-4, "--dimension", 3)
     fewest = forecast(Classes(range(3)), 4000, target=1e-4, conventions=Conventions(dimension=3)).goal.rows
@@ -169,12 +169,12 @@ def test_a_curator_is_trusted_where_it_is_said(run):
 
 
 def test_numbers_for_other_programs(run):
-    """With --json the plan and the forecast are printed as they are."""
+    """With --json the forecast is printed as it is."""
     ran = run("plan", "--classes", 4, "--rows", 900, "--epsilon", 1, "--json")
     printed = json.loads(ran.out)
-    assert printed["plan"] == json.loads(json.dumps(plan(4, 900, 1.0).to_json()))
-    common = {"unit", "over_epsilon", "notes", "whom", "bought", "labels"}
-    assert set(printed) == {*common, "plan"}
+    assert printed["forecast"] == json.loads(json.dumps(plan(4, 900, 1.0).to_json()))
+    common = {"unit", "over_epsilon", "forecast", "notes", "whom", "bought", "labels"}
+    assert set(printed) == common
     assert printed["unit"] == "row"
     shown = overview(run("plan", "--classes", 4, "--rows", 900, "--epsilon", 1))
     found = [(f"{row['epsilon']:g}", row["mechanism"], f"{row['effective_rows']:,}") for row in printed["over_epsilon"]]
@@ -182,7 +182,7 @@ def test_numbers_for_other_programs(run):
     ran = run("plan", "--interval", "0,1,0.1", "--rows", 900, "--epsilon", 1, "--json")
     printed = json.loads(ran.out)
     assert printed["forecast"] == json.loads(json.dumps(forecast(Interval(0, 1, 0.1), 900, 1.0).to_json()))
-    assert set(printed) == {*common, "forecast"}
+    assert set(printed) == common
 
 
 def test_a_figure_of_a_forecast(run, tmp_path):
@@ -458,9 +458,9 @@ def test_effective_rows_are_planned_for_the_shares_that_are_known(run):
     even, stated = ({line[0]: line for line in cells(ran)[:4]} for ran in (run(*given), rare))
     found = plan(2, 10_000, 1.0, shares=[0.95, 0.05]).options
     for option in found:
-        assert stated[option.mechanism][3] == f"{option.expected_rows:,}"
-        assert stated[option.mechanism][5] == even[option.mechanism][5] == f"{option.effective_rows:,}"
-        assert option.expected_rows < 0.4 * option.effective_rows
+        assert stated[option.mechanism][3] == f"{option.effective_rows:,}"
+        assert stated[option.mechanism][5] == even[option.mechanism][5] == f"{option.at_most:,}"
+        assert option.effective_rows < 0.4 * option.at_most
     assert run(*given, "--shares", "0.5,0.3,0.2").err.startswith("error: expected a share for each of 2 classes, found")
 
 
@@ -468,11 +468,11 @@ def test_the_answer_comes_first_and_one_row_for_each_epsilon(run):
     """The first line is the answer, no epsilon is asked for, and no epsilon has two rows."""
     ran = run("plan", "--classes", 2, "--rows", 10_000)
     assert (ran.code, ran.err) == (0, "")
-    (best,) = (option for option in plan(2, 10_000, 1.0).options if option.best)
+    (best,) = (option for option in plan(2, 10_000, 1.0).options if option.auto)
     lines = ran.out.splitlines()
     assert lines[0] == (
-        f"Epsilon 1: if the 2 classes are equally common, as informative as about {best.expected_rows:,} true labels "
-        f"of 10,000 ({best.expected_share:.1%})."
+        f"Epsilon 1: if the 2 classes are equally common, as informative as about {best.effective_rows:,} true labels "
+        f"of 10,000 ({best.share:.1%})."
     )
     assert lines[1].endswith("true labels: pass --shares where classes are not equally common.")
     assert lines[3] == "No --epsilon was given: 1 is an example."
@@ -512,9 +512,9 @@ def test_the_choice_of_auto_is_explained(run):
     """It goes by the bound for two likely classes, also where another mechanism has more effective rows."""
     ran = run("plan", "--classes", 10, "--rows", 1400, "--epsilon", 2, "--detail")
     found = plan(10, 1400, 2.0).options
-    (best,) = (option for option in found if option.best)
-    assert best.effective_rows == max(option.effective_rows for option in found)
-    assert best.expected_rows < max(option.expected_rows for option in found)
+    (best,) = (option for option in found if option.auto)
+    assert best.at_most == max(option.at_most for option in found)
+    assert best.effective_rows < max(option.effective_rows for option in found)
     assert "'auto' goes by these, not by effective rows at the class shares" in " ".join(ran.out.split())
     assert "('at most' in 'labeldp plan --detail')" in re.sub(r"[│\s]+", " ", run("release", "--help").out)
 

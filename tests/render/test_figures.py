@@ -8,12 +8,12 @@ import pytest
 
 from labeldp import Charge, Guarantee
 from labeldp.bounds import plan
-from labeldp.bounds.planning._plan import EPSILONS
+from labeldp.bounds.planning import EPSILONS
 from labeldp.errors import MissingExtraError, OutputError
 from labeldp.privacy.accounting import Composition, RowRanges
 from labeldp.release import CombinedGuarantee
 from labeldp.render import save_figure
-from labeldp.results import Curves, Planned, account_chart, account_part, plan_chart
+from labeldp.results import Curves, account_chart, account_part, plan_chart
 from labeldp.results._ledger import by_sums
 
 STARTS = {"png": b"\x89PNG\r\n", "svg": b"<svg ", "pdf": b"%PDF-"}
@@ -28,7 +28,7 @@ def accounts(delta=0.0):
 
 
 CHARTS = {
-    "plan": lambda: plan_chart(Planned.of(plan(5, 100, 1.5))),
+    "plan": lambda: plan_chart(plan(5, 100, 1.5)),
     "account": lambda: account_chart(accounts()),
     "lines": lambda: Curves("title", ("x", "y"), LINES, logarithmic="x"),
 }
@@ -60,20 +60,20 @@ def test_a_figure_that_cannot_be_written(tmp_path, name):
 def test_curves_are_the_numbers_of_the_plan():
     """Every point of a curve is an option's share at its epsilon in percent, and every option is a point."""
     found = plan(8, 1000, 1.5)
-    lines = dict(plan_chart(Planned.of(found)).lines)
+    lines = dict(plan_chart(found).lines)
     assert set(lines) == {"randomized-response", "subset", "projective", "bits"}
     for line in lines.values():
         assert [epsilon for epsilon, _ in line] == sorted([*EPSILONS, 1.5])
     points = {point for line in lines.values() for point in line}
     options = [option for row in (*found.sweep, found.options) for option in row]
-    assert points == {(option.epsilon, 100 * option.expected_share) for option in options}
+    assert points == {(option.epsilon, 100 * option.share) for option in options}
     for option in found.options:
-        assert (1.5, 100 * option.expected_share) in lines[option.mechanism]
+        assert (1.5, 100 * option.share) in lines[option.mechanism]
 
 
 def test_no_curve_hides_another():
     """Curves that cannot be told apart are one with both names."""
-    names = {name for name, _ in plan_chart(Planned.of(plan(2, 1000, 1.0))).lines}
+    names = {name for name, _ in plan_chart(plan(2, 1000, 1.0)).lines}
     assert names == {"randomized-response, subset", "projective", "bits"}
 
 

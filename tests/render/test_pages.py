@@ -28,7 +28,7 @@ from labeldp.render import html_of
 from labeldp.results import Page, Part, Planned, plain, release_part, result_part
 from labeldp.results import _blocks as blocks
 from labeldp.results import _charts as charts
-from labeldp.results._release_page import _compared, _odds, shown_json
+from labeldp.results._release_page import _odds, _planned, shown_json
 
 HOSTILE = st.one_of(
     st.text(max_size=40),
@@ -176,7 +176,7 @@ _SCORES = {
 _COLUMN = {"name": "w", "kind": "w", "different": 1, "missing": 0, "remarks": ["w"], "identifies": "w"}
 _LABEL = {"name": "w", "kind": "w", "counts": {"w": 3}, "missing": 0, "is_number": False, "remarks": ["w"]}
 _PLAN = json.loads(json.dumps(plain(Planned.of(labeldp.bounds.plan(2, 100, 1.0))))) | {"unit": "w", "notes": ["w"]}
-for _row in (*_PLAN["over_epsilon"], *_PLAN["plan"]["options"], *itertools.chain(*_PLAN["plan"]["sweep"])):
+for _row in (*_PLAN["over_epsilon"], *_PLAN["forecast"]["options"], *itertools.chain(*_PLAN["forecast"]["sweep"])):
     _row["mechanism"] = "w"
 #: Saved results whose every text is "w".
 DOCUMENTS = (
@@ -237,11 +237,11 @@ def test_mechanisms_are_compared_where_a_plan_can():
     for name in ("auto", "auto-of-units"):
         folder = golden / name
         certificate = read_certificate(folder)
-        found = {each.mechanism: each for each in _compared(folder, certificate)}
+        found = {each.mechanism: each for each in _planned(folder, certificate).options}
         ours = found[certificate.draws[0].mechanism]
-        assert ours.clean_share == pytest.approx(certificate.expects.clean_share, rel=1e-6)
+        assert ours.most_share == pytest.approx(certificate.expects.clean_share, rel=1e-6)
         for changed in ({"rows": 0}, {"draws": (_costless(certificate.draws[0]),)}):
-            assert _compared(folder, dataclasses.replace(certificate, **changed)) == ()
+            assert _planned(folder, dataclasses.replace(certificate, **changed)) is None
     sizes = rows_of_unit_sizes(golden / "auto-of-units", read_certificate(golden / "auto-of-units"))
     groups = pd.read_parquet(golden / "auto-of-units/data.parquet")["level_groups"]
     assert sizes == {1: int((groups == 0).sum()), 2: int((groups == 1).sum())}

@@ -1,20 +1,25 @@
 """The contract of results: a terminal, a page, a notebook, Markdown and JSON say the same, and bounds are bounds."""
 
 import dataclasses
+import io
+import json
 import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
 import pytest
+from rich.console import Console
 
-from labeldp import Classes, Curator, Interval, NoisyHistogram, RandomizedResponse, Release, verify
+from labeldp import Classes, Curator, Interval, NoisyHistogram, RandomizedResponse, Release, check_table, verify
 from labeldp.audit import Audit, Knowledge, attack_release, bound_exposure, loss_profile
 from labeldp.audit.mechanisms import audit_folder
-from labeldp.bounds import Conventions, forecast, plan
+from labeldp.bounds import Conventions, UnitSizes, forecast, plan
 from labeldp.learning.tables._class_scores import class_scores
 from labeldp.learning.tables._regressors import number_scores
-from labeldp.render import html_of, in_markdown
-from labeldp.results import Audited, Evaluated, Page, Part, Planned, described
+from labeldp.render import html_of, in_markdown, on_terminal
+from labeldp.results import Audited, Checked, Evaluated, Page, Part, Planned, described, plain
 from labeldp.results import _blocks as blocks
 from labeldp.testing import _results as kit
 from labeldp.testing import check_result
@@ -31,10 +36,8 @@ def released(rows=400, epsilon=1.0):
 
 
 def planned(shares=None, **more):
-    """A plan of two classes with its forecast."""
-    conventions = Conventions(4.0, shares=shares)
-    found = forecast(SPACE, 1991, 1.0, conventions=conventions)
-    return Planned.of(plan(2, 1991, 1.0, shares=shares), found, "patient", **more)
+    """A plan of two classes with features."""
+    return Planned.of(forecast(SPACE, 1991, 1.0, conventions=Conventions(4.0, shares=shares)), "patient", **more)
 
 
 def audited():
@@ -65,7 +68,7 @@ def numbers():
 RESULTS = {
     "plan": planned,
     "plan of rare classes": lambda: planned((0.986, 0.014), example=True),
-    "plan alone": lambda: plan(3, 1000, 1.0),
+    "plan without features": lambda: plan(3, 1000, 1.0),
     "forecast": lambda: forecast(Interval(0, 100, 1), 5000, target=9.0, conventions=Conventions(3.0)),
     "audit": audited,
     "audit of a function": lambda: Audit(1.0, 1e-6, 0.12345678, 0.98765432, 0.99, 10_000, "sampled", "an [event]"),
@@ -107,6 +110,70 @@ def table_of(part):
     return [dict(zip(grid.columns, row, strict=True)) for row in grid.rows]
 
 
+def rows_in(form, part):
+    """The first table of a part as a form of output shows it, without its heads."""
+    if form == "page":
+        table = html_of(Page((part,))).partition("<table")[2].partition("</table>")[0]
+        lines = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", line, re.DOTALL) for line in table.split("<tr>")[2:]]
+        return [[re.sub(r"<[^>]*>", "", cell).strip() for cell in line] for line in lines]
+    if form == "Markdown":
+        lines = [line for line in in_markdown(part).partition("**")[2].splitlines() if line.startswith("|")][2:7]
+        return [[cell.replace("\\", "").strip() for cell in line.split("|")[1:-1]] for line in lines]
+    console = Console(file=io.StringIO(), width=200)
+    for each in on_terminal(part):
+        console.print(each)
+    lines = [line for line in console.file.getvalue().splitlines() if line.startswith("│")]
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines]
+
+
+def told(row, loses):
+    """A row of the table over epsilon, from the JSON of its option alone."""
+    error = [row["test_error"] if row["test_error"] is not None else row["error"]] if row["at_most"] is None else []
+    lost = [100 * row["lost_low"], 100 * row["lost_high"]] if loses and row["lost_low"] is not None else error
+    return [row["epsilon"], row["effective_rows"], 100 * row["share"], *lost, 100 * row["suspicion"]]
+
+
+@pytest.mark.parametrize("form", ["terminal", "page", "Markdown"])
+@pytest.mark.parametrize(
+    ("space", "more", "loses"),
+    [
+        (SPACE, {"conventions": Conventions(4.0)}, True),
+        (SPACE, {"conventions": Conventions(4.0, shares=(0.986, 0.014))}, False),
+        (SPACE, {"conventions": Conventions(2.0), "units": UnitSizes((1, 3), (491, 1500))}, True),
+        (SPACE, {}, False),
+        (Interval(0, 100, 5), {"conventions": Conventions(3.0)}, False),
+        (Interval(0, 100, 5), {"trust": "central"}, False),
+    ],
+    ids=["features", "rare", "units", "no features", "numbers", "curator"],
+)
+def test_every_number_of_a_plan_is_the_same_in_four_outputs(form, space, more, loses):
+    """At five epsilons every figure that a terminal, a page and Markdown show is that of JSON, to its last digit."""
+    planned = Planned.of(forecast(space, 1991, 1.0, epsilons=(0.1, 0.25, 2.0, 8.0), **more))
+    body = json.loads(json.dumps(plain(planned)))["over_epsilon"]
+    rows = rows_in(form, described(planned))
+    assert len(rows) == len(body) == 5
+    for row, shown in zip(body, rows, strict=True):
+        assert row["mechanism"] in shown
+        cells = " ".join(cell for cell in shown if cell != row["mechanism"]).replace(",", "")
+        found = re.findall(r"(?<![\w.])\d+(?:\.\d+)?", cells)
+        expected = told(row, loses)
+        if len(found) < len(expected):  # both ends of what is lost are one number
+            del expected[3]
+        for number, exact in zip(found, expected, strict=True):
+            assert float(number) == pytest.approx(exact, abs=10.0 ** -len(number.partition(".")[2])), (shown, expected)
+
+
+def test_a_check_plans_what_a_plan_does(tmp_path):
+    """What a table's effective rows would be is what a plan of its class shares says, in the same words."""
+    table = pa.table({"x": np.arange(1000.0), "y": ["no"] * 900 + ["yes"] * 100})
+    pacsv.write_csv(table, tmp_path / "t.csv")
+    checked = Checked.of(check_table(tmp_path / "t.csv", "y"))
+    planned = plan(2, 1000, 1.0, shares=(0.9, 0.1))
+    assert checked.planned == planned.over_epsilon[3]
+    (said,) = (text for text in kit.texts_of(described(checked)) if "as informative as" in text)
+    assert said.partition(" at epsilon")[0] in described(planned).lead[0]
+
+
 @pytest.mark.parametrize("shares", [None, (0.7, 0.3), (0.986, 0.014)])
 def test_bounds_in_a_plan_are_rounded_up_in_every_form(shares):
     """What a suspicion becomes at most is never less than it can become, on the page as in the terminal."""
@@ -142,8 +209,8 @@ def test_accuracy_says_little_of_rare_classes():
 def test_uneven_classes_are_asked_for():
     """Without stated shares a plan says how few rows are left if one class has nearly all; else it does not."""
     found, stated = plan(2, 100_000, 1.0), plan(2, 100_000, 1.0, shares=(0.98, 0.02))
-    (best,) = (option for option in stated.options if option.best)
-    assert found.skewed_rows == best.expected_rows < found.options[0].expected_rows / 5
+    (best,) = (option for option in stated.options if option.auto)
+    assert found.skewed_rows == best.effective_rows < found.options[0].effective_rows / 5
     assert f"about {found.skewed_rows:,} true labels: pass --shares" in " ".join(described(found).lead)
     assert stated.skewed_rows is None
 

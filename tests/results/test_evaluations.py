@@ -33,7 +33,7 @@ from labeldp.results import Evaluated, Planned, plain, plan_part, result_part
 from labeldp.results import _blocks as blocks
 from labeldp.results._answer import answer_blocks
 from labeldp.results._numbers import is_clear
-from labeldp.results._release_page import _dimension, _expected
+from labeldp.results._release_page import _dimension, _learning, _planned
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SPACE = Classes(["no", "yes", "perhaps"])
@@ -351,11 +351,12 @@ def test_a_release_expects_what_a_plan_does(tmp_path):
     folder = release.save(tmp_path / "shared", table, keep="all")
     certificate = read_certificate(folder)
     dimension = effective_dimension(np.cov(table[["a", "b", "d"]].T)).participation
-    assert _dimension(folder, certificate.files[0], ["a", "b", "d"]) == pytest.approx(dimension) != 3
-    planned = forecast(SPACE, 600, certificate.guarantee.epsilon, conventions=Conventions(dimension))
-    expected, assumed = _expected(folder, certificate)
-    assert assumed == f"Assumed: {'; '.join(planned.assumptions)}."
-    assert expected[1:] in plan_part(Planned.of(planned)).lead[0]
+    assert _dimension(folder, certificate) == pytest.approx(dimension) != 3
+    planned = forecast(SPACE, 600, certificate.guarantee.epsilon, epsilons=(), conventions=Conventions(dimension))
+    assert _planned(folder, certificate).options == planned.options
+    said = [block.text for block in _learning(folder, certificate) if isinstance(block, blocks.Prose)]
+    assert said[1] == f"Assumed: {'; '.join(planned.assumptions)}."
+    assert said[0][1:] in plan_part(Planned.of(planned)).lead[2]
     counts = GOLDEN / "command/noisy-histogram"
-    assert _expected(counts, read_certificate(counts)) == []
-    assert _expected(folder, dataclasses.replace(certificate, rows=0)) == []
+    assert _planned(counts, read_certificate(counts)) is None
+    assert _planned(folder, dataclasses.replace(certificate, rows=0)) is None

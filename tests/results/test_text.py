@@ -153,7 +153,7 @@ def test_an_option_that_is_missing_is_a_dash():
     text = printed(plan_part(Planned.of(plan(10, 100, 1.0, [1e-16, 1.0]))), detail=True)
     (line,) = [line for line in text.splitlines() if line.startswith("│ randomized-response") and line.count("│") == 4]
     options = plan(10, 100, 1.0).options
-    (share,) = [option.expected_share for option in options if option.mechanism == "randomized-response"]
+    (share,) = [option.share for option in options if option.mechanism == "randomized-response"]
     assert [cell.strip() for cell in line.split("│")[2:4]] == ["-", f"{share:.2%}"]
 
 

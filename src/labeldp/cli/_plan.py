@@ -28,7 +28,7 @@ from labeldp.errors import InputError
 from labeldp.release import tables
 
 if TYPE_CHECKING:
-    from labeldp.bounds.planning import Conventions, Forecast, Plan
+    from labeldp.bounds.planning import Conventions
     from labeldp.cli._public_shape import PublicShape
     from labeldp.privacy import LabelSpace
     from labeldp.release import Answer, Release, TableRelease
@@ -252,8 +252,17 @@ def plan(
             show(*render.on_terminal(results.purchase_part(bought)), "")
             notes_on_terminal(bought.notes)
     conventions = expected.conventions(wide, space, sources)
-    found = results.Planned.of(
-        *_planned(space, shape, _EXAMPLE if example else epsilon, expected, conventions),
+    forecast = planning.forecast(
+        space,
+        shape.rows,
+        _EXAMPLE if example else epsilon,
+        target=expected.target,
+        trust=expected.trust,
+        conventions=conventions,
+        units=shape.units,
+    )
+    planned = results.Planned.of(
+        forecast,
         table.named_unit or _ROW,
         people=shape.people,
         declared=table.unit is not None,
@@ -262,35 +271,12 @@ def plan(
         labels=results.labels_sentence(conventions.shares, space),
         features=shape.dimension,
     )
-    chart = results.plan_chart(found)
-    written = [] if figure is None or chart is None else [f"figure: {render.save_figure(chart, figure)}"]
+    written = [] if figure is None else [f"figure: {render.save_figure(results.plan_chart(forecast), figure)}"]
     if json_:
-        typer.echo(json.dumps(results.plain(found), indent=1))
+        typer.echo(json.dumps(results.plain(planned), indent=1))
         return
     more = [] if detail else ["Every mechanism: --detail; for programs: --json."]
-    show(*render.on_terminal(results.plan_part(found), detail=detail), *more, *written)
-
-
-def _planned(
-    space: LabelSpace, shape: PublicShape, epsilon: float | None, expected: ForecastOptions, conventions: Conventions
-) -> tuple[Plan | None, Forecast | None]:
-    """The mechanisms of classes, and the expected errors, where each applies."""
-    local_classes = expected.trust == _LOCAL and isinstance(space, privacy.Classes)
-    target, errors = expected.target, None
-    if conventions.dimension or target is not None or expected.spread is not None or not local_classes:
-        errors = planning.forecast(
-            space,
-            shape.rows,
-            epsilon,
-            target=target,
-            trust=expected.trust,
-            conventions=conventions,
-            units=shape.units,
-        )
-    spent = epsilon if errors is None else errors.epsilon
-    if not local_classes or spent is None:
-        return None, errors
-    return planning.plan(space.size, shape.rows, spent, shares=conventions.shares, units=shape.units), errors
+    show(*render.on_terminal(results.plan_part(planned), detail=detail), *more, *written)
 
 
 def _rows_of(sources: Sequence[Release | Answer]) -> int | None:

@@ -31,7 +31,7 @@ from ._memory import guarantee_part as guarantee_part
 from ._memory import memory_part as memory_part
 from ._plan import Planned as Planned
 from ._plan import labels_sentence as labels_sentence
-from ._plan import plan_chart as plan_chart
+from ._plan_charts import plan_chart as plan_chart
 from ._plan import plan_part as plan_part
 from ._plan import purchase_part as purchase_part
 from ._profile import profile_chart as profile_chart

@@ -6,6 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+#: The name of each line, and its points, from left to right.
+Lines = Sequence[tuple[str, Sequence[tuple[float, float]]]]
+#: The name of a line across, the axis that its value is on, and the value.
+Mark = tuple[str, Literal["x", "y"], float]
+
 
 @dataclass(frozen=True)
 class Odds:
@@ -69,7 +74,7 @@ class Steps:
     """
 
     what: str
-    lines: Sequence[tuple[str, Sequence[tuple[float, float]]]]
+    lines: Lines
     ends: tuple[str, str]
 
 
@@ -97,8 +102,8 @@ class Curves:
     Attributes:
         what: What is drawn, in words.
         axes: What both axes are.
-        lines: The name of each, and its points, from left to right.
-        marks: The name of each line across, the axis that its value is on, and the value.
+        lines: The lines.
+        marks: Lines across.
         bands: For some lines, by their place, points with a lower and an upper end.
         points: Points that a table lists.
         logarithmic: The axes whose scale is logarithmic.
@@ -106,8 +111,8 @@ class Curves:
 
     what: str
     axes: tuple[str, str]
-    lines: Sequence[tuple[str, Sequence[tuple[float, float]]]]
-    marks: Sequence[tuple[str, Literal["x", "y"], float]] = ()
+    lines: Lines
+    marks: Sequence[Mark] = ()
     bands: Sequence[Sequence[tuple[float, float, float]]] = ()
     points: Sequence[tuple[float, float]] = ()
     logarithmic: Literal["", "x", "xy"] = "xy"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from labeldp.bounds.planning import EpsilonRow, over_epsilon, plan
+from labeldp.bounds.planning import Option, plan
 from labeldp.release import MOST_LABELS, ColumnFacts, LabelFacts, ledger_path
 from labeldp.release.ledger import may_return, new_rows, returning
 from labeldp.release.tables import SHUFFLE, Identity
@@ -81,7 +81,7 @@ class Checked:
     table: str = ""
     stored: str = ""
     decisions: tuple[str, ...] = ()
-    planned: EpsilonRow | None = absent()
+    planned: Option | None = absent()
 
     @classmethod
     def of(cls, found: TableCheck, classes: Path | None = None) -> Checked:
@@ -128,13 +128,13 @@ def check_part(found: Checked) -> Part:
     return Part("A table, before its release", headline, "heed", (_PRIVATE, done), (), tuple(sections), private=True)
 
 
-def _planned(found: TableCheck) -> EpsilonRow | None:
+def _planned(found: TableCheck) -> Option | None:
     """The row of a plan for the labels at their shares; None for numeric labels, and for too many classes."""
     counts = list(found.label.counts.values())
     if found.label.is_number or not 1 < len(counts) <= _MOST_PLANNED:
         return None
     shares = [count / sum(counts) for count in counts]
-    return over_epsilon(plan(len(counts), found.rows, float(_EPSILON), epsilons=(), shares=shares), None)[0]
+    return plan(len(counts), found.rows, float(_EPSILON), epsilons=(), shares=shares).over_epsilon[0]
 
 
 def _worth(found: Checked) -> Iterator[tuple[str, str]]:

@@ -83,7 +83,6 @@ _PARTS = {
 }
 #: The document of each type of result that is shown as one.
 _AS_DOCUMENTS = {
-    "Plan": "Planned",
     "Forecast": "Planned",
     "Learned": "LearnedModel",
     "Audit": "Audited",

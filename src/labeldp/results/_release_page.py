@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,13 +17,12 @@ import pyarrow.parquet as pq
 
 from labeldp._checks import printable
 from labeldp._strict_json import strict_json
-from labeldp.bounds.planning import Conventions, Option, UnitSizes, effective_dimension, forecast, plan
+from labeldp.bounds.planning import Conventions, Forecast, UnitSizes, effective_dimension, forecast
 from labeldp.errors import LabelDPError
 from labeldp.privacy import Classes, Guarantee, Interval
 from labeldp.release.folder import (
     CODES,
     Certificate,
-    File,
     Verdict,
     added_columns,
     digest,
@@ -71,8 +71,6 @@ _MARKED = (10, 50)
 _MOST_CLASSES = 20
 #: The longest certificate that a page repeats.
 _MOST_LETTERS = 1 << 20
-#: Classes up to which other mechanisms are compared.
-_MOST_COMPARED = 1 << 10
 #: Rows of public numbers from which their effective dimension is taken.
 _MOST_LOOKED_AT = 1 << 16
 #: Beginnings of the Arrow types of numbers.
@@ -278,50 +276,54 @@ def shown_json(text: str) -> str:
 
 def _learning(folder: Path, certificate: Certificate) -> Iterator[Block]:
     """The expected loss of a model, then effective rows, noise, and what each mechanism would have kept."""
-    expected = _expected(folder, certificate)
+    ours, planned = certificate.draws[0].mechanism, _planned(folder, certificate)
+    expected = expected_sentences(planned, ours) if planned is not None and planned.dimension else []
     yield from map(Prose, expected[:1])
     terms = utility_terms(certificate, lambda: effective_share(folder, certificate))
     if terms:
         yield Terms(tuple(terms.items()))
-    if options := _compared(folder, certificate):
-        ours, epsilon = certificate.draws[0].mechanism, epsilon_above(certificate.guarantee.epsilon)
-        mine = next((each.clean_share for each in options if each.mechanism == ours), -1.0)
-        bars = [
-            (
-                each.mechanism,
-                each.clean_share,
-                f"{each.effective_rows:,} rows ({share_above(each.clean_share)})",
-                each.mechanism == ours,
-            )
-            for each in options
-            if each.mechanism == ours or not math.isclose(each.clean_share, mine)
-        ]
-        yield Picture(
-            charts.Bars(f"Effective rows of each mechanism at epsilon {epsilon}", bars),
-            f"What each mechanism would have kept at this epsilon: at most as informative as so many true labels, of "
-            f"{certificate.rows:,}. This release is set in bold.",
-        )
+    if planned is not None and planned.randomizes_classes:
+        yield _compared(planned, ours)
     yield from (Prose(text, "aside") for text in expected[1:])
     yield Prose("Learning from it, tuning and scoring on it cost no further privacy: labeldp learn.", "aside")
 
 
-def _expected(folder: Path, certificate: Certificate) -> list[str]:
-    """The expected error of a model of these rows, after its assumptions; nothing where there is no plan."""
-    names = _public_numbers(certificate) if _has_plan(certificate) else []
-    if not names:
-        return []
-    try:
-        found = forecast(
-            certificate.space,
-            certificate.rows,
-            certificate.guarantee.epsilon,
-            conventions=Conventions(_dimension(folder, certificate.files[0], names)),
-            epsilons=(),
-            units=_units(folder, certificate),
+def _compared(planned: Forecast, ours: str) -> Picture:
+    """The effective rows of the mechanisms that keep more or less than this one."""
+    mine = next((each.most_share for each in planned.options if each.mechanism == ours), None)
+    bars = [
+        (
+            each.mechanism,
+            each.most_share or 0.0,
+            f"{each.at_most:,} rows ({share_above(each.most_share or 0.0)})",
+            each.mechanism == ours,
         )
-    except LabelDPError:  # of no rows, at an epsilon of 0, or of columns that do not vary
-        return []
-    return expected_sentences(found, certificate.draws[0].mechanism)
+        for each in planned.options
+        if each.mechanism == ours or not math.isclose(each.most_share or 0.0, mine or -1.0)
+    ]
+    return Picture(
+        charts.Bars(f"Effective rows of each mechanism at epsilon {epsilon_above(planned.epsilon or 0.0)}", bars),
+        f"What each mechanism would have kept at this epsilon: at most as informative as so many true labels, of "
+        f"{planned.rows:,}. This release is set in bold.",
+    )
+
+
+def _planned(folder: Path, certificate: Certificate) -> Forecast | None:
+    """The forecast for these rows; none where labels were not released alone, in one draw, beside public features."""
+    one = len(certificate.draws) == 1 and not certificate.of_answer and certificate.features is None
+    if not one or certificate.guarantee.trust != "local":
+        return None
+    for dimension in (_dimension(folder, certificate), 0.0):
+        with suppress(LabelDPError):  # of no rows, at an epsilon of 0, or of more dimensions than rows can fill
+            return forecast(
+                certificate.space,
+                certificate.rows,
+                certificate.guarantee.epsilon,
+                conventions=Conventions(dimension),
+                epsilons=(),
+                units=_units(folder, certificate),
+            )
+    return None
 
 
 def _public_numbers(certificate: Certificate) -> list[str]:
@@ -330,38 +332,21 @@ def _public_numbers(certificate: Certificate) -> list[str]:
     return [name for name, kind in certificate.columns if name not in own and kind.startswith(_NUMBERS)]
 
 
-def _dimension(folder: Path, listed: File, names: list[str]) -> float:
-    """The effective dimension of columns of numbers, from the first rows of a file.
-
-    Raises:
-        InputError: None varies.
-    """
-    with unchanged_file(folder, listed) as held, pq.ParquetFile(held) as file:
+def _dimension(folder: Path, certificate: Certificate) -> float:
+    """The effective dimension of public columns of numbers, from the first rows of a file; 0 if none varies."""
+    names = _public_numbers(certificate)
+    if not names:
+        return 0.0
+    with unchanged_file(folder, certificate.files[0]) as held, pq.ParquetFile(held) as file:
         batch = next(file.iter_batches(batch_size=_MOST_LOOKED_AT, columns=names), None)
     columns = [] if batch is None else [column.cast(pa.float64(), safe=False).to_numpy(False) for column in batch]
     numbers = np.array(columns).reshape(len(columns), -1)
     known = np.isfinite(numbers)
     means = np.where(known, numbers, 0.0).sum(axis=1, keepdims=True) / np.maximum(known.sum(axis=1, keepdims=True), 1)
     centred = np.where(known, numbers - means, 0.0)  # a missing value adds to no direction
-    return effective_dimension(centred @ centred.T / max(numbers.shape[1], 1)).participation
-
-
-def _compared(folder: Path, certificate: Certificate) -> Sequence[Option]:
-    """The mechanisms that a plan for these rows compares; none where labels were not released alone in one draw."""
-    space = certificate.space
-    if not _has_plan(certificate) or not isinstance(space, Classes) or space.size > _MOST_COMPARED:
-        return ()
-    units, epsilon = _units(folder, certificate), certificate.guarantee.epsilon
-    try:
-        return plan(space.size, certificate.rows, epsilon, epsilons=(), units=units).options
-    except LabelDPError:  # of no rows, or at an epsilon of 0, there is no plan
-        return ()
-
-
-def _has_plan(certificate: Certificate) -> bool:
-    """True for labels that were released alone, in one draw, beside public features."""
-    one = len(certificate.draws) == 1 and not certificate.of_answer and certificate.features is None
-    return one and certificate.guarantee.trust == "local"
+    with suppress(LabelDPError):
+        return effective_dimension(centred @ centred.T / max(numbers.shape[1], 1)).participation
+    return 0.0
 
 
 def _units(folder: Path, certificate: Certificate) -> UnitSizes | None:

@@ -5,26 +5,31 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from labeldp import _checks
 from labeldp._notebook import Shown
 from labeldp.bounds._checks import check_rows
-from labeldp.bounds.planning._curves import CellCurve, LearningCurve, LinearCurve, bisect_threshold
+from labeldp.bounds.planning._class_utility import ClassUtility, class_utility
+from labeldp.bounds.planning._conventions import LOCAL, Conventions, LabelSpread, learning_curve
+from labeldp.bounds.planning._curves import CellCurve, LearningCurve, bisect_threshold
 from labeldp.bounds.planning._noise_of_mechanisms import Noise, auto_name, mechanism_noises, noises_of_units
-from labeldp.bounds.planning._plan import EPSILONS
 from labeldp.bounds.planning._unit_sizes import UnitSizes
 from labeldp.errors import EpsilonError, InputError
-from labeldp.mechanisms.randomizers import checked_distribution
-from labeldp.privacy import Interval, LabelSpace
+from labeldp.privacy import Classes, Guarantee, Interval, LabelSpace
 
-_TRUSTED = ("local", "central")
+_TRUSTED = (LOCAL, "central")
+#: The epsilons of a sweep.
+EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+#: The prior probability of a suspicion whose largest posterior is stated.
+SUSPICION = 0.05
+#: The share of one class by which a forecast shows what uneven classes change, and the most classes for which it does.
+_SKEWED, _MOST_SKEWED = 0.98, 1 << 10
+_MOST_CLASSES = 1 << 24
 _NEARLY_CLEAN = 0.9
-#: The share of the variance that features explain, where none is stated.
-_EXPLAINED = 0.5
+#: Largest share of a class beyond which accuracy says little of a model.
+_RARE = 0.9
 _LEAST, _MOST = 1e-4, 30.0
 _CLOSE = 5e-3
 #: Accuracy that was lost on 30 real tables, in multiples of the forecast: means at four epsilons, least and largest
@@ -34,31 +39,54 @@ _MOST_ROWS = float(1 << 62)
 
 
 @dataclass(frozen=True)
-class Prospect:
+class Option:
     """One mechanism at one epsilon.
 
     Attributes:
         mechanism: Name of the mechanism, which ``release`` runs under the same name if it is local.
+        detail: Form of the output for a row; empty but for classes that are randomized one by one.
         epsilon: The epsilon requested.
         certified: The epsilon of its integers, never larger.
+        suspicion: The most that a suspicion of 5 % about the labels of a unit can become, rounded up.
         noise: Standard deviation of the noise, in the units of labels, or of votes for classes: on each row's released
             label in the local model, on the sum of each cell in the central one.
-        effective_rows: Effective rows (effective sample size), rounded down: rows with true labels that give as good a
-            mean of all labels, or distinguish two classes as well, as a release states it; with queries, rows that give
-            the same error.
-        clean_share: Effective rows as a share of the rows.
-        error: Expected error: the root mean square in the units of labels, or the excess risk over the best classifier.
+        effective_rows: Effective rows (effective sample size), rounded down: rows with true labels that are about as
+            informative at the class shares (often within a factor of two, ``experiments/effective_rows.md``), or that
+            give as good a mean of numeric labels; with queries, rows that give the same error. None if it is unknown.
+        share: Effective rows per row; None if it is unknown.
+        at_most: An upper bound on the effective rows for any statistic of classes, reached where two of them are
+            equally likely; None where the effective rows are the only number.
+        most_share: This bound per row.
+        truth_probability: Probability that the released label or set contains the true class; None but for classes that
+            are randomized one by one.
+        variance: Trace of the covariance of one row's unbiased vector, of such classes.
+        error: The error with conventional constants: the root mean square in the units of labels, or the excess risk
+            over the best classifier. To compare mechanisms; what is lost on real tables is below.
+        lost_low: The accuracy that a model of features is expected to lose, as a share of rows: the lower end of the
+            range that real tables showed, at most what can be lost; None of numeric labels, and without features.
+        lost_high: The upper end.
+        test_error: Root mean squared error of a model of features against single numeric labels, at most that of
+            their mean; None of classes, and without features.
         best: True if the error is the smallest; False for all if none is below that of the trivial predictor.
         auto: True for the mechanism that ``release`` takes by default at this epsilon.
     """
 
     mechanism: str
+    detail: str
     epsilon: float
     certified: float
+    suspicion: float
     noise: float
-    effective_rows: int
-    clean_share: float
+    effective_rows: int | None
+    share: float | None
+    at_most: int | None
+    most_share: float | None
+    truth_probability: float | None
+    variance: float | None
     error: float
+    lost_low: float | None = None
+    lost_high: float | None = None
+    test_error: float | None = None
     best: bool = False
     auto: bool = False
 
@@ -89,7 +117,8 @@ class Forecast(Shown):
     """Effective rows and expected error of each mechanism, at one epsilon and over a sweep.
 
     Attributes:
-        space: The label space, as declared.
+        classes: The number of classes; None of numeric labels.
+        range: The least and the largest numeric label; None of classes.
         rows: Number of rows.
         dimension: Effective dimension of the features; 0 without features: the error of one mean, or of one class, of
             all rows.
@@ -97,7 +126,8 @@ class Forecast(Shown):
         epsilon: The epsilon requested, or the one that the target needs; None if no epsilon reaches it, or none is
             needed.
         options: Every mechanism at that epsilon, least error first.
-        sweep: Every mechanism at other epsilons, accurate to a few hundredths; exact at the epsilon of the options.
+        sweep: Every mechanism at other epsilons, accurate to a few hundredths; exact at the epsilon of the options, and
+            of classes.
         clean_error: The error without privacy.
         free_epsilon: The epsilon above which the error is at most that of 90 % of the rows without privacy; None if
             there is none. Without constants, and for a curator, it is ``free_epsilon(rows, dimension)``.
@@ -108,16 +138,20 @@ class Forecast(Shown):
         spread: Standard deviation of numeric labels; None for classes.
         unexplained: Standard deviation of numeric labels that features do not explain; None for classes.
         trivial_error: The error of the trivial predictor, which no mechanism exceeds: the most that can be lost.
+        shares: The shares of classes or grid points, as stated or estimated; None where they were not.
         units: The rows by the size of their unit, if epsilon covers all rows of one.
+        skewed_rows: Effective rows of the default mechanism if one class had 98 % of the rows; None where shares are
+            stated, or unknown.
     """
 
-    space: dict[str, Any]
+    classes: int | None
+    range: tuple[float, float] | None
     rows: int
     dimension: float
     trust: str
     epsilon: float | None
-    options: tuple[Prospect, ...]
-    sweep: tuple[tuple[Prospect, ...], ...]
+    options: tuple[Option, ...]
+    sweep: tuple[tuple[Option, ...], ...]
     clean_error: float
     free_epsilon: float | None
     doubled: float | None
@@ -127,109 +161,58 @@ class Forecast(Shown):
     spread: float | None = None
     unexplained: float | None = None
     trivial_error: float = math.inf
+    shares: tuple[float, ...] | None = None
     units: UnitSizes | None = None
+    skewed_rows: int | None = None
 
     @property
     def of_numbers(self) -> bool:
         """True if labels are numeric, and errors in their units."""
-        return self.spread is not None
+        return self.range is not None
 
     @property
-    def best(self) -> Prospect | None:
+    def randomizes_classes(self) -> bool:
+        """True if the class of each row is randomized alone."""
+        return self.trust == LOCAL and not self.of_numbers
+
+    @property
+    def largest_share(self) -> float:
+        """The share of the most common class, even where none was stated; 0 of numbers."""
+        return 0.0 if self.of_numbers else 1.0 - self.trivial_error
+
+    @property
+    def is_rare(self) -> bool:
+        """True if one class has so many of the rows that accuracy says little of a model."""
+        return self.largest_share > _RARE
+
+    @property
+    def has_error(self) -> bool:
+        """True if errors say more than effective rows: of numbers, with features, for a target, or of a curator."""
+        return not self.randomizes_classes or self.dimension > 0 or self.goal is not None
+
+    @property
+    def loses_accuracy(self) -> bool:
+        """True if accuracy is what a model of features loses, and says something of it."""
+        return self.dimension > 0 and not self.of_numbers and not self.is_rare
+
+    @property
+    def best(self) -> Option | None:
         """The mechanism with the smallest error; None if no epsilon reaches a target, or none beats the trivial one."""
         return next((option for option in self.options if option.best), None)
+
+    @property
+    def over_epsilon(self) -> tuple[Option, ...]:
+        """At each epsilon, increasing, the mechanism that ``release`` takes by default; of a curator's, the best."""
+        rows = {row[0].epsilon: row for row in (*self.sweep, self.options) if row}
+        return tuple(next((each for each in rows[at] if each.auto), rows[at][0]) for at in sorted(rows))
 
     def against_labels(self, error: float) -> float:
         """Root mean squared error against single labels, for estimated means with an error."""
         return math.hypot(error, self.unexplained or 0.0)
 
-    def accuracy_lost(self, error: float) -> tuple[float, float]:
-        """The range of accuracy that an error of classes costs, by what was seen on real tables.
-
-        A model does not lose more than there is to lose: the accuracy of the best model over that of the most common
-        class.
-        """
-        more = max(error - self.clean_error, 0.0)
-        low, high = (min(times * more, self.trivial_error) for times in TIMES_LOST)
-        return low, high
-
     def to_json(self) -> dict[str, Any]:
         """The forecast as JSON values."""
         return dataclasses.asdict(self)
-
-
-@dataclass(frozen=True)
-class Conventions:
-    """Assumptions about features and labels, which replace unknown quantities in a forecast.
-
-    Two decide: how labels are distributed, and how much of them features explain. Take the first from labels that were
-    released (``label_shares``), and the second from a model of such labels, whose improvement over the mean it is.
-
-    Attributes:
-        dimension: The effective dimension of the features; 0 without features.
-        explained: Share of the variance of numeric labels that features explain, if there are any; by default a half.
-        spread: Standard deviation of numeric labels, in their units; by default that of the shares.
-        shares: Probabilities of the k classes or grid points; uniform by default.
-        smoothness: beta, above 0 and at most 1, of averages in cells.
-        margin: The margin exponent gamma of classes, above 0: the share of rows in which the probabilities of the two
-            likeliest classes differ by less than t is about t^gamma.
-
-    Raises:
-        InputError: A number is outside its range.
-    """
-
-    dimension: float = 0.0
-    explained: float | None = None
-    spread: float | None = None
-    shares: Sequence[float] | None = None
-    smoothness: float = 1.0
-    margin: float = 1.0
-
-    def __post_init__(self) -> None:
-        _checks.not_negative(self.dimension, "dimension")
-        _checks.share(self.explained_share, "the share explained", "()")
-        _checks.share(self.smoothness, "smoothness", "(]")
-        _checks.positive(self.margin, "margin")
-        if self.spread is not None:
-            _checks.positive(self.spread, "spread")
-        if self.shares is not None:
-            checked = checked_distribution(self.shares, len(self.shares))
-            object.__setattr__(self, "shares", tuple(checked.tolist()))
-
-    @property
-    def explained_share(self) -> float:
-        """The share of the variance that features explain, stated or not."""
-        return _EXPLAINED if self.explained is None else self.explained
-
-    def defaults(self, labels: _LabelSpread | None) -> tuple[str, ...]:
-        """The quantities that decide and were not stated."""
-        if labels is None:
-            return () if self.dimension else ("dimension",)
-        known = self.spread is not None or self.shares is not None
-        strength = ("explained",) if self.explained is None else ()
-        return (*(() if known else ("shares",)), *(strength if self.dimension else ("dimension",)))
-
-    def sentences(self, labels: _LabelSpread | None) -> tuple[str, ...]:
-        """The assumptions as sentences."""
-        constants = "constants are conventional: use errors to compare mechanisms, not as guarantees"
-        if labels is None:
-            power = "t" if self.margin == 1.0 else f"t^{self.margin:g}"
-            about = (
-                "two classes compete, the share of rows in which their probabilities differ by less than t is about "
-                f"{power} (margin exponent {self.margin:g})"
-            )
-            features = f"and features are spread evenly, with an effective dimension of {self.dimension:.3g}"
-            smooth = f"class probabilities are Hölder smooth of order {self.smoothness:g}, alike in every direction"
-            none = "there are no features, so that the error is that of naming the most common class of all rows"
-            return (f"{about}, {features}", smooth, constants) if self.dimension else (none, about, constants)
-        even = self.spread is None and self.shares is None
-        about = "labels are uniform over their range, with" if even else "labels have"
-        about += f" a standard deviation of {labels.spread:.4g}{' (default)' if even else ''}"
-        if not self.dimension:
-            return f"{about}, and there are no features", constants
-        default = " (default)" if self.explained is None else ""
-        about += f", and features explain {self.explained_share:.0%} of their variance{default}"
-        return about, f"features vary in {self.dimension:.3g} directions", constants
 
 
 #: No features, and numeric labels uniform over their range.
@@ -242,7 +225,7 @@ def forecast(
     epsilon: float | None = None,
     *,
     target: float | None = None,
-    trust: str = "local",
+    trust: str = LOCAL,
     conventions: Conventions = NO_FEATURES,
     epsilons: Sequence[float] = EPSILONS,
     units: UnitSizes | None = None,
@@ -285,28 +268,29 @@ def forecast(
         )
     if epsilon is None and target is None:
         raise InputError("expected an epsilon, or a target to find one for, found neither")
-    labels = _LabelSpread.of(space, conventions)
-    curve = _curve(space, labels, conventions, trust)
+    labels = LabelSpread.of(space, conventions)
+    curve = learning_curve(space, labels, conventions, trust)
     if isinstance(curve, CellCurve) and _dimension > math.log2(_rows):
         raise InputError(
             f"expected a dimension of at most {math.log2(_rows):.1f} for {_rows} rows in cells of a grid, found "
             f"{_dimension:g}: cutting each axis in two gives more cells than rows; take clusters, or a grid of a few "
             "principal components, and give their dimension"
         )
-    inputs = _ForecastInputs(space, _rows, trust, curve, conventions.shares, units)
+    inputs = _ForecastInputs(space, _rows, trust, curve, labels, _dimension, conventions.shares, units)
     goal = None if target is None else _goal(inputs, _checks.positive(target, "target"), epsilon)
     chosen = _checks.epsilon(epsilon) if epsilon is not None else goal.epsilon if goal else None
-    options = () if chosen is None else inputs.prospects(chosen)
+    options = () if chosen is None else inputs.options(chosen)
     if chosen is not None and not options:
         raise EpsilonError(f"expected an epsilon that some mechanism can express, found {chosen!r}; choose another")
     return Forecast(
-        space=space.describe(),
+        classes=None if isinstance(space, Interval) else space.size,
+        range=(float(space.low), float(space.high)) if isinstance(space, Interval) else None,
         rows=_rows,
         dimension=_dimension,
         trust=trust,
         epsilon=chosen,
         options=options,
-        sweep=tuple(options if each == chosen else inputs.prospects(each, roughly=True) for each in epsilons),
+        sweep=tuple(options if each == chosen else inputs.options(each, roughly=True) for each in epsilons),
         clean_error=curve.error(_rows),
         free_epsilon=inputs.free_epsilon(),
         doubled=min((curve.error(2 * _rows, **_noise_of(each, trust)) for each in options), default=None),
@@ -316,12 +300,50 @@ def forecast(
         spread=labels.spread if labels else None,
         unexplained=labels.unexplained if labels else None,
         trivial_error=curve.most,
+        shares=None if conventions.shares is None else tuple(conventions.shares),
         units=units,
+        skewed_rows=inputs.skewed_rows(chosen),
     )
 
 
-def _noise_of(option: Prospect, trust: str) -> dict[str, float]:
-    return {"each" if trust == "local" else "total": option.noise**2}
+def plan(
+    classes: int,
+    rows: int,
+    epsilon: float,
+    epsilons: Sequence[float] = EPSILONS,
+    shares: Sequence[float] | None = None,
+    units: UnitSizes | None = None,
+) -> Forecast:
+    """Compare the local mechanisms for ``rows`` labels of ``classes`` classes: a forecast without features.
+
+    Args:
+        classes: Number of classes, at least 2.
+        rows: Number of rows, at least 1.
+        epsilon: The epsilon to spend on each label, or on all labels of each unit.
+        epsilons: Epsilons of the sweep.
+        shares: The shares of the classes, stated or estimated (``label_shares``); even by default.
+        units: The rows by the size of their unit; by default each row is one. Epsilon is divided among the rows of a
+            unit, and figures are means over rows.
+
+    Raises:
+        InputError: The numbers are out of range, or there is no share for each class.
+
+    Example:
+        >>> from labeldp.bounds import plan
+        >>> chosen = next(option for option in plan(10, 1000, 1.0).options if option.auto)
+        >>> chosen.mechanism, chosen.detail, chosen.at_most, chosen.effective_rows
+        ('subset', '4 of 10 classes', 125, 27)
+
+    References:
+        Zhao et al. 2025 and Chua et al. 2025 for the mechanisms; the shares are derived in
+        ``privacy.channels._utility``.
+    """
+    space = Classes(range(_checks.whole(classes, "classes", 2, _MOST_CLASSES)))
+    return forecast(space, rows, epsilon, conventions=Conventions(shares=shares), epsilons=epsilons, units=units)
+
+
+def _noise_of(option: Option, trust: str) -> dict[str, float]:
+    return {"each" if trust == LOCAL else "total": option.noise**2}
 
 
 @dataclass(frozen=True)
@@ -332,6 +354,8 @@ class _ForecastInputs:
     rows: int
     trust: str
     curve: LearningCurve
+    labels: LabelSpread | None
+    dimension: float
     shares: Sequence[float] | None
     units: UnitSizes | None = None
 
@@ -343,17 +367,22 @@ class _ForecastInputs:
             return noises_of_units(self.space, self.trust, epsilon, units, self.curve.variance, shares)
         return mechanism_noises(self.space, self.trust, epsilon, shares, roughly=roughly)
 
-    def prospects(self, epsilon: float, *, roughly: bool = False) -> tuple[Prospect, ...]:
+    def options(self, epsilon: float, *, roughly: bool = False) -> tuple[Option, ...]:
         """All mechanisms at an epsilon."""
-        each_noise = self.noises(epsilon, roughly=roughly)
-        prospects = sorted((self._prospect(noise, epsilon) for noise in each_noise), key=lambda each: each.error)
-        best = bool(prospects) and prospects[0].error < self.curve.most
+        options = [self._option(noise, epsilon) for noise in self.noises(epsilon, roughly=roughly)]
+        options.sort(key=lambda each: (each.error, each.noise))
+        best = bool(options) and options[0].error < self.curve.most
         most = None if self.units is None else self.units.most
-        auto = auto_name(self.space, epsilon, most, roughly=roughly) if self.trust == "local" else ""
-        return tuple(
-            dataclasses.replace(each, best=best and not i, auto=each.mechanism == auto)
-            for i, each in enumerate(prospects)
-        )
+        auto = auto_name(self.space, epsilon, most, roughly=roughly) if self.trust == LOCAL else ""
+        return tuple(replace(each, best=best and not i, auto=each.mechanism == auto) for i, each in enumerate(options))
+
+    def skewed_rows(self, epsilon: float | None) -> int | None:
+        """Effective rows of the default mechanism if one class had nearly all rows; None if they are unknown."""
+        others = self.space.size - 1
+        if epsilon is None or self.shares is not None or self.of_numbers or others >= _MOST_SKEWED:
+            return None
+        skewed = replace(self, shares=(_SKEWED, *[(1.0 - _SKEWED) / others] * others))
+        return next((each.effective_rows for each in skewed.options(epsilon) if each.auto), None)
 
     def reaches(self, target: float, epsilon: float, *, roughly: bool = True) -> bool:
         """True if some mechanism has an error of at most the target."""
@@ -372,17 +401,42 @@ class _ForecastInputs:
 
         return bisect_threshold(holds, _LEAST, _MOST, _CLOSE) if most < self.curve.most and holds(_MOST) else None
 
-    def _prospect(self, noise: Noise, epsilon: float) -> Prospect:
-        effective = min(float(self.rows), self.curve.effective_rows(self.rows, noise.each, noise.total))
-        return Prospect(
+    @property
+    def of_numbers(self) -> bool:
+        """True of numeric labels."""
+        return isinstance(self.space, Interval)
+
+    def _option(self, noise: Noise, epsilon: float) -> Option:
+        error = self.curve.error(self.rows, noise.each, noise.total)
+        share = min(1.0, self.curve.effective_rows(self.rows, noise.each, noise.total) / self.rows)
+        utility = ClassUtility(noise.certified, share=share)
+        if self.trust == LOCAL and not self.of_numbers:
+            utility = class_utility(noise.mechanism, self.space, epsilon, self.shares, self.units)
+        return Option(
             mechanism=noise.mechanism,
             epsilon=epsilon,
-            certified=noise.certified,
+            suspicion=Guarantee(epsilon).posterior(SUSPICION),
             noise=math.sqrt(noise.each + noise.total),
-            effective_rows=math.floor(effective),
-            clean_share=effective / self.rows,
-            error=self.curve.error(self.rows, noise.each, noise.total),
+            effective_rows=_rounded_down(self.rows, utility.share),
+            at_most=_rounded_down(self.rows, utility.most_share),
+            error=error,
+            **vars(utility),
+            **self._with_features(error),
         )
+
+    def _with_features(self, error: float) -> dict[str, Any]:
+        """The error of a model of features, which is not larger than that of the trivial predictor."""
+        labels, more = self.labels, max(error - self.curve.error(self.rows), 0.0)
+        if not self.dimension:
+            return {}
+        if labels is not None:
+            return {"test_error": min(math.hypot(error, labels.unexplained), labels.spread)}
+        low, high = (min(times * more, self.curve.most) for times in TIMES_LOST)
+        return {"lost_low": low, "lost_high": high}
+
+
+def _rounded_down(rows: int, share: float | None) -> int | None:
+    return None if share is None else math.floor(rows * share)
 
 
 def _goal(inputs: _ForecastInputs, target: float, epsilon: float | None) -> Goal:
@@ -408,64 +462,3 @@ def _least_epsilon(inputs: _ForecastInputs, target: float) -> float | None:
 
 def _fewest_rows(enough: Callable[[float], bool]) -> int | None:
     return math.ceil(bisect_threshold(enough, 1.0, _MOST_ROWS)) if enough(_MOST_ROWS) else None
-
-
-@dataclass(frozen=True)
-class _LabelSpread:
-    """Spread of numeric labels.
-
-    Attributes:
-        spread: Their standard deviation.
-        furthest: The largest distance of their mean from the middle of the range. For labels of variance V on a range R
-            it is at most ``sqrt(R^2 / 4 - V)``, since ``E (Y - m)^2 <= R^2 / 4`` for the middle m.
-        explained: The variance that features explain; 0 without features.
-    """
-
-    spread: float
-    furthest: float
-    explained: float
-
-    @property
-    def unexplained(self) -> float:
-        """The standard deviation that features do not explain."""
-        return math.sqrt(self.spread**2 - self.explained)
-
-    @classmethod
-    def of(cls, space: LabelSpace, conventions: Conventions) -> _LabelSpread | None:
-        """Create it for an interval; None for classes, which have no standard deviation."""
-        spread, shares = conventions.spread, conventions.shares
-        if shares is not None and len(shares) != space.size:
-            raise InputError(f"expected a share for each of {space.size} classes or grid points, found {len(shares)}")
-        if not isinstance(space, Interval):
-            if spread is not None:
-                raise InputError(f"expected no spread with classes, found {spread!r}; leave it out")
-            return None
-        half_range = float(space.high - space.low) / 2
-        if spread is None:
-            points, weights = np.array(space.points), np.full(space.size, 1 / space.size) if shares is None else shares
-            spread = math.sqrt(float(np.average((points - np.average(points, weights=weights)) ** 2, weights=weights)))
-        if not 0 < spread <= half_range * (1 + 1e-9):
-            raise InputError(
-                f"expected a spread of at most half of the range, which is {half_range:g}, found {spread:g}: "
-                "no labels have a larger standard deviation; give it in the units of labels"
-            )
-        stated = conventions.spread is not None or shares is not None
-        variance = spread**2 if stated else half_range**2 / 3
-        explained = conventions.explained_share * spread**2 if conventions.dimension else 0.0
-        return cls(spread, math.sqrt(max(half_range**2 - variance, 0.0)), explained)
-
-
-def _curve(space: LabelSpace, labels: _LabelSpread | None, conventions: Conventions, trust: str) -> LearningCurve:
-    """Learning curve of a label space, with the conventional constants.
-
-    For numeric labels the trivial predictor is their mean, whose error is the standard deviation that features explain;
-    without features it is the middle of the range. For classes it is the most common one.
-    """
-    dimension, smooth = float(conventions.dimension), float(conventions.smoothness)
-    if labels is None:
-        most = 1 - max(conventions.shares or (1 / space.size,))
-        return CellCurve(dimension, 1.0, 1.0, smooth, most, float(conventions.margin))
-    most = math.sqrt(labels.explained) if dimension else labels.furthest
-    if trust == "local":
-        return LinearCurve(dimension, labels.unexplained**2, labels.explained, labels.furthest, most)
-    return CellCurve(dimension, labels.unexplained**2, math.sqrt(12 * labels.explained), smooth, most)

@@ -110,7 +110,9 @@ def noises_of_units(
         if all(name in noises for _, _, noises in parts):
             precision = sum(share / (variance + noises[name].each) for share, _, noises in parts)
             certified = max(noises[name].certified * size for _, size, noises in parts)
-            yield Noise(name, min(certified, epsilon), each=max(0.0, 1 / precision - variance))
+            yield Noise(
+                name, min(certified, epsilon), each=max(0.0, 1 / precision - variance) if precision else math.inf
+            )
 
 
 def auto_name(space: LabelSpace, epsilon: float, most_rows: int | None = None, *, roughly: bool = False) -> str:
@@ -171,7 +173,8 @@ def _least_closed(space: Interval, epsilon: float, weights: np.ndarray) -> Noise
 def _class_noise(kind: type[ClassRandomizer], space: LabelSpace, epsilon: float) -> Noise:
     """Noise of released classes or sets: a row counts as a share of one without noise, whose variance is 1."""
     channel = kind(space, epsilon).channel()
-    return Noise(kind.name, channel.epsilon, each=1 / float(pair_share(channel.membership)) - 1)
+    row = float(pair_share(channel.membership))
+    return Noise(kind.name, channel.epsilon, each=1 / row - 1 if row else math.inf)
 
 
 def _query_noises(space: LabelSpace, epsilon: float) -> Iterator[Noise]:

@@ -1,0 +1,87 @@
+"""Figures of a plan over epsilon: the accuracy lost, the expected error, or the effective rows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from labeldp.bounds.planning import Forecast
+from labeldp.results._charts import Curves, Lines, Mark
+
+#: Curves that are nowhere further apart than this factor are drawn as one.
+_SAME = 1.03
+_PERCENT = 100.0
+
+
+def plan_chart(forecast: Forecast) -> Curves:
+    """The accuracy lost, the expected error or the effective rows over epsilon."""
+    if forecast.loses_accuracy:
+        return _lost_chart(forecast)
+    return _error_chart(forecast) if forecast.has_error else _rows_chart(forecast)
+
+
+def _chart(forecast: Forecast, what: str, figure: str, lines: Lines, marks: Sequence[Mark] = (), **more: Any) -> Curves:
+    """A figure over epsilon, with the epsilon of the forecast marked."""
+    whose = "label" if forecast.units is None else "privacy unit"
+    if forecast.epsilon is not None:
+        marks = (*marks, (f"epsilon {forecast.epsilon:.3g}", "x", forecast.epsilon))
+    axes = f"epsilon of each {whose} (smaller: more private)", figure
+    return Curves(what=f"{what} with {forecast.rows:,} rows", axes=axes, lines=lines, marks=tuple(marks), **more)
+
+
+def _rows_chart(forecast: Forecast) -> Curves:
+    """Effective rows in percent of all rows over epsilon, by mechanism."""
+    options = itertools.chain(*forecast.sweep, forecast.options)
+    even = "equally common " if forecast.shares is None else ""
+    lines = _by_name((each.mechanism, (each.epsilon, _PERCENT * each.share)) for each in options if each.share)
+    what = f"Effective rows of {forecast.classes} {even}classes"
+    return _chart(forecast, what, "effective rows, in % of all rows", lines)
+
+
+def _error_chart(forecast: Forecast) -> Curves:
+    """Expected error over the epsilons of the sweep, by mechanism; of classes in percent of rows."""
+    times = 1.0 if forecast.of_numbers else _PERCENT
+    marks: list[Mark] = [("without privacy", "y", times * forecast.clean_error)]
+    if forecast.goal is not None:
+        marks.append((f"target {forecast.goal.target:g}", "y", times * forecast.goal.target))
+    error = "error of the estimated mean, in units of the label", "wrong classes beyond the best possible, in % of rows"
+    options = itertools.chain(*forecast.sweep)
+    lines = _by_name((option.mechanism, (option.epsilon, times * option.error)) for option in options)
+    return _chart(forecast, "Expected error", error[not forecast.of_numbers], lines, marks)
+
+
+def _lost_chart(forecast: Forecast) -> Curves:
+    """The points of accuracy that a model is expected to lose over epsilon, as the table says."""
+    band = [
+        (row.epsilon, _PERCENT * (row.lost_low or 0.0), _PERCENT * (row.lost_high or 0.0))
+        for row in forecast.over_epsilon
+    ]
+    ends = [
+        ("upper end", [(epsilon, high) for epsilon, _, high in band]),
+        ("lower end", [(epsilon, low) for epsilon, low, _ in band]),
+    ]
+    what = "Accuracy lost, by experience on 30 real tables,"
+    return _chart(forecast, what, "accuracy lost, in points", ends, bands=(band,))
+
+
+def _by_name(named: Iterable[tuple[str, tuple[float, float]]]) -> list[tuple[str, list[tuple[float, float]]]]:
+    """Points by the name of their curve, in order; curves that hide each other have one name together."""
+    lines: dict[str, set[tuple[float, float]]] = {}
+    for name, point in named:
+        lines.setdefault(name, set()).add(point)
+    merged: dict[str, list[tuple[float, float]]] = {}
+    for name, points in lines.items():
+        same = next((other for other, its in merged.items() if _hides(its, sorted(points))), None)
+        if same is None:
+            merged[name] = sorted(points)
+        else:
+            merged = {f"{other}, {name}" if other == same else other: its for other, its in merged.items()}
+    return list(merged.items())
+
+
+def _hides(one: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> bool:
+    """True for curves over the same epsilons that cannot be told apart."""
+    return len(one) == len(other) and all(
+        x == u and max(y, v) <= _SAME * min(y, v) for (x, y), (u, v) in zip(one, other, strict=True)
+    )
