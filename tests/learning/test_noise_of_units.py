@@ -8,7 +8,14 @@ import pandas as pd
 import pytest
 
 from labeldp import Classes, Curator, Interval, release_table
-from labeldp.learning.sklearn import AutoClassifier, AutoRegressor, SoftmaxRegression
+from labeldp.learning.sklearn import (
+    AutoClassifier,
+    AutoRegressor,
+    ClusterLeaves,
+    SoftmaxRegression,
+    TreeClassifier,
+    TreeRegressor,
+)
 from labeldp.learning.tables import learn
 from labeldp.learning.tables._class_scores import class_scores
 
@@ -54,6 +61,19 @@ def test_numbers_of_people_are_not_learned_from_noise(epsilon):
     features, person, _, release, fresh = people(epsilon)
     predicted = AutoRegressor().fit(features, release, groups=person).predict(fresh)
     assert np.sqrt(np.mean((predicted - predicted.mean()) ** 2)) < 5.8
+
+
+@pytest.mark.parametrize("epsilon", [5.0, 20.0])
+def test_trees_count_alike_rows_of_a_person_once(epsilon):
+    """Leaves of one person each are no evidence: log loss is that of class shares, and numbers do not vary."""
+    features, person, of_classes, of_numbers, fresh = people(epsilon)
+    encoder = ClusterLeaves()
+    leaves, others = encoder.fit_transform(features), encoder.transform(fresh)
+    constant = SoftmaxRegression(l2=math.inf).fit(features, of_classes, groups=person)
+    model = TreeClassifier(encoder.trees_).fit(leaves, of_classes, groups=person)
+    assert loss_of(model.predict_proba(others)) <= loss_of(constant.predict_proba(fresh)) + 0.02
+    numbers = TreeRegressor(encoder.trees_).fit(leaves, of_numbers, groups=person)
+    assert numbers.predict(others).std() < 5.8
 
 
 @pytest.mark.parametrize(("kept", "model"), [(True, "auto"), (False, "auto"), (True, "softmax"), (False, "boosting")])

@@ -15,7 +15,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -130,6 +130,7 @@ class Held:
         groups: The group of each row. Rows of one group may be left out of a choice together.
         count: Number of groups, of which some may have no row here.
         units: The privacy units of the rows, each in one group.
+        weights: How much each row says.
     """
 
     features: Any
@@ -137,11 +138,16 @@ class Held:
     groups: Int[np.ndarray, "m"]
     count: int
     units: Units
+    weights: Float[np.ndarray, "m"] | float = 1.0
 
     @classmethod
-    def of(cls, features: Any, release: Release, units: Units, held: Int[np.ndarray, "m"]) -> Held:
-        """Some rows in one group."""
-        return cls(take_rows(features, held), release[held], np.zeros(len(held), np.int64), 1, units.take(held))
+    def of(
+        cls, features: Any, release: Release, units: Units, held: Int[np.ndarray, "m"], sample_weight: Any = None
+    ) -> Held:
+        """Some rows in one group, which say as much as the weights of all rows tell."""
+        weights = 1.0 if sample_weight is None else sample_weight[held]
+        groups = np.zeros(len(held), np.int64)
+        return cls(take_rows(features, held), release[held], groups, 1, units.take(held), weights)
 
     @property
     def unit_groups(self) -> Int[np.ndarray, "u"]:
@@ -150,7 +156,7 @@ class Held:
 
     def sums(self, gains: Float[np.ndarray, "m"]) -> Float[np.ndarray, "g"]:
         """Sums of the gains of rows over their groups."""
-        return np.bincount(self.groups, gains, minlength=self.count)
+        return np.bincount(self.groups, self.weights * gains, minlength=self.count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +184,7 @@ class Gains:
         """The gains of held-out rows under each setting, in their groups."""
         squares, found = None, cls.of_sums(np.stack([held.sums(each) for each in gains]), held)
         if usual is not None:
-            over = held.units.totals((gains - gains[usual]).T).T
+            over = held.units.totals((held.weights * (gains - gains[usual])).T).T
             squares = np.stack([np.bincount(held.unit_groups, each**2, minlength=held.count) for each in over])
         return replace(found, squares=squares, usual=usual, fallback=fallback)
 
@@ -254,14 +260,17 @@ class OneSetting(ABC):
     def _predict_held(self, held: Held) -> Float[np.ndarray, "m ..."]:
         """Predictions of held-out rows, in declared order."""
 
-    def path(self, X: Any, y: Release, held: Held, groups: Any = ROWS) -> Path:  # noqa: N803 (scikit-learn's name)
-        """Fits to some rows under each setting that the learner chooses among, judged on other rows."""
-        predicted = fit_in_units(self, X, y, groups)._predict_held(held)
+    def path(self, X: Any, y: Release, held: Held, groups: Any = ROWS, **of_rows: Any) -> Path:  # noqa: N803
+        """Fits to some rows under each setting that the learner chooses among, judged on other rows.
+
+        Further arguments have a value for each row, such as ``sample_weight``.
+        """
+        predicted = fit_in_units(self, X, y, groups, **of_rows)._predict_held(held)
         return Path(Gains.of(np.zeros((1, len(held.groups))), held), lambda _: predicted)
 
-    def fit_setting(self, setting: int, X: Any, y: Release, groups: Any = ROWS) -> Self:  # noqa: ARG002, N803
+    def fit_setting(self, setting: int, X: Any, y: Release, groups: Any = ROWS, **of_rows: Any) -> Self:  # noqa: ARG002, N803
         """Fit under one of the settings of a path."""
-        return cast("Self", fit_in_units(self, X, y, groups))
+        return cast("Self", fit_in_units(self, X, y, groups, **of_rows))
 
     def setting(self) -> str:
         """The choice on released labels, in words; empty if there was none."""
@@ -280,15 +289,15 @@ class Candidates:
     named: Mapping[str, Any]
     judge: Callable[[Release, Any], Float[np.ndarray, "m"]]
 
-    def path(self, X: Any, y: Release, held: Held, groups: Any = ROWS) -> Path:  # noqa: N803 (as of learners)
+    def path(self, X: Any, y: Release, held: Held, groups: Any = ROWS, **of_rows: Any) -> Path:  # noqa: N803
         """Each learner, fitted to some rows and judged on others."""
-        found = [fit_in_units(clone(each), X, y, groups)._predict_held(held) for each in self.named.values()]
+        found = [fit_in_units(clone(each), X, y, groups, **of_rows)._predict_held(held) for each in self.named.values()]
         gains = np.stack([self.judge(held.release, each) for each in found])
         return Path(Gains.of(gains, held), lambda setting: found[setting])
 
-    def fit_setting(self, setting: int, X: Any, y: Release, groups: Any = ROWS) -> Any:  # noqa: N803
+    def fit_setting(self, setting: int, X: Any, y: Release, groups: Any = ROWS, **of_rows: Any) -> Any:  # noqa: N803
         """The chosen learner, fitted."""
-        return fit_in_units(clone(list(self.named.values())[setting]), X, y, groups)
+        return fit_in_units(clone(list(self.named.values())[setting]), X, y, groups, **of_rows)
 
 
 def best_setting(
@@ -296,14 +305,13 @@ def best_setting(
 ) -> int | None:
     """The setting under which fits to the other folds make released labels of held-out units likeliest.
 
-    It is None where there is a single unit, which nothing can judge. Further arguments hold a value for each row that
-    paths take too.
+    It is None where there is a single unit, which nothing can judge. Further arguments have a value for each row.
     """
     paths = [
         learner.path(
             take_rows(features, fit),
             release[fit],
-            Held.of(features, release, units, held),
+            Held.of(features, release, units, held, of_rows.get("sample_weight")),
             **{name: values[fit] for name, values in of_rows.items()},
         )
         for fit, held in in_folds(units, folds)
@@ -315,6 +323,7 @@ def fit_in_units(learner: Any, features: Any, release: Release, units: Any, **mo
     """A learner, or a pipeline that ends in one, fitted with the privacy unit of each row, if it takes that."""
     name, last = learner.steps[-1] if isinstance(learner, Pipeline) else ("", learner)
     prefix, groups = f"{name}__" if name else "", as_groups(units)
+    more = {f"{prefix}{keyword}": value for keyword, value in more.items()}
     if isinstance(last, OneSetting) or (not isinstance(groups, str) and _takes_groups(last)):
         more[f"{prefix}groups"] = groups
     return learner.fit(features, release, **more)
@@ -376,6 +385,7 @@ class Work:
         count: Number of groups.
         report: Called with the name of the work, the number of fits done, and the number of all fits.
         minutes: Time after which no further fit begins.
+        of_rows: Further arguments of fits with a value for each row, such as ``sample_weight``.
         done: Number of fits that are done.
         total: Number of all fits.
     """
@@ -388,6 +398,7 @@ class Work:
     count: int
     report: Progress
     minutes: float = math.inf
+    of_rows: Mapping[str, np.ndarray] = field(default_factory=dict)
     done: int = 0
     total: int = 0
 
@@ -426,7 +437,7 @@ class Work:
         if not np.isfinite(predicted).all():
             raise InputError("it gave predictions that are not finite")
         best = gains.best()
-        fitted = member.learner(encoder).fit_setting(best, encoded, self.release, as_groups(self.units))
+        fitted = member.learner(encoder).fit_setting(best, encoded, self.release, as_groups(self.units), **self.of_rows)
         pipeline = Pipeline([("columns", encoder), ("model", fitted)])
         return Fitted(pipeline, predicted[rows], varies(fitted, encoded), best)
 
@@ -460,10 +471,13 @@ class Work:
 
     def _path(self, learner: Any, rows: Any, fit: Int[np.ndarray, "m"], held: Int[np.ndarray, "h"]) -> Path:
         """A learner under each of its settings, fitted to some encoded rows and judged on others."""
-        judges = Held(take_rows(rows, held), self.release[held], self.groups[held], self.count, self.units.take(held))
+        judges = Held.of(rows, self.release, self.units, held, self.of_rows.get("sample_weight"))
+        judges = replace(judges, groups=self.groups[held], count=self.count)
         with warnings.catch_warnings():  # the fit on all rows warns again
             warnings.simplefilter("ignore")
-            found = learner.path(take_rows(rows, fit), self.release[fit], judges, as_groups(self.units.take(fit)))
+            more = {name: values[fit] for name, values in self.of_rows.items()}
+            groups = as_groups(self.units.take(fit))
+            found = learner.path(take_rows(rows, fit), self.release[fit], judges, groups, **more)
         return cast("Path", found)
 
     def _begin(self) -> None:

@@ -358,8 +358,8 @@ def test_a_model_that_tells_no_rows_apart_changes_nothing():
     np.testing.assert_array_equal(mixture.weights, [*alone.weights, 0.0])
     np.testing.assert_array_equal(mixture(every), alone(predictions))
     np.testing.assert_array_equal(
-        HeldOutClasses(release, every, used).cross_fitted(parts, 400),
-        HeldOutClasses(release, predictions, used[:2]).cross_fitted(parts, 400),
+        HeldOutClasses(release, every, used, np.ones(400)).cross_fitted(parts, 400),
+        HeldOutClasses(release, predictions, used[:2], np.ones(400)).cross_fitted(parts, 400),
     )
     none = Mixture.fit(release, every, np.zeros(3, dtype=bool))
     np.testing.assert_array_equal(none(every), np.tile(none.shares, (400, 1)))
@@ -536,3 +536,15 @@ def test_weights_of_rows_count_in_boosted_trees():
     assert model.predict([[0.0], [1.0]]).tolist() == ["no", "yes"]
     weighed = BoostingClassifier(folds=2).fit(features, release, sample_weight=np.where(first, 10.0, 1.0))
     assert weighed.predict_proba([[1.0]])[0, 1] < model.predict_proba([[1.0]])[0, 1]
+
+
+def test_weights_of_rows_reach_every_model_of_a_combination():
+    """Where half of the rows say the reverse, each model follows the half that weighs more."""
+    pytest.importorskip("lightgbm")
+    features = pd.DataFrame({"x": np.repeat([0.0, 1.0], 1000)})
+    first = np.arange(2000) % 2 == 0
+    release = Release.public(np.where((features["x"] > 0) ^ first, "yes", "no"), Classes(["no", "yes"]))
+    for heavy, least, most in ((True, 0.0, 0.4), (False, 0.6, 1.0)):
+        model = AutoClassifier().fit(features, release, sample_weight=np.where(first == heavy, 9.0, 1.0))
+        chances = {name: member.predict_proba(features[-1:])[0, 1] for name, member in model.members_.items()}
+        assert all(least < chance < most for chance in chances.values()), chances

@@ -388,7 +388,7 @@ def test_all_prunings_are_weighed_by_their_likelihood():
             expected[list(rows[node])] = np.dot(densities, means) / np.sum(densities)
         total += weight
         sums += weight * expected
-    found, evidence = _leaf_means(TREE, TREE.leaves, numbers, variances, spread, (-1e6, 1e6))
+    found, evidence = _leaf_means(TREE, TREE.leaves, numbers, variances, np.ones(len(numbers)), spread, (-1e6, 1e6))
     np.testing.assert_allclose(found, mean + sums / total, rtol=1e-9)
     assert evidence == pytest.approx(np.log(total), rel=1e-9)
 

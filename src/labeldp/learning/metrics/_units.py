@@ -103,6 +103,13 @@ class Units:
         np.add.at(sums, self.numbers, values)
         return sums
 
+    def design_effect(self, values: Float[np.ndarray, "n *shape"]) -> float:
+        """How many rows of a unit say as much as one of its own, for sums of values whose mean is about 0."""
+        if self.numbers is None:
+            return 1.0
+        alike = float((np.bincount(self.numbers) ** 2).sum()) / max(self.rows, 1)
+        return float(design_effect((self.totals(values) ** 2).sum(), (values**2).sum(), alike))
+
     def covariance(self, values: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "p p"]:
         """Covariance of the sums over rows of each column; infinite for a single unit."""
         if self.count < 2:

@@ -29,7 +29,7 @@ from labeldp.learning.choice import (
     folds_of,
     numbers_of,
 )
-from labeldp.learning.features import row_count
+from labeldp.learning.features import row_count, row_weights
 from labeldp.learning.losses import require_decodable, require_release, stack_rows
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn._boosting import BoostingClassifier, BoostingRegressor
@@ -137,6 +137,7 @@ class Combination(ABC):
         X: Any,  # noqa: N803 (scikit-learn's name)
         y: Release,
         groups: Any = None,
+        sample_weight: Any = None,
         *,
         unlabelled: Any = None,
         report: Progress | None = None,
@@ -149,6 +150,7 @@ class Combination(ABC):
             y: A release of n rows; bins of numbers are decoded.
             groups: The privacy unit of each row, shape (n,), which is then on one side of every fold; ``"rows"`` if
                 each row is its own.
+            sample_weight: Public weights of rows.
             unlabelled: Features of further rows without labels, in the form of X: clusters are found among these too.
             report: Called with the name of the work, the number of fits done, and the number of all fits.
         """
@@ -163,8 +165,9 @@ class Combination(ABC):
         if hasattr(X, "columns"):
             self.feature_names_in_ = np.asarray(list(X.columns), dtype=object)
         rows = rows if unlabelled is None else stack_rows(rows, self.frame(unlabelled))
-        fitted = self._fit_members(release, rows, units, parts, held, folded, report)
-        problem = self.target.problem.of(release, fitted, held, parts, units)
+        weights = {} if sample_weight is None else {"sample_weight": row_weights(sample_weight, len(release))}
+        fitted = self._fit_members(release, rows, units, parts, held, folded, report, weights)
+        problem = self.target.problem.of(release, fitted, held, parts, units, **weights)
         self.mixture_ = problem.best()
         self.weights_ = dict(zip(self.members_, self.mixture_.weights.tolist(), strict=True))
         self._finish(release, problem.cross_fitted(folded, len(held)))
@@ -200,13 +203,14 @@ class Combination(ABC):
         held: Int[np.ndarray, "h"],
         folded: Parts,
         report: Progress | None,
+        of_rows: Mapping[str, np.ndarray],
     ) -> list[Fitted]:
         """Fit all members, and predict held-out rows by copies that were fitted on others."""
         minutes = math.inf if self.minutes is None else _checks.not_negative(self.minutes, "minutes")
         groups = np.zeros(len(release), dtype=np.int64)
         groups[held] = self.held_out_folds_ = numbers_of(folded, len(held))
         self.held_out_rows_ = held
-        work = Work(release, rows, parts, units, groups, len(folded), report or (lambda *_: None), minutes)
+        work = Work(release, rows, parts, units, groups, len(folded), report or (lambda *_: None), minutes, of_rows)
         found, self.left_out_ = dict[str, Fitted](), {}
         members = self._family(self.columns_)
         for place, (name, member) in enumerate(members.items()):

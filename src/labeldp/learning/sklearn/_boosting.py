@@ -104,7 +104,7 @@ class TreeBoosting(ABC):
             X: Features.
             y: A release.
             groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
-            sample_weight: Public weights of rows in the loss of trees; rows judge alike.
+            sample_weight: Public weights of rows.
         """
         release, features = self._require(y), self._checked(X, reset=True)
         check_released_rows(X, release)
@@ -119,11 +119,11 @@ class TreeBoosting(ABC):
         y: Release,
         held: Held,
         groups: Any = ROWS,  # noqa: ARG002
-        sample_weight: Float[np.ndarray, "n"] | None = None,
+        **of_rows: Any,
     ) -> Path:
         """Fits to some rows with each number of leaves and of rounds, judged on other rows."""
         most, judge = _checks.whole(self.rounds, "rounds", 1), self._judge(held.release)
-        task = self._weighted(y, sample_weight)
+        task = self._weighted(y, **of_rows)
         curves, trees = np.empty((len(LEAVES), most + 1, held.count)), list[Any]()
         curves[:] = held.sums(judge(_scores(task.start, held.features, None, 0)))
         if any_varies(X):
@@ -136,16 +136,16 @@ class TreeBoosting(ABC):
 
         return Path(Gains.of_sums(curves.reshape(-1, held.count), held), predict)
 
-    def fit_setting(self, setting: int, X: Any, y: Release, groups: Any = ROWS) -> Self:  # noqa: ARG002, N803
+    def fit_setting(self, setting: int, X: Any, y: Release, groups: Any = ROWS, **of_rows: Any) -> Self:  # noqa: ARG002, N803
         """Fit with one of the numbers of leaves and of rounds of a path."""
-        return self._fit_setting(setting, self._checked(X, reset=True), y)
+        return self._fit_setting(setting, self._checked(X, reset=True), y, **of_rows)
 
     def setting(self) -> str:
         """The number of trees and of their leaves in words."""
         each = " for a class" if hasattr(self, "classes_") else ""
         return f"{self.rounds_} trees{each}, of {self.leaves_} leaves, chosen on released labels"
 
-    def _weighted(self, release: Release, sample_weight: Float[np.ndarray, "n"] | None) -> _Task:
+    def _weighted(self, release: Release, sample_weight: Float[np.ndarray, "n"] | None = None) -> _Task:
         """The objective, with weights of rows."""
         task = self._task(release)
         if sample_weight is None:

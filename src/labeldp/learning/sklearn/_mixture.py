@@ -52,7 +52,11 @@ class Mixture:
 
     @classmethod
     def fit(
-        cls, release: Release, predictions: Float[np.ndarray, "m n k"], used: Bool[np.ndarray, "m"] | None = None
+        cls,
+        release: Release,
+        predictions: Float[np.ndarray, "m n k"],
+        used: Bool[np.ndarray, "m"] | None = None,
+        rows: Float[np.ndarray, "n"] | float = 1.0,
     ) -> Mixture:
         """The mixture of largest likelihood for rows that the models were not fitted on.
 
@@ -66,6 +70,7 @@ class Mixture:
             predictions: Predictions of m models for these rows in declared order, each by a model fitted on other rows.
             used: False for models of weight 0; by default all are used. One that predicts the same for every row tells
                 nothing of them, and in the mean would move others' predictions towards the most common class.
+            rows: Weights of rows.
 
         References:
             Wolpert 1992 (stacking); Breiman 1996 and van der Laan, Polley and Hubbard 2007, for weights on the simplex
@@ -74,14 +79,14 @@ class Mixture:
         likelihood = release.likelihood()
         likelihood = likelihood / likelihood.max(axis=1, keepdims=True)
         shares = Calibrator.of_shares(release)(np.ones((1, release.space.size)))[0]
-        slopes = np.array([_likeliest_slope(likelihood, each, shares) for each in predictions])
+        slopes = np.array([_likeliest_slope(likelihood, each, shares, rows) for each in predictions])
         moved = [_moved(each, slope, shares) for each, slope in zip(predictions, slopes, strict=True)]
         weights, some = np.zeros(len(moved)), np.ones(len(moved), dtype=bool) if used is None else used
         if not some.any():
             return cls(slopes, weights, 1.0, shares)
         chances = np.stack([(likelihood * each).sum(axis=1) for each in moved])
-        weights[some] = _likeliest_weights(chances[some])
-        return cls(slopes, weights, _likeliest_slope(likelihood, _mean(weights, moved), shares), shares)
+        weights[some] = _likeliest_weights(chances[some], rows)
+        return cls(slopes, weights, _likeliest_slope(likelihood, _mean(weights, moved), shares, rows), shares)
 
     def __call__(self, predictions: Float[np.ndarray, "m n k"]) -> Float[np.ndarray, "n k"]:
         """The mixture of predictions; without models of some weight, the class shares."""
@@ -99,26 +104,36 @@ class HeldOutClasses(Problem):
         release: Released labels of h rows.
         predictions: Probabilities by m models, in declared order.
         used: False for models of weight 0.
+        weights: Weights of rows.
     """
 
     release: Release
     predictions: Float[np.ndarray, "m h k"]
     used: Bool[np.ndarray, "m"]
+    weights: Float[np.ndarray, "h"]
 
     @classmethod
-    def of(cls, release: Release, fitted: Sequence[Fitted], rows: Int[np.ndarray, "h"], *_: Any) -> HeldOutClasses:
+    def of(
+        cls,
+        release: Release,
+        fitted: Sequence[Fitted],
+        rows: Int[np.ndarray, "h"],
+        *_: Any,
+        sample_weight: Float[np.ndarray, "n"] | None = None,
+    ) -> HeldOutClasses:
         """The problem of rows that were held out from members."""
         shape = (len(fitted), len(rows), release.space.size)
         every = np.reshape([each.held_out for each in fitted], shape)
-        return cls(release[rows], every, np.array([each.varies for each in fitted], dtype=bool))
+        weights = np.ones(len(rows)) if sample_weight is None else sample_weight[rows]
+        return cls(release[rows], every, np.array([each.varies for each in fitted], dtype=bool), weights)
 
     def take(self, rows: np.ndarray) -> Self:
         """The problem of some of the rows."""
-        return type(self)(self.release[rows], self.predictions[:, rows], self.used)
+        return type(self)(self.release[rows], self.predictions[:, rows], self.used, self.weights[rows])
 
     def best(self) -> Mixture:
         """The mixture of largest likelihood."""
-        return Mixture.fit(self.release, self.predictions, self.used)
+        return Mixture.fit(self.release, self.predictions, self.used, self.weights)
 
     def mixed(self, combination: Mixture) -> Float[np.ndarray, "h k"]:
         """Predictions of the rows by a mixture."""
@@ -138,26 +153,32 @@ def _moved(
 
 
 def _likeliest_slope(
-    likelihood: Float[np.ndarray, "n k"], probabilities: Float[np.ndarray, "n k"], shares: Float[np.ndarray, "k"]
+    likelihood: Float[np.ndarray, "n k"],
+    probabilities: Float[np.ndarray, "n k"],
+    shares: Float[np.ndarray, "k"],
+    rows: Float[np.ndarray, "n"] | float,
 ) -> float:
     """The slope of largest likelihood times its prior."""
 
     def loss(power: float) -> float:
         hit = (likelihood * _moved(probabilities, math.exp(power), shares)).sum(axis=1)
-        return math.log1p((power / _SPREAD) ** 2) - float(np.log(hit).sum())
+        return math.log1p((power / _SPREAD) ** 2) - float((rows * np.log(hit)).sum())
 
     bounds = (math.log(_FLATTEST), math.log(_STEEPEST))
     return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": _TOLERANCE}).x)
 
 
-def _likeliest_weights(chances: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "m"]:
+def _likeliest_weights(
+    chances: Float[np.ndarray, "m n"], rows: Float[np.ndarray, "n"] | float
+) -> Float[np.ndarray, "m"]:
     """Weights of largest likelihood times their prior, by expectation maximisation from even ones.
 
     Args:
         chances: P(released label) of each row by each model, up to a factor for each row.
+        rows: Weights of rows.
     """
     weights = np.full(len(chances), 1.0 / len(chances))
     for _ in range(_ROUNDS):
-        weights = weights * (chances / (weights @ chances)).sum(axis=1) + _PRIOR_ROWS
+        weights = weights * (rows * chances / (weights @ chances)).sum(axis=1) + _PRIOR_ROWS
         weights /= weights.sum()
     return np.asarray(weights)

@@ -84,11 +84,17 @@ class HeldOutNumbers(Problem):
 
     @classmethod
     def of(
-        cls, release: Release, fitted: Sequence[Fitted], rows: Int[np.ndarray, "h"], parts: Parts, units: Units
+        cls,
+        release: Release,
+        fitted: Sequence[Fitted],
+        rows: Int[np.ndarray, "h"],
+        parts: Parts,
+        units: Units,
+        sample_weight: Float[np.ndarray, "n"] | float = 1.0,
     ) -> HeldOutNumbers:
         """The problem of rows that were held out from members in some folds."""
         numbers = decoded_numbers(release)
-        weights = precisions(release, numbers)
+        weights = sample_weight * precisions(release, numbers)
         (low, high), centres = ends_of(release), np.empty(len(numbers))
         for fit, held in parts:
             centres[held] = expected_mean(numbers[fit], weights[fit], low, high)

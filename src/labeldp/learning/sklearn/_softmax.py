@@ -81,9 +81,9 @@ class _TrainingRows:
     synthetic: SyntheticRows | None
 
     @classmethod
-    def of(cls, features: Any, release: Release) -> _TrainingRows:
-        """Rows of the same weight, with their own features."""
-        return cls(features, release, np.ones(len(release)), None, None)
+    def of(cls, features: Any, release: Release, sample_weight: Any = None) -> _TrainingRows:
+        """Rows with their own features."""
+        return cls(features, release, row_weights(sample_weight, len(release)), None, None)
 
     def take(self, rows: Int[np.ndarray, "m"]) -> _TrainingRows:
         """Selected rows, and all synthetic ones."""
@@ -211,10 +211,10 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
         features = checked_features(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         return np.asarray(features @ self.coef_.T + self.intercept_)
 
-    def path(self, X: Any, y: Release, held: Held, groups: Any = ROWS) -> Path:  # noqa: ARG002, N803
+    def path(self, X: Any, y: Release, held: Held, groups: Any = ROWS, **of_rows: Any) -> Path:  # noqa: ARG002, N803
         """Fits to some rows under each penalty, relative to the usual one, judged on other rows."""
         self._set_classes(y.space)
-        rows, rest = (_TrainingRows.of(*each) for each in ((X, y), (held.features, held.release)))
+        rows, rest = _TrainingRows.of(X, y, **of_rows), _TrainingRows.of(held.features, held.release)
         penalties, usual = self._penalties(rows)
         gains, models = self._judged(rows, rest, penalties, usual)
         return Path(
@@ -222,10 +222,10 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
             lambda setting: softmax(models[min(setting, len(models) - 1)].scores(held.features)),
         )
 
-    def fit_setting(self, setting: int, X: Any, y: Release, groups: Any = ROWS) -> Self:  # noqa: N803
+    def fit_setting(self, setting: int, X: Any, y: Release, groups: Any = ROWS, **of_rows: Any) -> Self:  # noqa: N803
         """Fit under one of the penalties of a path."""
         self.set_params(l2=self._penalties(_TrainingRows.of(X, y))[0][setting])
-        return self.fit(X, y, groups=groups)
+        return self.fit(X, y, groups=groups, **of_rows)
 
     def setting(self) -> str:
         """The penalty in words."""
@@ -246,7 +246,8 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
 
         def judged(fit_on: np.ndarray, held: np.ndarray) -> Gains:
             gains = self._judged(rows.take(fit_on), rows.take(held), penalties, usual)[0]
-            return Gains.of(gains, Held.of(rows.features, rows.release, units, held), penalties.index(usual), 0)
+            judges = Held.of(rows.features, rows.release, units, held, rows.weights / rows.weights.mean())
+            return Gains.of(gains, judges, penalties.index(usual), 0)
 
         parts = in_folds(units, self.folds)
         return penalties[all_gains(judged(*part) for part in parts).best()] if parts else math.inf
@@ -256,10 +257,9 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
     ) -> tuple[Float[np.ndarray, "s m"], list[SoftmaxFit]]:
         """Gains of rows under each penalty by fits to others, each of which starts from the last, and these fits."""
         gains, models = np.full((len(penalties), len(rest.release)), -np.inf), list[SoftmaxFit]()
-        scale = (part.weights.sum() + rest.weights.sum()) / (len(part.weights) + len(rest.weights))
         for place, penalty in enumerate(penalties):
             models.append(self._fit(part, penalty, models[-1] if models else None))
-            gains[place] = self._gain(rest, softmax(models[-1].scores(rest.features))) * (rest.weights / scale)
+            gains[place] = self._gain(rest, softmax(models[-1].scores(rest.features)))
             means = gains[: place + 1].mean(axis=1)
             if penalty < usual and max(means[-_PATIENCE:]) < max(means):
                 break  # no improvement by the last penalties

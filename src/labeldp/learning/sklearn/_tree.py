@@ -39,9 +39,8 @@ class LeafModel:
         self.trees = trees
         self.power = power
 
-    def _leaves(self, numbers: Any, release: Release, groups: Any) -> Int[np.ndarray, "n t"]:
+    def _leaves(self, numbers: Any, release: Release) -> Int[np.ndarray, "n t"]:
         """The leaf of each released row in each tree."""
-        Units.of(groups, release)
         leaves = checked_leaves(self.trees, numbers)
         check_released_rows(leaves, release)
         check_same_rows(numbers, release)
@@ -113,11 +112,14 @@ class TreeClassifier(LeafModel, ProbabilityClassifier):
                 those that the trees were found in.
             y: A release of n rows.
             sample_weight: Weights of rows.
-            groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
+            groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own. The more alike the
+                labels of a unit are, the less its rows count.
         """
         release = require_release(y)
-        leaves = self._leaves(X, release, groups)
-        weights = row_weights(sample_weight, len(release))
+        units, leaves = Units.of(groups, release), self._leaves(X, release)
+        odds = release.likelihood()
+        odds = odds / odds.mean(axis=1, keepdims=True)
+        weights = row_weights(sample_weight, len(release)) / units.design_effect(odds - odds.mean(axis=0))
         mixtures, prior = _mixtures(release.space.size)
         results = [
             _class_distributions(

@@ -10,6 +10,7 @@ from scipy.special import logsumexp, softmax
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.learning.cells import ClusterTree
+from labeldp.learning.features import row_weights
 from labeldp.learning.losses import (
     decoded_numbers,
     ends_of,
@@ -18,6 +19,7 @@ from labeldp.learning.losses import (
     noise_variances,
     require_numeric_labels,
 )
+from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn._regressor import NumberRegressor
 from labeldp.learning.sklearn._tree import LeafModel, average_prunings, sums_of_nodes
 from labeldp.release import Release
@@ -72,24 +74,28 @@ class TreeRegressor(LeafModel, NumberRegressor):
         [2.0, 8.0]
     """
 
-    def fit(self, X: Any, y: Release, groups: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
+    def fit(self, X: Any, y: Release, sample_weight: Any = None, groups: Any = None) -> Self:  # noqa: N803
         """Weight all prunings by their likelihood.
 
         Args:
             X: The leaf of each of n rows in each tree, shape (n, trees), or (n,) for one tree; n rows may be some of
                 those that the trees were found in.
             y: A release of n rows with numeric labels; bins are decoded.
-            groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
+            sample_weight: Weights of rows.
+            groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own. The more alike the
+                labels of a unit are, the less its rows count.
         """
         release = require_numeric_labels(y)
-        leaves = self._leaves(X, release, groups)
+        units, leaves = Units.of(groups, release), self._leaves(X, release)
         numbers, noise = decoded_numbers(release), noise_variances(release)
         variance = label_variance(release, numbers)
+        offsets = (numbers - np.average(numbers, weights=1.0 / (noise + variance))) / (noise + variance)
+        weights = row_weights(sample_weight, len(release)) / units.design_effect(offsets)
         self.range_ = ends_of(release)
         found = [
             max(
                 (
-                    _leaf_means(tree, leaf, numbers, noise + share * variance, variance, self.range_)
+                    _leaf_means(tree, leaf, numbers, noise + share * variance, weights, variance, self.range_)
                     for share in _WITHIN
                 ),
                 key=lambda result: result[1],
@@ -110,17 +116,18 @@ def _leaf_means(
     leaf: Int[np.ndarray, "n"],
     numbers: Float[np.ndarray, "n"],
     variances: Float[np.ndarray, "n"],
+    counts: Float[np.ndarray, "n"],
     spread: float,
     ends: tuple[float, float],
 ) -> tuple[Float[np.ndarray, "leaves"], float]:
     """The mean label of each leaf averaged over all prunings, and the log likelihood of all numbers.
 
-    With the weights ``w = 1 / v`` of numbers z of variances v, mu the mean label expected from them, W the sum of w
-    over a node and S that of ``w (z - mu)``, a mean that is normal around mu with variance t has the likelihood
-    ``exp(S^2 t / (2 (1 + t W))) / sqrt(1 + t W)`` over that of mu alone, and ``mu + S t / (1 + t W)`` is its mean given
-    the numbers.
+    With the weights ``w = c / v`` of numbers z of variances v that count c times, mu the mean label expected from them,
+    W the sum of w over a node and S that of ``w (z - mu)``, a mean that is normal around mu with variance t has the
+    likelihood ``exp(S^2 t / (2 (1 + t W))) / sqrt(1 + t W)`` over that of mu alone, and ``mu + S t / (1 + t W)`` is its
+    mean given the numbers.
     """
-    weights = 1.0 / variances
+    weights = counts / variances
     mean = expected_mean(numbers, weights, *ends)
     sums = [np.bincount(leaf, each, minlength=tree.count) for each in (weights, weights * (numbers - mean))]
     total, offset = sums_of_nodes(np.stack(sums, axis=1), tree.merges).T[:, :, None]
@@ -129,5 +136,5 @@ def _leaf_means(
     logs = 0.5 * (offset * shrunk - np.log1p(between * total))
     single = logsumexp(logs, axis=1) - np.log(len(between))
     means, evidence = average_prunings(single, (softmax(logs, axis=1) * shrunk).sum(axis=1), tree.merges)
-    alone = -0.5 * float((np.log(2.0 * np.pi * variances) + weights * (numbers - mean) ** 2).sum())
+    alone = -0.5 * float((counts * np.log(2.0 * np.pi * variances) + weights * (numbers - mean) ** 2).sum())
     return mean + means, evidence + alone
