@@ -408,9 +408,9 @@ def test_the_mixture_of_a_row_does_not_depend_on_its_label():
     release, predictions = mixture_problem()
     parts = [(np.arange(200, 400), np.arange(200)), (np.arange(200), np.arange(200, 400))]
     used = np.ones(len(predictions), dtype=bool)
-    first = HeldOutClasses(release, predictions, used).cross_fitted(parts, 400)
+    first = HeldOutClasses(release, predictions, used, np.ones(400)).cross_fitted(parts, 400)
     other = release[np.concatenate([np.arange(199, -1, -1), np.arange(200, 400)])]
-    second = HeldOutClasses(other, predictions, used).cross_fitted(parts, 400)
+    second = HeldOutClasses(other, predictions, used, np.ones(400)).cross_fitted(parts, 400)
     np.testing.assert_array_equal(first[:200], second[:200])
     assert (first[200:] != second[200:]).any()
 
