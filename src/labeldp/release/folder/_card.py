@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from labeldp._checks import printable
 from labeldp.privacy import Classes
@@ -40,7 +40,7 @@ def plain_text(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text that Markdown shows as it is, with backslashes; until version 0.1 also addresses, which became links."""
+    """A text that Markdown shows as it is, with backslashes; but for addresses."""
     return "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in printable(text))
 
 
@@ -75,7 +75,7 @@ def data_card(certificate: Certificate, declared: Declared, *, signed: bool) -> 
         "",
         f"**{plain_text(warning(certificate))}**",
         "",
-        *_promise(certificate, plain_text),
+        *_promise(certificate),
         "",
         "## Learn from it",
         "",
@@ -92,41 +92,14 @@ def data_card(certificate: Certificate, declared: Declared, *, signed: bool) -> 
         "",
         "## Columns",
         "",
-        *_table(certificate, plain_text),
+        *_grid(("column", "type", "what it is"), (map(plain_text, row) for row in described_columns(certificate))),
         "",
         "## Verify it",
         "",
         f"`labeldp verify shared` recomputes the guarantee from `{CERTIFICATE}`, and compares this card with it.",
         _SIGNED if signed else _NOT_SIGNED,
         "",
-        *_limits(certificate, declared, plain_text),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def first_card(certificate: Certificate, plain: Callable[[str], str]) -> str:
-    """The first version of a data card, without a warning, declarations or code.
-
-    Args:
-        certificate: The certificate.
-        plain: A function that writes a text so that Markdown shows it as it is.
-    """
-    lines = [
-        "---",
-        *_CONFIGURATION,
-        "tags:",
-        "- label-differential-privacy",
-        "---",
-        "",
-        f"# {plain(title(certificate))}",
-        "",
-        *_promise(certificate, plain),
-        "",
-        *_table(certificate, plain),
-        "",
-        *_limits(certificate, Declared(), plain),
-        "",
-        f"`{CERTIFICATE}` states all of this for programs, and `labeldp verify` recomputes it, with this card.",
+        *_limits(certificate, declared),
     ]
     return "\n".join(lines) + "\n"
 
@@ -141,28 +114,23 @@ _SIGNED = (
 _NOT_SIGNED = "When this card was written, the folder was not signed: nothing shows who made it."
 
 
-def _promise(certificate: Certificate, plain: Callable[[str], str]) -> list[str]:
+def _promise(certificate: Certificate) -> list[str]:
     """The number of rows, the guarantee, and its meaning."""
-    sentences = (plain(line) for line in certificate.sentence.split("\n"))
-    return [f"{certificate.rows:,} rows.", "", *sentences, "", plain(certificate.meaning)]
+    sentences = map(plain_text, certificate.sentence.split("\n"))
+    return [f"{certificate.rows:,} rows.", "", *sentences, "", plain_text(certificate.meaning)]
 
 
-def _table(certificate: Certificate, plain: Callable[[str], str]) -> list[str]:
-    """The columns, in a table."""
-    return _grid(("column", "type", "what it is"), [tuple(map(plain, row)) for row in described_columns(certificate)])
-
-
-def _limits(certificate: Certificate, declared: Declared, plain: Callable[[str], str]) -> list[str]:
+def _limits(certificate: Certificate, declared: Declared) -> list[str]:
     """Declared assumptions, and statements that no certificate can show."""
     own = [f"{key} {value}, by whoever wrote this card" for key, value in vars(declared).items() if value is not None]
     return [
         "Declared, and not checked:",
         "",
-        *(f"- {plain(each)}" for each in (*certificate.assumptions, *own)),
+        *(f"- {plain_text(each)}" for each in (*certificate.assumptions, *own)),
         "",
         "No certificate can show:",
         "",
-        *(f"- {plain(each)}" for each in certificate.unknown),
+        *(f"- {plain_text(each)}" for each in certificate.unknown),
     ]
 
 
@@ -184,6 +152,6 @@ def _transitions(certificate: Certificate) -> list[str]:
     return _grid(("true class", *(names[int(code)] for code in table.outcomes)), rows)
 
 
-def _grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def _grid(head: Sequence[str], rows: Iterable[Iterable[str]]) -> list[str]:
     """A table in Markdown."""
     return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows)]

@@ -28,7 +28,7 @@ _TYPES = (
     ("date", "sc:Date"),
     ("timestamp", "sc:DateTime"),
 )
-#: Beginnings of the types of lists; the first version took the last one for texts.
+#: Beginnings of the types of lists.
 _LISTS = ("list", "large_list", "fixed_size_list")
 #: Beginnings of types that readers of Croissant cannot convert, alone or in a list.
 _UNREAD = ("time32", "time64", "duration", "struct", "map", *_LISTS)
@@ -61,13 +61,12 @@ _OTHER_TERMS: Mapping[str, Any] = {
 _CONTEXT: Mapping[str, Any] = {term: _OTHER_TERMS.get(term, f"cr:{term}") for term in _TERMS.split()}
 
 
-def croissant(certificate: Certificate, declared: Declared, *, first: bool = False) -> str:
+def croissant(certificate: Certificate, declared: Declared) -> str:
     """Croissant metadata of a release, as JSON-LD: its files, its columns, its guarantee and its limits.
 
     Args:
         certificate: The certificate.
         declared: The declarations of the publisher.
-        first: True for the first version, which has a field for every column, and readers fail on some.
     """
     promise = certificate.guarantee
     body = {
@@ -80,7 +79,7 @@ def croissant(certificate: Certificate, declared: Declared, *, first: bool = Fal
         "version": "1.0.0",
         "isLiveDataset": False,
         "distribution": [_file(file.name, file.sha256) for file in certificate.files],
-        "recordSet": [_records(certificate, i, file.name, first) for i, file in enumerate(certificate.files)],
+        "recordSet": [_records(certificate, i, file.name) for i, file in enumerate(certificate.files)],
         "rai:personalSensitiveInformation": certificate.sentence,
         "rai:dataManipulationProtocol": f"{certificate.draws[-1].mechanism}: {_protocol(certificate)}",
         "rai:dataLimitations": [*certificate.unknown],
@@ -116,14 +115,14 @@ def _file(name: str, sha256: str) -> dict[str, Any]:
     }
 
 
-def _records(certificate: Certificate, number: int, file: str, first: bool) -> dict[str, Any]:
+def _records(certificate: Certificate, number: int, file: str) -> dict[str, Any]:
     """The rows of a file; columns of plain names are known by them, others by their place."""
     name = "rows" if len(certificate.files) == 1 else f"rows-{number}"
     fields, left = [], []
     for place, column in enumerate(described_columns(certificate)):
         known = column[0] if _NAME.fullmatch(column[0]) else f"column-{place}"
-        element = _element(column[1], _LISTS[:2] if first else _LISTS)
-        if not first and element.startswith(_UNREAD):
+        element = _element(column[1])
+        if element.startswith(_UNREAD):
             left.append(f"{column[0]} ({column[1]})")
         else:
             fields.append(_field(f"{name}/{known}", file, column, element))
@@ -132,9 +131,9 @@ def _records(certificate: Certificate, number: int, file: str, first: bool) -> d
     return {"@type": "cr:RecordSet", "@id": name, "name": name, "description": description, "field": fields}
 
 
-def _element(kind: str, lists: tuple[str, ...]) -> str:
+def _element(kind: str) -> str:
     """The type of the elements of a list, or that of other columns."""
-    return kind[kind.find(": ") + 2 :] if kind.startswith(lists) else kind
+    return kind[kind.find(": ") + 2 :] if kind.startswith(_LISTS) else kind
 
 
 def _field(identifier: str, file: str, column: tuple[str, str, str], element: str) -> dict[str, Any]:

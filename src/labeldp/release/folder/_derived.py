@@ -1,7 +1,6 @@
 """Files in a release folder that follow from its certificate, and from what they declare themselves.
 
-Their bytes are a promise, as a certificate is: ``verify`` makes them again and compares. What they say changes under
-another version alone, and the former version stays.
+Their bytes are a promise, as a certificate is: ``verify`` makes them again and compares.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from types import MappingProxyType
 
 from labeldp._new_files import write_new_file
 from labeldp.errors import InputError, OutputError
-from labeldp.release.folder._card import data_card, escaped, first_card, plain_text
+from labeldp.release.folder._card import data_card
 from labeldp.release.folder._certificate import Certificate
 from labeldp.release.folder._croissant import croissant
 from labeldp.release.folder._declared import Declared
@@ -26,13 +25,12 @@ _MOST_DECLARED = 1 << 13
 
 def _cards(certificate: Certificate, declared: Declared, signed: bool) -> list[str]:
     """The forms of a data card: a card stays when the folder is signed after it."""
-    now = [data_card(certificate, declared, signed=each) for each in (True, False)[not signed :]]
-    return [*now, first_card(certificate, plain_text), first_card(certificate, escaped)]
+    return [data_card(certificate, declared, signed=each) for each in (True, False)[not signed :]]
 
 
 def _metadata(certificate: Certificate, declared: Declared, _: bool) -> list[str]:
     """The forms of Croissant metadata."""
-    return [croissant(certificate, declared), croissant(certificate, declared, first=True)]
+    return [croissant(certificate, declared)]
 
 
 #: Files that may lie in a release folder, and the forms in which they verify, of which the first is written.

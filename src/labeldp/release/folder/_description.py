@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+from labeldp._checks import printable
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation
 from labeldp.privacy import Classes, Interval
 from labeldp.release.folder._certificate import Certificate
 from labeldp.release.folder._columns import CODES
+from labeldp.release.folder._groups import group_column
 from labeldp.release.folder._read import added_columns, released_columns
 
 #: Classes to list.
@@ -70,12 +72,15 @@ def python(certificate: Certificate) -> list[str]:
     if {*released_columns(certificate).values()} >= {name for name, _ in certificate.columns}:
         use = "numbers" if numeric else "likelihood"
         return ["from labeldp import Release", "", f'print(Release.load("shared").{use}())']
+    imports = ["from labeldp import Release, public_columns", f"from labeldp.learning.sklearn import {learner}", ""]
+    release, fit = 'release = Release.load("shared")', f"model = {learner}().fit"
+    if (groups := group_column(certificate)) not in dict(certificate.columns):
+        return [*imports, release, f'{fit}(public_columns("shared").to_pandas(), release)']
     return [
-        "from labeldp import Release, public_columns",
-        f"from labeldp.learning.sklearn import {learner}",
-        "",
-        'release = Release.load("shared")',
-        f'model = {learner}().fit(public_columns("shared").to_pandas(), release)',
+        *imports,
+        'release, columns = Release.load("shared"), public_columns("shared").to_pandas()',
+        f"groups = columns.pop({printable(repr(groups))})",
+        f"{fit}(columns, release, groups=groups)",
     ]
 
 
