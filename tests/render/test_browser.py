@@ -233,6 +233,29 @@ def test_a_page_prints_to_a_tagged_pdf(opened):
     assert not page.is_visible(".printed")
 
 
+@pytest.mark.parametrize("scripts", [True, False])
+def test_what_is_folded_is_printed(opened, scripts):
+    """A section for learners is closed on a screen and open on paper, with scripts and without."""
+    page = opened("auto", java_script_enabled=scripts)
+    told = page.locator(".folded p", has_text="Learning from it")
+    assert not told.is_visible()
+    page.pdf()  # before it prints, a script opens what is folded
+    page.emulate_media(media="print")
+    assert told.bounding_box()["height"] > 0
+    assert page.locator(".folded h2").bounding_box()["height"] > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_letters_of_charts_are_legible_on_a_phone(opened, name):
+    """On a screen of 390 pixels no letter of a drawing is smaller than those of its caption by a quarter."""
+    page = opened(name, viewport={"width": 390, "height": 800})
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('svg text')].map("
+        "(each) => parseFloat(getComputedStyle(each).fontSize) * each.getScreenCTM().a)"
+    )
+    assert all(size >= 0.75 * 15 for size in sizes)
+
+
 def test_many_classes_and_right_to_left_names_are_laid_out(opened, tmp_path):
     """Ten thousand classes in Hebrew: the first are named, names keep their direction, and sentences theirs."""
     names = [f"מחלה {number}" for number in range(10_000)]

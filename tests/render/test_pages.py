@@ -6,11 +6,14 @@ import importlib.util
 import itertools
 import json
 import math
+import re
 import shutil
+from datetime import UTC, datetime
 from fractions import Fraction
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -144,6 +147,38 @@ def _page_of_names(place, names):
     curator = Curator([one] * 3, space, name=label, units=table[unit].rename(unit), budget=4.0)
     shared = curator.randomize(RandomizedResponse(space, 1.0)).save(place / "shared", table, keep="all")
     return html_of(Page((release_part(shared, verify(shared)),)))
+
+
+def part_of_units(place, sizes, unit="patient_id"):
+    """The part of a release of units with so many rows each."""
+    units = np.repeat(np.arange(len(sizes)), sizes)
+    pd.DataFrame({unit: units, "diagnosis": "none"}).to_parquet(place / "t.parquet")
+    space, shared = Classes(["none", "flu"]), place / "shared"
+    labeldp.release_table(place / "t.parquet", "diagnosis", space, 1.0, shared, keep=[unit], unit=unit)
+    return release_part(shared, verify(shared), datetime(2026, 11, 27, 18, 5, tzinfo=UTC))
+
+
+def test_a_page_begins_with_whom_and_what_it_is_of(tmp_path):
+    """People, rows, classes and epsilon in the headline; then the verdict with its time, and one class by its name."""
+    part = part_of_units(tmp_path, [1, 2, 2, 3])
+    assert part.result == "Released: diagnosis of 4 people in 8 rows (none, flu), at epsilon 1 per patient_id"
+    assert part.lead[0].startswith(f"Verified on 2026-11-27 at 18:05 UTC by labeldp {labeldp.__version__}: ")
+    assert part.lead[0].endswith("Not signed.")
+    assert part.lead[1] == (
+        "For example: someone whom everything else makes 50 % sure that diagnosis of a patient_id is “flu” can become "
+        "at most 73.2 % sure."
+    )
+    assert [section.title for section in part.sections if section.folded] == ["For those who learn from it"]
+    assert part.sections[-1].folded
+
+
+def test_people_are_counted_where_they_can_be(tmp_path):
+    """Other units are named; where sizes of units are rounded, or rows are units, no number is made up."""
+    (tmp_path / "wards").mkdir()
+    assert "of 4 different ward in 8 rows" in part_of_units(tmp_path / "wards", [1, 2, 2, 3], "ward").result
+    assert "of 2,415 rows (" in part_of_units(tmp_path, range(1, 70)).result
+    golden = Path(__file__).parents[1] / "golden/command/auto"
+    assert re.search(r"of [\d,]+ rows \(", release_part(golden, verify(golden)).result)
 
 
 @settings(max_examples=10, deadline=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,7 +95,7 @@ def _part(path: Path, name: str, verdict: folder.Verdict | None) -> Part:
     """The part of a page for one path, by its name; that of a release has a verdict."""
     ledger = ledger_of(path)
     if verdict is not None:
-        return render.sourced(results.release_part(path, verdict), path, name)
+        return render.sourced(results.release_part(path, verdict, datetime.now(UTC)), path, name)
     if path.suffix == _SAVED:
         return render.sourced(results.result_part(path), path, name)
     entries = ledgers.Ledger(ledger, team=True).entries()

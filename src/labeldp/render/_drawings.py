@@ -6,21 +6,22 @@ Coordinates are computed here, and nothing else is. Colours are classes of the p
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from html import escape
 from typing import Any
 
 from labeldp._checks import printable
 from labeldp.results import _charts as charts
 
-_WIDTH = 480
+#: The width of every drawing, on which a phone shows letters in their own size, and how much larger others show it.
+_WIDTH, _LARGER = 344, 1.3
 _NAMED_AT = 75.0  # the belief before at which the curves of odds have their names
 _DOT = '<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3.5"/>'
 
 
 def _odds(chart: charts.Odds) -> str:
     pairs, marked = chart.pairs, chart.marked
-    left, top, side = 46, 34, 300
+    left, top, side = 46, 34, 280
     x, y = _axis(left, side, 0.0, 100.0), _axis(top + side, -side, 0.0, 100.0)
     upper = [f"{x(before):.1f},{y(most):.1f}" for before, _, most in pairs]
     lower = [f"{x(before):.1f},{y(least):.1f}" for before, least, _ in pairs]
@@ -41,9 +42,7 @@ def _odds(chart: charts.Odds) -> str:
     for before, most, label in marked:
         parts.append(_line("dashed", x(before), y(before), x(before), y(most)))
         parts.append(_element('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="4.5"/>', x(before), y(most)))
-        end = next((right for right, least, _ in pairs if least >= most), 100.0)  # beyond the band
-        parts.append(_line("rule", x(before), y(most), x(end) + 6, y(most)))
-        parts.append(_text(x(end) + 10, y(most) + 5, label, "start", "strong"))
+        parts.append(_text(x(before) + 10, y(most) + 5, label, "start", "strong halo"))
     points = "; ".join(f"{label}" for *_, label in marked)
     what = f"What odds can become. From the belief before to the largest belief after: {points}."
     return _drawing(what, top + side + 60, parts)
@@ -52,7 +51,8 @@ def _odds(chart: charts.Odds) -> str:
 def _calibration(chart: charts.Agreement) -> str:
     what, points, ends, words = chart.what, chart.points, chart.ends, chart.words
     longest = max(len(name) for _, name in ends)
-    left, top, side = min(46 + 7 * max(longest - 5, 0), 130), 12, 300
+    left, top = min(46 + 7 * max(longest - 5, 0), 130), 12
+    side = 326 - left
     (low, _), (high, _) = ends[0], ends[-1]
     x, y = _axis(left, side, low, high), _axis(top + side, -side, low, high)
     across, upwards, above, below = words
@@ -74,12 +74,12 @@ def _calibration(chart: charts.Agreement) -> str:
         parts.append(_line("thick", x(stated), y(least) + 1, x(stated), y(most) - 1))
         parts.append(_element('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="4.5"/>', x(stated), y(value)))
     spoken = "; ".join(text for *_, text in points)
-    return _drawing(f"{what}: {spoken}.", 372, parts)
+    return _drawing(f"{what}: {spoken}.", side + 72, parts)
 
 
 def _roc(chart: charts.Roc) -> str:
     what, lines = chart.what, chart.lines
-    left, top, side = 46, 34, 300
+    left, top, side = 46, 34, 280
     x, y = _axis(left, side, 0.0, 1.0), _axis(top + side, -side, 0.0, 1.0)
     parts = [
         *(_line("rule", x(0), y(p), x(1), y(p)) + _text(left - 8, y(p) + 4, f"{p:.0%}", "end") for p in (0, 0.5, 1)),
@@ -93,36 +93,27 @@ def _roc(chart: charts.Roc) -> str:
         path = " ".join(f"{x(false):.1f},{y(true):.1f}" for false, true in points)
         parts.append(_element('<polyline class="{}" points="{}"/>', "line" if last else "line thin", path))
         place = y(0.04 + 0.07 * (len(lines) - 1 - i))
-        parts.append(_text(x(1) - 6, place, f"{_short(name, 44)}: {area}", "end", "strong halo" if last else "halo"))
+        parts.append(_text(x(1) - 6, place, f"{_short(name, 34)}: {area}", "end", "strong halo" if last else "halo"))
     spoken = "; ".join(f"area {area} for an attacker who knows {name}" for name, _, area in lines)
-    return _drawing(f"{what}: {spoken}.", 394, parts)
+    return _drawing(f"{what}: {spoken}.", top + side + 60, parts)
 
 
 def _bars(chart: charts.Bars) -> str:
     what, bars = chart.what, chart.bars
-    left, height = 190, 30
-    largest = max((value for _, value, _, _ in bars), default=0.0) or 1.0
-    parts = []
+    height, largest = 46, max((value for _, value, _, _ in bars), default=0.0) or 1.0
+    parts: list[str] = []
     for i, (name, value, text, ours) in enumerate(bars):
-        y, width = 10 + i * height, max(1.5, 130 * value / largest)
-        parts += [
-            _text(left - 10, y + 15, _short(name), "end", "strong" if ours else ""),
-            _element(
-                '<rect class="{}" x="{}" y="{}" width="{:.1f}" height="20"/>',
-                "bar ours" if ours else "bar",
-                left,
-                y,
-                width,
-            ),
-            _text(left + width + 8, y + 15, text, "start", "strong" if ours else ""),
-        ]
+        y, width, strong = i * height, max(1.5, _WIDTH * value / largest), "strong" if ours else ""
+        parts += _named(y + 14, name, text, strong)
+        form = '<rect class="{}" x="0" y="{}" width="{:.1f}" height="16"/>'
+        parts.append(_element(form, "bar ours" if ours else "bar", y + 20, width))
     spoken = "; ".join(f"{name}: {text}" for name, _, text, _ in bars)
-    return _drawing(f"{what}: {spoken}.", 16 + len(bars) * height, parts)
+    return _drawing(f"{what}: {spoken}.", len(bars) * height, parts)
 
 
 def _steps(chart: charts.Steps) -> str:
     what, lines, ends = chart.what, chart.lines, chart.ends
-    left, top, width, height = 46, 16, 250, 180
+    left, top, width, height = 46, 30, 280, 180
     largest = max((total for _, points in lines for _, total in points), default=0.0) or 1.0
     x, y = _axis(left, width, 0.0, 1.0), _axis(top + height, -height, 0.0, largest)
     parts = [_line("rule", x(0), y(v), x(1), y(v)) for v in (0.0, largest / 2, largest)]
@@ -136,27 +127,23 @@ def _steps(chart: charts.Steps) -> str:
             last = total
         parts.append(_element('<path class="line" d="{}"/>', " ".join([*path, f"H {x(1):.1f}"])))
         parts += [_element('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3.5"/>', x(t), y(v)) for t, v in points]
-        place = _free(y(last) + 4, taken)
-        parts.append(_text(x(1) + 8, place, _short(name, 18), "start", "strong"))
+        place = _free(y(last) - 8, taken)
+        parts.append(_text(x(1), place, _short(name, 34), "end", "strong halo"))
     spoken = "; ".join(f"{name}: {points[-1][1]:.3g} after {len(points)} charges" for name, points in lines)
     return _drawing(f"{what}: {spoken}.", max(top + height + 30, *(place + 8 for place in [*taken, 0.0])), parts)
 
 
 def _ranges(chart: charts.Ranges) -> str:
     what, ranges, ends, mark = chart.what, chart.ranges, chart.ends, chart.mark
-    left, width, height = 165, 135, 34
+    left, width, height = 24, 296, 46
     (low, _), (high, _) = ends[0], ends[-1]
     x, bottom = _axis(left, width, low, high), 8 + len(ranges) * height
     parts = [_line("rule", x(place), 4, x(place), bottom) for place, _ in ends]
     parts += [_text(x(place), bottom + 18, name, "middle", "quiet") for place, name in ends]
     parts += [] if mark is None else [_line("dashed", x(mark), 4, x(mark), bottom)]
     for i, (name, first, value, last, text) in enumerate(ranges):
-        y = 22 + i * height
-        parts += [
-            _text(left - 12, y + 4, _short(name, 18), "end", "strong"),
-            _line("thick", x(first) - 1, y, x(last) + 1, y),
-            _text(left + width + 12, y + 4, text),
-        ]
+        y = 36 + i * height
+        parts += [*_named(y - 14, name, text, "strong halo"), _line("thick", x(first) - 1, y, x(last) + 1, y)]
         if value is not None:
             parts.append(_element('<circle class="dot" cx="{:.1f}" cy="{}" r="5"/>', x(value), y))
     spoken = "; ".join(f"{name}: {text}" for name, *_, text in ranges)
@@ -165,8 +152,14 @@ def _ranges(chart: charts.Ranges) -> str:
 
 def _drawing(what: str, height: float, parts: Iterable[str]) -> str:
     """A drawing whose text alternative is a sentence."""
-    head = _element('<svg role="img" aria-label="{}" viewBox="0 0 {} {:.0f}">', printable(what), _WIDTH, height)
-    return head + "".join(parts) + "</svg>"
+    form = '<svg role="img" aria-label="{}" width="{:.0f}" viewBox="0 0 {} {:.0f}">'
+    return _element(form, printable(what), _LARGER * _WIDTH, _WIDTH, height) + "".join(parts) + "</svg>"
+
+
+def _named(y: float, name: str, text: str, kind: str) -> Iterator[str]:
+    """A name at the left end of a line, and what is said of it at the right end."""
+    yield _text(0, y, _short(name, max(8, 46 - len(text))), "start", kind)
+    yield _text(_WIDTH, y, text, "end", kind)
 
 
 def _axis(start: float, length: float, low: float, high: float) -> Callable[[float], float]:
@@ -203,8 +196,8 @@ def _free(place: float, taken: list[float]) -> float:
 
 
 def _curves(chart: charts.Curves) -> str:
-    """Lines over two axes, linear or logarithmic; names stand at their right ends."""
-    left, top, width, height = 62, 44, 236, 230
+    """Lines over two axes, linear or logarithmic; below them stand their names, the uppermost first."""
+    left, top, width, height = 62, 44, 264, 230
     lines = [(name, _possible(points, chart.logarithmic)) for name, points in chart.lines]
     every = [point for _, points in lines for point in points]
     if not every:
@@ -219,8 +212,8 @@ def _curves(chart: charts.Curves) -> str:
         _scale(top + height, -height, upwards, logarithmic[1]),
     )
     right, bottom = left + width, top + height
-    parts = [_line("rule", left, y(v), right, y(v)) + _text(left - 8, y(v) + 4, f"{v:.3g}", "end") for v in y_ticks]
-    parts += [_text(x(v), bottom + 20, f"{v:.3g}", "middle") for v in x_ticks]
+    parts = [_line("rule", left, y(v), right, y(v)) + _text(left - 8, y(v) + 4, _tick(v), "end") for v in y_ticks]
+    parts += [_text(x(v), bottom + 20, _tick(v), "middle") for v in x_ticks]
     parts += [
         _text(left + width / 2, bottom + 40, chart.axes[0], "middle", "quiet"),
         _text(4, 14, chart.axes[1], "start", "quiet"),
@@ -236,22 +229,24 @@ def _curves(chart: charts.Curves) -> str:
             )
         else:
             parts.append(_line("dashed", left, y(value), right, y(value)))
-            parts.append(_text(right + 8, _free(y(value) + 4, taken), _short(name), "start", "quiet"))
+            parts.append(_text(right, _free(y(value) - 5, taken), _short(name), "end", "quiet halo"))
     named = [(i % 4, name, points) for i, (name, points) in enumerate(lines) if points]
+    below = bottom + 68
     for dash, name, points in sorted(named, key=lambda line: y(line[2][-1][1])):  # from the top
-        place = _free(y(points[-1][1]) + 4, taken)
-        sample = [(right + 4, place - 4), (right + 22, place - 4)]
-        for path in (_path(points, x, y), _path(sample, float, float)):
+        for path in (_path(points, x, y), _path([(left, below - 4), (left + 26, below - 4)], float, float)):
             parts.append(_element('<polyline class="line dash{}" points="{}"/>', dash, path))
-        parts.append(_text(right + 28, place, _short(name), "start", "strong"))
+        parts.append(_text(left + 34, below, _short(name, 40), "start", "strong"))
+        below += 20
     parts += [
         _element('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3.5"/>', x(at), y(to)) for at, to in chart.points
     ]
     spoken = "; ".join(f"{name}: {points[0][1]:.3g} to {points[-1][1]:.3g}" for name, points in lines if points)
     marked = "".join(f"; {name}" for name, _, _ in chart.marks)
-    return _drawing(
-        f"{chart.what}: {spoken}{marked}.", max(bottom + 50, *(place + 8 for place in [*taken, 0.0])), parts
-    )
+    return _drawing(f"{chart.what}: {spoken}{marked}.", below - 10, parts)
+
+
+def _tick(value: float) -> str:
+    return f"{value:,.0f}" if 1000 <= value < 1e7 else f"{value:.3g}"
 
 
 def _possible(points: Iterable[tuple[float, float]], logarithmic: str) -> list[tuple[float, float]]:

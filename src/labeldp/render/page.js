@@ -27,3 +27,6 @@ for (const place of document.querySelectorAll(".recheck")) {
   say(`Left to labeldp verify: ${found.left.join(", ")}.`);
   place.hidden = false;
 }
+addEventListener("beforeprint", () => {
+  for (const folded of document.querySelectorAll(".folded")) { folded.open = true; }
+});

@@ -140,12 +140,14 @@ class Section:
         blocks: What it says.
         detail: True for what a terminal shows where details are asked for.
         quiet: True for a title that a terminal leaves out.
+        folded: True for what a page shows where its reader opens it, and where it is printed.
     """
 
     title: str
     blocks: tuple[Block, ...]
     detail: bool = False
     quiet: bool = False
+    folded: bool = False
 
 
 @dataclass(frozen=True)

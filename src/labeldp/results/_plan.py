@@ -284,13 +284,24 @@ Column = tuple[str, Callable[[Option], str]]
 
 
 def _grid(title: str, columns: Sequence[Column], options: Sequence[Option], texts: Sequence[str]) -> Grid:
-    """A table of options; all columns are of numbers but those named in ``texts``."""
-    cells = [[text(option) for option in options] for _, text in columns]
-    shown = [(head, column) for (head, _), column in zip(columns, cells, strict=True) if any(column)]
+    """A table of options, without empty columns; one text in all rows is said once, in the caption.
+
+    Args:
+        title: The caption.
+        columns: The columns.
+        options: A row for each.
+        texts: The columns of texts; all others are of numbers.
+    """
+    cells = [(head, [text(option) for option in options]) for head, text in columns]
+    same = [f"{head}: {column[0]}" for head, column in cells if head in texts and _is_said_once(column)]
+    shown = [(head, column) for head, column in cells if any(column) and not (head in texts and _is_said_once(column))]
     numbers = tuple(place for place, (head, _) in enumerate(shown) if head not in texts)
-    return Grid.of(
-        title, tuple(head for head, _ in shown), [*zip(*(column for _, column in shown), strict=True)], numbers
-    )
+    rows = [*zip(*(column for _, column in shown), strict=True)]
+    return Grid.of("; ".join([title, *same]), tuple(head for head, _ in shown), rows, numbers)
+
+
+def _is_said_once(column: Sequence[str]) -> bool:
+    return len(column) > 1 and len(set(column)) == 1 and bool(column[0])
 
 
 def _over_epsilon(planned: Planned) -> Iterator[Block]:

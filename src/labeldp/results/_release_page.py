@@ -7,9 +7,9 @@ import math
 import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from labeldp._checks import printable
 from labeldp._strict_json import strict_json
+from labeldp._version import __version__
 from labeldp.bounds.planning import Conventions, Forecast, UnitSizes, effective_dimension, forecast
 from labeldp.errors import LabelDPError
 from labeldp.privacy import Classes, Guarantee, Interval
@@ -35,7 +36,7 @@ from labeldp.release.folder import (
     rows_of_unit_sizes,
     unchanged_file,
 )
-from labeldp.release.tables import one_of_a_kind
+from labeldp.release.tables import one_of_a_kind, tells_people_apart
 from labeldp.results import _charts as charts
 from labeldp.results._answer import answer_blocks
 from labeldp.results._blocks import (
@@ -50,13 +51,9 @@ from labeldp.results._blocks import (
     Section,
     Terms,
 )
-from labeldp.results._numbers import delta_above, epsilon_above, share, share_above
+from labeldp.results._numbers import delta_above, epsilon_above, posterior, share, share_above
 from labeldp.results._plan import expected_sentences
-
-if TYPE_CHECKING:
-    pass
 from labeldp.results._release import (
-    VERIFIED,
     checks_of,
     has_no_rows,
     mechanism_text,
@@ -67,8 +64,12 @@ from labeldp.results._release import (
 #: Beliefs before, in percent, of the printed table and of the figure.
 _BELIEFS = (1, 5, 10, 25, 50, 75, 90, 99)
 _MARKED = (10, 50)
-#: Classes that are named one by one; the certificate holds all.
-_MOST_CLASSES = 20
+#: Classes that are named one by one, and in the headline; the certificate holds all.
+_MOST_CLASSES, _MOST_NAMED = 20, 4
+#: Sizes of units up to which they are exact, not rounded to powers of two.
+_MOST_SIZES = 64
+#: Names of classes that an example does not take.
+_NEGATIVE = frozenset({"0", "false", "healthy", "n", "negative", "no", "none"})
 #: The longest certificate that a page repeats.
 _MOST_LETTERS = 1 << 20
 #: Rows of public numbers from which their effective dimension is taken.
@@ -94,8 +95,14 @@ _NOT_PROMISED = (
 )
 
 
-def release_part(folder: Path, verdict: Verdict) -> Part:
-    """The page of a release folder, from its verification; of one that does not verify, what failed and no more."""
+def release_part(folder: Path, verdict: Verdict, at: datetime | None = None) -> Part:
+    """The page of a release folder, from its verification; of one that does not verify, what failed and no more.
+
+    Args:
+        folder: The folder.
+        verdict: Its verification.
+        at: The time of the verification (UTC), if it is to be shown.
+    """
     certificate = verdict.certificate
     if certificate is None or not verdict.holds:
         return _refused(folder, verdict)
@@ -103,21 +110,75 @@ def release_part(folder: Path, verdict: Verdict) -> Part:
     cost = f"epsilon {epsilon_above(promise.epsilon)}" + (
         f" and delta {delta_above(promise.delta)}" if promise.delta else ""
     )
-    leaves = "An answer from" if has_no_rows(certificate) else ""
+    done = "Answered from the labels" if has_no_rows(certificate) else "Released"
+    values = ", ".join(_values(certificate, _MOST_NAMED))
+    people = _people(folder, certificate)
+    whose = f"{people} in {certificate.rows:,} rows" if people else f"{certificate.rows:,} rows"
     return Part(
         title=f"Release of “{printable(certificate.label)}”",
-        result=f"{leaves} {certificate.rows:,} rows, at {cost} per {promise.unit}".strip(),
+        result=f"{done}: {certificate.label} of {whose} ({values}), at {cost} per {promise.unit}",
         tone="good",
-        lead=(VERIFIED, certificate.meaning),
+        lead=(_verified(verdict, at), *_example(certificate), certificate.meaning),
         facts=(
             ("epsilon", epsilon_above(promise.epsilon)),
             ("delta", delta_above(promise.delta)),
             ("protected unit", promise.unit),
+            *((("units", people.split()[0]),) if people else ()),
             ("rows", f"{certificate.rows:,}"),
-            ("signed", "not checked" if verdict.signature_unchecked else "yes" if verdict.signed else "no"),
         ),
         sections=tuple(_sections(folder, verdict, certificate)),
     )
+
+
+def _signed(verdict: Verdict) -> str:
+    return "not checked" if verdict.signature_unchecked else "yes" if verdict.signed else "no"
+
+
+def _verified(verdict: Verdict, at: datetime | None) -> str:
+    """The verdict in one sentence, with the time and the version, without which a printed page shows neither."""
+    when = f" on {at:%Y-%m-%d} at {at:%H:%M} UTC" if at else ""
+    signed = {"yes": "Signed.", "no": "Not signed.", "not checked": "Signed; the signature was not checked."}
+    return (
+        f"Verified{when} by labeldp {__version__}: the files, the mechanism and the guarantee agree, and all "
+        f"{len(verdict.checks)} checks hold. {signed[_signed(verdict)]}"
+    )
+
+
+def _values(certificate: Certificate, most: int) -> list[str]:
+    """The first classes, and how many more there are; or the range."""
+    space = certificate.space
+    if isinstance(space, Interval):
+        return [f"{space.low:g} to {space.high:g} in steps of {space.step:g}"]
+    more = [f"and {space.size - most:,} more"] if space.size > most else []
+    return [*map(str, space.points[:most]), *more]
+
+
+def _people(folder: Path, certificate: Certificate) -> str:
+    """The number of privacy units, as the sizes of units give it; empty if rows are units, or sizes were rounded."""
+    unit = certificate.guarantee.unit
+    if unit == "row" or "groups" not in released_columns(certificate) or "repeats" not in certificate.law:
+        return ""
+    rows = rows_of_unit_sizes(folder, certificate)
+    rounded = max(rows, default=0) > _MOST_SIZES and all(size & (size - 1) == 0 for size in rows)
+    if rounded or any(count % size for size, count in rows.items()):
+        return ""
+    units = sum(count // size for size, count in rows.items())
+    other = "privacy units" if unit == "unit" else f"different {unit}"  # as Python names them, which has no column
+    return f"{units:,} {'people' if tells_people_apart(unit) else other}"
+
+
+def _example(certificate: Certificate) -> Iterator[str]:
+    """The meaning of epsilon for one class by its name."""
+    space, promise = certificate.space, certificate.guarantee
+    if isinstance(space, Classes) and certificate.private and not promise.delta:
+        named = next(
+            (each for each in map(str, space.points) if each.casefold() not in _NEGATIVE), str(space.points[0])
+        )
+        whose = "a row" if promise.unit == "row" else f"a {promise.unit}"
+        yield (
+            f"For example: someone whom everything else makes 50 % sure that {certificate.label} of {whose} is "
+            f"“{printable(named)}” can become at most {posterior(promise.posterior(0.5))} sure."
+        )
 
 
 def _refused(folder: Path, verdict: Verdict) -> Part:
@@ -149,7 +210,7 @@ def _sections(folder: Path, verdict: Verdict, certificate: Certificate) -> Itera
     )
     yield Section("What was checked", tuple(_checked(verdict)))
     yield Section("Files", tuple(_files(verdict, certificate)))
-    yield Section("For those who learn from it", tuple(_learning(folder, certificate)))
+    yield Section("For those who learn from it", tuple(_learning(folder, certificate)), folded=True)
 
 
 def _unproven(verdict: Verdict, certificate: Certificate) -> list[tuple[str, str]]:
@@ -212,12 +273,12 @@ def _contents(folder: Path, certificate: Certificate) -> Iterator[Block]:
     """Label, mechanism, columns, and the answer if it is one."""
     space = certificate.space
     rows = [("label", certificate.label)]
-    if isinstance(space, Classes):
-        shown = [str(point) for point in space.points[:_MOST_CLASSES]]
-        more = f", and {space.size - _MOST_CLASSES:,} more" if space.size > _MOST_CLASSES else ""
-        rows.append((f"{space.size:,} classes", f"{', '.join(shown)}{more}"))
-    elif isinstance(space, Interval):
-        rows.append(("range", f"{space.low:g} to {space.high:g} in steps of {space.step:g}"))
+    rows.append(
+        (
+            f"{space.size:,} classes" if isinstance(space, Classes) else "range",
+            ", ".join(_values(certificate, _MOST_CLASSES)),
+        )
+    )
     rows.append(("mechanism", mechanism_text(certificate)))
     if (resampled := resampled_share(certificate)) is not None:
         rows.append(("features", f"of {share(resampled)} of rows (expected) from a generator, not from a person"))
