@@ -66,6 +66,7 @@ def names(tmp_path, monkeypatch):
     return {
         "features": features,
         "labels": labels,
+        "labels_of_a_survey": np.where(chance.random(ROWS) < 0.75, labels, np.where(ill, "benign", "malignant")),
         "space": space,
         "release": release,
         "amounts": amounts,

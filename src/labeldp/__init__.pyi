@@ -62,6 +62,7 @@ from .release.jobs._check import check_table as check_table
 from .release.jobs._release_table import release_table as release_table
 from .release.jobs.mechanisms._cluster import ClusterMechanism as ClusterMechanism
 from .release.jobs.mechanisms._counted import CountedMechanism as CountedMechanism
+from .release.jobs.mechanisms._declared import DeclaredMechanism as DeclaredMechanism
 from .release.jobs.mechanisms._histogram import HistogramMechanism as HistogramMechanism
 from .release.jobs.mechanisms._peer import PeerMechanism as PeerMechanism
 from .release.jobs.mechanisms._prior import PriorMechanism as PriorMechanism

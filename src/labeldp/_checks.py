@@ -10,7 +10,7 @@ import math
 import numbers
 import re
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 from unicodedata import category
 
 from labeldp.errors import EpsilonError, InputError
@@ -75,9 +75,24 @@ def delta(value: object, name: str = "delta") -> float:
     return result
 
 
+def _is_short_line(value: object) -> TypeGuard[str]:
+    """True for a line that a certificate or a ledger may show."""
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable() and len(value) <= _MOST_REASON
+
+
+def declarer(value: object) -> str:
+    """The source of a declaration, such as a survey: a short line, which a certificate shows."""
+    if _is_short_line(value):
+        return value
+    raise InputError(
+        f"expected who declares how labels were randomized in 1 to {_MOST_REASON} printable characters, found another "
+        "value; name the survey, the library or the browser, such as 'survey 2026'"
+    )
+
+
 def reason(value: object) -> str:
     """A reason for which rows are other people's: a short line, which a certificate or a ledger shows."""
-    if isinstance(value, str) and value.strip() and value.isprintable() and len(value) <= _MOST_REASON:
+    if _is_short_line(value):
         return value
     raise InputError(
         f"expected a reason of 1 to {_MOST_REASON} printable characters for other people, which certificate and ledger "

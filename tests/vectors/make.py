@@ -18,7 +18,7 @@ from labeldp.privacy.channels import (
     SubsetChannel,
     law_of,
 )
-from labeldp.release.folder import Certificate
+from labeldp.release.folder import DECLARED, Certificate
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden"
@@ -42,6 +42,7 @@ def _charge(of, number=0):
     return json.loads(path.read_text(encoding="utf-8"))["charges"][number]
 
 
+_DECLARED = f"{DECLARED}survey 2026"
 _PART = ("parent", "a" * 64)
 _QUANTILE = _charge("command/noisy-quantile")
 _FREE = _charge("command/noisy-histogram") | {"rows": []}
@@ -67,6 +68,12 @@ EDITS = (
         "one step less",
     ),
     ("command/auto", [("guarantee/sentence", _OTHER)], "another sentence"),
+    ("command/auto", [("assumptions/0", _DECLARED)], "declared labels in the sentence of drawn ones"),
+    (
+        "command/auto",
+        [("guarantee/sentence", f"Declared by survey 2026, not drawn here. {Guarantee(1.0).sentence()}")],
+        "a declaration in the sentence alone",
+    ),
     ("command/auto", [("private", False)], "drawn with test words"),
     ("command/auto", [("private", 1)], "a number for true"),
     ("command/auto", [("schema", "labeldp/certificate/2")], "a future schema"),
@@ -183,6 +190,14 @@ HONEST = (
     ("command/auto", [("table/columns/0/name", "")], "a column without a name"),
     ("command/auto", [("charges/0/guarantee/epsilon", 1)], "an epsilon of a charge in fewer letters"),
     ("command/auto", [_PART, ("table/rows", 7)], "a part"),
+    (
+        "command/auto",
+        [
+            ("assumptions/0", f"{DECLARED}a survey\u202e of 2026"),
+            ("guarantee/sentence", f"Declared by a survey\\u202e of 2026, not drawn here. {Guarantee(1.0).sentence()}"),
+        ],
+        "labels that were randomized elsewhere",
+    ),
 )
 
 

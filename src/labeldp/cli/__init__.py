@@ -16,6 +16,7 @@ from labeldp.cli._command import add_command
 from labeldp.cli._demo import demo
 from labeldp.cli._evaluate import evaluate
 from labeldp.cli._generator import generator
+from labeldp.cli._import import import_
 from labeldp.cli._key import key
 from labeldp.cli._learn import learn
 from labeldp.cli._ledger import ledger
@@ -37,7 +38,7 @@ _NOT_PRINTED = 2
 _STATE = "an output that exists is complete"
 _RELEASED = f"{_STATE}, and nothing else was released; labeldp ledger shows what was charged"
 #: Commands that may charge a ledger.
-_CHARGING = ("release", "stages", "plan")
+_CHARGING = ("release", "import", "stages", "plan")
 #: Commands whose result is what they print.
 _PRINTING = ("check", "verify", "audit", "evaluate", "plan", "account", "ledger", "schema")
 
@@ -59,7 +60,7 @@ def _about(
 
 
 for _command in (
-    *(demo, check, release, stages, verify, audit, generator, learn, evaluate, predict),
+    *(demo, check, release, import_, stages, verify, audit, generator, learn, evaluate, predict),
     *(plan, account, ledger, key),
     report,
     card,

@@ -115,7 +115,7 @@ def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
             function(**_gathered(function, values, copies))
 
     parameters = list(_parameters(function, more))
-    app.command(help=documented(function)[0], cls=Command)(_taking(command, parameters))
+    app.command(function.__name__.rstrip("_"), help=documented(function)[0], cls=Command)(_taking(command, parameters))
 
 
 def _is_place(parameter: Any) -> bool:

@@ -32,6 +32,7 @@ from .jobs import ledger_path as ledger_path
 from .jobs import ledgers_near as ledgers_near
 from .jobs import release_table as release_table
 from .jobs import release_with as release_with
+from .jobs.mechanisms import DeclaredMechanism as DeclaredMechanism
 from .jobs.mechanisms import TableInput as TableInput
 from .jobs.mechanisms import TableMechanism as TableMechanism
 from .jobs.mechanisms import TableRequest as TableRequest

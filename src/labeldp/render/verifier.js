@@ -416,6 +416,8 @@ const WHO = {
 };
 const ADDS_UP = " This is what it adds to an earlier release, which its prior was computed from: in rows that they share, what both cost adds up.";
 
+const DECLARED = "these labels were randomized in this way before they were imported, as declared by ";
+
 function visible(text) { // as Python's reader shows a name
   return text.replace(INVISIBLE, (letter) => {
     const code = letter.codePointAt(0), hex = code.toString(16);
@@ -429,8 +431,10 @@ function sentenceOf(guarantee, assumptions) {
   const factor = guarantee.epsilon ? shownAbove(expAbove(larger_), 5) : "1";
   const [epsilon, delta] = [shownAbove(printed(guarantee.epsilon), 7), shownAbove(printed(guarantee.delta), 5)];
   const [who, known] = WHO[guarantee.trust];
+  const by = (assumptions.find((each) => each.startsWith(DECLARED)) || "").slice(DECLARED.length);
+  const declared = by ? `Declared by ${visible(by)}, not drawn here. ` : "";
   const adds = assumptions.some((each) => each.startsWith("the prior was computed from")) ? ADDS_UP : "";
-  return `${who}: ${known}, replacing ${labels} changes the probability of anything in this release by a factor of at most ` +
+  return `${declared}${who}: ${known}, replacing ${labels} changes the probability of anything in this release by a factor of at most ` +
     `${factor}${guarantee.delta ? `, plus ${delta}` : ""} (epsilon ${epsilon}, delta ${delta}); the kept columns are public and are not protected.${adds}`;
 }
 
@@ -534,7 +538,7 @@ function demandExpectation(expects) { // its numbers are left to labeldp
 }
 
 const CHECKS = [
-  ["the certificate states that a cryptographic random source was used", (body) => demand(body.private === true, "a private release")],
+  ["the certificate states that no test source of randomness was used", (body) => demand(body.private === true, "a private release")],
   ["each epsilon follows from the integers of its mechanism", (body, left, spelled) => {
     const size = sizeOf(body.label.space, spelled.label.space), isInterval = body.label.space.kind === "interval";
     for (const { law, guarantee, mechanism, rows } of body.charges) {

@@ -46,6 +46,7 @@ _TYPES = {
     "check": "Checked",
     "plan": "Planned",
     "release": "Released",
+    "import": "Released",
     "stages": "StagesReleased",
     "verify": "Verified",
     "learn": "LearnedModel",

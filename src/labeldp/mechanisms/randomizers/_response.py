@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from fractions import Fraction
+from typing import ClassVar, Self
 
+from labeldp import _checks
+from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, kept
+from labeldp.privacy import LabelSpace, log_above
 from labeldp.privacy.channels import ResponseChannel
 
 
@@ -40,6 +44,31 @@ class RandomizedResponse(ClassRandomizer):
     draws_from: ClassVar[type[ResponseChannel]] = ResponseChannel
     about: ClassVar[str] = "k-ary randomized response: the true class, or a uniform other class"
     detail: ClassVar[str] = "one class"
+
+    @classmethod
+    def keeping(cls, space: LabelSpace, probability: float) -> Self:
+        """Randomized response that keeps a label with a given probability, as surveys and devices state it.
+
+        Args:
+            space: The declared label space.
+            probability: The probability that the true class is reported: above 1/k and below 1. "On heads answer
+                truthfully, on tails say yes or no by a second coin" keeps with probability 0.75.
+
+        Raises:
+            InputError: The probability is not in that range.
+
+        Example:
+            >>> from labeldp import Classes, RandomizedResponse
+            >>> round(RandomizedResponse.keeping(Classes(["no", "yes"]), 0.75).epsilon, 4)
+            1.0987
+        """
+        exact = Fraction(_checks.share(probability, "probability"))
+        if not 1 < exact * space.size < space.size:
+            raise InputError(
+                f"expected a probability above 1/{space.size} and below 1 of keeping one of {space.size} classes, "
+                f"found {probability!r}"
+            )
+        return cls(space, log_above(exact * (space.size - 1) / (1 - exact)))
 
     @kept
     def channel(self) -> ResponseChannel:

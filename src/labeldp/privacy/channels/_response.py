@@ -49,6 +49,11 @@ class ResponseChannel(SingleClassChannel, ExchangeableChannel):
         return cls(classes, (1 << 64) - (classes - 1), 1)
 
     @property
+    def certain(self) -> bool:
+        """True for the channel of public labels."""
+        return self.bits == 64 and self.other == 1
+
+    @property
     def odds(self) -> Fraction:
         """``keep / other``."""
         return Fraction(self.keep, self.other)

@@ -57,7 +57,7 @@ class Drawing(Pieces):
             drawn = self.features.draw(batch) if self.features else None  # before the labels: a generator may fail
             channel, mass = self.channels.of(batch)
             words = self.words.of_batch(partial(draw_context, self.release, batch.first, channel, batch.codes))
-            released = draw(channel, batch.codes, words, batch.first)
+            released = batch.codes if self.channels.drawn else draw(channel, batch.codes, words, batch.first)
             expects = expectation(channel, mass)
             yield Piece(released, channel, expects, drawn, batch.columns, batch.identity, self.origin)
 

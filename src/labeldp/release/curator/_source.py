@@ -77,9 +77,11 @@ class BatchChannels(ABC):
 
     Attributes:
         whole: A channel with the odds of all of them, for the charge.
+        drawn: True if the labels come from these channels already, and are released as they are.
     """
 
     whole: Channel
+    drawn: bool = field(default=False, kw_only=True)
 
     #: The columns of a table that it reads.
     columns: tuple[str, ...] = field(default=(), kw_only=True)

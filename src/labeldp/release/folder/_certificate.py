@@ -12,6 +12,7 @@ from functools import cache, cached_property
 from importlib.metadata import version
 from typing import Any
 
+from labeldp._checks import printable
 from labeldp.errors import BudgetError, VerificationError
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation
 from labeldp.mechanisms.resampling import FeatureLaw
@@ -55,6 +56,9 @@ FEATURES_REDRAWN = "features of these rows left redrawn in another release, and 
 
 #: The declaration that rows left in another order than that of the table.
 SHUFFLED = "the rows are in a random order, which was drawn without a look at labels and is not kept"
+
+#: The beginning of the declaration that labels were randomized before they came here; who declares it, ends it.
+DECLARED = "these labels were randomized in this way before they were imported, as declared by "
 
 _NOT_PRIVATE = "NOT PRIVATE: these labels were drawn with the words of a test, and nothing is promised."
 
@@ -205,7 +209,13 @@ class Certificate:
         if self.features is not None:
             static = RenyiGuarantee(math.inf, self.guarantee.epsilon)
             return f"{static.sentence()}\n\n{conditional_sentence(self.conditional)}"
-        return f"{self.guarantee.sentence()}{_ADDS_UP if self.rests_on_another else ''}"
+        declared = f"Declared by {printable(self.declared_by)}, not drawn here. " if self.declared_by else ""
+        return f"{declared}{self.guarantee.sentence()}{_ADDS_UP if self.rests_on_another else ''}"
+
+    @property
+    def declared_by(self) -> str:
+        """The source of the declaration that the labels were randomized before; empty if they were drawn here."""
+        return next((each.removeprefix(DECLARED) for each in self.assumptions if each.startswith(DECLARED)), "")
 
     @property
     def meaning(self) -> str:

@@ -483,7 +483,7 @@ def _check_form(folder: Path, certificate: Certificate, form: Form) -> None:
 
 
 _CHECKS: dict[str, Callable[[Path, Certificate, _Workers], str]] = {
-    "the certificate states that a cryptographic random source was used": lambda *found: check_randomness(*found[:2]),
+    "the certificate states that no test source of randomness was used": lambda *found: check_randomness(*found[:2]),
     "each epsilon follows from the integers of its mechanism": lambda *found: check_laws(*found[:2]),
     "the folder holds the listed files, unchanged, and nothing else": _check_files,
     "the files have the listed columns and no other content": _check_schemas,

@@ -17,9 +17,12 @@ from labeldp import _checks
 from labeldp._arrays import freeze_arrays
 from labeldp._conversions import floats
 from labeldp._notebook import Shown
+from labeldp._random_words import identifier
 from labeldp._shapes import Float, Int, Int32
 from labeldp.errors import InputError, RowsError
+from labeldp.mechanisms.randomizers import Randomizer, check_registered, expectation
 from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
+from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import (
     Channel,
     ClassChannel,
@@ -28,7 +31,9 @@ from labeldp.privacy.channels import (
     row_arrays,
 )
 from labeldp.release.folder import (
+    DECLARED,
     Certificate,
+    Draw,
     check_beside,
     declared_public,
     local_copy,
@@ -37,6 +42,7 @@ from labeldp.release.folder import (
     verified,
     write_release,
 )
+from labeldp.release.released._declared import check_possible, counts_of, randomized_codes
 from labeldp.release.released._gate import OWN_LEDGER, refuse_labels, warn_of_people
 from labeldp.release.released._opaque_labels import RELEASED_LABEL, OpaqueLabels
 from labeldp.release.released._row_identity import (
@@ -93,6 +99,12 @@ class Release(OpaqueLabels, Shown):
 
     def __post_init__(self) -> None:
         freeze_arrays(self, "codes")
+        if self.certificate is None and not (isinstance(self.channel, ResponseChannel) and self.channel.certain):
+            raise InputError(
+                "these labels come from a channel with noise and have no certificate, so nothing says who promises "
+                "what; use Release.randomized(labels, mechanism, declared_by=...) for labels that were randomized "
+                "elsewhere"
+            )
 
     @classmethod
     def public(cls, labels: object, space: LabelSpace) -> Release:
@@ -106,6 +118,50 @@ class Release(OpaqueLabels, Shown):
         """
         channel = ResponseChannel.nearly_certain(space.size)
         return cls(space.encode(labels), channel, space, None, identity_of(labels))
+
+    @classmethod
+    def randomized(cls, labels: object, mechanism: Randomizer, *, declared_by: str, name: str | None = None) -> Release:
+        """Take over labels that were randomized elsewhere: by a survey, on devices, in a browser, by another library.
+
+        Nothing is drawn. Learners, metrics and audits account for the noise as they do for labels drawn here.
+
+        Args:
+            labels: The randomized labels: a list, NumPy array, pandas series or Arrow array of declared classes, of
+                lists of classes in declared order for mechanisms that release sets, or of numbers that the mechanism
+                can release.
+            mechanism: How they were randomized, such as ``RandomizedResponse(space, 1.0)`` or, for a survey with a
+                coin, ``RandomizedResponse.keeping(space, 0.75)``. Each row was randomized once and alone.
+            declared_by: Who says so, such as ``"survey 2026"``. The certificate shows it.
+            name: The name of the label; by default that of a pandas series, or ``"label"``.
+
+        Guarantee:
+            That of the mechanism for each row's label, if the labels were randomized as declared. No certificate can
+            show that they were; this one says that it was declared, and by whom.
+
+        Raises:
+            InputError: The labels cannot come from such a mechanism. Frequencies that no true labels make likely are
+                refused too; labels that were randomized as declared are refused with probability 0.001 at most.
+            LabelError: A label is missing, or no declared class.
+
+        Example:
+            >>> from labeldp import Classes, RandomizedResponse, Release
+            >>> coin = RandomizedResponse.keeping(Classes(["no", "yes"]), 0.75)
+            >>> survey = Release.randomized(["yes", "no", "yes"], coin, declared_by="survey 2026")
+            >>> print(survey.guarantee.epsilon < 1.0987, survey.is_public)
+            True False
+        """
+        channel, by = mechanism.channel(), _checks.declarer(declared_by)
+        check_registered(type(mechanism), channel)
+        codes = randomized_codes(labels, mechanism.space, channel)
+        check_possible(channel, mechanism.space, counts_of(channel, codes), len(codes))
+        charge = Draw.of(mechanism.name, channel, RowRanges.between(0, len(codes)), Guarantee(channel.epsilon))
+        certificate = Certificate(
+            *(identifier(), str(name or getattr(labels, "name", None) or "label"), mechanism.space, len(codes)),
+            draws=(charge,),
+            expects=expectation(channel, np.ones(())),
+            assumptions=(DECLARED + by, *mechanism.declared),
+        )
+        return cls(codes, channel, mechanism.space, certificate, identity_of(labels))
 
     @classmethod
     def concat(cls, parts: Iterable[Release], *, other_people: str = "") -> Release:
@@ -465,6 +521,7 @@ class Release(OpaqueLabels, Shown):
             return f"<Release of {len(self)} labels declared public>"
         mechanisms = ", ".join(dict.fromkeys(draw.mechanism for draw in self.certificate.draws))
         public = "" if self.certificate.private else ", NOT PRIVATE (test words)"
+        public += f", declared by {by}" if (by := self.certificate.declared_by) else ""
         return (
             f"<Release of {len(self)} rows by {mechanisms}, epsilon {shown_above(self.guarantee.epsilon, 7)}{public}>"
         )

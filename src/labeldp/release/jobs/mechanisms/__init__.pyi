@@ -1,5 +1,6 @@
 from ._cluster import ClusterMechanism as ClusterMechanism
 from ._counted import CountedMechanism as CountedMechanism
+from ._declared import DeclaredMechanism as DeclaredMechanism
 from ._histogram import HistogramMechanism as HistogramMechanism
 from ._peer import PeerMechanism as PeerMechanism
 from ._prior import PriorMechanism as PriorMechanism

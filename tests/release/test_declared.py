@@ -1,0 +1,194 @@
+"""Labels that were randomized elsewhere: they are taken as they are, and nobody takes them for true labels."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import binom
+
+from labeldp import (
+    Classes,
+    Curator,
+    DeclaredMechanism,
+    Interval,
+    PriorResponse,
+    RandomizedResponse,
+    Release,
+    SubsetResponse,
+    release_table,
+    verify,
+)
+from labeldp.cli import main
+from labeldp.errors import EpsilonError, InputError, LabelError
+from labeldp.learning.sklearn import SoftmaxRegression
+from labeldp.mechanisms.randomizers import class_randomizers, number_randomizers
+from labeldp.release.released import check_possible
+
+SPACE = Classes(["no", "yes"])
+SURVEY = "survey 2026"
+
+
+def answers(rows=4000, seed=0, keep=0.75):
+    """A feature, and answers whose logit it raises by one, each kept with a probability."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=rows)
+    truth = rng.random(rows) < 1 / (1 + np.exp(-x))
+    return x, np.array(["no", "yes"])[(truth ^ (rng.random(rows) >= keep)).astype(int)]
+
+
+@pytest.fixture
+def survey(tmp_path):
+    """A table of a survey with a coin, and the arguments that import it."""
+    x, y = answers()
+    path = tmp_path / "survey.csv"
+    pa.csv.write_csv(pa.table({"age": x, "answer": y}), path)
+    return path, ("--label", "answer", "--classes", "no,yes", "--keep", "age", "--declared-by", SURVEY)
+
+
+def test_a_learner_corrects_for_noise_that_was_drawn_elsewhere():
+    """The slope of a logistic regression is that of true answers, within three standard errors."""
+    x, y = answers(20_000)
+    release = Release.randomized(y, RandomizedResponse.keeping(SPACE, 0.75), declared_by=SURVEY)
+    coefficients = SoftmaxRegression().fit(x[:, None], release).coef_
+    assert abs(coefficients[1, 0] - coefficients[0, 0] - 1.0) < 3 * 0.04
+    assert not release.is_public
+
+
+@pytest.mark.parametrize("kind", [*class_randomizers(), *number_randomizers()], ids=lambda kind: kind.name)
+def test_released_labels_of_every_mechanism_are_read_back(kind):
+    """What a curator released by a mechanism is the same release when it is declared."""
+    space = Interval(0, 6, 1) if kind in number_randomizers() else Classes(list("abcdefg"))
+    mechanism, labels = kind(space, 1.0), list(space.points) * 30
+    drawn = Curator(labels, space).randomize(mechanism)
+    taken = Release.randomized(drawn.to_arrow(), mechanism, declared_by=SURVEY, name="label")
+    assert taken.hash == drawn.hash
+    assert taken.guarantee == drawn.guarantee
+    assert taken.certificate.expects == drawn.certificate.expects
+    assert (taken.likelihood() == drawn.likelihood()).all()
+
+
+def test_the_certificate_says_that_it_was_declared(tmp_path):
+    """The sentence begins with it, in memory and in a folder, and the folder holds."""
+    release = Release.randomized(answers()[1], RandomizedResponse.keeping(SPACE, 0.75), declared_by=SURVEY)
+    folder = release.save(tmp_path / "out")
+    for certificate in (release.certificate, Release.load(folder).certificate, verify(folder).certificate):
+        assert certificate.sentence.startswith(f"Declared by {SURVEY}, not drawn here. Each label")
+    assert SURVEY in repr(release)
+
+
+@pytest.mark.parametrize("probability", [0.5, 1.0, 0.2, float("nan"), 2])
+def test_a_coin_that_says_nothing_or_all_is_refused(probability):
+    """A label is kept more often than another class is reported, and not always."""
+    with pytest.raises((InputError, EpsilonError)):
+        RandomizedResponse.keeping(SPACE, probability)
+
+
+def test_the_epsilon_of_a_coin_is_rounded_up():
+    """It is at least the logarithm of the odds, and the distribution is that of the coin."""
+    kept = RandomizedResponse.keeping(Classes(list("abcd")), 0.7)
+    assert 0 <= kept.epsilon - np.log(0.7 * 3 / 0.3) < 1e-12
+    assert float(kept.channel().membership.true) == pytest.approx(0.7, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("labels", "mechanism", "error", "words"),
+    [
+        (["no", "maybe"], RandomizedResponse(SPACE, 1.0), LabelError, "declared classes"),
+        (["no", None], RandomizedResponse(SPACE, 1.0), LabelError, "in every row"),
+        ([["yes", "no"]], SubsetResponse(Classes(list("abcd")), 1.0), InputError, "cannot come"),
+        ([["b", "a"]], SubsetResponse(Classes(list("abcd")), 0.1), InputError, "declared order"),
+        ([["a"]], SubsetResponse(Classes(list("abcd")), 0.1), InputError, "cannot come"),
+        ([0.5], number_randomizers()[0](Interval(0, 6, 1), 1.0), InputError, "cannot come"),
+        (["no"], PriorResponse(SPACE, 1.0, np.array([[0.9, 0.1]])), InputError, "cannot be declared"),
+    ],
+)
+def test_labels_that_no_such_mechanism_releases_are_refused(labels, mechanism, error, words):
+    """Other values, sets of another size or order, missing labels, and rows that differ."""
+    with pytest.raises(error, match=words):
+        Release.randomized(labels, mechanism, declared_by=SURVEY)
+
+
+@pytest.mark.parametrize("by", ["", " ", "two\nlines", "x" * 300])
+def test_somebody_declares_it(by):
+    """Who says so is a short line, since a certificate shows it."""
+    with pytest.raises(InputError, match="who declares"):
+        Release.randomized(["no"], RandomizedResponse(SPACE, 1.0), declared_by=by)
+
+
+def test_a_wrong_declaration_is_refuted():
+    """Answers of which a tenth says yes cannot come from a mechanism that reports either class in a quarter."""
+    with pytest.raises(InputError, match="not randomized as declared: 'no' is in 900 of 1,000 rows"):
+        Release.randomized(["no"] * 900 + ["yes"] * 100, RandomizedResponse.keeping(SPACE, 0.75), declared_by=SURVEY)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("rows", [1, 10, 10_000])
+def test_a_right_declaration_is_seldom_accused(epsilon, rows):
+    """Where all true labels are one class, the extreme case, counts are refused with probability 0.001 at most."""
+    space = Classes(list("abc"))
+    channel = RandomizedResponse(space, epsilon).channel()
+    true, other = float(channel.membership.true), float(channel.membership.other)
+    accused = 0.0
+    for place, chance in ((0, true), (1, other), (2, other)):
+        for count in range(rows + 1):
+            if (weight := binom.pmf(count, rows, chance)) < 1e-9:
+                continue
+            counts = np.full(3, round(rows * other))  # which alone raise no alarm
+            counts[place] = count
+            try:
+                check_possible(channel, space, counts, rows)
+            except InputError:
+                accused += weight
+    assert accused <= 0.001
+    assert rows < 10_000 or accused > 0.00005  # the test has power: it uses a fair part of its level
+
+
+def test_noise_without_a_certificate_is_no_public_label():
+    """A release with a noisy channel and no certificate cannot be built, so no learner takes it for true labels."""
+    codes = np.zeros(3, np.int32)
+    with pytest.raises(InputError, match="declared_by"):
+        Release(codes, RandomizedResponse(SPACE, 1.0).channel(), SPACE, None)
+    assert Release.public(["no", "yes"], SPACE).is_public
+
+
+def test_a_table_is_imported_as_it_is(survey, capsys):
+    """The command writes the answers unchanged, charges the ledger, and the folder is verified and learned from."""
+    path, arguments = survey
+    out = path.parent / "out"
+    assert main(["import", str(path), *arguments, "--keeping", "0.75", "--output", str(out)]) == 0
+    assert f"Declared by {SURVEY}, not drawn here." in " ".join(capsys.readouterr().out.split())
+    assert pq.read_table(out / "data.parquet")["answer_released"].to_pylist() == answers()[1].tolist()
+    assert main(["verify", str(out)]) == 0
+    assert main(["import", str(path), *arguments, "--keeping", "0.75", "--output", str(out.with_name("two"))]) == 1
+    assert "budget exceeded" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--epsilon", "0.01"), "not randomized as declared"),
+        ((), "found neither"),
+        (("--epsilon", "1", "--keeping", "0.7"), "found both"),
+        (("--keeping", "0.7", "--mechanism", "subset"), "goes with randomized-response"),
+        (("--epsilon", "1", "--mechanism", "subset"), "one declared class for each row"),
+        (("--epsilon", "1", "--mechanism", "randomised-response"), "did you mean"),
+    ],
+)
+def test_a_declaration_that_cannot_be_is_refused_before_a_charge(survey, options, words, capsys):
+    """Nothing is written: no release, and no ledger."""
+    path, arguments = survey
+    x, y = answers(keep=0.999)
+    pa.csv.write_csv(pa.table({"age": x, "answer": np.where(x > -1, y, "yes")}), path)
+    assert main(["import", str(path), *arguments, *options, "--output", str(path.parent / "out")]) == 1
+    assert words in " ".join(capsys.readouterr().err.split())
+    assert not (path.parent / "out").exists()
+    assert not list(path.parent.glob("*ledger"))
+
+
+def test_the_mechanism_of_another_label_space_is_refused(survey):
+    """What is declared is about the classes of the table."""
+    path, _ = survey
+    mechanism = DeclaredMechanism(made=RandomizedResponse(Classes(["a", "b"]), 1.0), declared_by=SURVEY)
+    with pytest.raises(InputError, match="expected a mechanism that releases one declared class"):
+        release_table(path, "answer", SPACE, 1.0, path.parent / "out", keep=["age"], mechanism=mechanism)
