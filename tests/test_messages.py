@@ -297,6 +297,9 @@ CALLS = {
     "Release.expected_numbers(at)": lambda odd, at: at.numbers.expected_numbers(odd),
     "Release.noise_variance(at)": lambda odd, at: at.numbers.noise_variance(odd),
     "Release.public(labels)": lambda odd, _: dp.Release.public(odd, SPACE),
+    "Release.randomized(labels)": lambda odd, _: dp.Release.randomized(
+        odd, dp.SubsetResponse(SPACE, 1.0), declared_by="a survey"
+    ),
     "Release.save(table)": lambda odd, at: at.release.save(at.folder(), odd, keep=["a"]),
     "Release.targets(features)": lambda odd, at: at.release.targets(odd),
     "ReleasePrior(rows)": lambda odd, at: stages.ReleasePrior(at.release, odd).ask(curator()),

@@ -149,7 +149,7 @@ def test_every_command_has_a_schema_with_the_keys_of_the_guide(run):
     with_json = [name for name, each in commands.items() if any("--json" in option.opts for option in each.params)]
     assert sorted(named) == sorted(page) == sorted(with_json)
     for name in named:
-        keys = documented(name) | (documented("release") if name == "stages" else set())
+        keys = documented(name) | (documented("release") if name in ("stages", "import") else set())
         assert keys_of(json.loads(run("schema", name).out)) == keys, name
     assert run("schema", "relase").err.endswith("found 'relase'; did you mean 'release'?\n")
 

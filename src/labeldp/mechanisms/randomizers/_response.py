@@ -60,7 +60,7 @@ class RandomizedResponse(ClassRandomizer):
         Example:
             >>> from labeldp import Classes, RandomizedResponse
             >>> round(RandomizedResponse.keeping(Classes(["no", "yes"]), 0.75).epsilon, 4)
-            1.0987
+            1.0986
         """
         exact = Fraction(_checks.share(probability, "probability"))
         if not 1 < exact * space.size < space.size:
