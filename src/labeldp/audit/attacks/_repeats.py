@@ -53,11 +53,11 @@ def infer_from_repeats(
         The guarantee of all of them together is the composition of their guarantees: at most the sum of epsilons.
 
     Example:
-        >>> from labeldp import Classes, Release
+        >>> from labeldp import Classes, RandomizedResponse, Release
         >>> from labeldp.audit import Knowledge, infer_from_repeats
-        >>> from labeldp.privacy.channels import ResponseChannel
-        >>> space, channel = Classes(["no", "yes"]), ResponseChannel.at(2, 1.0)
-        >>> releases = [Release(codes, channel, space, None) for codes in ([0, 1], [0, 0], [1, 0])]
+        >>> mechanism, by = RandomizedResponse(Classes(["no", "yes"]), 1.0), "three surveys"
+        >>> answers = ["no", "yes"], ["no", "no"], ["yes", "no"]
+        >>> releases = [Release.randomized(each, mechanism, declared_by=by) for each in answers]
         >>> infer_from_repeats(releases, Knowledge(prior=[0.5, 0.5])).labels().tolist()
         ['no', 'no']
 
