@@ -42,6 +42,9 @@ CHANNELS = {
     "bits": lambda: BitChannel.independent(3, 1.0),
 }
 
+#: What counts as randomized has a certificate.
+CERTIFICATE = Curator(["no"], Classes(["no", "yes"])).randomize(epsilon=1.0).certificate
+
 
 def space_of(classes):
     """So many classes."""
@@ -52,7 +55,7 @@ def every_pair(channel, told):
     """A release with one row for each value of the features and each outcome, and the beliefs of these rows."""
     outcomes = channel.table().outcomes
     codes = np.concatenate([outcomes] * len(told))
-    return Release(codes, channel, space_of(channel.classes), None), np.repeat(told, len(outcomes), axis=0)
+    return Release(codes, channel, space_of(channel.classes), CERTIFICATE), np.repeat(told, len(outcomes), axis=0)
 
 
 def posterior_of(release, beliefs=None, prior=None, mixing=None):
@@ -178,7 +181,7 @@ def test_a_double_release_is_attacked_as_well_as_can_be():
 def test_numbers_are_guessed_by_mean_and_mode():
     """On an interval the squared loss gives the posterior mean in the label's unit, and the other one the likeliest."""
     space, channel = Interval(-1.0, 1.0, 0.25), laplace_channel(9, 2.0)
-    release = Release(np.array([0, 3, 8]), channel, space, None)
+    release = Release(np.array([0, 3, 8]), channel, space, CERTIFICATE)
     prior = np.random.default_rng(0).dirichlet(np.ones(9))
     posterior = posterior_of(release, prior=prior)
     joint = prior * channel.table().matrix.T[release.codes]
@@ -302,7 +305,7 @@ class Swapped:
 
 def test_models_are_read_in_declared_order():
     """Columns are put in declared order, and unknown classes have no chance."""
-    release = Release(np.array([0, 1]), ResponseChannel.at(3, 1e-3), space_of(3), None)
+    release = Release(np.array([0, 1]), ResponseChannel.at(3, 1e-3), space_of(3), CERTIFICATE)
     attacker = make_attacker(release, Knowledge(Swapped(), features=np.zeros((2, 1))), "wrong")
     assert attacker.features.tolist() == [[0.1, 0.0, 0.9]] * 2
     assert infer_labels(release, Knowledge(Swapped(), features=np.zeros((2, 1)))).labels().tolist() == ["c2", "c2"]
@@ -407,4 +410,4 @@ def test_a_folder_is_attacked(tmp_path):
 def test_bad_input_is_refused(make):
     """Wrong shapes, sums and losses, a model without features, private true labels, and other rows."""
     with pytest.raises((InputError, PriorError), match=r"expected .* found"):
-        make(Release(np.array([0, 1]), ResponseChannel.at(3, 1.0), space_of(3), None))
+        make(Release(np.array([0, 1]), ResponseChannel.at(3, 1.0), space_of(3), CERTIFICATE))

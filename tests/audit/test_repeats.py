@@ -77,10 +77,11 @@ def test_several_releases_are_read_together():
     """The answers are those of the product of likelihoods, also of different laws, and votes beat a single draw."""
     rng, space = np.random.default_rng(2), Classes(["a", "b", "c"])
     channels = [ResponseChannel.at(3, 1.0), SubsetChannel.at(3, 1, 0.5), ResponseChannel.at(3, 1.0)]
+    certificate = Curator(["a"], space).randomize(epsilon=1.0).certificate
     draws = [
-        Release(rng.integers(0, 3, 50), channels[0], space, None),
-        Release(pack(np.eye(3, dtype=bool)[rng.integers(0, 3, 50)]), channels[1], space, None),
-        Release(rng.integers(0, 3, 50), channels[2], space, None),
+        Release(rng.integers(0, 3, 50), channels[0], space, certificate),
+        Release(pack(np.eye(3, dtype=bool)[rng.integers(0, 3, 50)]), channels[1], space, certificate),
+        Release(rng.integers(0, 3, 50), channels[2], space, certificate),
     ]
     beliefs = rng.dirichlet(np.ones(3), 50)
     found = infer_from_repeats(draws, Knowledge(beliefs))
@@ -132,5 +133,5 @@ def test_a_saved_draw_is_known_again(tmp_path):
     release.save(tmp_path / "out")
     with pytest.raises(InputError, match="found one twice"):
         infer_from_repeats([release, Release.load(tmp_path / "out")])
-    few = [Release(np.array([0, 1]), ResponseChannel.at(2, 1.0), space, None) for _ in range(2)]
+    few = [Release(np.array([0, 1]), ResponseChannel.at(2, 1.0), space, release.certificate) for _ in range(2)]
     assert infer_from_repeats(few, Knowledge(prior=[0.5, 0.5])).labels().tolist() == ["a", "b"]

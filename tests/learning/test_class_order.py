@@ -83,11 +83,13 @@ class Data:
         self.channel = ResponseChannel.at(classes, EPSILON)
         keep = float(self.channel.membership.true)
         other = (codes + rng.integers(1, classes, ROWS)) % classes
+        self.releases = {}
         self.released = self.names[np.where(rng.random(ROWS) < keep, codes, other)]
 
     def release(self, space):
-        """The same released labels in a space of any order."""
-        return Release(space.encode(self.released), self.channel, space, None)
+        """The same released labels in a space of any order: one release for each order."""
+        drawn = Release.randomized(self.released, RandomizedResponse(space, EPSILON), declared_by="a test")
+        return self.releases.setdefault(space.values, drawn)
 
     def curator(self, space):
         """A curator of the true labels."""
