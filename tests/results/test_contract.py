@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +13,45 @@ import pyarrow.csv as pacsv
 import pytest
 from rich.console import Console
 
-from labeldp import Classes, Curator, Interval, NoisyHistogram, RandomizedResponse, Release, check_table, verify
+from labeldp import (
+    Classes,
+    Curator,
+    Interval,
+    Ledger,
+    NoisyHistogram,
+    RandomizedResponse,
+    Release,
+    check_table,
+    combined_guarantee,
+    release_table,
+    verify,
+)
 from labeldp.audit import Audit, Knowledge, attack_release, bound_exposure, loss_profile
 from labeldp.audit.mechanisms import audit_folder
+from labeldp.audit.pipelines import divergence_of_log_odds
 from labeldp.bounds import Conventions, UnitSizes, forecast, plan
 from labeldp.learning.tables._class_scores import class_scores
 from labeldp.learning.tables._regressors import number_scores
+from labeldp.release.ledger import spent_by_data
 from labeldp.render import html_of, in_markdown, on_terminal
-from labeldp.results import Audited, Checked, Evaluated, Page, Part, Planned, described, plain
+from labeldp.results import (
+    Audited,
+    Checked,
+    Evaluated,
+    Page,
+    Part,
+    Planned,
+    Predicted,
+    account_part,
+    described,
+    generator_part,
+    ledger_part,
+    plain,
+    predicted_part,
+    purchase_part,
+    release_part,
+    stages_part,
+)
 from labeldp.results import _blocks as blocks
 from labeldp.testing import _results as kit
 from labeldp.testing import check_result
@@ -89,16 +121,114 @@ def test_every_form_of_a_result_says_the_same(kind):
     check_result(RESULTS[kind]())
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a table of people, released twice, by rows and by people, and its ledger."""
+    folder = tmp_path_factory.mktemp("patients")
+    random, rows = np.random.default_rng(0), 240
+    sick = np.array(["no", "yes"])[np.arange(rows) % 2]
+    table = pa.table(
+        {
+            "patient_id": [f"P{row // 2}" for row in range(rows)],
+            "age": random.normal(size=rows) + 2 * (np.arange(rows) % 2),
+            "town": random.choice(["north", "south"], rows).tolist(),
+            "sick": sick.tolist(),
+        }
+    )
+    pacsv.write_csv(table, folder / "t.csv")
+    for output, more in {"people": {"unit": "patient_id", "renumber": True}, "rows": {"unit": "row"}}.items():
+        release_table(folder / "t.csv", "sick", SPACE, 2.0, folder / output, keep=["age", "town"], budget=9.0, **more)
+    return folder
+
+
+def released_anew(place, output, **more):
+    """A release of the table, as the command ends with it."""
+    typed = {"keep": ["age"], "unit": "row", "ledger": place / f"{output}.ledger", "budget": 99.0} | more
+    return release_table(place / "t.csv", "sick", SPACE, 1.0, place / output, **typed)
+
+
+def learned_of(place, folder="people", **more):
+    """A model of a release."""
+    learning = pytest.importorskip("labeldp.learning.tables", reason="it learns")
+    return learning.learn(place / folder, model="softmax", **more)
+
+
+def staged(place):
+    """A release in two stages."""
+    learning = pytest.importorskip("labeldp.learning.tables", reason="it learns")
+    plan = learning.StagePlan(learning.ModelChoice("softmax"))
+    more = {"keep": ["age"], "unit": "row", "ledger": place / "stages.ledger", "budget": 99.0}
+    return learning.learn_in_stages(place / "t.csv", "sick", SPACE, 3.0, place / "stages", plan, **more)
+
+
+def generator(place):
+    """A generator, with estimates of how far its rows are from true ones."""
+    generators = pytest.importorskip("labeldp.learning.generators", reason="it fits")
+    (place / "public").mkdir()
+    table = shutil.copyfile(place / "t.csv", place / "public/t.csv")
+    fitted, trial = generators.from_public_table(
+        table, "sick", SPACE, (["age", "town"], None), "copula", "patients", kind="public"
+    )
+    estimates = {name: [divergence_of_log_odds(np.zeros(40), np.ones(40), 2.0)] for name in SPACE.points}
+    return fitted, str(place / "generator.json"), (*trial.two_sample_accuracy(), trial.table.num_rows), estimates
+
+
+def ledger_of(place):
+    """The charges of the ledger, and what was spent."""
+    entries = Ledger(place / "t.csv.labeldp-ledger").entries()
+    return entries, spent_by_data(entries)
+
+
+def totals(place):
+    """The combined guarantees of both releases and of the ledger."""
+    return combined_guarantee([place / name for name in ("people", "rows", "t.csv.labeldp-ledger")])
+
+
+def predicted(place):
+    """The predictions of a model."""
+    model = learned_of(place).model
+    return Predicted.of(model, pa.table({"sick": ["no", "yes"]}), "predictions.csv")
+
+
+#: The parts, or the document, of everything else that is rendered; each is made in a folder with releases.
+RENDERED = {
+    "release": lambda place: released_anew(place, "anew"),
+    "release of people": lambda place: released_anew(place, "units", unit="patient_id"),
+    "answer": lambda place: released_anew(place, "counts", keep=[], mechanism="noisy-histogram"),
+    "page of people": lambda place: release_part(place / "people", verify(place / "people")),
+    "page of rows": lambda place: release_part(place / "rows", verify(place / "rows")),
+    "page of a folder that fails": lambda place: release_part(place, verify(place)),
+    "purchase": lambda place: purchase_part(released_anew(place, "bought", keep=[], mechanism="noisy-histogram")),
+    "check": lambda place: check_table(place / "t.csv", "sick"),
+    "check of a unit": lambda place: check_table(place / "t.csv", "sick", unit="patient_id"),
+    "model": learned_of,
+    "model of mixed units": lambda place: learned_of(place, features=["age"]),
+    "model of rows": lambda place: learned_of(place, "rows"),
+    "predictions": lambda place: predicted_part(predicted(place), "sick", "model.skops"),
+    "ledger": lambda place: ledger_part("t", *ledger_of(place), others=[place / "other"]),
+    "ledger of nothing": lambda _: ledger_part("t", [], [], shared=True),
+    "account": lambda place: account_part(totals(place), ["people", "rows", "ledger"]),
+    "account of nothing": lambda _: account_part([]),
+    "generator": lambda place: generator_part(*generator(place)),
+    "stages": lambda place: stages_part(staged(place)),
+}
+
+
+@pytest.mark.parametrize("kind", RENDERED)
+def test_everything_that_is_rendered_is_a_result(kind, place):
+    """Releases, checks, models, ledgers, accounts, generators and stages hold the laws of results in every form."""
+    pytest.importorskip("jinja2", reason="pages need it")
+    check_result(RENDERED[kind](place))
+
+
 def test_a_form_that_leaves_something_out_is_noticed(monkeypatch):
     """A renderer that drops a block, a share above 100 % and swapped ends break the laws."""
     part = Part("t", "r", sections=(blocks.Section("s", (blocks.Points(("nothing was found",)),)),))
-    monkeypatch.setattr(kit, "described", lambda result: result)
     check_result(part)
     monkeypatch.setattr(kit, "in_markdown", lambda _: "")
     with pytest.raises(AssertionError, match="Markdown lacks"):
         check_result(part)
     monkeypatch.undo()
-    monkeypatch.setattr(kit, "described", lambda result: result)
     for wrong, law in {"100.1% of rows": "above 100 %", "5 % to 3 %": "in order"}.items():
         with pytest.raises(AssertionError, match=law):
             check_result(dataclasses.replace(part, lead=(wrong,)))

@@ -9,13 +9,13 @@ from typing import Any
 
 from labeldp._checks import printable
 from labeldp.render._figures import figure_of
-from labeldp.results import Part, described
 from labeldp.results import _blocks as blocks
+from labeldp.results import described
 
 
 def in_notebook(result: object) -> str:
     """A result, or the parts of one, as HTML for a notebook."""
-    part = result if isinstance(result, Part) else described(result)
+    part = described(result)
     shown = [f"<p><b>{_text(part.result)}</b></p>", *(f"<p>{_text(line)}</p>" for line in part.lead if line)]
     shown += [_table((), part.facts)] if part.facts else []
     for section in part.sections:

@@ -12,6 +12,7 @@ from ._documents import JSON_COMMANDS as JSON_COMMANDS
 from ._documents import DemoTable as DemoTable
 from ._documents import KeyPair as KeyPair
 from ._documents import described as described
+from ._documents import document_of as document_of
 from ._documents import result_part as result_part
 from ._documents import schema_of as schema_of
 from ._generator import Generated as Generated

@@ -139,16 +139,23 @@ def _named(name: str) -> Any:
     return getattr(import_module(__package__), name)
 
 
+def document_of(result: object) -> object:
+    """The document of a result of the library; any other result as it is."""
+    name = type(result).__name__
+    return _named(_AS_DOCUMENTS[name]).of(result) if name in _AS_DOCUMENTS else result
+
+
 def described(result: object) -> Part:
-    """The parts of a document, or of a result of the library, such as for a notebook.
+    """The parts of a document, or of a result of the library, such as for a notebook; parts are their own.
 
     Raises:
         InputError: It is no result.
     """
-    name = type(result).__name__
+    if isinstance(result, Part):
+        return result
+    document = document_of(result)
+    name = type(document).__name__
     if name in _PARTS:
-        part: Part = _named(_PARTS[name])(result)
+        part: Part = _named(_PARTS[name])(document)
         return part
-    if name in _AS_DOCUMENTS:
-        return described(_named(_AS_DOCUMENTS[name]).of(result))
     raise InputError(f"expected a result of labeldp, found {name}")

@@ -13,7 +13,7 @@ from rich.console import Console
 from labeldp._checks import printable
 from labeldp._strict_json import strict_json
 from labeldp.render import html_of, in_markdown, in_notebook, on_terminal
-from labeldp.results import Page, Part, described, plain
+from labeldp.results import Page, Part, described, document_of, plain
 from labeldp.results import _blocks as blocks
 from labeldp.results._values import read
 from labeldp.testing._laws import expect
@@ -31,7 +31,8 @@ def check_result(result: object) -> None:
     says the same.
 
     Args:
-        result: A result of the library, such as a plan or an audit; or a document that a command prints as JSON.
+        result: A result of the library, such as a plan or an audit; a document that a command prints as JSON; or the
+            parts of one.
 
     Raises:
         AssertionError: A law does not hold; the message states it.
@@ -43,17 +44,20 @@ def check_result(result: object) -> None:
     """
     part = described(result)
     texts = [text for text in texts_of(part) if text.strip()]
+    head = [part.result, *(text for fact in part.facts for text in fact)]
     for form, shown in forms_of(part).items():
-        missing = [text for text in texts if _squeezed(printable(text)) not in shown]
+        wanted = texts if form == "the terminal" else [*head, *texts]  # whose first line is the result
+        missing = [text for text in wanted if _squeezed(printable(text)) not in shown]
         expect(not missing, f"every text of a result is shown in each form; {form} lacks {missing[:3]}")
-    for text in texts:
+    for text in [*head, *texts]:
         for share in _SHARE.findall(text):
             expect(float(share.replace(",", "")) <= 100.0, f"no share is above 100 %: {text}")
         for low, high in _INTERVAL.findall(text):
             expect(_number(low) <= _number(high), f"the ends of an interval are in order: {text}")
-    kind, body = type(result), strict_json(json.dumps(plain(result), allow_nan=False))
-    if kind.__module__.startswith("labeldp.results"):
-        expect(described(read(kind, body)) == part, "what is read back from JSON says the same")
+    document = document_of(result)
+    if type(document).__module__.startswith("labeldp.results") and not isinstance(document, Part):
+        body = strict_json(json.dumps(plain(document), allow_nan=False))
+        expect(described(read(type(document), body)) == part, "what is read back from JSON says the same")
 
 
 def forms_of(part: Part) -> dict[str, str]:
