@@ -30,6 +30,7 @@ from labeldp.audit import Audit, Knowledge, attack_release, bound_exposure, loss
 from labeldp.audit.mechanisms import audit_folder
 from labeldp.audit.pipelines import divergence_of_log_odds
 from labeldp.bounds import Conventions, UnitSizes, forecast, plan
+from labeldp.cli import main
 from labeldp.learning.tables._class_scores import class_scores
 from labeldp.learning.tables._regressors import number_scores
 from labeldp.release.ledger import spent_by_data
@@ -106,6 +107,7 @@ RESULTS = {
     "audit of a function": lambda: Audit(1.0, 1e-6, 0.12345678, 0.98765432, 0.99, 10_000, "sampled", "an [event]"),
     "scores": scored,
     "scores of numbers": numbers,
+    "scores of mixed units": lambda: dataclasses.replace(scored(), mixed=True),
     "verdict": lambda: verify(GOLDEN / "command/auto-of-units"),
     "failed verdict": lambda: verify(GOLDEN),
     "guarantee": lambda: released()[0].guarantee,
@@ -232,6 +234,41 @@ def test_a_form_that_leaves_something_out_is_noticed(monkeypatch):
     for wrong, law in {"100.1% of rows": "above 100 %", "5 % to 3 %": "in order"}.items():
         with pytest.raises(AssertionError, match=law):
             check_result(dataclasses.replace(part, lead=(wrong,)))
+
+
+def test_scores_of_mixed_units_have_no_headline(place, capsys):
+    """Where no column says which rows are of one person, a model has no scores, and an evaluation promises nothing."""
+    released_anew(place, "mixed", unit="patient_id", keep=["age", "town"])
+    model = learned_of(place)
+    model.model.save(place / "model.skops")
+    assert main(["evaluate", str(place / "model.skops"), str(place / "mixed"), "--released"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Several rows may be of one privacy unit, and no column says which.")
+    assert "than always predicting" not in said
+    part = described(learned_of(place, "mixed"))
+    assert part.result == "A model that nothing judges yet"
+    assert not any("%" in text for text in (part.result, *part.lead))
+    assert "than always predicting" in described(model).result
+
+
+@pytest.mark.parametrize(("share", "detail"), [(0.02, False), (0.4, True)])
+def test_calibration_is_shown_where_a_class_is_rare(share, detail):
+    """By decile, on the screen where one class has nearly all rows, and else with details; on the page always."""
+    random = np.random.default_rng(0)
+    chances = share * 2 * random.random(20_000)
+    labels = np.array(SPACE.points)[(random.random(20_000) < chances).astype(int)]
+    release = Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, 4.0))
+    found = Evaluated.of(class_scores(release, np.stack([1 - chances, chances], axis=1)), "released labels", SPACE)
+    part = described(found)
+    (section,) = (each for each in part.sections if each.title.startswith("Calibration"))
+    assert section.detail == detail
+    (grid,) = (block for block in section.blocks if isinstance(block, blocks.Grid))
+    assert len(grid.rows) == 10
+    for stated, right, between, rows in grid.rows:
+        low, high = (float(end.rstrip("%")) for end in between.split(" to "))
+        assert low - 3 <= float(stated.rstrip("%")) <= high + 3
+        assert (right[-1], rows) == ("%", "2,000")
+    assert grid.caption in html_of(Page((part,)))
 
 
 def table_captions(part):

@@ -36,6 +36,7 @@ def evaluate(
     """
     from labeldp.learning import tables  # noqa: PLC0415 (first, as its extra has all of them)
     from labeldp.learning.features import UnknownCategoryWarning  # noqa: PLC0415
+    from labeldp.learning.metrics import UnitsWarning  # noqa: PLC0415
 
     check_one_of(
         f"either --labels-are-public or --released to say what the labels of {table} are",
@@ -45,7 +46,7 @@ def evaluate(
     )
     loaded = tables.open_model(model)
     label, source = label or loaded.certificate.label, file.of(table) if labels_are_public else table
-    with printed_warnings(UnknownCategoryWarning):
+    with printed_warnings(UnknownCategoryWarning, UnitsWarning) as warned:
         scores = tables.evaluate(loaded, source, label, public=labels_are_public, **images.read())
     if labels_are_public and scores.rows == loaded.certificate.rows:
         complain(
@@ -53,5 +54,6 @@ def evaluate(
             "for others; evaluate it on other people's rows"
         )
     by = "labels that you declared public" if labels_are_public else "released labels"
-    found = results.Evaluated.of(scores, by, loaded.certificate.space, public=labels_are_public)
+    mixed = any(issubclass(each.category, UnitsWarning) for each in warned)
+    found = results.Evaluated.of(scores, by, loaded.certificate.space, public=labels_are_public, mixed=mixed)
     result(json_, lambda: found, lambda: results.evaluation_part(found))

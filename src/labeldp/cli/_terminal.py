@@ -97,11 +97,12 @@ def notes_on_terminal(notes: Sequence[str]) -> None:
 
 
 @contextmanager
-def printed_warnings(category: type[Warning]) -> Iterator[None]:
-    """Print each warning of ``category`` once, on standard error."""
+def printed_warnings(*categories: type[Warning]) -> Iterator[Sequence[warnings.WarningMessage]]:
+    """Print each warning of some categories once, on standard error; the list has all of them afterwards."""
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", category)
-        yield
+        for category in categories:
+            warnings.simplefilter("always", category)
+        yield caught
     for message in dict.fromkeys(str(each.message) for each in caught):
         complain(f"warning: {message}", "yellow")
 

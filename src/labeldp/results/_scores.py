@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
+
+import numpy as np
 
 from labeldp._checks import printable
 from labeldp.learning.metrics import Bounds, Calibration, Estimate, NumberCalibration
@@ -20,12 +23,19 @@ _SHOWN_CLASSES = 12
 _TOO_FEW = "too few rows to tell"
 #: Least improvement of accuracy whose rows are named; and the one that is where an interval is wider than the last.
 _LEAST_SHOWN, _USUAL, _UNTOLD = 0.01, 0.1, 0.5
+#: Percentage points below which a difference is shown in its first digit.
+_LEAST_POINTS = 0.05
 #: Share of the most common class beyond which calibration is shown first, since accuracy says little.
 _RARE = 0.9
 _NATS = "Nats are natural logarithms: 0.1 nats more give a true label 10.5 % more probability (geometric mean)."
 _ONLY_BOUNDS = (
     "These released labels do not identify the squares of true labels, so the error is only bounded. The improvement "
     "over predicting the mean is identified, and models are chosen by it."
+)
+_NO_RESULT = "Scores of rows that are not independent"
+_MIXED = (
+    "Several rows may be of one privacy unit, and no column says which. The intervals take rows as independent, so "
+    "they are too narrow. Release a made-up number of each unit (--renumber), or evaluate with public labels."
 )
 _MISSING = "These labels cannot show it: they are too few for their noise."
 _BY_PROBABILITY = (
@@ -61,6 +71,7 @@ class Evaluated:
         classes: The classes that scores of each class are of, in their order; None of numeric labels.
         public: True if the labels were declared public.
         range: The ends of the range of numeric labels.
+        mixed: True if several rows may be of one privacy unit, and nothing says which.
     """
 
     judged_by: str
@@ -68,12 +79,15 @@ class Evaluated:
     classes: tuple[object, ...] | None = None
     public: bool = False
     range: tuple[float, float] | None = None
+    mixed: bool = False
 
     @classmethod
-    def of(cls, scores: Scores, judged_by: str, space: LabelSpace, *, public: bool = False) -> Evaluated:
+    def of(
+        cls, scores: Scores, judged_by: str, space: LabelSpace, *, public: bool = False, mixed: bool = False
+    ) -> Evaluated:
         """The scores of a model of labels of a space."""
         ends = (float(space.low), float(space.high)) if isinstance(space, Interval) else None
-        return cls(judged_by, scores, classes_of(space), public, ends)
+        return cls(judged_by, scores, classes_of(space), public, ends, mixed)
 
 
 def classes_of(space: LabelSpace) -> tuple[object, ...] | None:
@@ -82,13 +96,13 @@ def classes_of(space: LabelSpace) -> tuple[object, ...] | None:
 
 
 def evaluation_part(found: Evaluated) -> Part:
-    """The gain over a constant prediction, then all scores, each with its 95 % interval."""
+    """The gain over a constant prediction, then all scores, each with its 95 % interval; of mixed units no gain."""
     sections = list(score_sections(found.scores, found.classes or (), found.judged_by, public=found.public))
     if found.public and found.range is not None:
         low, high = (f"{end:.12g}" for end in found.range)
         outside = f"Labels below {low} or above {high}, the range that was declared, are scored as its ends."
         sections.append(Section("", (Prose(outside),)))
-    result, gain = verdict(found.scores, public=found.public)
+    result, gain = (_NO_RESULT, _MIXED) if found.mixed else verdict(found.scores, public=found.public)
     title = f"An evaluation by {printable(found.judged_by)}"
     return Part(title, result, lead=(gain,), sections=tuple(sections))
 
@@ -138,7 +152,8 @@ def _verdict(
 
 def _points(part: float) -> str:
     """A difference of shares in percentage points."""
-    return f"{100.0 * part:+.1f}"
+    points = 100.0 * part
+    return f"{points:+.1f}" if abs(points) >= _LEAST_POINTS or not points else f"{points:+.1g}"
 
 
 def score_sections(scores: Scores, classes: Sequence[object], judged_by: str, *, public: bool) -> Iterator[Section]:
@@ -342,9 +357,7 @@ def _loss(estimate: Estimate, rows: int) -> tuple[str, str]:
 
 def _calibration(curve: Calibration) -> Iterator[Block]:
     """The share of rows that are right over the probability that the model states for them."""
-    right = curve.frequency
-    columns = (curve.predicted, right.low, right.value, right.high, right.error, curve.rows)
-    bins = [row for row in islice(_floats(columns), _MOST_BINS) if not any(map(math.isnan, row))]
+    bins = _bins(curve.predicted, curve.frequency, curve.rows)
     told = [row for row in bins if is_clear(row[1], row[3], row[4])]
     yield Prose(_BY_PROBABILITY)
     if not told:
@@ -362,8 +375,16 @@ def _calibration(curve: Calibration) -> Iterator[Block]:
     yield Grid.of("Rows by stated probability", ("stated", "right", "95 % interval", "rows"), rows, (0, 1, 2, 3))
 
 
-def _floats(columns: Sequence[object]) -> Iterator[tuple[float, ...]]:
-    return (tuple(map(float, row)) for row in zip(*columns, strict=False))
+def _bins(predicted: Any, found: Any, counts: Any) -> list[tuple[float, ...]]:
+    """What is predicted for groups of rows, and the lower end, the estimate, the upper end, its error and the rows.
+
+    An estimate is put within its interval, which is within what can be.
+    """
+    value = np.clip(found.value, found.low, found.high)
+    rows = zip(*map(np.ravel, (predicted, found.low, value, found.high, found.error, counts)), strict=False)
+    return [
+        row for row in islice((tuple(map(float, each)) for each in rows), _MOST_BINS) if not any(map(math.isnan, row))
+    ]
 
 
 def _caption(told: Sequence[tuple[float, ...]], stated: str, dotted: str) -> str:
@@ -376,9 +397,7 @@ def _caption(told: Sequence[tuple[float, ...]], stated: str, dotted: str) -> str
 
 def _number_calibration(curve: NumberCalibration) -> Iterator[Block]:
     """The mean label of rows over the mean of what is predicted for them."""
-    mean = curve.mean
-    columns = (curve.predicted, mean.low, mean.value, mean.high, mean.error, curve.rows)
-    bins = [row for row in islice(_floats(columns), _MOST_BINS) if not any(map(math.isnan, row))]
+    bins = _bins(curve.predicted, curve.mean, curve.rows)
     told = [row[:4] for row in bins if row[1] < row[3] or not row[4]]  # others were cut to a point
     low, high = min(map(min, told), default=0.0), max(map(max, told), default=0.0)
     yield Prose(_BY_PREDICTION)
