@@ -13,7 +13,7 @@ from labeldp.learning.metrics import Estimate
 from labeldp.learning.tables._class_scores import class_scores
 from labeldp.render import on_terminal
 from labeldp.results import Evaluated, evaluation_part
-from labeldp.results._scores import gain_text
+from labeldp.results._scores import verdict
 
 
 @pytest.fixture(scope="module")
@@ -79,18 +79,20 @@ NONE = gain(-0.001, 0.01)
 )
 def test_the_first_sentence_is_the_result(better, log_loss, text, scores):
     """Better, worse, or not shown; with the rows that would show one as large as estimated, if any was."""
-    assert gain_text(dataclasses.replace(scores, better=better, log_loss_gain=log_loss)) == text
+    assert verdict(dataclasses.replace(scores, better=better, log_loss_gain=log_loss))[1] == text
 
 
 def test_public_labels_are_named_so(scores):
     """They were not released."""
-    assert gain_text(dataclasses.replace(scores, better=gain(0.0, 0.01)), public=True).startswith("These labels do not")
+    assert verdict(dataclasses.replace(scores, better=gain(0.0, 0.01)), public=True)[1].startswith(
+        "These labels do not"
+    )
 
 
 def test_candidates_are_judged_by_their_likelihood(scores):
     """All that their released labels show."""
     found = dataclasses.replace(scores, better=None, log_loss_gain=None, likelihood_gain=gain(0.03, 0.01))
-    assert gain_text(found) == (
+    assert verdict(found)[1] == (
         "Better than always predicting class shares: log likelihood of the released labels higher by 0.03 nats (95 % "
         "interval 0.0104 to 0.0496)."
     )

@@ -16,7 +16,6 @@ from labeldp.results import _charts as charts
 #: The width of every drawing, on which a phone shows letters in their own size, and how much larger others show it.
 _WIDTH, _LARGER = 344, 1.3
 _NAMED_AT = 75.0  # the belief before at which the curves of odds have their names
-_DOT = '<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3.5"/>'
 
 
 def _odds(chart: charts.Odds) -> str:
@@ -41,7 +40,7 @@ def _odds(chart: charts.Odds) -> str:
             parts += [_text(x(before) + 8, y(least) + 16, "at least", "start", "quiet")]
     for before, most, label in marked:
         parts.append(_line("dashed", x(before), y(before), x(before), y(most)))
-        parts.append(_element('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="4.5"/>', x(before), y(most)))
+        parts.append(_dot(x(before), y(most), 4.5))
         parts.append(_text(x(before) + 10, y(most) + 5, label, "start", "strong halo"))
     points = "; ".join(f"{label}" for *_, label in marked)
     what = f"What odds can become. From the belief before to the largest belief after: {points}."
@@ -72,7 +71,7 @@ def _calibration(chart: charts.Agreement) -> str:
     ]
     for stated, least, value, most, _ in points:
         parts.append(_line("thick", x(stated), y(least) + 1, x(stated), y(most) - 1))
-        parts.append(_element('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="4.5"/>', x(stated), y(value)))
+        parts.append(_dot(x(stated), y(value), 4.5))
     spoken = "; ".join(text for *_, text in points)
     return _drawing(f"{what}: {spoken}.", side + 72, parts)
 
@@ -126,7 +125,7 @@ def _steps(chart: charts.Steps) -> str:
             path += [f"H {x(time):.1f}", f"V {y(total):.1f}"]
             last = total
         parts.append(_element('<path class="line" d="{}"/>', " ".join([*path, f"H {x(1):.1f}"])))
-        parts += [_element('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3.5"/>', x(t), y(v)) for t, v in points]
+        parts += [_dot(x(t), y(v), 3.5) for t, v in points]
         place = _free(y(last) - 8, taken)
         parts.append(_text(x(1), place, _short(name, 34), "end", "strong halo"))
     spoken = "; ".join(f"{name}: {points[-1][1]:.3g} after {len(points)} charges" for name, points in lines)
@@ -145,7 +144,7 @@ def _ranges(chart: charts.Ranges) -> str:
         y = 36 + i * height
         parts += [*_named(y - 14, name, text, "strong halo"), _line("thick", x(first) - 1, y, x(last) + 1, y)]
         if value is not None:
-            parts.append(_element('<circle class="dot" cx="{:.1f}" cy="{}" r="5"/>', x(value), y))
+            parts.append(_dot(x(value), y, 5))
     spoken = "; ".join(f"{name}: {text}" for name, *_, text in ranges)
     return _drawing(f"{what}: {spoken}.", bottom + 26, parts)
 
@@ -174,6 +173,10 @@ def _element(form: str, *values: object) -> str:
 
 def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
     return _element('<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>', kind, x1, y1, x2, y2)
+
+
+def _dot(x: float, y: float, radius: float) -> str:
+    return f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>'
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", kind: str = "") -> str:
@@ -237,9 +240,7 @@ def _curves(chart: charts.Curves) -> str:
             parts.append(_element('<polyline class="line dash{}" points="{}"/>', dash, path))
         parts.append(_text(left + 34, below, _short(name, 40), "start", "strong"))
         below += 20
-    parts += [
-        _element('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3.5"/>', x(at), y(to)) for at, to in chart.points
-    ]
+    parts += [_dot(x(at), y(to), 3.5) for at, to in chart.points]
     spoken = "; ".join(f"{name}: {points[0][1]:.3g} to {points[-1][1]:.3g}" for name, points in lines if points)
     marked = "".join(f"; {name}" for name, _, _ in chart.marks)
     return _drawing(f"{chart.what}: {spoken}{marked}.", below - 10, parts)

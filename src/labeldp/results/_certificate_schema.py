@@ -1,4 +1,8 @@
-"""JSON Schema of a certificate: ``docs/certificate-format.md`` says what each field means and what follows from it."""
+"""JSON Schema of a certificate: ``docs/certificate-format.md`` says what each field means and what follows from it.
+
+It is written, not derived: a certificate is stricter than types are. Its integers are decimal texts of bounded length,
+its objects are closed, each law is known by its kind, and it nests what ``Certificate`` has as flat fields.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,15 @@ from labeldp.learning.features import CALENDAR
 from labeldp.learning.tables import ClassScores, NumberScores
 from labeldp.results._blocks import Commands, Grid, Part, Prose, Section, Terms
 from labeldp.results._numbers import listed, share, three_digits
-from labeldp.results._release import Promised, Released, guarantee_prose, promised, release_terms, resampled_share
+from labeldp.results._release import (
+    Promised,
+    Released,
+    guarantee_prose,
+    guarantee_section,
+    promised,
+    release_terms,
+    resampled_share,
+)
 from labeldp.results._scores import classes_of, score_sections, true_rows, verdict
 
 if TYPE_CHECKING:
@@ -80,7 +88,6 @@ class LearnedModel(Promised):
     def of(cls, learned: Learned, output: str = "in memory") -> LearnedModel:
         """The model learned from a release, and its file."""
         model, certificate = learned.model, learned.model.certificate
-        made = {name: tuple(CALENDAR[kind]) for name, kind in model.columns.items() if kind in CALENDAR}
         return cls(
             **promised(certificate),
             output=output,
@@ -96,7 +103,7 @@ class LearnedModel(Promised):
             scores=learned.scores,
             released_rows=certificate.rows,
             notes=tuple(_notes(learned)),
-            parts_of_dates=made,
+            parts_of_dates=_parts_of_dates(model),
             constant=str(learned.constant),
             original_rows=_on_true_rows(learned),
         )
@@ -203,12 +210,11 @@ def stages_part(staged: Staged) -> Part:
         for number, stage in enumerate(staged.stages, 1)
     ]
     heads = ("stage", "rows", "candidates", "truth kept", "effective rows, at most", "fitted on")
-    certificate, model = staged.release.certificate, staged.model
+    model = staged.model
     done, terms = release_terms(staged.release)
-    made = {name: tuple(CALENDAR[kind]) for name, kind in model.columns.items() if kind in CALENDAR}
     about = [
         ("model", f"{model.model}, method {model.method}"),
-        ("features", listed(_features(model.inputs, made))),
+        ("features", listed(_features(model.inputs, _parts_of_dates(model)))),
         *(("left out", f"{name}: {why}") for name, why in staged.left_out.items()),
         ("output", str(staged.model_file)),
     ]
@@ -217,12 +223,8 @@ def stages_part(staged: Staged) -> Part:
         f"release would have at most {three_digits(int(staged.one_release))} effective rows. To judge the model, use "
         "'labeldp evaluate' with public labels or another release."
     )
-    meaning = [Prose(certificate.meaning)] if certificate.meaning else []
-    sections = (
-        Section("", (terms,)),
-        Section("Stages", (Grid.of("stages", heads, rows, (1, 2, 3, 4, 5)), Terms(tuple(about)), Prose(note))),
-        Section("", (*meaning, *guarantee_prose(certificate.sentence))),
-    )
+    stages = Section("Stages", (Grid.of("stages", heads, rows, (1, 2, 3, 4, 5)), Terms(tuple(about)), Prose(note)))
+    sections = (Section("", (terms,)), stages, guarantee_section(staged.release.certificate))
     return Part("A release in stages", done, lead=(done,), sections=sections)
 
 
@@ -260,6 +262,10 @@ def _model_terms(found: LearnedModel) -> Iterator[tuple[str, str]]:
     yield from (("settings", each) for each in found.setting.split("; ") if each)
     yield "features", listed(_features(found.features, found.parts_of_dates))
     yield from (("left out", f"{name}: {why}") for name, why in found.left_out.items())
+
+
+def _parts_of_dates(model: TableModel | NetworkModel) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(CALENDAR[kind]) for name, kind in model.columns.items() if kind in CALENDAR}
 
 
 def _features(names: tuple[str, ...] | list[str], made: Mapping[str, tuple[str, ...]]) -> list[str]:

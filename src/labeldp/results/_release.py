@@ -11,27 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from labeldp.mechanisms.queries import QUERIES, AnswerText
 from labeldp.mechanisms.randomizers import NumberExpectation, number_expectation
-from labeldp.privacy import Interval, LabelSpace
+from labeldp.privacy import Guarantee, Interval, LabelSpace
 from labeldp.privacy.accounting import Budget
-from labeldp.release.folder import (
-    Certificate,
-    Check,
-    Verdict,
-    added_columns,
-    stored_form,
-)
+from labeldp.release.folder import Certificate, Check, Verdict, added_columns, stored_form
 from labeldp.results._answer import noise_text
-from labeldp.results._blocks import (
-    Block,
-    Checks,
-    Commands,
-    Part,
-    Points,
-    Prose,
-    Section,
-    Terms,
-    Tone,
-)
+from labeldp.results._blocks import Block, Checks, Commands, Part, Points, Prose, Section, Terms, Tone
 from labeldp.results._numbers import delta_above, epsilon_above, listed, share, three_digits
 from labeldp.results._values import absent
 
@@ -191,9 +175,7 @@ def shown_release(release: TableRelease) -> Part:
         warned: list[Block] = [Prose(answered.warning, "heed"), *following] if answered.warning else []
         following = warned or ([Prose(answered.following)] if answered.following else following)
     done, terms = release_terms(release)
-    meaning = [Prose(certificate.meaning)] if certificate.meaning else []
-    guarantee = Section("", (*meaning, *guarantee_prose(certificate.sentence)))
-    sections = (Section("", (terms,)), guarantee, Section("", tuple(following)))
+    sections = (Section("", (terms,)), guarantee_section(certificate), Section("", tuple(following)))
     return Part(f"A release of {certificate.label}", done, lead=(done,), sections=sections)
 
 
@@ -221,12 +203,9 @@ def release_terms(release: TableRelease) -> tuple[str, Terms]:
         ("your notes", f"read {near(release.notes_file)} before you share: it says whether kept columns reveal labels"),
     ]
     promise = certificate.guarantee
-    cost = f"epsilon {epsilon_above(promise.epsilon)}" + (
-        f", delta {delta_above(promise.delta)}," if promise.delta else ""
-    )
     done = "Answered from the labels of" if has_no_rows(certificate) else "Released"
     rows_of = f"{certificate.rows:,} row{'s' * (certificate.rows != 1)}"
-    return f"{done} {rows_of} at {cost} per {promise.unit}.", Terms(tuple(rows))
+    return f"{done} {rows_of} at {cost_text(promise)} per {promise.unit}.", Terms(tuple(rows))
 
 
 def _few_effective_rows(certificate: Certificate, effective: float | None) -> Iterator[str]:
@@ -305,11 +284,22 @@ def verdict_part(verdict: Verdict) -> Part:
     if verdict.signature_unchecked:
         sections.append(Section("", (Prose("Signed, not checked: pass --public-key.", "heed"),)))
     if certificate is not None:
-        meaning = [Prose(certificate.meaning)] if certificate.meaning else []
-        sections.append(Section("", (*meaning, *guarantee_prose(certificate.sentence))))
+        sections.append(guarantee_section(certificate))
     result = VERIFIED if verdict.holds else _NOT_VERIFIED
     tone: Tone = "good" if verdict.holds else "bad"
     return Part("A verification", result, tone, (result,), sections=tuple(sections), holds=verdict.holds)
+
+
+def guarantee_section(certificate: Certificate) -> Section:
+    """The meaning of the guarantee for a person, and its formal statement."""
+    meaning = [Prose(certificate.meaning)] if certificate.meaning else []
+    return Section("", (*meaning, *guarantee_prose(certificate.sentence)))
+
+
+def cost_text(promise: Guarantee) -> str:
+    """The epsilon of a guarantee, and its delta if it has one."""
+    delta = f" and delta {delta_above(promise.delta)}" if promise.delta else ""
+    return f"epsilon {epsilon_above(promise.epsilon)}{delta}"
 
 
 def guarantee_prose(sentence: str) -> tuple[Prose, ...]:

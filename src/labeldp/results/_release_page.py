@@ -39,27 +39,10 @@ from labeldp.release.folder import (
 from labeldp.release.tables import one_of_a_kind, tells_people_apart
 from labeldp.results import _charts as charts
 from labeldp.results._answer import answer_blocks
-from labeldp.results._blocks import (
-    Block,
-    CertificateText,
-    Grid,
-    Odds,
-    Part,
-    Picture,
-    Points,
-    Prose,
-    Section,
-    Terms,
-)
+from labeldp.results._blocks import Block, CertificateText, Grid, Odds, Part, Picture, Points, Prose, Section, Terms
 from labeldp.results._numbers import delta_above, epsilon_above, posterior, share, share_above
 from labeldp.results._plan import expected_sentences
-from labeldp.results._release import (
-    checks_of,
-    has_no_rows,
-    mechanism_text,
-    resampled_share,
-    utility_terms,
-)
+from labeldp.results._release import checks_of, cost_text, has_no_rows, mechanism_text, resampled_share, utility_terms
 
 #: Beliefs before, in percent, of the printed table and of the figure.
 _BELIEFS = (1, 5, 10, 25, 50, 75, 90, 99)
@@ -107,16 +90,13 @@ def release_part(folder: Path, verdict: Verdict, at: datetime | None = None) -> 
     if certificate is None or not verdict.holds:
         return _refused(folder, verdict)
     promise = certificate.guarantee
-    cost = f"epsilon {epsilon_above(promise.epsilon)}" + (
-        f" and delta {delta_above(promise.delta)}" if promise.delta else ""
-    )
     done = "Answered from the labels" if has_no_rows(certificate) else "Released"
     values = ", ".join(_values(certificate, _MOST_NAMED))
     people = _people(folder, certificate)
     whose = f"{people} in {certificate.rows:,} rows" if people else f"{certificate.rows:,} rows"
     return Part(
         title=f"Release of “{printable(certificate.label)}”",
-        result=f"{done}: {certificate.label} of {whose} ({values}), at {cost} per {promise.unit}",
+        result=f"{done}: {certificate.label} of {whose} ({values}), at {cost_text(promise)} per {promise.unit}",
         tone="good",
         lead=(_verified(verdict, at), *_example(certificate), certificate.meaning),
         facts=(

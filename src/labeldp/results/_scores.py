@@ -107,11 +107,6 @@ def evaluation_part(found: Evaluated) -> Part:
     return Part(title, result, lead=(gain,), sections=tuple(sections))
 
 
-def gain_text(scores: Scores, *, public: bool = False) -> str:
-    """The gain of a model over a constant prediction; or that labels do not show one, with the rows that would."""
-    return verdict(scores, public=public)[1]
-
-
 def verdict(scores: Scores, *, public: bool = False) -> tuple[str, str]:
     """The gain over a constant prediction as a headline, and in one sentence or two."""
     labels = "these labels" if public else "the released labels"
