@@ -343,7 +343,7 @@ def answer_text(release: TableRelease) -> AnswerText | None:
     certificate = release.certificate
     if not has_no_rows(certificate):
         return None
-    from labeldp.release import Answer  # noqa: PLC0415 (it loads the compiler)
+    from labeldp.release import Answer  # noqa: PLC0415 (it loads slowly)
 
     law = certificate.law
     return QUERIES.of_law(law).in_words(

@@ -17,7 +17,7 @@ from labeldp.privacy import LabelSpace, rest_of
 from labeldp.release.folder import column_types
 from labeldp.release.jobs.mechanisms._table_mechanism import TableInput, TableMechanism, TableRequest, option
 
-if TYPE_CHECKING:  # it loads the compiler, which a list of mechanisms does without
+if TYPE_CHECKING:  # it loads slowly, and a list of mechanisms does without
     from labeldp.release.curator import Curator
 
 
@@ -38,7 +38,7 @@ class ClusteredMechanism(TableMechanism):
             InputError: They are not whole numbers from 0, or not one for each row.
             TableError: The column has a missing value.
         """
-        from labeldp.release.tables import clusters_of  # noqa: PLC0415 (it loads the compiler)
+        from labeldp.release.tables import clusters_of  # noqa: PLC0415 (it loads slowly)
 
         source, chosen, clusters = table.source, table.chosen, self.clusters
         if table.columns:

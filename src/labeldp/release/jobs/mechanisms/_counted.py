@@ -14,7 +14,7 @@ from labeldp.privacy import LabelSpace
 from labeldp.release.folder import column_types
 from labeldp.release.jobs.mechanisms._table_mechanism import TableInput, TableMechanism, TableRequest
 
-if TYPE_CHECKING:  # it loads the compiler, which a list of mechanisms does without
+if TYPE_CHECKING:  # it loads slowly, and a list of mechanisms does without
     from labeldp.release.curator import Curator
 
 
@@ -54,7 +54,7 @@ class CountedMechanism(TableMechanism):
 
     def on(self, table: TableInput) -> TableRequest:
         """The requests, charged together."""
-        from labeldp.release.curator import counted, share_of_points  # noqa: PLC0415 (it loads the compiler)
+        from labeldp.release.curator import counted, share_of_points  # noqa: PLC0415 (it loads slowly)
 
         source, epsilon = table.source, table.epsilon
         space = source.space

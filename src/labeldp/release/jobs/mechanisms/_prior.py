@@ -56,7 +56,7 @@ class PriorMechanism(OfLabels):
 
     def on(self, table: TableInput) -> TableRequest:
         """The request, whose channel is computed batch by batch."""
-        from labeldp.release.curator import PriorChannels  # noqa: PLC0415 (it loads the compiler)
+        from labeldp.release.curator import PriorChannels  # noqa: PLC0415 (it loads slowly)
 
         names = table.columns.get("prior", [])
         declared = (

@@ -17,7 +17,7 @@ from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.release.folder import column_types
 from labeldp.release.jobs.mechanisms._table_mechanism import TableInput, TableMechanism, TableRequest
 
-if TYPE_CHECKING:  # they load the compiler, which a list of mechanisms does without
+if TYPE_CHECKING:  # they load slowly, and a list of mechanisms does without
     from labeldp.release.curator import BatchChannels, Curator
 
 #: The name of the best randomizer for the labels.

@@ -15,7 +15,7 @@ from labeldp.release.jobs.mechanisms._table_mechanism import TableInput, TableMe
 
 _ALONE = "features are private, so the split into files is, and all rows go into one file"
 
-if TYPE_CHECKING:  # it loads the compiler, which a list of mechanisms does without
+if TYPE_CHECKING:  # it loads slowly, and a list of mechanisms does without
     from labeldp.release.curator import Curator
 
 

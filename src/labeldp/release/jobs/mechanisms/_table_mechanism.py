@@ -18,7 +18,7 @@ from labeldp.mechanisms.resampling import FeatureLaw
 from labeldp.privacy import Guarantee, Interval, LabelSpace
 from labeldp.release.folder import answer_columns
 
-if TYPE_CHECKING:  # they load the compiler, which a list of mechanisms does without
+if TYPE_CHECKING:  # they load slowly, and a list of mechanisms does without
     from labeldp.release.curator import Curator, TableSource, Written
     from labeldp.release.engines import Progress
     from labeldp.release.released import Answer
