@@ -157,7 +157,9 @@ def test_a_table_is_imported_as_it_is(survey, capsys):
     path, arguments = survey
     out = path.parent / "out"
     assert main(["import", str(path), *arguments, "--keeping", "0.75", "--output", str(out)]) == 0
-    assert f"Declared by {SURVEY}, not drawn here." in " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.startswith("Imported 4,000 rows at epsilon 1.1 per row.")
+    assert f"Declared by {SURVEY}, not drawn here." in printed
     assert pq.read_table(out / "data.parquet")["answer_released"].to_pylist() == answers()[1].tolist()
     assert main(["verify", str(out)]) == 0
     assert main(["import", str(path), *arguments, "--keeping", "0.75", "--output", str(out.with_name("two"))]) == 1

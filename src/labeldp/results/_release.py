@@ -203,9 +203,15 @@ def release_terms(release: TableRelease) -> tuple[str, Terms]:
         ("your notes", f"read {near(release.notes_file)} before you share: it says whether kept columns reveal labels"),
     ]
     promise = certificate.guarantee
-    done = "Answered from the labels of" if has_no_rows(certificate) else "Released"
-    rows_of = f"{certificate.rows:,} row{'s' * (certificate.rows != 1)}"
-    return f"{done} {rows_of} at {cost_text(promise)} per {promise.unit}.", Terms(tuple(rows))
+    rows_of = f"{' of' * has_no_rows(certificate)} {certificate.rows:,} row{'s' * (certificate.rows != 1)}"
+    return f"{done_with(certificate)}{rows_of} at {cost_text(promise)} per {promise.unit}.", Terms(tuple(rows))
+
+
+def done_with(certificate: Certificate) -> str:
+    """The beginning of a headline: what was done with the labels."""
+    if certificate.declared_by:
+        return "Imported"
+    return "Answered from the labels" if has_no_rows(certificate) else "Released"
 
 
 def _few_effective_rows(certificate: Certificate, effective: float | None) -> Iterator[str]:

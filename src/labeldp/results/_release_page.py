@@ -42,7 +42,7 @@ from labeldp.results._answer import answer_blocks
 from labeldp.results._blocks import Block, CertificateText, Grid, Odds, Part, Picture, Points, Prose, Section, Terms
 from labeldp.results._numbers import delta_above, epsilon_above, posterior, share, share_above
 from labeldp.results._plan import expected_sentences
-from labeldp.results._release import checks_of, cost_text, has_no_rows, mechanism_text, resampled_share, utility_terms
+from labeldp.results._release import checks_of, cost_text, done_with, mechanism_text, resampled_share, utility_terms
 
 #: Beliefs before, in percent, of the printed table and of the figure.
 _BELIEFS = (1, 5, 10, 25, 50, 75, 90, 99)
@@ -90,13 +90,12 @@ def release_part(folder: Path, verdict: Verdict, at: datetime | None = None) -> 
     if certificate is None or not verdict.holds:
         return _refused(folder, verdict)
     promise = certificate.guarantee
-    done = "Answered from the labels" if has_no_rows(certificate) else "Released"
     values = ", ".join(_values(certificate, _MOST_NAMED))
     people = _people(folder, certificate)
     whose = f"{people} in {certificate.rows:,} rows" if people else f"{certificate.rows:,} rows"
     return Part(
         title=f"Release of “{printable(certificate.label)}”",
-        result=f"{done}: {certificate.label} of {whose} ({values}), at {cost_text(promise)} per {promise.unit}",
+        result=f"{done_with(certificate)}: {certificate.label} of {whose} ({values}), at {cost_text(promise)} per {promise.unit}",
         tone="good",
         lead=(_verified(verdict, at), *_example(certificate), certificate.meaning),
         facts=(
