@@ -1,17 +1,20 @@
-"use strict";
-// Randomizes one label where it is, in the browser or on the phone of the person whom it is of: for a release without
-// anybody who sees true labels. Bit for bit what labeldp draws from the same words, for randomized response, subsets of a
-// fixed size and independent bits; written from docs/certificate-format.md. The law is that of a certificate.
-//
-//     const law = { kind: "response", bits: "64", classes: "2", keep: "13485904672957497939", other: "4960839400752053677", by_row: [] };
-//     const released = draw(law, 1, secureWords(wordsPerRow(law)));    // what leaves: 0 or 1, at epsilon 1
-//
-// Words must be used once, and kept from everybody: whoever knows them knows the label.
+// Randomizes an answer on the device of the person who gives it, so that nobody else ever has the true one. Bit for bit
+// what labeldp draws from the same random words, for randomized response, subsets of a fixed size and independent bits;
+// written from docs/certificate-format.md. README.md shows how to use it.
 
 const LOW_HALF = (1n << 32n) - 1n;
 
-// Uniform words from the browser's cryptographic random source.
-const secureWords = (count) => Array.from(crypto.getRandomValues(new BigUint64Array(count)));
+// The most words that a cryptographic source gives at once.
+const AT_ONCE = 8192;
+
+// Uniform words of 64 bits from the cryptographic random source of the browser or of Node. Each word must be used once, and
+// kept from everybody: whoever knows the words knows the answer.
+export function secureWords(count) {
+  const words = [];
+  while (words.length < count)
+    words.push(...crypto.getRandomValues(new BigUint64Array(Math.min(AT_ONCE, count - words.length))));
+  return words;
+}
 
 // The number of words of a row; of subsets with spare ones, which run out with a probability below 2^-128.
 const WORDS = {
@@ -24,7 +27,7 @@ const WORDS = {
     return 1 + Math.ceil((size + spare) / 2);
   },
 };
-const wordsPerRow = (law) => WORDS[law.kind](law);
+export const wordsPerRow = (law) => WORDS[law.kind](law);
 
 // The halves of words, the low one first.
 function* halvesOf(words) {
@@ -35,7 +38,7 @@ function* halvesOf(words) {
 function below(bound, halves) {
   for (;;) {
     const { value, done } = halves.next();
-    if (done) throw new Error("a row ran out of words; draw again with others");
+    if (done) throw new RangeError("a row ran out of words; draw again with others");
     const product = value * bound;
     if ((product & LOW_HALF) >= (1n << 32n) % bound) return Number(product >> 32n);
   }
@@ -68,7 +71,7 @@ const DRAWS = {
   },
 };
 
-// Whether the integers of a law are those of a distribution that hides the label.
+// True if the integers of a law are those of a distribution that hides the label.
 const ALL = 1n << 64n;
 const HOLDS = {
   response: (law, k) => BigInt(law.other) > 0n && BigInt(law.keep) + BigInt(law.other) * (k - 1n) === ALL,
@@ -77,10 +80,62 @@ const HOLDS = {
 };
 
 // The class must be a number: a text such as "1", as a form gives it, would leave as it is where it is kept.
-function draw(law, y, words) {
+export function draw(law, y, words) {
   if (!(law.kind in HOLDS) || law.bits !== "64" || law.by_row.length || !HOLDS[law.kind](law, BigInt(law.classes)))
     throw new Error("expected the law of randomized response, subsets or bits that is the same for all rows");
   if (!Number.isInteger(y) || y < 0 || y >= Number(law.classes))
     throw new Error("expected a class as a whole number that counts from 0");
   return DRAWS[law.kind](law, y, words);
+}
+
+// The exact largest ratio of a report's probabilities for two answers, as a numerator and a denominator.
+const ODDS = {
+  response: (law) => [BigInt(law.keep), BigInt(law.other)],
+  bits: (law) => [BigInt(law.true) * (ALL - BigInt(law.false)), BigInt(law.false) * (ALL - BigInt(law.true))],
+  subset(law, k) {
+    const [member, size] = [BigInt(law.member), BigInt(law.size)];
+    return [member * (k - size), (ALL - member) * size];
+  },
+};
+
+// The roundings of the logarithm of a ratio.
+const ROUNDING = 1e-12;
+
+const SCHEMA = "labeldp/declaration/1";
+const TEXTS = ["name", "label", "mechanism", "declared_by", "meaning"];
+
+// A declaration as an object, from its text or from the object itself.
+export function read(declaration) {
+  const body = typeof declaration === "string" ? JSON.parse(declaration) : declaration;
+  if (body?.schema !== SCHEMA || !TEXTS.every((name) => typeof body[name] === "string") || !Array.isArray(body.values))
+    throw new Error(`expected a declaration of schema ${SCHEMA}, as 'labeldp declare' writes it`);
+  const { law, values } = body;
+  if (typeof law !== "object" || !(law?.kind in HOLDS) || Number(law.classes) !== values.length || new Set(values).size !== values.length)
+    throw new Error("expected a declaration of randomized response, subsets or bits, with a law of its values");
+  const [most, least] = ODDS[law.kind](law, BigInt(values.length)).map(Number);
+  if (!(Math.abs(Math.log(most / least)) <= body.epsilon * (1 + ROUNDING)))
+    throw new Error(`expected a law of epsilon ${body.epsilon} at most, as declared, found one that discloses more`);
+  return body;
+}
+
+// The report for a true answer: one of the declared values, or a list of them for mechanisms that release sets. It is drawn
+// anew at each call, and each report costs the declared epsilon: use `permanent` where a person may be asked again.
+export function randomize(declaration, answer) {
+  const { law, values } = read(declaration);
+  const y = values.indexOf(answer);
+  if (y < 0) throw new Error("expected one of the declared values as the answer");
+  const released = draw(law, y, secureWords(wordsPerRow(law)));
+  return Array.isArray(released) ? values.filter((_, j) => released[j]) : values[released];
+}
+
+// The report for a true answer, drawn once: asked again, this device gives the same report, whatever the answer is then. The
+// report alone is stored, never the answer. `storage` has getItem and setItem, as localStorage does.
+export function permanent(declaration, answer, storage = globalThis.localStorage) {
+  const body = read(declaration), key = `labeldp ${body.name}`;
+  const kept = storage.getItem(key);
+  if (kept !== null) return JSON.parse(kept);
+  const report = randomize(body, answer);
+  storage.setItem(key, JSON.stringify(report));
+  if (storage.getItem(key) === null) throw new Error("this device does not keep the report, so it could not give the same one again");
+  return report;
 }

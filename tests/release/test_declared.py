@@ -10,6 +10,7 @@ from scipy.stats import binom
 from labeldp import (
     Classes,
     Curator,
+    Declaration,
     DeclaredMechanism,
     Interval,
     PriorResponse,
@@ -191,6 +192,8 @@ def test_a_declaration_that_cannot_be_is_refused_before_a_charge(survey, options
 def test_the_mechanism_of_another_label_space_is_refused(survey):
     """What is declared is about the classes of the table."""
     path, _ = survey
-    mechanism = DeclaredMechanism(made=RandomizedResponse(Classes(["a", "b"]), 1.0), declared_by=SURVEY)
+    mechanism = DeclaredMechanism(
+        declaration=Declaration("answer", RandomizedResponse(Classes(["a", "b"]), 1.0), SURVEY)
+    )
     with pytest.raises(InputError, match="expected a mechanism that releases one declared class"):
         release_table(path, "answer", SPACE, 1.0, path.parent / "out", keep=["age"], mechanism=mechanism)

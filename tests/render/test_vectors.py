@@ -5,6 +5,7 @@ import importlib.util
 import json
 import math
 import random
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -260,10 +261,11 @@ def test_words_are_drawn_as_the_page_says():
 
 @pytest.fixture(scope="module")
 def drawn_in_javascript():
-    """The label that the example in JavaScript releases for words, and the number of words that it takes."""
-    context = pytest.importorskip("quickjs", reason="it runs the example").Context()
+    """The label that a device releases for words, and the number of words that it takes."""
+    context = pytest.importorskip("quickjs", reason="it runs JavaScript").Context()
     context.set_time_limit(60)
-    context.eval((HERE.parents[1] / "examples/randomize.js").read_text(encoding="utf-8"))
+    source = (HERE.parents[1] / "js/labeldp.js").read_text(encoding="utf-8")
+    context.eval(re.sub("^export ", "", source, flags=re.MULTILINE))
     context.eval(
         "const run = (text) => { const [law, y, words] = JSON.parse(text); return draw(law, y, words.map(BigInt)); }"
     )

@@ -13,6 +13,7 @@ from labeldp.cli._audit import audit
 from labeldp.cli._card import card
 from labeldp.cli._check import check
 from labeldp.cli._command import add_command
+from labeldp.cli._declare import declare
 from labeldp.cli._demo import demo
 from labeldp.cli._evaluate import evaluate
 from labeldp.cli._generator import generator
@@ -60,7 +61,7 @@ def _about(
 
 
 for _command in (
-    *(demo, check, release, import_, stages, verify, audit, generator, learn, evaluate, predict),
+    *(demo, check, release, declare, import_, stages, verify, audit, generator, learn, evaluate, predict),
     *(plan, account, ledger, key),
     report,
     card,

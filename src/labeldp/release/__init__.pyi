@@ -15,6 +15,7 @@ from .released import is_answer as is_answer
 from .released import public_columns as public_columns
 from .released import public_table as public_table
 from .released import some_columns as some_columns
+from .released import Declaration as Declaration
 from .released import Release as Release
 from .released import check_same_rows as check_same_rows
 from .released import RowRelease as RowRelease

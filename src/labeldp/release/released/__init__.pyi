@@ -3,6 +3,7 @@ from ._answer import distributions_of as distributions_of
 from ._batches import release_batches as release_batches
 from ._concat import concatenate as concatenate
 from ._concat import so_far as so_far
+from ._declared import Declaration as Declaration
 from ._declared import check_possible as check_possible
 from ._declared import counts_of as counts_of
 from ._gate import declare as declare

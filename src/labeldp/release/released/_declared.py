@@ -1,20 +1,120 @@
-"""Labels that were randomized elsewhere: frequencies that a declared channel cannot give are refused."""
+"""Labels that are randomized elsewhere: how, as somebody declares, and whether they can have been."""
 
 from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 
+from labeldp import _checks
 from labeldp._arrow import array_or_none
 from labeldp._conversions import result_or_none
+from labeldp._random_words import identifier, is_identifier
 from labeldp._shapes import Float, Int
+from labeldp._strict_json import strict_json
 from labeldp.errors import InputError, VerificationError
-from labeldp.privacy import LabelSpace
-from labeldp.privacy.channels import Channel, EvenChannel, row_arrays
+from labeldp.mechanisms.randomizers import ClassRandomizer, Randomizer, check_registered, class_randomizers
+from labeldp.privacy import UP, Classes, Guarantee, LabelSpace, shown_above
+from labeldp.privacy.channels import Channel, EvenChannel, law_of, row_arrays
 from labeldp.release.folder import CODES, from_columns
 
 #: The probability of refusing labels whose channel is as declared.
 FALSE_ALARMS = 0.001
+
+
+_SCHEMA = "labeldp/declaration/1"
+_MOST_LETTERS = 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class Declaration:
+    """How labels are randomized where they arise, for devices that randomize them and for whoever collects them.
+
+    Attributes:
+        label: The name of the label.
+        mechanism: The mechanism, which is the same for all rows.
+        declared_by: Who declares it, such as ``"survey 2026"``.
+        name: A random name, under which a device keeps its report.
+
+    Raises:
+        InputError: Rows differ in the mechanism's channel, or nobody declares it.
+
+    Example:
+        >>> from labeldp import Classes, Declaration, RandomizedResponse
+        >>> mechanism = RandomizedResponse(Classes(["no", "yes"]), 1.0)
+        >>> declaration = Declaration("answer", mechanism, "survey 2026")
+        >>> Declaration.from_json(declaration.to_json()).mechanism.epsilon
+        1.0
+        >>> print(declaration.meaning.partition(". ")[2])
+        Whoever was 50 % sure of it can become at most 73.2 % sure by what is sent.
+    """
+
+    label: str
+    mechanism: Randomizer
+    declared_by: str
+    name: str = field(default_factory=identifier)
+
+    def __post_init__(self) -> None:
+        check_registered(type(self.mechanism), self.channel)
+        _checks.declarer(self.declared_by)
+        if row_arrays(self.channel) or not isinstance(self.mechanism, ClassRandomizer):
+            raise InputError("expected a mechanism for classes that is the same for all rows, found another")
+
+    @property
+    def channel(self) -> Channel:
+        """The channel of each report."""
+        return self.mechanism.channel()
+
+    @property
+    def meaning(self) -> str:
+        """What anyone can learn from a report, in a sentence for the person who answers."""
+        likely = Guarantee(self.channel.epsilon).posterior(0.5)
+        sure = shown_above(UP.multiply(100, Decimal(repr(likely))), 3)
+        return (
+            "Your answer is changed at random before it leaves this device. Whoever was 50 % sure of it can become at "
+            f"most {sure} % sure by what is sent."
+        )
+
+    def to_json(self) -> str:
+        """The declaration as text, for devices and for ``labeldp import --declaration``."""
+        plain = {
+            "schema": _SCHEMA,
+            "name": self.name,
+            "label": self.label,
+            "values": list(self.mechanism.space.points),
+            "mechanism": self.mechanism.name,
+            "epsilon": self.mechanism.epsilon,
+            "law": law_of(self.channel),
+            "declared_by": self.declared_by,
+            "meaning": self.meaning,
+        }
+        return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read a declaration, whose law and meaning must follow from its mechanism and epsilon.
+
+        Raises:
+            InputError: It is none.
+        """
+        try:
+            body = strict_json(text) if len(text) <= _MOST_LETTERS else None
+            kinds = {kind.name: kind for kind in class_randomizers()}
+            mechanism = kinds[body["mechanism"]](Classes(body["values"]), body["epsilon"])
+            declaration = cls(str(body["label"]), mechanism, body["declared_by"], str(body["name"]))
+            if not is_identifier(declaration.name) or json.loads(declaration.to_json()) != body:
+                raise ValueError
+        except (LookupError, TypeError, ValueError):
+            raise InputError("expected a declaration, as 'labeldp declare' writes it, found another text") from None
+        return declaration
+
+    def of_space(self, space: LabelSpace) -> Self:
+        """The same for classes of a table, which may have them in another type."""
+        return replace(self, mechanism=replace(self.mechanism, space=space))
 
 
 def randomized_codes(labels: object, space: LabelSpace, channel: Channel) -> np.ndarray:

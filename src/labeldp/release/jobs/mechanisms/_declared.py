@@ -8,14 +8,13 @@ from typing import Self
 
 import numpy as np
 
-from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import Randomizer
 from labeldp.privacy import LabelSpace
 from labeldp.release.folder import DECLARED
 from labeldp.release.jobs.mechanisms._randomizer import OfLabels
 from labeldp.release.jobs.mechanisms._table_mechanism import TableInput, TableRequest
-from labeldp.release.released import check_possible, counts_of
+from labeldp.release.released import Declaration, check_possible, counts_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,12 +24,10 @@ class DeclaredMechanism(OfLabels):
     It has no name on the command line, which has ``labeldp import`` instead.
 
     Args:
-        made: How they were randomized: a randomizer that releases single classes.
-        declared_by: Who says so; the certificate shows it.
+        declaration: How they were randomized: by a mechanism that releases single classes.
     """
 
-    made: Randomizer | None = None
-    declared_by: str = ""
+    declaration: Declaration | None = None
 
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
@@ -40,18 +37,18 @@ class DeclaredMechanism(OfLabels):
     @property
     def name(self) -> str:
         """The name of the randomizer."""
-        return self.made.name if self.made else "declared"
+        return self.declaration.mechanism.name if self.declaration else "declared"
 
     def check(self, space: LabelSpace, epsilon: float) -> Randomizer:
         """The randomizer, if its released labels can stand in a column of classes."""
         del epsilon
-        _checks.declarer(self.declared_by)
-        if self.made is None or self.made.space != space or self.made.channel().form != "class":
+        made = self.declaration and self.declaration.mechanism
+        if made is None or made.space != space or made.channel().form != "class":
             raise InputError(
                 "expected a mechanism that releases one declared class for each row, such as randomized-response, "
                 f"found {self.name!r}; in Python, Release.randomized takes others"
             )
-        return self.made
+        return made
 
     def on(self, table: TableInput) -> TableRequest:
         """The request, if the frequencies of the labels are possible."""
@@ -60,4 +57,5 @@ class DeclaredMechanism(OfLabels):
         batches = source.batches(slice(0, source.rows))
         counts = sum((counts_of(channels.whole, batch.codes) for batch in batches), np.zeros(source.space.size, int))
         check_possible(channels.whole, source.space, counts, source.rows)
-        return self.request(table, randomizer, channels, (DECLARED + self.declared_by, *randomizer.declared))
+        by = self.declaration.declared_by if self.declaration else ""
+        return self.request(table, randomizer, channels, (DECLARED + by, *randomizer.declared))

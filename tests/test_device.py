@@ -1,0 +1,180 @@
+"""Answers that are randomized on devices: a declaration, its two readers, and reports that are taken over."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from labeldp import Classes, Declaration, Interval, PriorResponse, RandomizedResponse, Release, __version__
+from labeldp.cli import main
+from labeldp.errors import InputError
+from labeldp.mechanisms.randomizers import class_randomizers, number_randomizers
+
+DEVICE = Path(__file__).parents[1] / "js"
+ANSWERS = Classes(["no", "yes", "rather not say"])
+SURVEY = "survey 2026"
+#: The kinds that devices draw.
+ON_DEVICES = ("randomized-response", "subset", "bits")
+
+
+def declaration(name="randomized-response", epsilon=1.0):
+    """A declaration of three answers."""
+    kinds = {kind.name: kind for kind in class_randomizers()}
+    return Declaration("answer", kinds[name](ANSWERS, epsilon), SURVEY)
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in class_randomizers()])
+def test_a_declaration_is_read_back(name):
+    """The text says all of it, and the law is made anew from mechanism and epsilon."""
+    declared = declaration(name)
+    again = Declaration.from_json(declared.to_json())
+    assert again.to_json() == declared.to_json()
+    assert again.channel.odds == declared.channel.odds
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epsilon": 0.5},
+        {"law": {}},
+        {"mechanism": "subset"},
+        {"mechanism": "prior"},
+        {"values": ["no", "yes"]},
+        {"values": ["no", "no", "yes"]},
+        {"meaning": "Nobody can learn anything."},
+        {"name": "1"},
+        {"declared_by": "two\nlines"},
+        {"schema": "labeldp/declaration/2"},
+        {"more": 1},
+    ],
+)
+def test_a_declaration_that_contradicts_itself_is_refused(change):
+    """Whatever was changed by hand, it does not follow from the rest."""
+    body = json.loads(declaration().to_json()) | change
+    with pytest.raises(InputError, match=r"expected a declaration|who declares"):
+        Declaration.from_json(json.dumps(body))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "no JSON", '{"schema": 1, "schema": 2}'])
+def test_another_text_is_no_declaration(text):
+    """What strangers send is refused in one sentence."""
+    with pytest.raises(InputError, match="expected a declaration"):
+        Declaration.from_json(text)
+
+
+def test_rows_that_differ_and_numbers_are_not_declared():
+    """A device has one mechanism, and draws classes."""
+    prior = PriorResponse(ANSWERS, 1.0, [[0.8, 0.1, 0.1]])
+    for mechanism in (prior, number_randomizers()[0](Interval(0, 6, 1), 1.0)):
+        with pytest.raises(InputError, match="same for all rows"):
+            Declaration("answer", mechanism, SURVEY)
+
+
+@pytest.fixture(scope="module")
+def in_javascript():
+    """A function that evaluates an expression with a declaration ``d``, in an engine whose random words are counted."""
+    context = pytest.importorskip("quickjs", reason="it runs JavaScript").Context()
+    context.set_time_limit(60)
+    source = (DEVICE / "labeldp.js").read_text(encoding="utf-8")
+    context.eval(
+        "let taken = 0n; globalThis.crypto = { getRandomValues: (a) => { "
+        "for (let i = 0; i < a.length; i += 1) a[i] = (taken += 0x9E3779B97F4A7C15n) & 0xFFFFFFFFFFFFFFFFn; "
+        "return a; } };"
+    )
+    context.eval(re.sub("^export ", "", source, flags=re.MULTILINE))
+    context.eval(
+        "const kept = {}; const storage = { getItem: (k) => kept[k] ?? null, setItem: (k, v) => { kept[k] = v; } };"
+    )
+
+    def evaluated(expression, body):
+        run = context.eval(f"(text) => {{ const d = JSON.parse(text); return JSON.stringify({expression}); }}")
+        return json.loads(run(json.dumps(body)))
+
+    return evaluated
+
+
+@pytest.mark.parametrize("name", ON_DEVICES)
+def test_a_device_reports_what_python_takes_over(in_javascript, name):
+    """Reports are values, or lists of values in declared order, and stand in a release as they are."""
+    declared = declaration(name)
+    body = json.loads(declared.to_json())
+    reports = in_javascript(
+        f"Array.from({{ length: 300 }}, (_, i) => randomize(d, {list(ANSWERS.values)}[i % 3]))", body
+    )
+    release = Release.randomized(reports, declared.mechanism, declared_by=SURVEY)
+    assert release.to_arrow().to_pylist() == reports
+
+
+def test_a_device_that_is_asked_again_gives_the_same_report(in_javascript):
+    """Whatever the answer is then; another declaration is another question."""
+    one, two = (json.loads(declaration().to_json()) for _ in range(2))
+    ask = 'Array.from({ length: 40 }, (_, i) => permanent(d, i % 2 ? "yes" : "no", storage))'
+    assert len(set(in_javascript(ask, one))) == 1
+    first = in_javascript("Object.keys(kept).length", one)
+    in_javascript('permanent(d, "yes", storage)', two)
+    assert in_javascript("Object.keys(kept).length", two) == first + 1
+    assert "yes" not in json.dumps(in_javascript("Object.keys(kept)", one))
+
+
+@pytest.mark.parametrize("name", ON_DEVICES)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"epsilon": 0.999}, "discloses more"),
+        ({"values": ["no", "yes"]}, "a law of its values"),
+        ({"values": ["no", "no", "yes"]}, "a law of its values"),
+        ({"law": {"kind": "projective"}}, "a law of its values"),
+        ({"schema": "labeldp/declaration/2"}, "of schema"),
+        ({"declared_by": None}, "of schema"),
+    ],
+)
+def test_a_device_refuses_a_declaration_that_discloses_more(in_javascript, name, change, words):
+    """Its law costs more than it says, or it is none: nothing is drawn."""
+    with pytest.raises(Exception, match=words):
+        in_javascript('randomize(d, "yes")', json.loads(declaration(name).to_json()) | change)
+
+
+def test_a_device_takes_declared_answers_alone(in_javascript):
+    """Another answer would leave as something, or show that it was none."""
+    with pytest.raises(Exception, match="one of the declared values"):
+        in_javascript('randomize(d, "maybe")', json.loads(declaration().to_json()))
+
+
+def test_types_and_functions_of_the_package_agree():
+    """Each function that the file exports has a type, and the version is that of the library."""
+    functions = r"^export (?:const|function) (\w+)"
+    exported = re.findall(functions, (DEVICE / "labeldp.js").read_text(encoding="utf-8"), re.MULTILINE)
+    typed = re.findall(functions, (DEVICE / "labeldp.d.ts").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(exported) == sorted(typed) != []
+    assert json.loads((DEVICE / "package.json").read_text(encoding="utf-8"))["version"] == __version__
+
+
+def test_a_survey_from_declaration_to_release(tmp_path, capsys):
+    """Declared on the command line, drawn in Node, taken over by the same file; frequencies are those of the law."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("it needs Node")
+    file, table = tmp_path / "answer.json", tmp_path / "reports.csv"
+    how = ("--label", "answer", "--classes", "no,yes", "--epsilon", "1", "--declared-by", SURVEY)
+    assert main(["declare", str(file), *how]) == 0
+    assert "at most 73.2 % sure" in " ".join(capsys.readouterr().out.split())
+    script = (
+        f"import {{ randomize }} from {json.dumps((DEVICE / 'labeldp.js').as_uri())};"
+        f"import {{ readFileSync }} from 'node:fs';"
+        f"const d = JSON.parse(readFileSync({json.dumps(str(file))}));"
+        "console.log(JSON.stringify(Array.from({ length: 20000 }, () => randomize(d, 'yes'))));"
+    )
+    run = subprocess.run([node, "--input-type=module", "-e", script], capture_output=True, text=True, check=True)
+    reports = json.loads(run.stdout)
+    keep = float(RandomizedResponse(Classes(["no", "yes"]), 1.0).channel().membership.true)
+    assert abs(reports.count("yes") - 20_000 * keep) < 5 * (20_000 * keep * (1 - keep)) ** 0.5  # 1 in 1.7 million
+    pa.csv.write_csv(pa.table({"age": range(20_000), "answer": reports}), table)
+    taken = ("--declaration", str(file), "--keep", "age", "--output", str(tmp_path / "out"))
+    assert main(["import", str(table), *taken]) == 0
+    assert main(["import", str(table), *taken, "--epsilon", "1"]) == 1
+    assert "leave those out" in capsys.readouterr().err
