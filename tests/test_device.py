@@ -69,7 +69,7 @@ def test_another_text_is_no_declaration(text):
 
 def test_rows_that_differ_and_numbers_are_not_declared():
     """A device has one mechanism, and draws classes."""
-    prior = PriorResponse(ANSWERS, 1.0, [[0.8, 0.1, 0.1]])
+    prior = PriorResponse(Classes(["no", "yes"]), 1.0, [[0.8, 0.2]])
     for mechanism in (prior, number_randomizers()[0](Interval(0, 6, 1), 1.0)):
         with pytest.raises(InputError, match="same for all rows"):
             Declaration("answer", mechanism, SURVEY)
@@ -103,9 +103,7 @@ def test_a_device_reports_what_python_takes_over(in_javascript, name):
     """Reports are values, or lists of values in declared order, and stand in a release as they are."""
     declared = declaration(name)
     body = json.loads(declared.to_json())
-    reports = in_javascript(
-        f"Array.from({{ length: 300 }}, (_, i) => randomize(d, {list(ANSWERS.values)}[i % 3]))", body
-    )
+    reports = in_javascript("Array.from({ length: 300 }, (_, i) => randomize(d, d.values[i % 3]))", body)
     release = Release.randomized(reports, declared.mechanism, declared_by=SURVEY)
     assert release.to_arrow().to_pylist() == reports
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -102,7 +102,7 @@ class Declaration:
             InputError: It is none.
         """
         try:
-            body = strict_json(text) if len(text) <= _MOST_LETTERS else None
+            body: Any = strict_json(text) if len(text) <= _MOST_LETTERS else None
             kinds = {kind.name: kind for kind in class_randomizers()}
             mechanism = kinds[body["mechanism"]](Classes(body["values"]), body["epsilon"])
             declaration = cls(str(body["label"]), mechanism, body["declared_by"], str(body["name"]))

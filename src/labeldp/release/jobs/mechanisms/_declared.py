@@ -42,7 +42,7 @@ class DeclaredMechanism(OfLabels):
     def check(self, space: LabelSpace, epsilon: float) -> Randomizer:
         """The randomizer, if its released labels can stand in a column of classes."""
         del epsilon
-        made = self.declaration and self.declaration.mechanism
+        made = self.declaration.mechanism if self.declaration else None
         if made is None or made.space != space or made.channel().form != "class":
             raise InputError(
                 "expected a mechanism that releases one declared class for each row, such as randomized-response, "
