@@ -91,11 +91,11 @@ def release_part(folder: Path, verdict: Verdict, at: datetime | None = None) -> 
         return _refused(folder, verdict)
     promise = certificate.guarantee
     values = ", ".join(_values(certificate, _MOST_NAMED))
-    people = _people(folder, certificate)
+    done, people = done_with(certificate), _people(folder, certificate)
     whose = f"{people} in {certificate.rows:,} rows" if people else f"{certificate.rows:,} rows"
     return Part(
         title=f"Release of “{printable(certificate.label)}”",
-        result=f"{done_with(certificate)}: {certificate.label} of {whose} ({values}), at {cost_text(promise)} per {promise.unit}",
+        result=f"{done}: {certificate.label} of {whose} ({values}), at {cost_text(promise)} per {promise.unit}",
         tone="good",
         lead=(_verified(verdict, at), *_example(certificate), certificate.meaning),
         facts=(
