@@ -29,21 +29,3 @@ def test_a_release_by_processes_is_verified_by_processes(release, run, table, tm
     assert [entry.state for entry in Ledger(tmp_path / "t.labeldp-ledger").entries()] == ["released"]
     seen = run("verify", tmp_path / "out", "--engine", "processes:1")
     assert (seen.code, seen.out.splitlines()[0]) == (0, run("verify", tmp_path / "out").out.splitlines()[0])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"engine": "proceses"}, "did you mean 'processes'?"),
-        ({"engine": "ray"}, "choose processes[:N], dask[:ADDRESS] or spark[:MASTER]"),
-        ({"engine": "processes:none"}, "expected a number of processes"),
-        ({"engine": "processes:1", "mechanism": "dummy"}, "all rows go into one file; leave out the engine"),
-    ],
-)
-def test_an_engine_that_cannot_work_is_refused(release, table, tmp_path, options, message):
-    """With what to do, before anything is charged."""
-    done = release(table, tmp_path / "out", **options)
-    assert done.code != 0
-    assert message in done.err
-    assert not list(tmp_path.glob("*.labeldp-ledger"))
-    assert not (tmp_path / "out").exists()

@@ -53,30 +53,6 @@ def test_a_public_table_gives_a_generator_that_a_release_takes(run, table, tmp_p
     assert set(np.round(released.features["age"].drop_null().to_numpy() * 10) % 1) == {0.0}
 
 
-def test_cells_print_what_no_features_exceed(run, table, tmp_path):
-    """Of a few categories the largest divergence is printed, from the floor that the file brings back."""
-    path = tmp_path / "towns.generator"
-    options = (
-        "--keep",
-        "town",
-        "--model",
-        "cells",
-        "--auxiliary",
-        "--labels-are-public",
-        "--smoothing",
-        0.2,
-        "--judge",
-    )
-    ran = run("generator", table, *CLASSES, *options, "--source", "a town", "--output", path)
-    assert (ran.code, ran.err) == (0, "")
-    fitted = open_generator(path)
-    assert fitted.source.kind == "auxiliary"
-    assert re.search(r"realism +(good|usable|poor).* right for [3-8]\d\.\d% \(.* of (299|300) held-out", ran.out)
-    assert "none: too many of its rows are equal. Make sure yourself" in ran.out
-    shown = float(ran.out.partition("at most ")[2].split()[0])
-    assert -fitted.log_floor <= shown < -fitted.log_floor * 1.01
-
-
 def test_the_divergence_to_declare_is_estimated_from_held_out_rows(run, tmp_path):
     """Of two normal classes each is about as far from both mixed as the integral says, though draws are not told apart.
 
@@ -123,23 +99,3 @@ def test_the_release_of_other_rows_is_a_paid_split(run, table, tmp_path):
     wrong = run("generator", shared, "--labels-are-public", "--source", "x", "--output", tmp_path / "new")
     assert wrong.code == 1
     assert "the certificate states them" in wrong.err
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ((*CLASSES, "--keep", "all"), "labels that are not public must be released first"),
-        (("--labels-are-public", "--keep", "all"), "declare the label column and its classes"),
-        ((*CLASSES, "--labels-are-public"), "either --keep or --drop"),
-        ((*CLASSES, "--labels-are-public", "--keep", "all", "--model", "gan"), "expected a model among"),
-        ((*CLASSES, "--labels-are-public", "--keep", "all", "--model", "cells"), "bins"),
-        (("--label", "ill", "--classes", "no,yes,maybe", "--labels-are-public", "--keep", "all"), "fewer of 'maybe'"),
-    ],
-)
-def test_what_is_not_declared_or_cannot_be_fitted_is_refused(run, table, tmp_path, options, told):
-    """Without a declaration nothing is read, and a refusal leaves no file."""
-    path = tmp_path / "people.generator"
-    ran = run("generator", table, *options, "--source", "a town", "--output", path)
-    assert ran.code == 1
-    assert told in ran.err
-    assert not path.exists()

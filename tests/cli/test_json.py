@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import typer
 
+from labeldp import Budget, Classes, Curator, PeerExchange
 from labeldp.cli import app
 from labeldp.learning.metrics import Estimate
 from labeldp.learning.metrics._estimates import Estimates
+from labeldp.mechanisms.queries import ExchangedLabels
 from labeldp.results import plain
 
 GUIDE = Path(__file__).parents[2] / "docs/guide/json.md"
@@ -60,7 +62,7 @@ def documents(run, tmp_path):
         "generator": (table, *public, "--keep", "sex,smoker", "--source", "demo", "--output", tmp_path / "g.generator"),
         "release": (table, *declared, "--drop", "patient_id", "--output", shared),
         "verify": (shared,),
-        "learn": (shared, "--output", model),
+        "learn": (shared, "--model", "softmax", "--output", model),
         "evaluate": (model, table, "--labels-are-public"),
         "predict": (model, table, "--output", tmp_path / "p.csv"),
         "account": (shared,),
@@ -202,3 +204,16 @@ def test_an_estimate_is_within_what_can_be():
     many = Estimates(*np.array([[1.3, np.nan], [0.2, np.nan], [0.9, np.nan], [1.0, np.nan]]))
     found = plain(given | {"many": many})
     assert (found["far"]["value"], found["near"]["value"], found["many"]["value"]) == (1.0, 0.7, [1.0, None])
+
+
+def test_where_no_epsilon_holds_there_is_none(run, tmp_path):
+    """Where requests fail themselves with more than a delta, none is said and JSON has null; a ledger has the delta."""
+    space, budget = Classes(["no", "yes"]), Budget(9.0, 1e-3)
+    curator = Curator(["no", "yes"] * 20, space, budget=budget, name="ill", ledger=tmp_path / "ledger")
+    curator.answer(ExchangedLabels(space, PeerExchange(0.1, 0.5), [0, 1] * 20, 1e-4)).save(tmp_path / "one")
+    printed = run("account", tmp_path / "one").out
+    assert re.search(r"│ 1e-09 +│ none +│", printed)
+    assert "none: no epsilon holds, since the failure probability of these requests exceeds that delta." in printed
+    (found,) = json.loads(run("account", tmp_path / "one", "--json").out, parse_constant=pytest.fail)
+    assert found["fixed_beforehand"][0] == {"delta": 1e-9, "epsilon": None}
+    assert json.loads(run("ledger", tmp_path / "ledger", "--json").out)["charges"][0]["delta"] == 1e-4

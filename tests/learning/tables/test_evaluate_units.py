@@ -1,6 +1,7 @@
 """Evaluation of a model on a release of units."""
 
 import dataclasses
+import inspect
 from contextlib import nullcontext
 
 import numpy as np
@@ -10,7 +11,28 @@ import pytest
 from labeldp import Classes, Release, release_table
 from labeldp.learning.metrics import UnitsWarning, accuracy
 from labeldp.learning.tables import evaluate, learn
+from labeldp.learning.tables._class_scores import class_scores
 from labeldp.release import public_columns
+
+
+def test_scores_take_rows_of_a_unit_as_dependent(tmp_path, monkeypatch):
+    """Those of a model's own folds, whose rows were fitted on other people's."""
+    person, random = np.repeat(np.arange(60), 3), np.random.default_rng(0)
+    frame = pd.DataFrame({"person": person, "x": random.normal(size=180), "y": random.integers(0, 2, 180)})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    release_table(tmp_path / "t.csv", "y", Classes([0, 1]), 6.0, tmp_path / "out", drop=[], unit="person")
+    form, seen = inspect.signature(class_scores), []
+
+    def noted(*given, **named):
+        seen.append(form.bind(*given, **named).arguments)
+        return class_scores(*given, **named)
+
+    monkeypatch.setattr("labeldp.learning.tables._learn.class_scores", noted)
+    learn(tmp_path / "out", model="softmax")
+    (given,) = seen
+    pairs = set(zip(person.tolist(), np.asarray(given["units"].numbers).tolist(), strict=True))
+    assert len(pairs) == len(set(np.asarray(given["units"].numbers).tolist())) == 60
+    assert all(len(set(given["folds"][person == each])) == 1 for each in range(60))
 
 
 @pytest.mark.parametrize("kept", [True, False])

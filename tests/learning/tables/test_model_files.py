@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 import skops.io
 from sklearn.dummy import DummyClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from labeldp import Classes, Curator, RandomizedResponse
 from labeldp.errors import InputError
@@ -130,6 +133,38 @@ def test_a_forged_model_is_refused_when_it_is_opened(name, tmp_path):
         open_model(learned.save(tmp_path / "forged.skops"))
 
 
+def torn():
+    """A pipeline whose steps are none."""
+    pipeline = make_pipeline(HashingVectorizer())
+    pipeline.steps = ["x"]
+    return pipeline
+
+
+#: A change of what a file says of its model, or another estimator in it, and what is said of the file.
+FOREIGN = {
+    "code": ({}, FunctionTransformer(os.mkdir), "found other types in it"),
+    "a type of pandas": ({}, pd.Timestamp, "found other types in it"),
+    "a reader of files": ({}, make_pipeline(HashingVectorizer(input="filename")), "expected a model made by"),
+    "no pipeline": ({}, HashingVectorizer(), "expected a model made by"),
+    "no steps": ({}, torn(), "expected a model made by"),
+    "a later schema": ({"schema": "labeldp/model/2"}, None, "schema labeldp/model/1, found 'labeldp/model/2'"),
+    "another library": ({"made_with": {"scikit-learn": "1.0.2"}}, None, "found 1.0.2; install that version"),
+    "no certificate": ({"certificate": {}}, None, "expected a model made by"),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_foreign_file_is_not_opened(name, tmp_path):
+    """Other types, though scikit-learn's own, are refused before anything is called; other versions are named."""
+    change, estimator, message = FOREIGN[name]
+    path = learn(GOLDEN / "randomized-response", model="softmax", features=["age"]).model.save(tmp_path / "m.skops")
+    held = skops.io.load(path, trusted=_TRUSTED)
+    forged = {"about": json.dumps(json.loads(held["about"]) | change), "estimator": estimator or held["estimator"]}
+    skops.io.dump(forged, path)
+    with pytest.raises(InputError, match=message):
+        open_model(path)
+
+
 @pytest.fixture(scope="module")
 def calibrated(tmp_path_factory):
     """A release of three classes, not declared in sorted order, and a calibrated model of it."""
@@ -192,3 +227,5 @@ def test_held_out_predictions_are_calibrated_on_other_folds(calibrated):
     parts = folds_of(units, 5)
     np.testing.assert_allclose(found, HeldOutCalibration(release, plain, units).cross_fitted(parts, len(release)))
     assert not np.allclose(found, Calibrator.fit(release, plain)(plain))
+    of_all_rows = dataclasses.replace(learned.model, calibrator=None).predict_proba(public_columns(folder))
+    assert not np.allclose(plain, of_all_rows[:, [2, 0, 1]]), "each row is predicted by a model of others"

@@ -280,6 +280,8 @@ SINGLE = {
     "places": (np.arange(40), "rows"),
     "names": ([f"First{each} Last" for each in range(ROWS)], "rows"),
     "addresses": ([f"{each}@example.org" for each in range(ROWS)], "rows"),
+    "dates of birth": ([f"{each:02}/01/1990" for each in range(1, 29)], "rows"),
+    "numbers of accounts": ([f"1,{each:03},567" for each in range(1, 29)], "rows"),
     "few measurements": (np.arange(40) ** 3 * 7919, None),
     "fractions": (np.arange(ROWS) / 7, None),
     "images": ([f"{each}.png" for each in range(ROWS)], None),

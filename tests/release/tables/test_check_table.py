@@ -1,0 +1,92 @@
+"""The look at a table before its release: what it counts, and what it knows of earlier releases."""
+
+import struct
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from labeldp import Classes, Interval, Ledger, check_table, release_table
+from labeldp.errors import InputError
+from labeldp.release import ledger_path
+from labeldp.results import release_command
+
+ILL = Classes(["no", "yes"])
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table of 90 people with up to three rows each, an age, costs and a label."""
+    rows, people = np.arange(180), np.repeat(np.arange(90), 1 + np.arange(90) % 3)
+    frame = pd.DataFrame({"patient_id": people, "age": 20 + rows % 50, "costs": rows % 17 * 10})
+    frame.assign(ill=np.array(["no", "yes"])[rows % 5 % 2]).to_csv(tmp_path / "t.csv", index=False)
+    return tmp_path / "t.csv"
+
+
+def test_values_are_counted_in_all_rows(tmp_path):
+    """Past the rows in which spellings are looked at; empty texts are missing, and very many values are estimated."""
+    rows, people = 300_000, 150_000
+    columns = {
+        "user": [f"u{row % people}" for row in range(rows)],
+        "site": ["", "a", "b"] * (rows // 3),
+        "click": range(rows),
+        "tags": [[1]] * rows,
+    }
+    pd.DataFrame({**columns, "y": [0, 1] * (rows // 2)}).to_parquet(tmp_path / "t.parquet")
+    user, site, click, tags = check_table(tmp_path / "t.parquet", "y").columns
+    assert user.different == people
+    assert (site.different, site.missing) == (2, rows // 3)
+    assert abs(click.different / rows - 1) < 0.02
+    assert "the number of different values is an estimate" in click.remarks
+    assert tags.different == 0
+
+
+def test_the_order_of_classes_says_nothing_of_labels(table):
+    """The certificate publishes it, so one label more or less must not change it."""
+    frame, orders = pd.read_csv(table), set()
+    for share in (10, len(frame) - 10):
+        frame.assign(ill=np.where(np.arange(len(frame)) < share, "yes", "no")).to_csv(table, index=False)
+        orders.add(tuple(check_table(table, "ill").label.classes))
+    assert orders == {("no", "yes")}
+
+
+def test_a_label_that_was_released_is_not_kept(table):
+    """Its true values would leave beside the next label: check drops it, and a release that keeps it is refused."""
+    release_table(table, "ill", ILL, 0.5, table.parent / "first", keep=["age"], unit="patient_id")
+    assert "--drop patient_id,ill " in release_command(check_table(table, "costs"))
+    asked = (table, "costs", Interval(0, 1000, 10), 0.5, table.parent / "second")
+    with pytest.raises(InputError, match="'ill' was already released with noise, and --keep"):
+        release_table(*asked, keep=["age", "ill"], unit="patient_id")
+    assert [entry.state for entry in Ledger(ledger_path(table)).entries()] == ["released"]
+    assert release_table(*asked, keep=["age"], unit="patient_id").spent == (0.5, 0.0)
+
+
+def test_a_label_that_left_as_a_kept_column_is_named(table):
+    """Its true values are in an earlier release: the one of its labels says so."""
+    first, given = table.parent / "first", {"unit": "patient_id"}
+    release_table(table, "costs", Interval(0, 1000, 10), 0.5, first, keep=["ill"], **given)
+    done = release_table(table, "ill", ILL, 0.5, table.parent / "second", keep=["age"], **given)
+    said = f"the label 'ill' was a public column of the release in {first}: its true values left with it"
+    assert said in done.remarks
+
+
+def test_a_ledger_elsewhere_is_looked_at(table, tmp_path):
+    """The one that is named, which the proposed command names too."""
+    release_table(table, "ill", ILL, 0.5, tmp_path / "first", keep=["age"], unit="patient_id")
+    ledger = ledger_path(table).rename(tmp_path / "all.ledger")
+    (tmp_path / "elsewhere").mkdir()
+    moved = table.rename(tmp_path / "elsewhere/t.csv")
+    assert check_table(moved, "ill").earlier == ()
+    found = check_table(moved, "ill", ledger=ledger)
+    assert [each.entry.label for each in found.earlier] == ["ill"]
+    assert f"--ledger {ledger}" in release_command(found)
+
+
+def test_labels_alone_are_not_taken_for_those_of_other_tables(table, tmp_path):
+    """Of a release of another label beside them nothing is said; of the same label, that it may be of these rows."""
+    digits = tmp_path / "digits-idx1-ubyte"
+    digits.write_bytes(struct.pack(">BBBBI", 0, 0, 8, 1, 60) + bytes(number % 2 for number in range(60)))
+    release_table(table, "ill", ILL, 1.0, tmp_path / "one", keep=[], unit="row")
+    assert check_table(digits, "label").earlier == ()
+    release_table(digits, "label", Classes([0, 1]), 1.0, tmp_path / "two", keep=[], unit="row")
+    assert [each.entry.label for each in check_table(digits, "label").earlier] == ["label"]
