@@ -266,7 +266,7 @@ def _attack(directory: Path, model: Any, generator: Any, options: AttackOptions)
     mixing = None if model is None else _mixing(release, model)
     knowledge = attacks.Knowledge(model, features=rows, mixing=mixing, generator=generator)
     groups = None if options.group is None else _groups(directory, release, options.group)
-    with printed_warnings(features.UnknownCategoryWarning):
+    with printed_warnings(features.UnseenValueWarning):
         found = attacks.attack_release(release, knowledge, truth=public, groups=groups)
     commonest = found.utility("nothing about the row", "the model itself").value
     return dataclasses.replace(found, limits=_limits(release, commonest))

@@ -35,7 +35,7 @@ def evaluate(
         json_: Print JSON; 'labeldp schema' describes it.
     """
     from labeldp.learning import tables  # noqa: PLC0415 (first, as its extra has all of them)
-    from labeldp.learning.features import UnknownCategoryWarning  # noqa: PLC0415
+    from labeldp.learning.features import UnseenValueWarning  # noqa: PLC0415
     from labeldp.learning.metrics import UnitsWarning  # noqa: PLC0415
 
     check_one_of(
@@ -46,7 +46,7 @@ def evaluate(
     )
     loaded = tables.open_model(model)
     label, source = label or loaded.certificate.label, file.of(table) if labels_are_public else table
-    with printed_warnings(UnknownCategoryWarning, UnitsWarning) as warned:
+    with printed_warnings(UnseenValueWarning, UnitsWarning) as warned:
         scores = tables.evaluate(loaded, source, label, public=labels_are_public, **images.read())
     if labels_are_public and scores.rows == loaded.certificate.rows:
         complain(

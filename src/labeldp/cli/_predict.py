@@ -36,12 +36,12 @@ def predict(
         json_: Print JSON; 'labeldp schema' describes it.
     """
     from labeldp.learning import tables  # noqa: PLC0415 (first, as its extra has all of them)
-    from labeldp.learning.features import UnknownCategoryWarning  # noqa: PLC0415
+    from labeldp.learning.features import UnseenValueWarning  # noqa: PLC0415
 
     write = _writer(output)
     check_new_file(output)
     loaded = tables.open_model(model)
-    with printed_warnings(UnknownCategoryWarning):
+    with printed_warnings(UnseenValueWarning):
         found = tables.predict_table(loaded, None if table is None else file.of(table), **images.read())
     write_new_file(output, lambda path: write(found, path), private=True)
     predicted, label = results.Predicted.of(loaded, found, str(output)), loaded.certificate.label

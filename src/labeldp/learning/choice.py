@@ -168,25 +168,26 @@ class Gains:
         sums: Their gains under each of s settings; minus infinity under a setting that was given up.
         squares: Their squared differences to the gains under the usual setting; None where none is usual.
         usual: The setting that stays unless another one is clearly better; None to take the best.
-        fallback: A setting that fits no noise, which replaces one that has no larger gain; None for none such.
+        constant: The setting that predicts the constant, which replaces one that has no larger gain, but for members of
+            a combination, which shrinks by itself; None for none such.
     """
 
     units: Float[np.ndarray, "g"]
     sums: Float[np.ndarray, "s g"]
     squares: Float[np.ndarray, "s g"] | None = None
     usual: int | None = None
-    fallback: int | None = None
+    constant: int | None = None
 
     @classmethod
     def of(
-        cls, gains: Float[np.ndarray, "s m"], held: Held, usual: int | None = None, fallback: int | None = None
+        cls, gains: Float[np.ndarray, "s m"], held: Held, usual: int | None = None, constant: int | None = None
     ) -> Gains:
         """The gains of held-out rows under each setting, in their groups."""
         squares, found = None, cls.of_sums(np.stack([held.sums(each) for each in gains]), held)
         if usual is not None:
             over = held.units.totals((held.weights * (gains - gains[usual])).T).T
             squares = np.stack([np.bincount(held.unit_groups, each**2, minlength=held.count) for each in over])
-        return replace(found, squares=squares, usual=usual, fallback=fallback)
+        return replace(found, squares=squares, usual=usual, constant=constant)
 
     @classmethod
     def of_sums(cls, sums: Float[np.ndarray, "s g"], held: Held) -> Gains:
@@ -198,25 +199,28 @@ class Gains:
         squares = None if self.squares is None or other.squares is None else self.squares + other.squares
         return replace(self, units=self.units + other.units, sums=self.sums + other.sums, squares=squares)
 
-    def best(self, without: int | None = None) -> int:
+    def best(self, without: int | None = None, *, combined: bool = False) -> int:
         """The setting with the largest gain, if it is clearly better than the usual one.
 
         With few effective rows the best of many noisy means is often a bad choice. So the usual setting stays unless
-        the gain over it exceeds its standard error. To ask for a clearly larger gain than that of the fallback costs
+        the gain over it exceeds its standard error. To ask for a clearly larger gain than that of the constant costs
         more where features help than it saves where they do not.
 
         Args:
             without: A group whose rows play no part; None if all do.
+            combined: True to take no constant, as a combination shrinks by itself.
         """
         groups = np.arange(len(self.units)) != (-1 if without is None else without)
         units, sums = self.units[groups].sum(), self.sums[:, groups].sum(axis=1)
+        if combined and self.constant is not None:
+            sums[self.constant] = -np.inf
         chosen = int(np.argmax(sums))
         if self.usual is not None and self.squares is not None and chosen != self.usual:
             over, square = sums[chosen] - sums[self.usual], self.squares[chosen, groups].sum()
             chosen = chosen if over > 0.0 and over**2 > square - over**2 / units else self.usual
-        if self.fallback is None or sums[chosen] > sums[self.fallback]:
+        if self.constant is None or sums[chosen] > sums[self.constant]:
             return chosen
-        return self.fallback
+        return self.constant
 
 
 def all_gains(gains: Iterable[Gains]) -> Gains:
@@ -319,14 +323,14 @@ def best_setting(
     return all_gains(path.gains for path in paths).best() if paths else None
 
 
-def fit_in_units(learner: Any, features: Any, release: Release, units: Any, **more: Any) -> Any:
+def fit_in_units(learner: Any, features: Any, labels: Any, units: Any, **more: Any) -> Any:
     """A learner, or a pipeline that ends in one, fitted with the privacy unit of each row, if it takes that."""
     name, last = learner.steps[-1] if isinstance(learner, Pipeline) else ("", learner)
     prefix, groups = f"{name}__" if name else "", as_groups(units)
     more = {f"{prefix}{keyword}": value for keyword, value in more.items()}
     if isinstance(last, OneSetting) or (not isinstance(groups, str) and _takes_groups(last)):
         more[f"{prefix}groups"] = groups
-    return learner.fit(features, release, **more)
+    return learner.fit(features, labels, **more)
 
 
 def as_groups(units: Any) -> Any:
@@ -348,11 +352,13 @@ class Member:
         encoder: A transformer that is fitted on all rows.
         kind: Type of the learner.
         learner: Function of the fitted encoder that makes a new learner of released labels.
+        posterior: True if predictions are means given the released labels, which need no further shrinkage.
     """
 
     encoder: Any
     kind: type
     learner: Callable[[Any], Any]
+    posterior: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,12 +370,14 @@ class Fitted:
         held_out: Predictions of h held-out rows by copies that were fitted on others.
         varies: False if it predicts the same for every row.
         setting: The setting of its path that was chosen.
+        posterior: True if predictions are means given the released labels, which need no further shrinkage.
     """
 
     model: Pipeline
     held_out: Float[np.ndarray, "h ..."]
     varies: bool
     setting: int = 0
+    posterior: bool = False
 
 
 @dataclass(eq=False)
@@ -386,6 +394,7 @@ class Work:
         report: Called with the name of the work, the number of fits done, and the number of all fits.
         minutes: Time after which no further fit begins.
         of_rows: Further arguments of fits with a value for each row, such as ``sample_weight``.
+        combined: True if members are combined, so that none of them need be the constant.
         done: Number of fits that are done.
         total: Number of all fits.
     """
@@ -399,6 +408,7 @@ class Work:
     report: Progress
     minutes: float = math.inf
     of_rows: Mapping[str, np.ndarray] = field(default_factory=dict)
+    combined: bool = False
     done: int = 0
     total: int = 0
 
@@ -436,10 +446,10 @@ class Work:
         predicted = self._predicted(paths, self._settings(member, encoder, encoded, gains))
         if not np.isfinite(predicted).all():
             raise InputError("it gave predictions that are not finite")
-        best = gains.best()
+        best = gains.best(combined=self.combined)
         fitted = member.learner(encoder).fit_setting(best, encoded, self.release, as_groups(self.units), **self.of_rows)
         pipeline = Pipeline([("columns", encoder), ("model", fitted)])
-        return Fitted(pipeline, predicted[rows], varies(fitted, encoded), best)
+        return Fitted(pipeline, predicted[rows], varies(fitted, encoded), best, member.posterior)
 
     def _settings(self, member: Member, encoder: Any, encoded: Any, gains: Gains) -> list[int]:
         """The setting for each group, chosen by others.
@@ -448,7 +458,7 @@ class Work:
         visible, and each pair of folds has fits of its own that saw neither.
         """
         if len(self.release) >= _FEW_ROWS or len(self.parts) < self.count or len(gains.sums) == 1:
-            return [gains.best(without=group) for group in range(self.count)]
+            return [gains.best(group, combined=self.combined) for group in range(self.count)]
         judged: list[list[Gains]] = [[] for _ in range(self.count)]
         for (one, (fit, held)), (other, (fits, others)) in itertools.combinations(enumerate(self.parts), 2):
             self._begin()
@@ -456,7 +466,7 @@ class Work:
             found = self._path(member.learner(encoder), encoded, rest, both).gains
             judged[one].append(found)
             judged[other].append(found)
-        return [all_gains(each).best(without=group) for group, each in enumerate(judged)]
+        return [all_gains(each).best(group, combined=self.combined) for group, each in enumerate(judged)]
 
     def _predicted(self, paths: Sequence[Path], settings: Sequence[int]) -> Float[np.ndarray, "n ..."]:
         """Predictions of held-out rows under the setting of their group, and zeros for others."""

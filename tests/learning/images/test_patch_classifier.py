@@ -52,7 +52,7 @@ def test_heads_weigh_as_held_out_labels_are_likely(monkeypatch, enough, count):
     for columns in (1, 8):
         some = features[:, :columns]
         paths = [_patch_classifier._path(some, release, fit, held, rows.tolerance, units) for fit, held in folds]
-        setting = replace(sum((path.gains for path in paths[1:]), paths[0].gains), fallback=None).best()
+        setting = replace(sum((path.gains for path in paths[1:]), paths[0].gains), constant=None).best()
         head, scores = SoftmaxRegression(tol=rows.tolerance), []
         for fit, held in folds:
             proba = head.fit_setting(setting, some[fit], release[fit]).predict_proba(some[held])

@@ -69,7 +69,15 @@ def test_class_shares_stay_unless_features_help(mean, chosen):
     noise = np.random.default_rng(1).normal(size=100)
     noise -= noise.mean()
     gains = np.stack([np.zeros(100), noise + mean - 1.0, noise + mean, noise + mean - 1.0])
-    assert (np.inf, *PENALTIES)[judged(gains, usual=2, fallback=0).best()] == chosen
+    assert (np.inf, *PENALTIES)[judged(gains, usual=2, constant=0).best()] == chosen
+
+
+def test_members_of_a_combination_vary():
+    """A combination shrinks by itself, so a member keeps its best setting though class shares gain more."""
+    gains = np.stack([np.zeros(100), np.full(100, -0.5), np.full(100, -0.1)])
+    found = judged(gains, constant=0)
+    assert found.best() == 0
+    assert found.best(combined=True) == 2
 
 
 def test_noise_is_not_fitted(make_channel, randomized):

@@ -76,7 +76,7 @@ def fitted(as_users_call):  # noqa: ARG001
 def test_all_families_are_fitted_and_the_mean_predicts_new_rows(fitted):
     """Every member is fitted, weights sum to one, and predictions of new rows are right for nearly all."""
     model = fitted[0]
-    assert list(model.members_) == ["linear", "boosting", "clusters"]
+    assert list(model.members_) == ["linear", "kernels", "boosting", "clusters"]
     assert not model.left_out_
     assert sum(model.weights_.values()) == pytest.approx(1.0)
     assert model.classes_.tolist() == sorted(SPACE.points)
@@ -201,7 +201,7 @@ def test_a_member_that_fails_is_left_out_and_named(use, how):
     use(boosting=Broken)
     features, labels = table(300)
     model = AutoClassifier().fit(features, released(labels))
-    assert list(model.members_) == ["linear", "clusters"]
+    assert list(model.members_) == ["linear", "kernels", "clusters"]
     assert ("out of order" if how == "raises" else "not finite") in model.left_out_["boosting"]
     assert (model.predict(features) == labels).mean() > 0.8
 
@@ -216,9 +216,11 @@ def test_an_error_of_every_member_is_an_error(use):
         def path(self, X, y, held, groups="rows"):  # noqa: ARG002, N803 (scikit-learn's names)
             raise ValueError("out of order")
 
-    use(linear=Broken, boosting=Broken, tree=Broken)
+    use(linear=Broken, kernels=Broken, boosting=Broken, tree=Broken)
     features, labels = table(60)
-    with pytest.raises(InputError, match=r"found none that did \(linear: out of order; boosting: out of order"):
+    with pytest.raises(
+        InputError, match=r"found none that did \(linear: out of order; kernels: out of order; boosting: out of order"
+    ):
         AutoClassifier().fit(features, released(labels))
 
 
@@ -226,7 +228,7 @@ def test_without_time_class_shares_are_predicted():
     """With no time at all every member is left out, and says why."""
     features, labels = table(300)
     model = AutoClassifier(minutes=0).fit(features, released(np.where(labels == "mild", "mild", "none")))
-    assert set(model.left_out_) == {"linear", "boosting", "clusters"}
+    assert set(model.left_out_) == {"linear", "kernels", "boosting", "clusters"}
     assert all("no time left" in why for why in model.left_out_.values())
     assert (model.predict_proba(features) == model.predict_proba(features)[0]).all()
 
@@ -491,10 +493,10 @@ def test_progress_is_reported():
     features, labels = table(300)
     seen = []
     AutoClassifier().fit(features, released(labels), report=lambda *each: seen.append(each))
-    assert {(name, total) for name, _, total in seen} == {("learn", 18)}
+    assert {(name, total) for name, _, total in seen} == {("learn", 24)}
     done = [count for _, count, _ in seen]
     assert done == sorted(done)
-    assert set(done) == set(range(19))
+    assert set(done) == set(range(25))
 
 
 def test_a_deadline_ends_a_member_between_its_fits(use):
@@ -509,7 +511,7 @@ def test_a_deadline_ends_a_member_between_its_fits(use):
     features, labels = table(100)
     begun = time.monotonic()
     model = AutoClassifier(minutes=0.1 / 60).fit(features[["age"]].fillna(0.0), released(labels))
-    assert set(model.left_out_) == {"linear", "boosting", "clusters"}
+    assert set(model.left_out_) == {"linear", "kernels", "boosting", "clusters"}
     assert time.monotonic() - begun < 5.0
 
 
@@ -548,3 +550,16 @@ def test_weights_of_rows_reach_every_model_of_a_combination():
         model = AutoClassifier().fit(features, release, sample_weight=np.where(first == heavy, 9.0, 1.0))
         chances = {name: member.predict_proba(features[-1:])[0, 1] for name, member in model.members_.items()}
         assert all(least < chance < most for chance in chances.values()), chances
+
+
+def test_a_mixture_makes_a_class_as_common_as_labels_say():
+    """Models that take a rare class for a third of what it is are corrected by a shift, and few rows are not."""
+    chance = np.random.default_rng(0)
+    rates = 1.0 / (1.0 + np.exp(4.0 - 1.5 * chance.normal(size=60_000)))
+    release = Curator(np.where(chance.random(60_000) < rates, "yes", "no"), Classes(["no", "yes"])).randomize(
+        epsilon=4.0
+    )
+    third = np.stack([1.0 - rates / 3.0, rates / 3.0], axis=1)[None]
+    assert Mixture.fit(release, third)(third)[:, 1].mean() == pytest.approx(rates.mean(), rel=0.1)
+    few = Mixture.fit(release[:50], third[:, :50])
+    assert np.abs(few.shifts).max() < 0.2

@@ -3,6 +3,7 @@
 import functools
 import itertools
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -78,7 +79,7 @@ def fitted(as_users_call):  # noqa: ARG001
 def test_all_families_are_fitted_and_the_mean_predicts_new_rows(fitted):
     """Every member is fitted, weights are positive, and most of the variance of new rows is explained."""
     model = fitted[0]
-    assert list(model.members_) == list(model.weights_) == ["linear", "boosting", "clusters"]
+    assert list(model.members_) == list(model.weights_) == ["linear", "kernels", "boosting", "clusters"]
     assert not model.left_out_
     assert min(model.weights_.values()) >= 0.0
     assert 0.5 < sum(model.weights_.values()) < 1.5
@@ -172,7 +173,7 @@ def test_without_time_the_mean_is_predicted():
     features, labels = table(300)
     release = released(labels)
     model = AutoRegressor(minutes=0).fit(features, release)
-    assert set(model.left_out_) == {"linear", "boosting", "clusters"}
+    assert set(model.left_out_) == {"linear", "kernels", "boosting", "clusters"}
     assert all("no time left" in why for why in model.left_out_.values())
     np.testing.assert_allclose(model.predict(features), release.numbers().mean())
     assert model.held_out_.shape == (300,)
@@ -213,12 +214,13 @@ def problem(rows=300, epsilon=3.0):
     return released(labels, epsilon), predictions, parts
 
 
-def by_integrals(slope, error):
-    """The posterior mean of a factor that is 0 or uniform on 0 to 1, with even odds."""
+def by_integrals(slope, error, one=0.0):
+    """The posterior mean of a factor that is 0 or uniform on 0 to 1, with even odds, or 1 with given ones."""
     densities = functools.partial(norm.pdf, loc=slope, scale=error)
     places = [slope] if 0.0 < slope < 1.0 else None
     both = [quad(each, 0.0, 1.0, points=places, limit=200)[0] for each in (densities, lambda f: f * densities(f))]
-    return both[1] / (both[0] + densities(0.0))
+    single = one * densities(1.0)
+    return (both[1] + single) / (both[0] + densities(0.0) + single)
 
 
 def test_weights_are_those_of_a_solver():
@@ -237,7 +239,7 @@ def test_weights_are_those_of_a_solver():
     variance = ((targets - free @ offsets) ** 2).mean()
 
     def loss(a):
-        return ((targets - a @ offsets) ** 2).sum() / (2 * variance) + ((a - 1 / 3) ** 2).sum() / (2 * 0.1)
+        return ((targets - a @ offsets) ** 2).sum() / (2 * variance) + ((a - 1 / 3) ** 2).sum() / (2 * 0.03)
 
     raw = least(loss)
     combined = raw @ offsets
@@ -256,6 +258,17 @@ def test_the_factor_is_the_posterior_mean(steps, error):
     """Numerical integration gives it, whether the slope is within 0 and 1 or beyond."""
     for slope in (steps * error, 1.0 + steps * error):
         assert expected_factor(slope, error) == pytest.approx(by_integrals(slope, error), rel=1e-6)
+        found = expected_factor(slope, error, calibrated=True)
+        assert found == pytest.approx(by_integrals(slope, error, one=1.0), rel=1e-6)
+
+
+def test_models_that_shrink_themselves_are_trusted_first():
+    """Where numbers say next to nothing, models whose predictions are posterior means share the weight."""
+    release, predictions, parts = problem(epsilon=0.01)
+    weights = replace(held_out(release, predictions, parts), posterior=np.array([True, True, False])).best().weights
+    assert weights[0] == pytest.approx(weights[1], rel=0.2)
+    assert weights[2] < 0.1 * weights[0]
+    assert 0.3 < weights[0] + weights[1] < 0.7
 
 
 def test_a_slope_that_is_certain_is_the_factor():

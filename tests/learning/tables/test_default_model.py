@@ -57,7 +57,7 @@ def test_the_default_is_a_mean_of_models(base):
     assert (found.model.model, found.model.method) == ("auto", "likelihood")
     assert isinstance(found.model.estimator, AutoClassifier)
     assert found.setting.startswith("a mean of ")
-    assert all(name in found.setting for name in ("linear", "boosting", "clusters"))
+    assert all(name in found.setting for name in ("linear", "kernels", "boosting", "clusters"))
     assert found.scores.rows == 300
     assert found.scores.accuracy.value > 0.8
     assert found.scores.better.low > 0.0

@@ -61,7 +61,7 @@ def test_the_default_is_a_mean_of_models(base):
     assert (found.model.model, found.model.method) == ("auto", "auto")
     assert isinstance(found.model.estimator, AutoRegressor)
     assert found.setting.startswith("a combination of ")
-    assert all(name in found.setting for name in ("linear", "boosting", "clusters"))
+    assert all(name in found.setting for name in ("linear", "kernels", "boosting", "clusters"))
     assert found.scores.rows == 300
     assert found.scores.gain.low > 0.0
     predicted, labels = found.model.predict(public_columns(folder)), patients()[1]

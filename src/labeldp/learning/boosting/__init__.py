@@ -4,4 +4,11 @@ import lazy_loader
 
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
-__all__ = ["lightgbm_metric", "lightgbm_objective", "xgboost_metric", "xgboost_objective"]
+__all__ = [
+    "lightgbm_dataset",
+    "lightgbm_metric",
+    "lightgbm_objective",
+    "start_scores",
+    "xgboost_metric",
+    "xgboost_objective",
+]

@@ -6,6 +6,7 @@ from ._columns import columns_of as columns_of
 from ._columns import tree_points_of as tree_points_of
 from ._columns import tree_transformer as tree_transformer
 from ._columns import frame_columns as frame_columns
+from ._columns import cycle_columns as cycle_columns
 from ._columns import frame_of as frame_of
 from ._columns import points_of as points_of
 from ._columns import scaling_transformer as scaling_transformer
@@ -22,6 +23,9 @@ from ._files import check_stored as check_stored
 from ._files import is_network as is_network
 from ._images import Images as Images
 from ._images import read_images as read_images
+from ._ranges import OutsideRangeWarning as OutsideRangeWarning
+from ._ranges import SeenRanges as SeenRanges
+from ._ranges import UnseenValueWarning as UnseenValueWarning
 from ._rows import finite_points as finite_points
 from ._rows import indexable_rows as indexable_rows
 from ._rows import missing_values as missing_values

@@ -22,6 +22,7 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Float
 from labeldp.columns import read_as, type_name
 from labeldp.errors import InputError, TableError
+from labeldp.learning.features._ranges import UnseenValueWarning
 from labeldp.privacy import row_name
 from labeldp.release.tables import number_rows, tells_people_apart
 
@@ -88,7 +89,7 @@ _LARGEST = 1e150
 _MANY_ROWS, _LISTED = 20, 3
 
 
-class UnknownCategoryWarning(UserWarning):
+class UnknownCategoryWarning(UnseenValueWarning):
     """A model knows none of the categories in a column of many rows."""
 
 
@@ -195,6 +196,14 @@ def frame_columns(columns: Mapping[str, str]) -> dict[str, str]:
         found[name] = "category" if kind == "category" else "number"
         found |= {f"{name} {part}": of_part for part, (_, of_part) in CALENDAR.get(kind, {}).items()}
     return found
+
+
+def cycle_columns(columns: Mapping[str, str]) -> list[str]:
+    """The columns of a frame that hold months and weekdays."""
+    parts = [
+        (name, part, of_part) for name, kind in columns.items() for part, (_, of_part) in CALENDAR.get(kind, {}).items()
+    ]
+    return [f"{name} {part}" for name, part, of_part in parts if of_part == "category"]
 
 
 def frame_of(

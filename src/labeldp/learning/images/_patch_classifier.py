@@ -390,7 +390,7 @@ def _path(
 
 def _likeliest(paths: Sequence[Path]) -> int:
     """The penalty under which released labels of all held-out rows are likeliest."""
-    return replace(all_gains(path.gains for path in paths), fallback=None).best()
+    return replace(all_gains(path.gains for path in paths), constant=None).best()
 
 
 def _held_out(release: Release) -> int:

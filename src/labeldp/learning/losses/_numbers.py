@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from scipy.special import ndtr
 
+from labeldp._conversions import result_or_none
 from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
 from labeldp.errors import InputError
@@ -18,8 +19,8 @@ from labeldp.release import Release
 
 #: Numbers count as unbiased if the bias is nowhere larger than this share of a grid step.
 _SMALL_BIAS = 0.5
-#: The estimated variance of labels is clipped to these shares of the squared range; the larger is the uniform one's.
-_LEAST_VARIANCE, _MOST_VARIANCE = 0.01, 1.0 / 12.0
+#: The variance of labels is between these shares of the squared range; the larger is the uniform one's.
+_LEAST_VARIANCE, _MOST_VARIANCE = 0.0025, 1.0 / 12.0
 #: Most cells of a range in a likelihood.
 _MOST_CELLS = 64
 _SQRT_2PI = np.sqrt(2.0 * np.pi)
@@ -108,10 +109,13 @@ def noise_variances(release: Release) -> Float[np.ndarray, "n"]:
 
 
 def label_variance(release: Release, numbers: Float[np.ndarray, "n"]) -> float:
-    """Approximate variance of labels: that of the numbers less their noise. It only scales regularisation."""
-    low, high = ends_of(release)
-    variance = float(np.var(numbers) - np.mean(noise_variances(release)))
-    return float(np.clip(variance, _LEAST_VARIANCE * (high - low) ** 2, _MOST_VARIANCE * (high - low) ** 2))
+    """Expected variance of labels, which only scales regularisation: few noisy squares leave it amid what it can be."""
+    (low, high), even = ends_of(release), np.ones(len(numbers))
+    mean = expected_mean(numbers, even, low, high)
+    squares = result_or_none(lambda: release.numbers(power=2)) if is_unbiased(release) else None
+    squares = numbers**2 - noise_variances(release) if squares is None else squares
+    size = (high - low) ** 2
+    return expected_mean(squares - 2.0 * mean * numbers + mean**2, even, _LEAST_VARIANCE * size, _MOST_VARIANCE * size)
 
 
 def decoded_numbers(release: Release) -> Float[np.ndarray, "n"]:

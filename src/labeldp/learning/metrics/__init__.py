@@ -12,6 +12,7 @@ __all__ = [
     "balanced_accuracy",
     "calibration",
     "confusion_matrix",
+    "expected_cost",
     "log_likelihood",
     "log_likelihood_scorer",
     "log_loss",

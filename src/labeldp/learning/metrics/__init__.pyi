@@ -13,6 +13,7 @@ from ._classes import log_likelihood as log_likelihood
 from ._classes import log_likelihood_scorer as log_likelihood_scorer
 from ._classes import log_loss as log_loss
 from ._classes import recall as recall
+from ._costs import expected_cost as expected_cost
 from ._estimates import Bounds as Bounds
 from ._estimates import Calibration as Calibration
 from ._estimates import Estimate as Estimate

@@ -131,7 +131,7 @@ def accuracy(release: Release, predicted: object, *, units: object = None, level
         LabelError: A prediction is not in the label space.
     """
     require_identified(release)
-    codes, sample = _encoded(release, predicted), Units.of(units, release)
+    codes, sample = encoded(release, predicted), Units.of(units, release)
     return shares_of_groups(release, codes, np.zeros(len(release), dtype=np.int64), 1, sample, level)[0]
 
 
@@ -173,7 +173,7 @@ def accuracy_bounds(release: Release, predicted: object, *, units: object = None
         InputError: The predictions are not one for each row.
         LabelError: A prediction is not in the label space.
     """
-    codes, channel = _encoded(release, predicted), release.channel
+    codes, channel = encoded(release, predicted), release.channel
     if isinstance(channel, CoarseningChannel):
         informative = channel.sizes > 1
         most = np.ones(len(codes))
@@ -223,7 +223,7 @@ def confusion_matrix(release: Release, predicted: object, *, units: object = Non
     """
     require_identified(release)
     every = np.arange(release.space.size)
-    return counts_by_class(release, _encoded(release, predicted), every, Units.of(units, release), level)
+    return counts_by_class(release, encoded(release, predicted), every, Units.of(units, release), level)
 
 
 def counts_by_class(
@@ -285,7 +285,7 @@ def recall(release: Release, predicted: object, *, units: object = None, level: 
         LabelError: A prediction is not in the label space.
     """
     require_identified(release)
-    codes, sample = _encoded(release, predicted), Units.of(units, release)
+    codes, sample = encoded(release, predicted), Units.of(units, release)
     k = release.space.size
     hit, total, covariance, within = np.zeros(k), np.zeros(k), np.zeros((k, 2, 2)), np.zeros((k, 2, 2))
     for code in range(k):
@@ -454,7 +454,7 @@ def _check_distributions(release: Release, values: object) -> Float[np.ndarray, 
     return np.asarray(np.maximum(array, 0.0))
 
 
-def _encoded(release: Release, predicted: object) -> Int[np.ndarray, "n"]:
+def encoded(release: Release, predicted: object) -> Int[np.ndarray, "n"]:
     """Codes of predictions, one for each row."""
     rows, codes = positive_row_count(release), release.space.encode(predicted)
     if len(codes) != rows:

@@ -15,6 +15,8 @@ __all__ = [
     "CalibratedClassifier",
     "CellClassifier",
     "CellRegressor",
+    "EvidenceRidge",
+    "KernelClassifier",
     "MomentClassifier",
     "MomentRegressor",
     "NeighborsClassifier",

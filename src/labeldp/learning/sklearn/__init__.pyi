@@ -18,6 +18,8 @@ from ._calibrated import UnguardedFitWarning as UnguardedFitWarning
 from ._cells import CellRegressor as CellRegressor
 from ._cells import mean_in_cells as mean_in_cells
 from ._cluster_leaves import ClusterLeaves as ClusterLeaves
+from ._kernel import EvidenceRidge as EvidenceRidge
+from ._kernel import KernelClassifier as KernelClassifier
 from ._members import POWER as POWER
 from ._mixture import Mixture as Mixture
 from ._moments import MomentClassifier as MomentClassifier
@@ -30,7 +32,6 @@ from ._regressor import NumberRegressor as NumberRegressor
 from ._regressor import ReleasedLabelRegressor as ReleasedLabelRegressor
 from ._regressor import noise_ratio as noise_ratio
 from ._regressor import usual_boosting as usual_boosting
-from ._regressor import usual_ridge as usual_ridge
 from ._resampled import OriginalFeatures as OriginalFeatures
 from ._resampled import ResampledClassifier as ResampledClassifier
 from ._resampled import RowMethod as RowMethod

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -33,16 +33,20 @@ from labeldp.learning.features import row_count, row_weights
 from labeldp.learning.losses import require_decodable, require_release, stack_rows
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn._boosting import BoostingClassifier, BoostingRegressor
+from labeldp.learning.sklearn._kernel import EvidenceRidge, KernelClassifier
 from labeldp.learning.sklearn._members import POWER, as_frame, encoders_of, kinds_of
 from labeldp.learning.sklearn._mixture import HeldOutClasses
 from labeldp.learning.sklearn._number_mixture import HeldOutNumbers
-from labeldp.learning.sklearn._regressor import NumberRegressor, ReleasedLabelRegressor, usual_ridge
+from labeldp.learning.sklearn._regressor import NumberRegressor, ReleasedLabelRegressor
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
 from labeldp.learning.sklearn._softmax import SoftmaxRegression
 from labeldp.learning.sklearn._tree import TreeClassifier
 from labeldp.learning.sklearn._tree_regressor import TreeRegressor
 from labeldp.privacy import Interval
 from labeldp.release import Release
+
+if TYPE_CHECKING:  # pandas is in another extra than the rest of this package
+    from labeldp.learning.features import SeenRanges
 
 #: From this many rows on, one fold is held out instead of each in turn.
 _MANY_ROWS = 100_000
@@ -59,6 +63,7 @@ class Target:
         require: Function that returns a release of such labels, and refuses anything else.
         predict: Name of the method of models that predicts it.
         linear: Function that makes a linear model.
+        kernels: Function that makes a model in kernels.
         boosting: Type of boosted trees.
         tree: Type of models of trees of clusters.
         problem: Type of the problem whose solution is the combination.
@@ -68,6 +73,7 @@ class Target:
     require: Callable[[object], Release]
     predict: str
     linear: Callable[[], Any]
+    kernels: Callable[[], Any]
     boosting: type[Any]
     tree: type[Any]
     problem: type[Any]
@@ -75,9 +81,10 @@ class Target:
     def members(self, columns: Mapping[str, str] | None) -> dict[str, Member]:
         """The models for columns of some kinds, or for sparse features, by name."""
         encoders = encoders_of(columns)
-        linear, boosting, tree = self.linear, self.boosting, self.tree
+        linear, kernels, boosting, tree = self.linear, self.kernels, self.boosting, self.tree
         return {
-            "linear": Member(encoders.scaled, type(linear()), lambda _: linear()),
+            "linear": Member(encoders.scaled, type(linear()), lambda _: linear(), self is NUMBERS),
+            "kernels": Member(encoders.scaled, type(kernels()), lambda _: kernels(), posterior=True),
             "boosting": Member(encoders.coded, boosting, lambda _: boosting(categorical=encoders.categorical)),
             "clusters": Member(encoders.leaves, tree, lambda encoder: tree(encoder[-1].trees_, power=POWER)),
         }
@@ -96,6 +103,7 @@ CLASSES = Target(
     _require_classes,
     "predict_proba",
     SoftmaxRegression,
+    KernelClassifier,
     BoostingClassifier,
     TreeClassifier,
     HeldOutClasses,
@@ -104,7 +112,8 @@ NUMBERS = Target(
     MEAN,
     require_decodable,
     "predict",
-    lambda: ReleasedLabelRegressor(usual_ridge(), folds=2, shrink=False),
+    lambda: ReleasedLabelRegressor(EvidenceRidge(()), folds=2, shrink=False),
+    lambda: ReleasedLabelRegressor(EvidenceRidge(), method="decoded", folds=2, shrink=False),
     BoostingRegressor,
     TreeRegressor,
     HeldOutNumbers,
@@ -164,6 +173,7 @@ class Combination(ABC):
         self.n_features_in_ = rows.shape[1]
         if hasattr(X, "columns"):
             self.feature_names_in_ = np.asarray(list(X.columns), dtype=object)
+        self.seen_ = {} if issparse(rows) else _ranges().of(rows).plain()
         rows = rows if unlabelled is None else stack_rows(rows, self.frame(unlabelled))
         weights = {} if sample_weight is None else {"sample_weight": row_weights(sample_weight, len(release))}
         fitted = self._fit_members(release, rows, units, parts, held, folded, report, weights)
@@ -210,7 +220,18 @@ class Combination(ABC):
         groups = np.zeros(len(release), dtype=np.int64)
         groups[held] = self.held_out_folds_ = numbers_of(folded, len(held))
         self.held_out_rows_ = held
-        work = Work(release, rows, parts, units, groups, len(folded), report or (lambda *_: None), minutes, of_rows)
+        work = Work(
+            release,
+            rows,
+            parts,
+            units,
+            groups,
+            len(folded),
+            report or (lambda *_: None),
+            minutes,
+            of_rows,
+            combined=True,
+        )
         found, self.left_out_ = dict[str, Fitted](), {}
         members = self._family(self.columns_)
         for place, (name, member) in enumerate(members.items()):
@@ -273,7 +294,14 @@ class Combination(ABC):
         rows = rows[list(self.columns_)]
         if other := [name for name, kind in kinds_of(rows).items() if kind != self.columns_[name]]:
             raise InputError(f"expected the column {other[0]!r} to be a {self.columns_[other[0]]}, found another type")
-        return rows
+        return _ranges().from_plain(getattr(self, "seen_", {})).within(rows)  # older files have none
+
+
+def _ranges() -> type[SeenRanges]:
+    """The type of the ranges of columns, which needs pandas."""
+    from labeldp.learning.features import SeenRanges  # noqa: PLC0415 (an extra)
+
+    return SeenRanges
 
 
 @documented_in("labeldp.learning.sklearn")
@@ -334,7 +362,8 @@ class AutoClassifier(Combination, ProbabilityClassifier):
 
     def _finish(self, release: Release, held_out: Float[np.ndarray, "h ..."]) -> None:
         codes = self._set_classes(release.space)
-        self.mixture_ = replace(self.mixture_, shares=self.mixture_.shares[codes])
+        shifts = None if self.mixture_.shifts is None else self.mixture_.shifts[codes]
+        self.mixture_ = replace(self.mixture_, shares=self.mixture_.shares[codes], shifts=shifts)
         self.held_out_ = held_out[:, codes]
 
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 
 from labeldp._arrays import freeze_arrays
 from labeldp._documented import documented_in
 from labeldp._shapes import Bool, Float, Int
 from labeldp.learning.choice import Fitted, Problem
 from labeldp.learning.heads import softmax
+from labeldp.learning.losses import row_loss
 from labeldp.learning.sklearn._calibrated import Calibrator
 from labeldp.release import Release
 
@@ -23,6 +24,8 @@ _LEAST = 1e-6
 _FLATTEST, _STEEPEST, _TOLERANCE = 0.02, 20.0, 1e-3
 #: Scale of the Cauchy prior of the logarithm of a slope: most slopes are near 1, and data can say otherwise.
 _SPREAD = 0.25
+#: Prior variance of shifts of log probabilities: little beside a hundred effective rows.
+_SHIFT_VARIANCE = 0.03
 #: Dirichlet prior of weights: each model begins as if it alone had predicted this many rows.
 _PRIOR_ROWS = 3.0
 #: Rounds of expectation maximisation: their target is concave in the weights, and changes little after fewer.
@@ -40,12 +43,15 @@ class Mixture:
         weights: Weight of each model; they sum to one.
         slope: The same factor of their mean.
         shares: Class shares, shape (k,), in the order of predictions.
+        shifts: Added to the log probabilities of the mean, so that classes are as common as released labels say; None
+            in files of earlier versions.
     """
 
     slopes: Float[np.ndarray, "m"]
     weights: Float[np.ndarray, "m"]
     slope: float
     shares: Float[np.ndarray, "k"]
+    shifts: Float[np.ndarray, "k"] | None = None
 
     def __post_init__(self) -> None:
         freeze_arrays(self, slopes=np.float64, weights=np.float64, shares=np.float64)
@@ -60,10 +66,10 @@ class Mixture:
     ) -> Mixture:
         """The mixture of largest likelihood for rows that the models were not fitted on.
 
-        Released labels decide in three steps: the slope of each model, the weights, and the slope of the mean. The
-        logarithm of a slope has a Cauchy prior around 0 and weights have a Dirichlet prior around even ones, so that
-        few effective rows change little. The likelihood is that of the released labels under the channel, so this is
-        exact for every channel.
+        Released labels decide in three steps: the slope of each model, the weights, and the slope and the shifts of the
+        mean. The logarithm of a slope has a Cauchy prior around 0, weights have a Dirichlet prior around even ones and
+        shifts a normal prior around 0, so that few effective rows change little. The likelihood is that of the released
+        labels under the channel, so this is exact for every channel.
 
         Args:
             release: Released labels of n rows.
@@ -86,14 +92,17 @@ class Mixture:
             return cls(slopes, weights, 1.0, shares)
         chances = np.stack([(likelihood * each).sum(axis=1) for each in moved])
         weights[some] = _likeliest_weights(chances[some], rows)
-        return cls(slopes, weights, _likeliest_slope(likelihood, _mean(weights, moved), shares, rows), shares)
+        mean = _mean(weights, moved)
+        slope = _likeliest_slope(likelihood, mean, shares, rows)
+        return cls(slopes, weights, slope, shares, _likeliest_shifts(release, _moved(mean, slope, shares), rows))
 
     def __call__(self, predictions: Float[np.ndarray, "m n k"]) -> Float[np.ndarray, "n k"]:
         """The mixture of predictions; without models of some weight, the class shares."""
         if not self.weights.any():
             return np.tile(self.shares, (np.shape(predictions)[1], 1))
         moved = [_moved(each, slope, self.shares) for each, slope in zip(predictions, self.slopes, strict=True)]
-        return _moved(_mean(self.weights, moved), self.slope, self.shares)
+        found = _moved(_mean(self.weights, moved), self.slope, self.shares)
+        return found if self.shifts is None else softmax(np.log(np.maximum(found, _LEAST)) + self.shifts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +175,22 @@ def _likeliest_slope(
 
     bounds = (math.log(_FLATTEST), math.log(_STEEPEST))
     return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": _TOLERANCE}).x)
+
+
+def _likeliest_shifts(
+    release: Release, probabilities: Float[np.ndarray, "n k"], rows: Float[np.ndarray, "n"] | float
+) -> Float[np.ndarray, "k"]:
+    """Shifts of log probabilities of largest likelihood times their prior."""
+    logarithms, loss = np.log(np.maximum(probabilities, _LEAST)), row_loss(release, "likelihood")
+    weights = np.broadcast_to(np.asarray(rows, dtype=np.float64), (len(release),)).copy()
+
+    def objective(shifts: Float[np.ndarray, "k"]) -> tuple[float, Float[np.ndarray, "k"]]:
+        slopes = logarithms + shifts
+        value = loss(slopes, weights) + 0.5 * float(shifts @ shifts) / _SHIFT_VARIANCE
+        return value, slopes.sum(axis=0) + shifts / _SHIFT_VARIANCE  # logits became the gradient
+
+    start = np.zeros(release.space.size)
+    return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B").x)
 
 
 def _likeliest_weights(

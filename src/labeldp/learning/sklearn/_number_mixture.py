@@ -11,15 +11,15 @@ from scipy.optimize import nnls
 
 from labeldp._arrays import freeze_arrays
 from labeldp._documented import documented_in
-from labeldp._shapes import Float, Int
+from labeldp._shapes import Bool, Float, Int
 from labeldp.learning.choice import Fitted, Parts, Problem
 from labeldp.learning.losses import decoded_numbers, ends_of, expected_mean
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn._regressor import precisions, shrinkage, shrinkage_setting
 from labeldp.release import Release
 
-#: Prior variance of each weight around an equal share.
-_VARIANCE = 0.1
+#: Prior variance of each weight.
+_VARIANCE = 0.03
 
 
 @documented_in("labeldp.learning.sklearn")
@@ -73,6 +73,7 @@ class HeldOutNumbers(Problem):
         centres: For each row the mean label of the rows that the models were fitted on.
         units: The privacy units of the rows.
         mixture: The mean label of all rows, and the declared range; no weights.
+        posterior: True for models whose predictions are means given the released numbers, which need no shrinkage.
     """
 
     numbers: Float[np.ndarray, "h"]
@@ -81,6 +82,7 @@ class HeldOutNumbers(Problem):
     centres: Float[np.ndarray, "h"]
     units: Units
     mixture: NumberMixture
+    posterior: Bool[np.ndarray, "m"]
 
     @classmethod
     def of(
@@ -100,17 +102,19 @@ class HeldOutNumbers(Problem):
             centres[held] = expected_mean(numbers[fit], weights[fit], low, high)
         mixture = NumberMixture(np.empty(0), expected_mean(numbers, weights, low, high), low, high)
         predicted = np.clip(np.reshape([each.held_out for each in fitted], (len(fitted), len(rows))), low, high)
-        return cls(numbers[rows], weights[rows], predicted, centres[rows], units.take(rows), mixture)
+        posterior = np.array([each.posterior for each in fitted], dtype=bool)
+        return cls(numbers[rows], weights[rows], predicted, centres[rows], units.take(rows), mixture, posterior)
 
     def best(self) -> NumberMixture:
         """The mixture of least squared error against released numbers, in doubt near the mean label.
 
         Released numbers have labels as their means, so the squared error against them targets the one against labels.
-        Two steps decide. First weights of at least 0 with a normal prior around equal ones: they minimise
-        ``sum_i p_i (z_i - c_i - sum_j a_j d_ij)^2 / (2 s^2) + sum_j (a_j - 1/m)^2 / (2 v)`` for the numbers z with
+        Two steps decide. First weights of at least 0 with a normal prior: they minimise
+        ``sum_i p_i (z_i - c_i - sum_j a_j d_ij)^2 / (2 s^2) + sum_j (a_j - b_j)^2 / (2 v)`` for the numbers z with
         precisions p, means c of other folds, predictions ``c + d``, variance ``s^2`` of weighted residuals, and prior
-        variance v: few effective rows move weights little. Then the expected factor towards the mean label, under even
-        odds that features say nothing (``shrinkage``).
+        variance v: few effective rows move weights little. The prior means b are equal and sum to one for models whose
+        predictions are posterior means, and 0 for others, unless there are others alone. Then the expected factor
+        towards the mean label (``shrinkage``).
 
         References:
             Wolpert 1992 and Breiman 1996 (stacking with weights of at least 0).
@@ -123,9 +127,10 @@ class HeldOutNumbers(Problem):
             return self.mixture
         residual = goal - matrix @ nnls(matrix, goal)[0]
         prior = np.sqrt(max(float((residual**2).mean()), np.finfo(float).tiny) / _VARIANCE)
-        rows = np.concatenate([matrix, prior * np.eye(models)])
-        weights = nnls(rows, np.append(goal, np.full(models, prior / models)))[0]
-        factor = shrinkage(weights @ offsets, targets, self.precisions, self.units)
+        rows, usual = np.concatenate([matrix, prior * np.eye(models)]), bool(self.posterior.any())
+        before = self.posterior / self.posterior.sum() if usual else np.full(models, 1.0 / models)
+        weights = nnls(rows, np.append(goal, prior * before))[0]
+        factor = shrinkage(weights @ offsets, targets, self.precisions, self.units, calibrated=usual)
         return replace(self.mixture, weights=factor * weights)
 
     def mixed(self, combination: NumberMixture) -> Float[np.ndarray, "h"]:
@@ -142,4 +147,5 @@ class HeldOutNumbers(Problem):
             self.centres[rows],
             self.units.take(rows),
             self.mixture,
+            self.posterior,
         )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
@@ -19,7 +19,7 @@ from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
 from labeldp.errors import InputError
-from labeldp.learning.choice import Held, OneSetting, folds_of, is_clearly_better
+from labeldp.learning.choice import Held, OneSetting, fit_in_units, folds_of, is_clearly_better
 from labeldp.learning.features import indexable_rows, row_count, row_weights, take_rows
 from labeldp.learning.losses import (
     Latent,
@@ -36,13 +36,12 @@ from labeldp.learning.losses import (
     unbiased_numbers,
 )
 from labeldp.learning.metrics import Units, gains_of
+from labeldp.learning.sklearn._kernel import EvidenceRidge
 from labeldp.learning.sklearn._soft_labels import MetaEstimator, check_released_rows, of_features, weight_keyword
 from labeldp.release import Release, check_same_rows
 
 NUMBER_METHODS = ("auto", "unbiased", "likelihood", "decoded", "plain")
 
-#: Penalties of ridge regression on scaled features, beside the sum of squared errors.
-_PENALTIES = tuple(float(10.0**power) for power in np.arange(-1.0, 6.5, 0.5))
 #: Fits to fewer rows than this take one thread: two would wait for each other longer than they work.
 _FEW_ROWS = 200_000
 #: Boosted trees: their number, their leaves, and the penalty of a leaf in effective rows.
@@ -195,10 +194,13 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
         return usual_ridge() if self.estimator is None else self.estimator
 
     def _candidates(self, release: Release, numbers: np.ndarray) -> Sequence[Any]:
-        """The regressor of the user, or the default candidates."""
-        if self.estimator is not None:
-            return [self.estimator]
-        return [usual_ridge(), usual_boosting(noise_ratio(release, numbers))]
+        """The regressor of the user, or the default candidates, which know the noise."""
+        ratio = noise_ratio(release, numbers)
+        if self.estimator is None:
+            return [usual_ridge(1.0 / ratio), usual_boosting(ratio)]
+        if isinstance(self.estimator, EvidenceRidge):
+            return [clone(self.estimator).set_params(signal=1.0 / ratio)]
+        return [self.estimator]
 
     def _fit_squares(self, features: Any, release: Release, weights: np.ndarray, units: Units) -> None:
         """Least squares on unbiased or decoded numbers; held-out error decides the estimator and the shrinkage."""
@@ -208,7 +210,7 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
         best = candidates[0]
         if len(candidates) > 1 or self.shrink:
             best, held = self._best_of(candidates, features, numbers, weights, units)
-            self._choose_shrinkage(held, numbers, weights, units)
+            self._choose_shrinkage(held, numbers, weights, units, calibrated=is_bayesian(best))
         self.estimator_ = fit_copy(best, features, numbers, weights, units)
 
     def _fit_likelihood(self, features: Any, release: Release, weights: np.ndarray, units: Units) -> None:
@@ -255,11 +257,14 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
         self.deviation_, self.share_, self.centre_ = settings
         return numbers
 
-    def _choose_shrinkage(self, held: np.ndarray, numbers: np.ndarray, weights: np.ndarray, units: Units) -> None:
+    def _choose_shrinkage(
+        self, held: np.ndarray, numbers: np.ndarray, weights: np.ndarray, units: Units, *, calibrated: bool = False
+    ) -> None:
         """Set the shrinkage of predictions towards the mean label, by the squared error on held-out rows."""
         if self.shrink:
             self.centre_ = expected_mean(numbers, weights, *self.range_)
-            self.share_ = shrinkage(held - self.centre_, numbers - self.centre_, weights, units)
+            offsets = held - self.centre_
+            self.share_ = shrinkage(offsets, numbers - self.centre_, weights, units, calibrated=calibrated)
 
     def _mean_labels(self, centres: np.ndarray) -> np.ndarray:
         """The mean label of each row, from the regressor's predictions."""
@@ -303,12 +308,17 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
         return centres
 
 
-def usual_ridge() -> Pipeline:
-    """Ridge regression on scaled features, with the penalty of the least leave-one-out error.
+def usual_ridge(signal: float = 1.0) -> Pipeline:
+    """Bayesian ridge regression on scaled features, for targets of which a share of the variance is not noise.
 
     Features are not centred, so that sparse ones stay sparse; the intercept compensates for it.
     """
-    return make_pipeline(StandardScaler(with_mean=False), RidgeCV(_PENALTIES))
+    return make_pipeline(StandardScaler(with_mean=False), EvidenceRidge((), signal))
+
+
+def is_bayesian(regressor: Any) -> bool:
+    """True for a regressor whose predictions are means given the released labels, in a pipeline or alone."""
+    return isinstance(regressor.steps[-1][1] if isinstance(regressor, Pipeline) else regressor, EvidenceRidge)
 
 
 def usual_boosting(ratio: float) -> HistGradientBoostingRegressor:
@@ -345,12 +355,15 @@ def fit_copy(
 ) -> Any:
     """Fit a copy of a regressor, with weights if they differ, and with folds of units wherever it has folds."""
     model = clone(estimator)
-    keywords = {} if (weights == weights[0]).all() else {weight_keyword(model): weights}
+    keywords = {}
+    if not (weights == weights[0]).all():
+        weight_keyword(model)  # or it takes none
+        keywords = {"sample_weight": weights}
     own = {} if units.numbers is None else {name: each for name, each in model.get_params().items() if is_folds(name)}
     if own and units.count > 1:
         parts = folds_of(units, min(_FOLDS_OF_UNITS, units.count))
         model.set_params(**dict.fromkeys(own, parts))
-    of_features(model.fit, features, numbers, **keywords)
+    of_features(partial(fit_in_units, model), features, numbers, units, **keywords)
     return model.set_params(**own)
 
 
@@ -389,20 +402,23 @@ def shrinkage(
     numbers: Float[np.ndarray, "n"],
     weights: Float[np.ndarray, "n"],
     units: Units,
+    *,
+    calibrated: bool = False,
 ) -> float:
     """The expected factor on predictions' offsets from their mean, between 0 and 1.
 
     Its prior is even between two cases: features say nothing and the factor is 0, or any factor from 0 to 1 is equally
-    likely. The slope b of numbers on offsets is nearly normal around the factor, with a variance ``s^2``, so the
-    posterior mean is that of ``f`` with density ``exp(-(f - b)^2 / (2 s^2))`` on 0 to 1, and with a mass of
-    ``exp(-b^2 / (2 s^2))`` at 0. Offsets that say nothing then add at most 0.3 of the squared error that the mean label
-    has itself.
+    likely. A third, for predictions that are means given the labels, is that the factor is 1. The slope b of numbers on
+    offsets is nearly normal around the factor, with a variance ``s^2``, so the posterior mean is that of ``f`` with
+    density ``exp(-(f - b)^2 / (2 s^2))`` on 0 to 1, and with a mass of ``exp(-b^2 / (2 s^2))`` at 0. Offsets that say
+    nothing then add at most 0.3 of the squared error that the mean label has itself.
 
     Args:
         offsets: Predictions of held-out rows less their mean.
         numbers: Released numbers of these rows less their mean.
         weights: Weights of rows.
         units: The privacy units of rows, of which those of one are dependent.
+        calibrated: True if predictions are means given the labels.
 
     References:
         Mitchell and Beauchamp 1988 (a mass at 0 beside a uniform prior), for one coefficient.
@@ -412,7 +428,7 @@ def shrinkage(
         return 0.0
     slope = float((weights * offsets) @ numbers) / total
     scores = weights * offsets * (numbers - slope * offsets)
-    return expected_factor(slope, float(np.sqrt((units.totals(scores) ** 2).sum())) / total)
+    return expected_factor(slope, float(np.sqrt((units.totals(scores) ** 2).sum())) / total, calibrated=calibrated)
 
 
 def shrinkage_setting(share: float) -> str:
@@ -421,13 +437,21 @@ def shrinkage_setting(share: float) -> str:
     return f"{'no' if amount == '0%' else amount} shrinkage towards the mean, chosen on released labels"
 
 
-def expected_factor(slope: float, error: float) -> float:
-    """Posterior mean of a factor that is 0 or uniform on 0 to 1, with even odds, by a slope with a standard error."""
+def expected_factor(slope: float, error: float, *, calibrated: bool = False) -> float:
+    """Posterior mean of a factor that is 0 or uniform on 0 to 1, with even odds, by a slope with a standard error.
+
+    Args:
+        slope: The slope.
+        error: Its standard error.
+        calibrated: True if the factor may be 1 as well, with the same odds.
+    """
     mode = float(np.clip(slope, 0.0, 1.0))
     first, last = np.clip([mode - _FAR * error, mode + _FAR * error], 0.0, 1.0)
     if first == last:
         return mode
     nodes, sizes = np.polynomial.legendre.leggauss(_NODES)
-    factors = np.append((first + last + (last - first) * nodes) / 2, 0.0)
+    single = [0.0, 1.0] if calibrated else [0.0]
+    factors = np.append((first + last + (last - first) * nodes) / 2, single)
     logs = -0.5 * ((factors - slope) / error) ** 2
-    return float(np.average(factors, weights=np.append(sizes * (last - first) / 2, 1.0) * np.exp(logs - logs.max())))
+    odds = np.append(sizes * (last - first) / 2, np.ones(len(single)))
+    return float(np.average(factors, weights=odds * np.exp(logs - logs.max())))

@@ -28,6 +28,7 @@ from labeldp.learning.sklearn import (
     AutoClassifier,
     AutoRegressor,
     BoostingClassifier,
+    EvidenceRidge,
     HeldOutCalibration,
     HeldOutNumbers,
     NeighborsRegressor,
@@ -37,7 +38,6 @@ from labeldp.learning.sklearn import (
     SoftmaxRegression,
     noise_ratio,
     usual_boosting,
-    usual_ridge,
 )
 from labeldp.learning.tables._folds import FOLDS
 from labeldp.learning.tables._resampled import corrected
@@ -166,7 +166,7 @@ def _factorization(columns: Mapping[str, str], _: str, __: float) -> Learners:
 
 
 def _ridge(columns: Mapping[str, str], method: str, _: float) -> Learners:
-    return scaling_transformer(columns), {"": _regressor(usual_ridge(), method)}
+    return scaling_transformer(columns), {"": _regressor(EvidenceRidge(()), method)}
 
 
 def _number_boosting(columns: Mapping[str, str], method: str, ratio: float) -> Learners:

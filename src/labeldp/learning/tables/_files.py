@@ -6,7 +6,7 @@ import importlib
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +21,7 @@ from labeldp.errors import InputError, VerificationError
 from labeldp.learning.features import (
     FileFormat,
     OtherVersionError,
+    SeenRanges,
     check_stored,
     frame_of,
     is_network,
@@ -74,6 +75,8 @@ _TRUSTED = [
     "labeldp.learning.sklearn.BoostingClassifier",
     "labeldp.learning.sklearn.BoostingRegressor",
     "labeldp.learning.sklearn.ClusterLeaves",
+    "labeldp.learning.sklearn.EvidenceRidge",
+    "labeldp.learning.sklearn.KernelClassifier",
     "labeldp.learning.sklearn.Mixture",
     "labeldp.learning.sklearn.NeighborsRegressor",
     "labeldp.learning.sklearn.NumberMixture",
@@ -111,6 +114,7 @@ class TableModel:
             the release were resampled; else it predicts from features as they were released.
         calibrator: Calibration of its probabilities, or shrinkage of its numbers towards the mean label, by held-out
             released labels; None where it needs none.
+        seen: The values that it learned from, beyond which it does not extrapolate.
     """
 
     estimator: Any
@@ -120,6 +124,7 @@ class TableModel:
     certificate: Certificate
     corrected: bool = False
     calibrator: Calibrator | NumberMixture | None = None
+    seen: SeenRanges = field(default_factory=SeenRanges)
 
     @property
     def space(self) -> LabelSpace:
@@ -217,6 +222,7 @@ class TableModel:
             "certificate": self.certificate.plain(),
             "corrected": self.corrected,
             "calibrator": None if self.calibrator is None else self.calibrator.plain(),
+            "seen": self.seen.plain(),
         }
         held = {"about": _FORMAT.description(about), "estimator": self.estimator}
         return write_new_file(disk_path(path), lambda file: _skops_io().dump(held, file), private=True)
@@ -247,7 +253,8 @@ class TableModel:
             check_charges(certificate)
             parts = (about["model"], about["method"], certificate, about.get("corrected", False) is True)
             model = cls(held["estimator"], MappingProxyType(columns), *parts)
-            model = replace(model, calibrator=model._calibrator_from(about.get("calibrator")))
+            seen = SeenRanges.from_plain(about.get("seen", {}))
+            model = replace(model, calibrator=model._calibrator_from(about.get("calibrator")), seen=seen)
             kind = (columns, model.model, model.method)
             template = (NUMBERS if model.of_numbers else CLASSES).template(*kind)
             if types_of(model.estimator) != types_of(template):
@@ -258,7 +265,8 @@ class TableModel:
 
     def _frame(self, table: object) -> pd.DataFrame:
         """The features of rows, with categories as the model knows them."""
-        return frame_of(Columns(table).table(self.columns), self.columns, categories_in(self.estimator))
+        frame = frame_of(Columns(table).table(self.columns), self.columns, categories_in(self.estimator))
+        return self.seen.within(frame)
 
     def _calibrator_from(self, body: dict[str, Any] | None) -> Calibrator | NumberMixture | None:
         """The calibrator of this model from plain data."""

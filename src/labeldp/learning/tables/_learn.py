@@ -18,7 +18,16 @@ from labeldp import _checks
 from labeldp._notebook import Shown
 from labeldp.errors import InputError
 from labeldp.learning.choice import Progress
-from labeldp.learning.features import Images, columns_of, frame_of, points_of, read_images, scaling_transformer
+from labeldp.learning.features import (
+    Images,
+    SeenRanges,
+    columns_of,
+    cycle_columns,
+    frame_of,
+    points_of,
+    read_images,
+    scaling_transformer,
+)
 from labeldp.learning.metrics import Estimate, Scores, Units
 from labeldp.learning.tables._class_scores import FACTOR, ClassScores, class_scores, in_folds
 from labeldp.learning.tables._families import (
@@ -286,7 +295,8 @@ class _Source:
     def learned(self, estimator: Any, model: str, method: str, calibrator: Any = None, **facts: Any) -> Learned:
         """The result of learning, with the model to save."""
         columns, corrected = MappingProxyType(dict(self.rows.columns)), facts.get("corrected", False)
-        saved = TableModel(estimator, columns, model, method, self.certificate, corrected, calibrator)
+        seen = SeenRanges.of(self.rows.frame, cycle_columns(columns))
+        saved = TableModel(estimator, columns, model, method, self.certificate, corrected, calibrator, seen)
         return Learned(saved, left_out=MappingProxyType(self.left_out), **facts)
 
 

@@ -30,7 +30,7 @@ _KNOWN = frozenset(
     [
         *("Pipeline", "ColumnTransformer", "FunctionTransformer", "SimpleImputer", "MissingIndicator"),
         *("StandardScaler", "MaxAbsScaler", "OneHotEncoder", "OrdinalEncoder", "LabelEncoder", "_BinMapper"),
-        *("LogisticRegression", "RidgeCV", "HistGradientBoostingClassifier", "HistGradientBoostingRegressor"),
+        *("LogisticRegression", "HistGradientBoostingClassifier", "HistGradientBoostingRegressor"),
         *("NearestNeighbors", "KMeans", "MiniBatchKMeans", "PCA", "TruncatedSVD"),
     ]
 )

@@ -1,0 +1,106 @@
+"""Where boosting starts: the class shares, which trees of a rare class take hundreds of rounds to find."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import softmax
+
+from labeldp._extras import require_extra
+from labeldp._shapes import Float
+from labeldp.errors import InputError
+from labeldp.learning.losses import class_shares, require_release
+from labeldp.release import Release
+
+if TYPE_CHECKING:  # an extra
+    from lightgbm import Dataset
+
+#: Steps towards a mean probability, and the change of scores at which they end.
+_ROUNDS, _TOLERANCE = 100, 1e-6
+
+
+def start_scores(release: Release, scores: Any = None) -> Float[np.ndarray, "s"]:
+    """Scores from which boosting starts, and those to add to its raw scores: the mean probability is the class share.
+
+    Without raw scores they are those of the class shares: of the second declared class of two over the first, or of
+    every class. XGBoost takes them as ``base_margin``. Trees that fit noise raise the mean probability of a rare class,
+    so what is added to raw scores in the end is a little less.
+
+    Args:
+        release: A release of classes.
+        scores: Raw scores of its rows by the fitted trees, without the start: shape (n,) for two classes, else (n, k).
+
+    Returns:
+        Scores, shape (1,) for two classes, else (k,).
+
+    Guarantee:
+        Post-processing of a release: covered by the release's guarantee at no further cost.
+
+    Example:
+        >>> from labeldp import Classes, Curator
+        >>> from labeldp.learning.boosting import start_scores
+        >>> release = Curator(["no"] * 9000 + ["yes"] * 1000, Classes(["no", "yes"])).randomize(epsilon=4.0)
+        >>> start_scores(release).round(0).tolist()
+        [-2.0]
+
+    Raises:
+        InputError: Rows have candidates, so that their labels do not identify the shares.
+        NotTrueLabelsError: The labels are no release.
+    """
+    shares = np.maximum(class_shares(require_release(release)), 0.5 / len(release))
+    start = np.log(shares / shares.sum())
+    for _ in range(_ROUNDS if scores is not None else 0):
+        means = softmax(_of_classes(scores, len(shares)) + start, axis=1).mean(axis=0)
+        change = np.log(shares / shares.sum()) - np.log(means)
+        start = start + change
+        if np.abs(change).max() < _TOLERANCE:
+            break
+    return np.asarray(np.diff(start) if len(start) == 2 else start)
+
+
+def _of_classes(scores: Any, classes: int) -> Float[np.ndarray, "n k"]:
+    """Scores of every class; of two those of the first are zero."""
+    found = np.asarray(scores, dtype=np.float64)
+    found = np.stack([np.zeros(len(found)), found], axis=1) if found.ndim == 1 else found
+    if found.shape[1:] != (classes,):
+        raise InputError(f"expected raw scores of {classes} classes, found shape {found.shape}; pass raw_score=True")
+    return found
+
+
+def lightgbm_dataset(
+    features: Any, release: Release, *, start: Float[np.ndarray, "s"] | None = None, **options: Any
+) -> Dataset:
+    """Data set of LightGBM for ``lightgbm_objective``, whose scores start from the class shares.
+
+    LightGBM leaves the start out of its predictions: add it to the raw scores.
+
+    Args:
+        features: Features of n rows.
+        release: Their released classes.
+        start: Where scores start: ``start_scores`` of these rows by default. Validation rows start where those did that
+            trees are fitted to.
+        **options: Further arguments of ``lightgbm.Dataset``, such as public weights (``weight=``) or ``reference=``.
+
+    Guarantee:
+        Post-processing of a release: covered by the release's guarantee at no further cost.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp import Classes, Curator
+        >>> from labeldp.learning.boosting import lightgbm_dataset
+        >>> release = Curator(["no"] * 90 + ["yes"] * 10, Classes(["no", "yes"])).randomize(epsilon=2.0)
+        >>> lightgbm_dataset(np.arange(100.0)[:, None], release).construct().num_data()
+        100
+
+    Raises:
+        MissingExtraError: LightGBM is not installed.
+    """
+    require_extra("boosting", "lightgbm")
+    import lightgbm  # noqa: PLC0415 (an extra)
+
+    rows = len(require_release(release))
+    scores = np.tile(start_scores(release) if start is None else np.asarray(start, dtype=np.float64), (rows, 1))
+    first = scores[:, 0] if scores.shape[1] == 1 else scores
+    options["params"] = {"verbose": -1, "feature_pre_filter": False, **options.get("params", {})}
+    return lightgbm.Dataset(features, np.zeros(rows), init_score=first, **options)
