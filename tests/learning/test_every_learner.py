@@ -52,6 +52,8 @@ class Shares(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X):  # noqa: N803
         """The same for every row."""
+        if self.broken == "gaps":
+            return np.where(np.isfinite(X[:, :1]), self.shares_, np.nan)
         if self.broken == "noisy":  # names of rows, of the first two classes
             first = np.where(X[:, :1] > 0, 0.99, 0.01)
             return np.hstack([first, 1.0 - first, np.zeros((len(X), len(self.classes_) - 2))])
@@ -68,6 +70,7 @@ def test_a_foreign_learner_holds_the_laws():
     [
         ("silent", "warns if it gets no units"),
         ("unsorted", "classes are sorted"),
+        ("gaps", "rows with nan are refused"),
         ("noisy", "predicted by class shares"),
     ],
 )

@@ -69,6 +69,16 @@ def in_folds(units: Units, count: int) -> Parts:
     return parts if units.rows < _ENOUGH_ROWS else parts[:1]
 
 
+def some_rows(units: Units, most: int, seed: Sequence[int]) -> Int[np.ndarray, "m"]:
+    """Numbers of at most so many rows, in whole units, by public chance: without a look at labels."""
+    groups = np.arange(units.rows) if units.numbers is None else units.numbers
+    sizes = np.bincount(groups)
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    taken = np.zeros(len(sizes), dtype=np.bool_)
+    taken[order[np.cumsum(sizes[order]) <= most]] = True
+    return np.flatnonzero(taken[groups])
+
+
 def numbers_of(parts: Parts, rows: int) -> Int[np.ndarray, "n"]:
     """The number of the fold in which each row is held out."""
     numbers = np.zeros(rows, dtype=np.int64)
@@ -353,12 +363,14 @@ class Member:
         kind: Type of the learner.
         learner: Function of the fitted encoder that makes a new learner of released labels.
         posterior: True if predictions are means given the released labels, which need no further shrinkage.
+        most: Effective rows beyond which it says nothing that others do not.
     """
 
     encoder: Any
     kind: type
     learner: Callable[[Any], Any]
     posterior: bool = False
+    most: float = math.inf
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,8 +30,9 @@ def check_learner(learner: Any, *, chooses: bool = True) -> None:
 
     It refuses bare labels and no rows. Copies have its parameters, and fits of the same rows predict the same, also
     once they are pickled. Probabilities are distributions over the sorted classes, whatever order these were declared
-    in; numbers are within the declared range. It takes the privacy unit of each row (``groups=``), and warns of a
-    release by unit if it gets none. Where labels are noise, and constant within units, it predicts the constant.
+    in; numbers are within the declared range. Rows with gaps or infinities are refused or have such predictions too. It
+    takes the privacy unit of each row (``groups=``), and warns of a release by unit if it gets none. Where labels are
+    noise, and constant within units, it predicts the constant.
 
     Args:
         learner: A learner of classes, which has ``predict_proba``, or of numbers. It is copied, and not fitted.
@@ -55,6 +56,9 @@ def check_learner(learner: Any, *, chooses: bool = True) -> None:
     read = pickle.loads(pickle.dumps(model))  # noqa: S301 (its own)
     expect(np.allclose(found, _predicted(read, features), _SAME), "a model predicts the same once it is pickled")
     expect(bool(np.isfinite(found).all()), "predictions are finite")
+    for odd_value in (np.nan, np.inf, -np.inf):
+        odd_rows = np.where(np.arange(len(features))[:, None] % 7 == 0, odd_value, features)
+        expect(_is_finite_or_refused(model, odd_rows), f"rows with {odd_value} are refused, or have finite predictions")
     if of_classes:
         expect(np.allclose(found.sum(axis=1), 1.0), "probabilities sum to one")
         expect(list(model.classes_) == sorted(space.points), "classes are sorted")
@@ -106,6 +110,14 @@ def _rows(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def _predicted(model: Any, features: np.ndarray) -> np.ndarray:
     """Probabilities, or numbers."""
     return np.asarray((model.predict_proba if hasattr(model, "predict_proba") else model.predict)(features))
+
+
+def _is_finite_or_refused(model: Any, features: np.ndarray) -> bool:
+    """True if predictions are finite, or features are refused."""
+    try:
+        return bool(np.isfinite(_predicted(model, features)).all())
+    except ValueError:
+        return True
 
 
 def _is_refused(call: Callable[[], object], kind: type[Exception]) -> bool:

@@ -563,3 +563,28 @@ def test_a_mixture_makes_a_class_as_common_as_labels_say():
     assert Mixture.fit(release, third)(third)[:, 1].mean() == pytest.approx(rates.mean(), rel=0.1)
     few = Mixture.fit(release[:50], third[:, :50])
     assert np.abs(few.shifts).max() < 0.2
+
+
+def test_of_very_many_rows_some_are_learned_from(monkeypatch):
+    """They are whole units, whose held-out rows are named by their numbers, and what is said counts them."""
+    monkeypatch.setattr(auto, "_SOME_ROWS", 300)
+    monkeypatch.setattr(auto, "_ENOUGH_ROWS", 1)
+    features, labels = table(900)
+    unit = np.arange(900) // 3
+    model = AutoClassifier().fit(features, released(labels), groups=unit)
+    assert model.fitted_rows_ == 300
+    assert (np.bincount(unit[model.held_out_rows_]) % 3 == 0).all()
+    assert "from 300 rows, as more change little" in model.setting()
+    assert (model.predict(features) == labels).mean() > 0.8
+    monkeypatch.setattr(auto, "_ENOUGH_ROWS", 10_000)
+    assert AutoClassifier().fit(features, released(labels), groups=unit).fitted_rows_ == 900
+
+
+def test_clusters_are_for_few_effective_rows(monkeypatch):
+    """Where many rows are effective they are left out, and it says why."""
+    monkeypatch.setattr(auto, "_MANY_ROWS", 300)
+    monkeypatch.setattr(auto, "_NO_CLUSTERS", 100)
+    features, labels = table(400)
+    model = AutoClassifier().fit(features, released(labels))
+    assert model.left_out_ == {"clusters": "it is for fewer rows"}
+    assert "clusters" not in model.members_

@@ -25,7 +25,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from labeldp._shapes import Float
 from labeldp.errors import InputError, RowsError
@@ -171,6 +171,8 @@ class _Likelihood:
         return self.of_rows(data)._slopes(scores, data)
 
     def _slopes(self, scores: Any, data: Any) -> tuple[np.ndarray, np.ndarray]:
+        if np.shape(scores) == (len(self.release),) and self._two is not None:
+            return self._slopes_of_two(np.asarray(scores, dtype=np.float64), data)
         logits = self._logits(scores)
         chances, weights = softmax(logits, axis=1), _weights(data, len(logits))
         self.loss(logits, weights)  # logits become the gradient
@@ -179,6 +181,24 @@ class _Likelihood:
         if len(shape) == 1:
             return logits[:, 1].copy(), information[:, 1].copy()
         return logits, information
+
+    @cached_property
+    def _two(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Of two classes: log likelihood ratio of each row, and the probabilities that the second is in its set."""
+        if self.release.space.size != 2 or candidate_sizes(self.release.class_channel) is not None:
+            return None
+        likelihood = np.maximum(self.release.likelihood(), np.finfo(float).tiny)
+        true, other = (np.broadcast_to(each, (len(likelihood), 2))[:, 1] for each in self._events[:2])
+        return np.log(likelihood[:, 1] / likelihood[:, 0]), np.ascontiguousarray(true), np.ascontiguousarray(other)
+
+    def _slopes_of_two(self, scores: Float[np.ndarray, "n"], data: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and information of the score of the second class of two over the first."""
+        ratio, true, other = self._two or (scores,) * 3
+        chance, weights = expit(scores), _weights(data, len(scores))
+        inside = other + (true - other) * chance
+        slope, spread = chance * (true - inside), inside * (1.0 - inside)
+        information = np.divide(slope**2, spread, out=np.zeros_like(slope), where=spread > _ROUNDING)
+        return weights * (chance - expit(scores + ratio)), weights * np.maximum(information, _LEAST)
 
     def mean_loss(self, scores: Any) -> float:
         """Mean negative log likelihood over that of the uniform model, in nats."""

@@ -52,8 +52,9 @@ class SeenRanges:
         changed, outside = dict[str, Any](), dict[str, int]()
         for name, (low, high) in self.numbers.items():
             values = frame[name].to_numpy()
-            changed[name] = np.clip(values, low, high)
-            outside[name] = int(((values < low) | (values > high)).sum())
+            beyond = ((values < low) | (values > high)) & np.isfinite(values)  # infinity is an error, not a late day
+            changed[name] = np.where(beyond, np.clip(values, low, high), values)
+            outside[name] = int(beyond.sum())
         for name, texts in self.cycles.items():
             unseen = frame[name].notna() & ~frame[name].isin(texts)
             changed[name] = frame[name].where(~unseen, texts[0])

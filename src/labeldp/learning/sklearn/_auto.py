@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
+from labeldp._conversions import result_or_none
 from labeldp._documented import documented_in
 from labeldp._extras import require_extra
 from labeldp._shapes import Float, Int
@@ -28,26 +29,32 @@ from labeldp.learning.choice import (
     Work,
     folds_of,
     numbers_of,
+    some_rows,
 )
-from labeldp.learning.features import row_count, row_weights
-from labeldp.learning.losses import require_decodable, require_release, stack_rows
+from labeldp.learning.features import row_count, row_weights, take_rows
+from labeldp.learning.losses import class_shares, decoded_numbers, require_decodable, require_release, stack_rows
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn._boosting import BoostingClassifier, BoostingRegressor
 from labeldp.learning.sklearn._kernel import EvidenceRidge, KernelClassifier
 from labeldp.learning.sklearn._members import POWER, as_frame, encoders_of, kinds_of
 from labeldp.learning.sklearn._mixture import HeldOutClasses
 from labeldp.learning.sklearn._number_mixture import HeldOutNumbers
-from labeldp.learning.sklearn._regressor import NumberRegressor, ReleasedLabelRegressor
+from labeldp.learning.sklearn._regressor import NumberRegressor, ReleasedLabelRegressor, noise_ratio
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
 from labeldp.learning.sklearn._softmax import SoftmaxRegression
 from labeldp.learning.sklearn._tree import TreeClassifier
 from labeldp.learning.sklearn._tree_regressor import TreeRegressor
 from labeldp.privacy import Interval
+from labeldp.privacy.channels import pair_share
 from labeldp.release import Release
 
 if TYPE_CHECKING:  # pandas is in another extra than the rest of this package
     from labeldp.learning.features import SeenRanges
 
+#: Of more rows some are learned from, if they have so many effective rows: more change little, and take minutes.
+_SOME_ROWS, _ENOUGH_ROWS = 200_000, 20_000
+#: Effective rows from which clusters, which are for few, are left out.
+_NO_CLUSTERS = 5_000
 #: From this many rows on, one fold is held out instead of each in turn.
 _MANY_ROWS = 100_000
 #: Least weight of the mean label that is named.
@@ -67,6 +74,7 @@ class Target:
         boosting: Type of boosted trees.
         tree: Type of models of trees of clusters.
         problem: Type of the problem whose solution is the combination.
+        effective: Function of a release: how many of its rows, in the mean, say as much as one true label.
     """
 
     constant: str
@@ -77,6 +85,7 @@ class Target:
     boosting: type[Any]
     tree: type[Any]
     problem: type[Any]
+    effective: Callable[[Release], float]
 
     def members(self, columns: Mapping[str, str] | None) -> dict[str, Member]:
         """The models for columns of some kinds, or for sparse features, by name."""
@@ -86,7 +95,9 @@ class Target:
             "linear": Member(encoders.scaled, type(linear()), lambda _: linear(), self is NUMBERS),
             "kernels": Member(encoders.scaled, type(kernels()), lambda _: kernels(), posterior=True),
             "boosting": Member(encoders.coded, boosting, lambda _: boosting(categorical=encoders.categorical)),
-            "clusters": Member(encoders.leaves, tree, lambda encoder: tree(encoder[-1].trees_, power=POWER)),
+            "clusters": Member(
+                encoders.leaves, tree, lambda encoder: tree(encoder[-1].trees_, power=POWER), most=_NO_CLUSTERS
+            ),
         }
 
 
@@ -98,6 +109,13 @@ def _require_classes(y: object) -> Release:
     return release
 
 
+def _share_of_classes(release: Release) -> float:
+    """The share of effective rows; of those of the rarest class, over even shares, where a class is rare."""
+    share = float(np.mean(pair_share(release.class_channel.membership)))
+    rarest = result_or_none(lambda: float(class_shares(release).min()))
+    return share * (1.0 if rarest is None else min(1.0, max(release.space.size * rarest, 1e-3)))
+
+
 CLASSES = Target(
     SHARES,
     _require_classes,
@@ -107,6 +125,7 @@ CLASSES = Target(
     BoostingClassifier,
     TreeClassifier,
     HeldOutClasses,
+    _share_of_classes,
 )
 NUMBERS = Target(
     MEAN,
@@ -117,6 +136,7 @@ NUMBERS = Target(
     BoostingRegressor,
     TreeRegressor,
     HeldOutNumbers,
+    lambda release: 1.0 / noise_ratio(release, decoded_numbers(release)),
 )
 
 
@@ -129,6 +149,7 @@ class Combination(ABC):
         left_out_: Models that were not used, with reasons.
         n_features_in_: Number of features.
         feature_names_in_: Their names, if they were fitted as a frame.
+        fitted_rows_: Rows that were learned from: all, or some of very many, of which more change little.
         held_out_rows_: Rows whose predictions by models of other rows decide: all of them or one fold.
         held_out_folds_: The fold of each of these rows.
     """
@@ -168,6 +189,11 @@ class Combination(ABC):
         require_extra("learn", "pandas")
         rows = as_frame(X)
         check_released_rows(X, release)
+        weights = {} if sample_weight is None else {"sample_weight": row_weights(sample_weight, len(release))}
+        some = self._some(release, units)
+        if len(some) < len(release):
+            release, rows, units = release[some], take_rows(rows, some), units.take(some)
+            weights = {name: values[some] for name, values in weights.items()}
         parts, held, folded = self._parts(units)
         self.columns_ = None if issparse(rows) else kinds_of(rows)
         self.n_features_in_ = rows.shape[1]
@@ -175,13 +201,21 @@ class Combination(ABC):
             self.feature_names_in_ = np.asarray(list(X.columns), dtype=object)
         self.seen_ = {} if issparse(rows) else _ranges().of(rows).plain()
         rows = rows if unlabelled is None else stack_rows(rows, self.frame(unlabelled))
-        weights = {} if sample_weight is None else {"sample_weight": row_weights(sample_weight, len(release))}
         fitted = self._fit_members(release, rows, units, parts, held, folded, report, weights)
+        self.held_out_rows_ = some[held]
         problem = self.target.problem.of(release, fitted, held, parts, units, **weights)
         self.mixture_ = problem.best()
         self.weights_ = dict(zip(self.members_, self.mixture_.weights.tolist(), strict=True))
         self._finish(release, problem.cross_fitted(folded, len(held)))
         return self
+
+    def _some(self, release: Release, units: Units) -> Int[np.ndarray, "m"]:
+        """The rows to learn from: all of them, or of very many as many as say nearly all."""
+        share = self.target.effective(release)
+        most = math.inf if self.every_row else max(_SOME_ROWS, math.ceil(_ENOUGH_ROWS / share))
+        some = np.arange(len(release)) if len(release) <= most else some_rows(units, int(most), [0])
+        self.fitted_rows_, self.effective_rows_, self.sampled_ = len(some), share * len(some), len(some) < len(release)
+        return some
 
     @property
     def is_constant(self) -> bool:
@@ -192,6 +226,8 @@ class Combination(ABC):
         """The models that were combined, the heaviest first, and those that were left out, in words."""
         weights, numbers = dict(self.weights_), self.target is NUMBERS
         missing = "".join(f"; without {name}: {why}" for name, why in self.left_out_.items())
+        if getattr(self, "sampled_", False):  # earlier files do not say
+            missing += f"; from {self.fitted_rows_:,} rows, as more change little"
         if not any(weights.values()):
             return f"{self.target.constant}{f', {NO_HELP}' if weights else ''}{missing}"
         if numbers and (rest := 1.0 - sum(weights.values())) > _SHOWN:
@@ -219,7 +255,6 @@ class Combination(ABC):
         minutes = math.inf if self.minutes is None else _checks.not_negative(self.minutes, "minutes")
         groups = np.zeros(len(release), dtype=np.int64)
         groups[held] = self.held_out_folds_ = numbers_of(folded, len(held))
-        self.held_out_rows_ = held
         work = Work(
             release,
             rows,
@@ -236,6 +271,9 @@ class Combination(ABC):
         members = self._family(self.columns_)
         for place, (name, member) in enumerate(members.items()):
             work.tell(place, len(members))
+            if member.most < self.effective_rows_ and len(release) >= _MANY_ROWS:
+                self.left_out_[name] = "it is for fewer rows"
+                continue
             try:
                 found[name] = work.fit(member, held)
             except Exception as problem:  # noqa: BLE001 (whatever a model raises, others may do)

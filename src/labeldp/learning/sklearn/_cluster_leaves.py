@@ -19,7 +19,7 @@ from labeldp.learning.cells import cluster_tree, embed
 #: Most columns of features that are clustered as they are; of more, leading singular vectors.
 _COLUMNS, _VECTORS = 64, 50
 #: Rows that trees are built from; of more, evenly spaced ones. The search for neighbours takes quadratic time.
-_ROWS = 20_000
+_ROWS = 5_000
 #: Rows in a leaf on average, and bounds on the number of leaves.
 _ROWS_PER_LEAF, _FEWEST, _MOST = 5, 20, 1000
 _NEIGHBOURS, _EIGENVECTORS = 5, (8, 15, 30)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from labeldp import _checks
 from labeldp._shapes import Int
 from labeldp.errors import InputError
+from labeldp.learning.choice import some_rows
 from labeldp.learning.metrics import ROWS, Units, may_share_units
 from labeldp.learning.sklearn import ClusterLeaves
 from labeldp.release import Release, unit_numbers
@@ -42,12 +43,8 @@ def chosen_rows(certificate: Certificate, units: Int[np.ndarray, "n"] | None, mo
         InputError: So many rows do not suffice for cross-validation.
     """
     most = _checks.whole(most, "rows", 2 * FOLDS)
-    groups = np.arange(certificate.rows) if units is None else units
-    sizes = np.bincount(groups)
-    order = np.random.default_rng(list(certificate.release.encode())).permutation(len(sizes))
-    taken = np.zeros(len(sizes), dtype=np.bool_)
-    taken[order[np.cumsum(sizes[order]) <= most]] = True
-    return np.flatnonzero(taken[groups])
+    of_rows = Units.of(ROWS if units is None else units, certificate.rows)
+    return some_rows(of_rows, most, list(certificate.release.encode()))
 
 
 def units_of(table: pa.Table, release: Release, points: Callable[[], Any]) -> tuple[Units, bool]:
