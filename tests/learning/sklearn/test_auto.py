@@ -553,13 +553,13 @@ def test_weights_of_rows_reach_every_model_of_a_combination():
 
 
 def test_a_mixture_makes_a_class_as_common_as_labels_say():
-    """Models that take a rare class for a third of what it is are corrected by a shift, and few rows are not."""
+    """Models whose odds of a rare class are a third of what they are get a shift; of few rows it is next to none."""
     chance = np.random.default_rng(0)
-    rates = 1.0 / (1.0 + np.exp(4.0 - 1.5 * chance.normal(size=60_000)))
-    release = Curator(np.where(chance.random(60_000) < rates, "yes", "no"), Classes(["no", "yes"])).randomize(
-        epsilon=4.0
-    )
-    third = np.stack([1.0 - rates / 3.0, rates / 3.0], axis=1)[None]
+    odds = np.exp(1.5 * chance.normal(size=60_000) - 4.0)
+    rates, low = odds / (1.0 + odds), odds / (3.0 + odds)
+    labels = np.where(chance.random(60_000) < rates, "yes", "no")
+    release = Curator(labels, Classes(["no", "yes"])).randomize(epsilon=4.0)
+    third = np.stack([1.0 - low, low], axis=1)[None]
     assert Mixture.fit(release, third)(third)[:, 1].mean() == pytest.approx(rates.mean(), rel=0.1)
     few = Mixture.fit(release[:50], third[:, :50])
     assert np.abs(few.shifts).max() < 0.2
