@@ -588,3 +588,12 @@ def test_clusters_are_for_few_effective_rows(monkeypatch):
     model = AutoClassifier().fit(features, released(labels))
     assert model.left_out_ == {"clusters": "it is for fewer rows"}
     assert "clusters" not in model.members_
+
+
+def test_many_categories_are_told_apart():
+    """Of three hundred cities, each of six rows, the linear model knows each that says something."""
+    city = np.repeat(np.arange(300), 6)
+    features = pd.DataFrame({"city": [f"c{place}" for place in city]})
+    labels = np.where(city % 2 == 0, "yes", "no")
+    model = AutoClassifier().fit(features, Release.public(labels, Classes(["no", "yes"])))
+    assert (model.members_["linear"].predict(features) == labels).mean() > 0.99

@@ -81,8 +81,8 @@ _NUMBER = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _WHOLE = r"^[+-]?[0-9]+$"
 #: Largest ratio of a deviation to the median one, of columns that seem to share a unit.
 _ONE_UNIT = 3.0
-#: Categories kept of a text column; the rarer ones share one.
-MOST_CATEGORIES = 200
+#: Categories kept of a text column, and by models that take sparse features; the rarer ones share one.
+MOST_CATEGORIES, _MOST_SPARSE = 200, 10_000
 #: Numbers up to here can be squared and added up.
 _LARGEST = 1e150
 #: Rows of which one at least should have a category that a model knows, and such categories to list.
@@ -268,7 +268,8 @@ def scaling_transformer(
     numbers, categories = _by_kind(columns)
     scaler = StandardScaler() if scaler is None else scaler
     complete = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), scaler)
-    encoder = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES)
+    some = {"max_categories": MOST_CATEGORIES} if dense else {"max_categories": _MOST_SPARSE, "min_frequency": 2}
+    encoder = OneHotEncoder(handle_unknown="infrequent_if_exist", **some)
     parts = [("numbers", complete, numbers), ("categories", encoder, categories)]
     return ColumnTransformer(parts, sparse_threshold=0.0) if dense else ColumnTransformer(parts)
 
