@@ -347,10 +347,11 @@ def _ranges() -> type[SeenRanges]:
 class AutoClassifier(Combination, ProbabilityClassifier):
     """Classifier that combines models of several families by released labels, at no privacy cost.
 
-    The models are a linear one (``SoftmaxRegression``), boosted trees (``BoostingClassifier``), and class distributions
-    of public clusters, of features and in the graph of their neighbours (``TreeClassifier``). Each is fitted through
-    the channel on all folds but one and predicts that one; the released labels of these rows decide how much it is
-    sharpened and how much it weighs in the mean. A model that predicts the same for every row weighs nothing.
+    The models are a linear one (``SoftmaxRegression``), kernels (``KernelClassifier``), boosted trees
+    (``BoostingClassifier``), and class distributions of public clusters, of features and in the graph of their
+    neighbours (``TreeClassifier``). Each is fitted through the channel on all folds but one and predicts that one; the
+    released labels of these rows decide how much it is sharpened and how much it weighs in the mean. A model that
+    predicts the same for every row weighs nothing.
 
     A model that fails, or does not give finite probabilities, is left out and named in ``left_out_``.
 
@@ -410,11 +411,11 @@ class AutoClassifier(Combination, ProbabilityClassifier):
 class AutoRegressor(Combination, NumberRegressor):
     """Regressor that combines models of several families by released labels, at no privacy cost.
 
-    The models are a linear one (ridge in a ``ReleasedLabelRegressor``), boosted trees (``BoostingRegressor``), and mean
-    labels of public clusters, of features and in the graph of their neighbours (``TreeRegressor``). Each is fitted
-    through the channel on all folds but one and predicts that one; the released numbers of these rows decide how much
-    it weighs beside the others and beside the mean label. The less they show that features help, the nearer
-    predictions are to the mean label.
+    The models are ridge regression and kernels (``EvidenceRidge`` in a ``ReleasedLabelRegressor``), boosted trees
+    (``BoostingRegressor``), and mean labels of public clusters, of features and in the graph of their neighbours
+    (``TreeRegressor``). Each is fitted through the channel on all folds but one and predicts that one; the released
+    numbers of these rows decide how much it weighs beside the others and beside the mean label. The less they show that
+    features help, the nearer predictions are to the mean label.
 
     A model that fails, or does not give finite numbers, is left out and named in ``left_out_``.
 
