@@ -36,9 +36,9 @@ def learn(
         directories (DIR): A release folder: a path, or an address such as s3://bucket/shared.
         output: A new file for the model, such as model.skops, or model.safetensors for a network.
         model: Classes: auto (default: a mean of linear models, kernels, boosting and clusters, weighed on released
-            labels), softmax, boosting, convex, factorization (ratings), torch:mlp, torch:ratings; with images torch:patches
-            (default: frequent patches, and nearness to other images by them), torch:ensemble (patches and a network
-            beside them: several times as long, more accurate on some images), torch:convolutional,
+            labels), softmax, boosting, convex, factorization (ratings), torch:mlp, torch:ratings; with images
+            torch:patches (default: frequent patches, and nearness to other images by them), torch:ensemble (patches and
+            a network beside them: several times as long, more accurate on some images), torch:convolutional,
             torch:residual, torch:inception, torch:resnet18. Numeric labels: auto (default: ridge, boosting, clusters
             and the mean label, weighed on released labels), ridge, boosting, neighbours, convex.
         method: Correction for label noise. softmax: likelihood (forward correction), unbiased (backward), plain (none)
