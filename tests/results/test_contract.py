@@ -302,7 +302,8 @@ def rows_in(form, part):
 def told(row, loses):
     """A row of the table over epsilon, from the JSON of its option alone."""
     error = [row["test_error"] if row["test_error"] is not None else row["error"]] if row["at_most"] is None else []
-    lost = [100 * row["lost_low"], 100 * row["lost_high"]] if loses and row["lost_low"] is not None else error
+    lost = {"accuracy": ["lost_low", "lost_high"], "log loss": ["log_loss"]}.get(loses)
+    lost = [row[name] * (1 if name == "log_loss" else 100) for name in lost] if lost else error
     return [row["epsilon"], row["effective_rows"], 100 * row["share"], *lost, 100 * row["suspicion"]]
 
 
@@ -310,12 +311,12 @@ def told(row, loses):
 @pytest.mark.parametrize(
     ("space", "more", "loses"),
     [
-        (SPACE, {"conventions": Conventions(4.0)}, True),
-        (SPACE, {"conventions": Conventions(4.0, shares=(0.986, 0.014))}, False),
-        (SPACE, {"conventions": Conventions(2.0), "units": UnitSizes((1, 3), (491, 1500))}, True),
-        (SPACE, {}, False),
-        (Interval(0, 100, 5), {"conventions": Conventions(3.0)}, False),
-        (Interval(0, 100, 5), {"trust": "central"}, False),
+        (SPACE, {"conventions": Conventions(4.0)}, "accuracy"),
+        (SPACE, {"conventions": Conventions(4.0, shares=(0.986, 0.014))}, "log loss"),
+        (SPACE, {"conventions": Conventions(2.0), "units": UnitSizes((1, 3), (491, 1500))}, "accuracy"),
+        (SPACE, {}, ""),
+        (Interval(0, 100, 5), {"conventions": Conventions(3.0)}, ""),
+        (Interval(0, 100, 5), {"trust": "central"}, ""),
     ],
     ids=["features", "rare", "units", "no features", "numbers", "curator"],
 )

@@ -44,6 +44,7 @@ _LITTLE = (
     "With {} of the rows in one class, accuracy says little: always predicting it is wrong in {}. Judge models by the "
     "area under the ROC and by log loss, as 'labeldp learn' prints them."
 )
+_LOG_LOSS = "A logistic model would lose about {} nats of log loss to few effective rows, by its asymptotic formula."
 #: The error that a target is for, by whether labels are numeric.
 _ERROR = {
     True: "the error of the mean of labels with the same features, without the spread of labels around it",
@@ -214,6 +215,8 @@ def _costs(epsilon: str, row: Option, forecast: Forecast) -> Iterator[str]:
     if forecast.is_rare:
         largest = forecast.largest_share
         yield _LITTLE.format(share(largest), share(1.0 - largest))
+        if row.log_loss is not None:
+            yield _LOG_LOSS.format(three_digits(row.log_loss))
     elif forecast.dimension:
         yield _sentence(f"{given}{_expected(row, forecast)}")
 
@@ -308,7 +311,7 @@ def _over_epsilon(planned: Planned) -> Iterator[Block]:
     """One row for each epsilon: the mechanism that a release takes, and what it costs; and a chart."""
     forecast = planned.forecast
     star = "" if forecast.randomizes_classes else "*"
-    shows_error = bool(star) or forecast.loses_accuracy
+    shows_error = bool(star) or forecast.dimension > 0
     how = "each label randomized alone" if forecast.trust == "local" else "a curator answers queries"
     title = f"{forecast.rows:,} rows, {how}"
     if forecast.units is not None:
@@ -336,6 +339,8 @@ def _effective_rows(row: Option) -> str:
 def _error_name(forecast: Forecast) -> str:
     if forecast.of_numbers:
         return "test RMSE" if forecast.dimension else "error of the mean"
+    if forecast.is_rare and forecast.randomizes_classes:
+        return "log loss added, nats"
     return "accuracy lost, points" if forecast.dimension else "wrong classes added"
 
 
@@ -344,6 +349,8 @@ def _error_cell(row: Option, forecast: Forecast) -> str:
         if _is_mean(row, forecast):
             return f"{three_digits(forecast.spread or 0.0)}, of the mean"
         return three_digits(row.error if row.test_error is None else row.test_error)
+    if forecast.is_rare and forecast.randomizes_classes:
+        return "unknown" if row.log_loss is None else three_digits(row.log_loss)
     return f"{_points(row.error)} %" if row.lost_low is None else _lost(row)
 
 

@@ -65,6 +65,8 @@ class Option:
         lost_low: The accuracy that a model of features is expected to lose, as a share of rows: the lower end of the
             range that real tables showed, at most what can be lost; None of numeric labels, and without features.
         lost_high: The upper end.
+        log_loss: The log loss in nats that few effective rows add to a logistic model of features, by its asymptotic
+            formula (coefficients over twice the rows), at most that of class shares; None of other labels.
         test_error: Root mean squared error of a model of features against single numeric labels, at most that of
             their mean; None of classes, and without features.
         best: True if the error is the smallest; False for all if none is below that of the trivial predictor.
@@ -86,6 +88,7 @@ class Option:
     error: float
     lost_low: float | None = None
     lost_high: float | None = None
+    log_loss: float | None = None
     test_error: float | None = None
     best: bool = False
     auto: bool = False
@@ -421,10 +424,10 @@ class _ForecastInputs:
             at_most=_rounded_down(self.rows, utility.most_share),
             error=error,
             **vars(utility),
-            **self._with_features(error),
+            **self._with_features(error, utility.share),
         )
 
-    def _with_features(self, error: float) -> dict[str, Any]:
+    def _with_features(self, error: float, share: float | None) -> dict[str, Any]:
         """The error of a model of features, which is not larger than that of the trivial predictor."""
         labels, more = self.labels, max(error - self.curve.error(self.rows), 0.0)
         if not self.dimension:
@@ -432,7 +435,11 @@ class _ForecastInputs:
         if labels is not None:
             return {"test_error": min(math.hypot(error, labels.unexplained), labels.spread)}
         low, high = (min(times * more, self.curve.most) for times in TIMES_LOST)
-        return {"lost_low": low, "lost_high": high}
+        shares = self.shares or [1.0 / self.space.size] * self.space.size
+        entropy = -sum(each * math.log(each) for each in shares if each)
+        coefficients = (self.space.size - 1) * (self.dimension + 1.0)
+        added = None if share is None else min(entropy, coefficients / (2.0 * self.rows * share) if share else math.inf)
+        return {"lost_low": low, "lost_high": high, "log_loss": added}
 
 
 def _rounded_down(rows: int, share: float | None) -> int | None:
