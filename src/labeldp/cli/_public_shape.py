@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.types as kinds
 
 from labeldp._spelling import spelled_as
-from labeldp.columns import is_number
+from labeldp.columns import is_number, number_matrix
 from labeldp.errors import TableError
 from labeldp.release import tables
 
@@ -71,7 +70,7 @@ def public_shape(
     rows, known, sums = 0, np.zeros(len(features)), np.zeros(len(features))
     stated = sum(part.rows or 0 for part in tables.parts_of(table))
     for batch in readable.batches(others, _ROWS_PER_BATCH):
-        rows, values = rows + batch.num_rows, _numbers(batch, features)
+        rows, values = rows + batch.num_rows, number_matrix(batch, features)
         known += np.isfinite(values).sum(axis=0)
         sums += np.where(np.isfinite(values), values, 0.0).sum(axis=0)
         finder.add(batch)
@@ -84,7 +83,7 @@ def public_shape(
     means = sums / np.maximum(known, 1)
     total, done = np.zeros((len(features), len(features))), 0
     for batch in readable.batches(features, _ROWS_PER_BATCH) if features else ():
-        values = _numbers(batch, features)
+        values = number_matrix(batch, features)
         centred = np.where(np.isfinite(values), values - means, 0.0)  # a missing value adds to no direction
         total, done = total + centred.T @ centred, done + batch.num_rows
         report("columns", done, rows)
@@ -95,10 +94,3 @@ def public_shape(
         None if unit is None else UnitSizes.of(units.counts),
         tables.people_in(finder.result()),
     )
-
-
-def _numbers(batch: pa.RecordBatch, names: list[str]) -> np.ndarray:
-    """Numeric columns of a batch, with missing values as NaN."""
-    columns = [batch[name].cast(pa.float64(), safe=False) for name in names]
-    values = [np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64) for column in columns]
-    return np.stack(values, axis=1) if values else np.empty((batch.num_rows, 0))

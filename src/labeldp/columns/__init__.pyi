@@ -9,3 +9,12 @@ from ._types import type_name as type_name
 from ._types import values_type as values_type
 from ._written import ColumnType as ColumnType
 from ._written import read_as as read_as
+from ._kinds import KINDS as KINDS
+from ._kinds import column_kind as column_kind
+from ._kinds import kind_of_type as kind_of_type
+from ._kinds import numbers_of as numbers_of
+from ._kinds import spelled_like as spelled_like
+from ._kinds import values_of_kind as values_of_kind
+from ._kinds import values_or_none as values_or_none
+from ._kinds import why_unusable as why_unusable
+from ._kinds import number_matrix as number_matrix

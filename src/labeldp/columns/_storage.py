@@ -1,28 +1,41 @@
-"""Reduction of columns to plain values: no dictionaries, no extension types, no metadata."""
+"""Reduction of columns to plain values: no dictionaries, runs, views or extension types, no metadata."""
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import pyarrow as pa
+import pyarrow.compute as pc
+
+#: The plain type of views, of which many functions and readers know nothing.
+_VIEWS = MappingProxyType({pa.string_view(): pa.string(), pa.binary_view(): pa.binary()})
+_LISTS = (
+    (pa.types.is_large_list, pa.large_list),
+    (pa.types.is_large_list_view, pa.large_list),
+    (pa.types.is_list, pa.list_),
+    (pa.types.is_list_view, pa.list_),
+)
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema without metadata, with plain types instead of dictionaries and extension types."""
+    """The schema without metadata, with plain types instead of dictionaries, runs, views and extension types."""
     return pa.schema([pa.field(field.name, plain_type(field.type)) for field in schema])
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
     """The plain type of the values, at every depth."""
-    if pa.types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return plain_type(kind.value_type)
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
     if pa.types.is_struct(kind):
         return pa.struct([_plain_field(kind.field(i)) for i in range(kind.num_fields)])
-    if pa.types.is_large_list(kind):
-        return pa.large_list(_plain_field(kind.value_field))
     if pa.types.is_fixed_size_list(kind):
         return pa.list_(_plain_field(kind.value_field), kind.list_size)
-    return pa.list_(_plain_field(kind.value_field)) if pa.types.is_list(kind) else kind
+    if pa.types.is_map(kind):
+        return pa.map_(plain_type(kind.key_type), _plain_field(kind.item_field))
+    listed = next((make for check, make in _LISTS if check(kind)), None)
+    return _VIEWS.get(kind, kind) if listed is None else listed(_plain_field(kind.value_field))
 
 
 def _plain_field(field: pa.Field) -> pa.Field:
@@ -31,7 +44,16 @@ def _plain_field(field: pa.Field) -> pa.Field:
 
 def plain_column(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """A column of plain values, without a dictionary that may list values that do not occur."""
-    return column.cast(plain_type(column.type)) if plain_type(column.type) != column.type else column
+    if pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    kind = plain_type(column.type)
+    if kind == column.type:
+        return column
+    if pa.types.is_dictionary(column.type) and column.type.value_type in _VIEWS:  # Arrow cannot take from views
+        pieces = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        decoded = [piece.dictionary.cast(kind).take(piece.indices) for piece in pieces]
+        return pa.chunked_array(decoded, kind) if isinstance(column, pa.ChunkedArray) else decoded[0]
+    return column.cast(kind)
 
 
 def plain_uuids(column: pa.Array) -> pa.Array:

@@ -12,13 +12,13 @@ from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp._checks import printable
 from labeldp._strict_json import strict_json
 from labeldp._version import __version__
 from labeldp.bounds.planning import Conventions, Forecast, UnitSizes, effective_dimension, forecast
+from labeldp.columns import number_matrix
 from labeldp.errors import LabelDPError
 from labeldp.privacy import Classes, Guarantee, Interval
 from labeldp.release.folder import (
@@ -379,13 +379,12 @@ def _dimension(folder: Path, certificate: Certificate) -> float:
         return 0.0
     with unchanged_file(folder, certificate.files[0]) as held, pq.ParquetFile(held) as file:
         batch = next(file.iter_batches(batch_size=_MOST_LOOKED_AT, columns=names), None)
-    columns = [] if batch is None else [column.cast(pa.float64(), safe=False).to_numpy(False) for column in batch]
-    numbers = np.array(columns).reshape(len(columns), -1)
+    numbers = np.empty((0, 0)) if batch is None else number_matrix(batch, names)
     known = np.isfinite(numbers)
-    means = np.where(known, numbers, 0.0).sum(axis=1, keepdims=True) / np.maximum(known.sum(axis=1, keepdims=True), 1)
+    means = np.where(known, numbers, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     centred = np.where(known, numbers - means, 0.0)  # a missing value adds to no direction
     with suppress(LabelDPError):
-        return effective_dimension(centred @ centred.T / max(numbers.shape[1], 1)).participation
+        return effective_dimension(centred.T @ centred / max(len(numbers), 1)).participation
     return 0.0
 
 

@@ -1,5 +1,4 @@
 from ._columns import CALENDAR as CALENDAR
-from ._columns import KINDS as KINDS
 from ._columns import UnitScaler as UnitScaler
 from ._columns import UnknownCategoryWarning as UnknownCategoryWarning
 from ._columns import columns_of as columns_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -17,33 +16,22 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
-from labeldp._conversions import result_or_none
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
-from labeldp.columns import read_as, type_name
+from labeldp.columns import (
+    column_kind,
+    plain_column,
+    spelled_like,
+    type_name,
+    values_of_kind,
+    values_or_none,
+    why_unusable,
+)
 from labeldp.errors import InputError, TableError
 from labeldp.learning.features._ranges import UnseenValueWarning
 from labeldp.privacy import row_name
 from labeldp.release.tables import number_rows, tells_people_apart
 
-#: Kinds of feature columns, and the Arrow type that values of each are read as. A date or a time is a single number, to
-#: networks and in older models; a day or an instant has a month and a weekday too.
-KINDS = MappingProxyType(
-    {
-        "number": pa.float64(),
-        "flag": pa.bool_(),
-        "date": pa.date32(),
-        "time": pa.timestamp("us"),
-        "day": pa.date32(),
-        "instant": pa.timestamp("us"),
-        "category": pa.string(),
-    }
-)
-#: The integer type that stores the values of kinds other than numbers.
-_INTEGER_TYPES = MappingProxyType(
-    {"flag": pa.uint8(), "date": pa.int32(), "time": pa.int64(), "day": pa.int32(), "instant": pa.int64()}
-)
-_MICROSECONDS = 86_400e6  # of a day
 #: The features beside the number of days since 1970, by kind: functions of Arrow, and the kinds of their values.
 CALENDAR: Mapping[str, Mapping[str, tuple[Any, str]]] = MappingProxyType(
     {
@@ -58,15 +46,6 @@ CALENDAR: Mapping[str, Mapping[str, tuple[Any, str]]] = MappingProxyType(
 #: The kinds that make a single number of dates and times.
 _PLAIN = MappingProxyType({"day": "date", "instant": "time"})
 
-_TYPES = MappingProxyType(
-    {
-        "number": (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
-        "flag": (pa.types.is_boolean,),
-        "day": (pa.types.is_date,),
-        "instant": (pa.types.is_timestamp,),
-        "category": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_dictionary),
-    }
-)
 #: A text column with more distinct values than this share of its rows is not used unless it is requested.
 _MOST_DISTINCT = 0.5
 _NONE_KEPT = "the release kept none; for images pass --images"
@@ -76,15 +55,10 @@ _IMAGE = r"(?i)\.png$"
 _WORDS = r"\S\s+\S+\s+\S"
 #: Whole numbers of more values, with the name of an identifier, are not used unless they are requested.
 _FEW_VALUES = 20
-#: A number in any spelling, as in a column of ``1.50``, ``2`` and ``1e3``. With leading zeros it is a code.
-_NUMBER = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-_WHOLE = r"^[+-]?[0-9]+$"
 #: Largest ratio of a deviation to the median one, of columns that seem to share a unit.
 _ONE_UNIT = 3.0
 #: Categories kept of a text column, and by models that take sparse features; the rarer ones share one.
 MOST_CATEGORIES, _MOST_SPARSE = 200, 10_000
-#: Numbers up to here can be squared and added up.
-_LARGEST = 1e150
 #: Rows of which one at least should have a category that a model knows, and such categories to list.
 _MANY_ROWS, _LISTED = 20, 3
 
@@ -103,9 +77,9 @@ def columns_of(
             raise InputError(f"expected features among the public columns {', '.join(names)}, found {name!r}")
     used, left_out = {}, {}
     for name in dict.fromkeys(wanted or names):
-        column = _plain(table[name])
-        kind = _column_kind(column)
-        why = "no model takes its type" if kind is None else _why_unusable(column, kind)
+        column = plain_column(table[name])
+        kind = column_kind(column)
+        why = "no model takes its type" if kind is None else why_unusable(column, kind)
         if wanted is None and kind is not None and why is None:
             why = "it names the privacy unit" if name == unit else _why_uninformative(name, column, kind)
         if why is None and kind is not None:
@@ -122,41 +96,6 @@ def columns_of(
             f"({'; '.join(f'{name}: {why}' for name, why in left_out.items()) or _NONE_KEPT})"
         )
     return used, left_out
-
-
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column in a layout that Arrow's functions take."""
-    return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
-
-
-def _why_unusable(column: pa.ChunkedArray, kind: str) -> str | None:
-    """The reason why a model cannot compute with the values of a column; None if it can."""
-    if kind == "category":
-        return None
-    values = result_or_none(lambda: _values_of_kind(column, kind))
-    if values is None:
-        return f"its values are no {kind}s that can be read"
-    if np.isinf(values).any():
-        return "it has infinite numbers"
-    if np.abs(values).max(initial=0.0, where=~np.isnan(values)) > _LARGEST:
-        return f"it has numbers above {_LARGEST:g} in size"
-    return None
-
-
-def _column_kind(column: pa.ChunkedArray) -> str | None:
-    """The kind of a column; None if no model takes its type."""
-    kind = next((name for name, checks in _TYPES.items() if any(check(column.type) for check in checks)), None)
-    return "number" if kind == "category" and _are_numbers(pc.unique(column.cast(pa.string()))) else kind
-
-
-def _are_numbers(texts: pa.Array) -> bool:
-    """True if all texts but those of missing values are numbers, not all whole: texts of whole numbers may be codes."""
-    numbers = result_or_none(lambda: read_as(texts, pa.float64()))
-    if numbers is None:
-        return False
-    known = texts.filter(numbers.is_valid())
-    fits = (pc.all(pc.match_substring_regex(known, pattern)).as_py() for pattern in (_NUMBER, _WHOLE))
-    return len(known) > 0 and tuple(fits) == (True, False)
 
 
 def _why_uninformative(name: str, column: pa.ChunkedArray, kind: str) -> str | None:
@@ -225,15 +164,14 @@ def frame_of(
     values = dict[str, np.ndarray]()
     for name, kind in columns.items():
         texts = known.get(name, ()) if kind == "category" else ()
-        column = _plain(table[name])
+        column = table[name]
         if texts:
-            with suppress(pa.ArrowException, OverflowError, ValueError):  # such values are no known texts
-                column = _as_spelled(column, texts)
+            column = spelled_like(column, texts)
         values[name] = _column_values(column, name, kind)
         if texts:
             _warn_of_unknown(name, values[name], texts)
         if kind in CALENDAR:
-            moments = _read_as_kind(column, kind)
+            moments = values_of_kind(column, kind)
             for part, (of, part_kind) in CALENDAR[kind].items():
                 found = of(moments)
                 found = found.cast(pa.string()) if part_kind == "category" else found
@@ -319,31 +257,6 @@ def _by_kind(columns: Mapping[str, str]) -> tuple[list[str], list[str]]:
     return [name for name in kinds if kinds[name] == "number"], [name for name in kinds if kinds[name] == "category"]
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return any(is_text(kind) for is_text in _TYPES["category"])
-
-
-def _as_spelled(column: pa.ChunkedArray, known: Collection[str]) -> pa.ChunkedArray:
-    """A column whose values that are no text become the one known text that reads as each, else their digits.
-
-    Where several known texts read as one value it is missing. Other readers take ``True`` for a flag and ``01000`` for
-    a number where the text was kept.
-    """
-    column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-    if _is_text(column.type):
-        return column
-    spellings = dict[Any, list[str]]()
-    for text in known:
-        try:
-            spellings.setdefault(pa.scalar(text).cast(column.type).as_py(), []).append(text)
-        except pa.ArrowException:
-            continue  # it reads as nothing of this type
-    distinct = column.unique()
-    pairs = zip(distinct.to_pylist(), distinct.cast(pa.string()).to_pylist(), strict=True)
-    texts = [found[0] if len(found := spellings.get(value, [text])) == 1 else None for value, text in pairs]
-    return pc.take(pa.array(texts, pa.string()), pc.index_in(column, distinct))
-
-
 def _warn_of_unknown(name: str, texts: np.ndarray, known: Collection[str]) -> None:
     """Warn of a column of many rows that has values, none of them known."""
     found = {text for text in texts if text is not None}
@@ -358,29 +271,11 @@ def _warn_of_unknown(name: str, texts: np.ndarray, known: Collection[str]) -> No
         )
 
 
-def _read_as_kind(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
-    """A column as the type of its kind; texts of other kinds are read as those of a CSV."""
-    if kind != "category" and _is_text(column.type):
-        column = pa.chunked_array([read_as(column.cast(pa.string()).combine_chunks(), KINDS[kind])])
-    finer = pa.types.is_timestamp(column.type) and column.type.unit == "ns"
-    return column.cast(KINDS[kind], safe=kind != "number" and not finer)  # the nearest float, whole microseconds
-
-
 def _column_values(column: pa.ChunkedArray, name: str, kind: str) -> np.ndarray:
     """The values of a column, read as a kind."""
-    values = result_or_none(lambda: _values_of_kind(column, kind))
+    values = values_or_none(column, kind)
     if values is None:
         raise TableError(f"expected a {kind} in every row of the column {name!r}, found {type_name(column.type)}")
     if kind != "category" and (infinite := np.isinf(values)).any():
         raise TableError(f"expected finite numbers in {name!r}, found infinity in {row_name(int(np.argmax(infinite)))}")
     return values
-
-
-def _values_of_kind(column: pa.ChunkedArray, kind: str) -> np.ndarray:
-    """The values of a column, read as a kind, or an error of Arrow."""
-    values = _read_as_kind(column, kind)
-    if kind == "category":  # in CSV a missing text is an empty one
-        texts = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
-        return np.array(texts.to_pylist(), dtype=object)
-    numbers = values.cast(_INTEGER_TYPES.get(kind, pa.float64())).cast(pa.float64(), safe=False).to_numpy()
-    return np.asarray(numbers / _MICROSECONDS if kind == "instant" else numbers)

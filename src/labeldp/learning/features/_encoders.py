@@ -16,8 +16,9 @@ import pandas as pd
 
 from labeldp._shapes import Float32, Int64, UInt8
 from labeldp._threads import blocks
+from labeldp.columns import KINDS
 from labeldp.errors import InputError
-from labeldp.learning.features._columns import KINDS, MOST_CATEGORIES
+from labeldp.learning.features._columns import MOST_CATEGORIES
 
 _WHITE = 255
 

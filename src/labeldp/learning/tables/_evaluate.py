@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from labeldp.columns import KINDS
 from labeldp.errors import InputError, LabelError
-from labeldp.learning.features import KINDS
 from labeldp.learning.tables._class_scores import ClassScores, class_scores
 from labeldp.learning.tables._files import TableModel
 from labeldp.learning.tables._folds import units_in

@@ -15,7 +15,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import check_array
 
-from labeldp.learning.features import KINDS, frame_columns
+from labeldp.columns import KINDS
+from labeldp.learning.features import frame_columns
 from labeldp.learning.sklearn import (
     AutoClassifier,
     AutoRegressor,

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from labeldp._arrow import Columns
 from labeldp._hashes import STEP, mixed
 from labeldp._shapes import Bool, Float, UInt64
-from labeldp.columns import is_number, is_text, type_name, values_type
+from labeldp.columns import is_number, is_text, plain_column, type_name, values_type
 from labeldp.errors import InputError
 from labeldp.mechanisms.resampling._column_form import (
     DATE,
@@ -196,9 +196,7 @@ def _category_codes(column: ColumnForm, values: pa.ChunkedArray) -> np.ndarray:
     """Index of each text or flag among the column's values; -1 if missing, -2 if unknown."""
     if pa.types.is_null(values.type):
         return np.full(len(values), -1)
-    plain = values.cast(values_type(values.type))
-    if plain.type == pa.string_view():
-        plain = plain.cast(pa.large_string())
+    plain = plain_column(values)
     codes = pc.index_in(plain, value_set=pa.array(column.values, plain.type)).fill_null(-2).to_numpy()
     return np.where(plain.is_null().to_numpy(), -1, codes)
 
@@ -312,10 +310,10 @@ def columns_of(public: object) -> tuple[ColumnForms, bool]:
 
 def _form_of_column(name: str, values: pa.ChunkedArray) -> ColumnForm:
     """The form of one column of public rows."""
-    kind = values_type(values.type)
+    plain = plain_column(values)
+    kind = plain.type
     if pa.types.is_fixed_size_list(kind) and is_number(kind.value_type):
-        return _list_form(name, values.combine_chunks(), None)
-    plain = values.cast(pa.large_string() if kind == pa.string_view() else kind)
+        return _list_form(name, plain.combine_chunks(), None)
     missing = plain.null_count > 0
     if plain.null_count == len(plain):
         raise InputError(f"expected a value in the public column {name!r}, found none; leave it out")

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from labeldp._arrow import arrow, as_array
 from labeldp._shapes import Bool, Int
-from labeldp.columns import is_bytes, is_number, is_text, plain_uuids, values_type
+from labeldp.columns import is_bytes, is_number, is_text, plain_column, plain_uuids, values_type
 from labeldp.release.tables._cell_hashes import MISSING, cell_hashes
 from labeldp.release.tables._copies import CopyCounter
 from labeldp.release.tables._given_out import MOST_ROWS, block_codes, given_out, number_rows
@@ -143,9 +143,8 @@ class _Column:
         """Add values."""
         if self._is_measured:
             return
-        plain = plain_uuids(column)
-        plain = plain.storage if isinstance(plain, pa.ExtensionArray) else plain
-        counted = pc.value_counts(plain.cast(_comparable(plain.type)))
+        dictionary = pa.types.is_dictionary(column.type)
+        counted = pc.value_counts(column if dictionary else plain_column(plain_uuids(column)))
         values, times = counted.field("values"), as_array(counted.field("counts"))
         values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
         known = ~as_array(values.is_null())
@@ -263,9 +262,3 @@ def _is_text(kind: pa.DataType) -> bool:
     plain = values_type(kind)
     uuid = getattr(plain, "extension_name", "") == "arrow.uuid"
     return uuid or is_text(plain) or is_bytes(plain)
-
-
-def _comparable(kind: pa.DataType) -> pa.DataType:
-    """The type of the same values that Arrow counts."""
-    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-    return views.get(kind, kind)
