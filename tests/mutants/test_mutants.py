@@ -27,7 +27,7 @@ ACCURACY_ALONE = (
     *("_c/descent.c", "_c/losses.c", "_c/patches.c", "_c/ratings.c"),
     "release/released/_row_identity.py",
     "release/released/_targets.py",
-    "columns/_written.py",
+    *("columns/_kinds.py", "columns/_written.py"),
     "bounds/",
     "privacy/_class_probabilities.py",
     "privacy/channels/_grid_laws.py",

@@ -45,8 +45,8 @@ _KIND_OF_TYPE = (
 #: A number in any spelling, as in a column of ``1.50``, ``2`` and ``1e3``. With leading zeros it is a code.
 _NUMBER = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _WHOLE = r"^[+-]?[0-9]+$"
-#: Numbers up to here can be squared and added up.
-_LARGEST = 1e150
+#: Numbers up to here can be squared and added up, and are floats of 32 bits too.
+_LARGEST = 1e38
 
 
 def kind_of_type(kind: pa.DataType) -> str | None:
@@ -127,9 +127,10 @@ def numbers_of(column: pa.ChunkedArray, kind: str = "number") -> Float[np.ndarra
 
 
 def number_matrix(batch: pa.RecordBatch, names: Sequence[str]) -> Float[np.ndarray, "n d"]:
-    """Columns of numbers as floats side by side, with NaN for missing values."""
-    columns = [pa.chunked_array([batch[name]]) for name in names]
-    return np.stack(list(map(numbers_of, columns)), axis=1) if columns else np.empty((batch.num_rows, 0))
+    """Columns of numbers as floats side by side, with NaN for missing, infinite and huge ones."""
+    columns = [numbers_of(pa.chunked_array([batch[name]])) for name in names]
+    numbers = np.stack(columns, axis=1) if columns else np.empty((batch.num_rows, 0))
+    return np.where(np.abs(numbers) <= _LARGEST, numbers, np.nan)
 
 
 def spelled_like(column: pa.ChunkedArray, texts: Collection[str]) -> pa.ChunkedArray:

@@ -30,6 +30,8 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
         return plain_type(kind.storage_type)
     if pa.types.is_struct(kind):
         return pa.struct([_plain_field(kind.field(i)) for i in range(kind.num_fields)])
+    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):  # of which Arrow can count no values
+        return pa.decimal128(kind.precision, kind.scale)
     if pa.types.is_fixed_size_list(kind):
         return pa.list_(_plain_field(kind.value_field), kind.list_size)
     if pa.types.is_map(kind):
@@ -44,16 +46,17 @@ def _plain_field(field: pa.Field) -> pa.Field:
 
 def plain_column(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """A column of plain values, without a dictionary that may list values that do not occur."""
-    if pa.types.is_run_end_encoded(column.type):
-        column = pc.run_end_decode(column)
-    kind = plain_type(column.type)
-    if kind == column.type:
+    if plain_type(column.type) == column.type:
         return column
-    if pa.types.is_dictionary(column.type) and column.type.value_type in _VIEWS:  # Arrow cannot take from views
-        pieces = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-        decoded = [piece.dictionary.cast(kind).take(piece.indices) for piece in pieces]
-        return pa.chunked_array(decoded, kind) if isinstance(column, pa.ChunkedArray) else decoded[0]
-    return column.cast(kind)
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array(list(map(plain_column, column.chunks)), plain_type(column.type))
+    if isinstance(column, pa.RunEndEncodedArray):
+        return plain_column(pc.run_end_decode(column))
+    if isinstance(column, pa.DictionaryArray) and column.dictionary.type != plain_type(column.type):
+        return plain_column(column.dictionary).take(column.indices)  # Arrow cannot take from views
+    if isinstance(column, pa.ListViewArray | pa.LargeListViewArray):  # whose cast has too few offsets
+        return pa.array(column.to_pylist(), plain_type(column.type))
+    return column.cast(plain_type(column.type))
 
 
 def plain_uuids(column: pa.Array) -> pa.Array:
