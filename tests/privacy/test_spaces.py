@@ -25,6 +25,7 @@ HIDDEN_NUMBER = 77317731
 letters = Classes(["a", "b", "c"])
 numbers = Classes([0, 1, 7])
 truths = Classes([False, True])
+days = Classes(["2025-02-01", "2026-01-31"])
 
 
 def refusal(space, labels, first_row=0):
@@ -136,7 +137,7 @@ def test_a_set_of_classes_is_refused():
     [
         (letters, [1, 2]),
         (letters, [True, False]),
-        (letters, [b"a", b"b"]),
+        (letters, [b"a", b"\xff"]),
         (letters, [["a"], ["b"]]),
         (letters, [["a"], ["a", HIDDEN]]),
         (letters, [{HIDDEN: 1}]),
@@ -184,6 +185,34 @@ def test_booleans_text_and_integers_are_not_each_other():
     """True is not 1, "1" is not 1, and 1 is neither."""
     for space, labels in ((numbers, [True]), (numbers, ["1"]), (truths, [1]), (truths, ["True"]), (letters, [1])):
         assert "expected" in refusal(space, labels)
+
+
+@pytest.mark.parametrize(
+    ("space", "labels", "codes"),
+    [
+        (numbers, pa.array(list(map(decimal.Decimal, ("1.00", "0", "7.0"))), pa.decimal128(38, 2)), [1, 0, 2]),
+        (numbers, [decimal.Decimal(7), None], [2, None]),
+        *((letters, pa.array([b"c", b"a"], kind), [2, 0]) for kind in (pa.binary(), pa.binary_view(), pa.binary(1))),
+        (days, [datetime.date(2026, 1, 31), datetime.date(2025, 2, 1)], [1, 0]),
+        (days, pa.array([datetime.datetime(2026, 1, 31)], pa.timestamp("ns", "UTC")), None),
+        (days, np.array(["2026-01-31", "2025-02-01"], "datetime64[s]"), [1, 0]),
+    ],
+)
+def test_labels_of_databases_are_read_by_their_texts(space, labels, codes):
+    """Whole decimals are whole numbers, bytes are UTF-8, and dates have their ISO text; a zone is part of it."""
+    if codes is None or None in codes:
+        assert "expected" in refusal(space, labels)
+    else:
+        assert space.encode(labels).tolist() == codes
+
+
+def test_an_interval_takes_numbers_of_numpy_and_decimals():
+    """As the Python numbers that they are; a decimal of an exact text keeps the grid."""
+    assert Interval(np.int64(0), np.float32(10), np.int8(1)) == Interval(0, 10.0, 1)
+    assert Interval(decimal.Decimal(0), decimal.Decimal("0.5"), decimal.Decimal("0.1")).points == (
+        *(0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
+    )
+    assert Classes([decimal.Decimal(0), decimal.Decimal("1.0")]).values == (0, 1)
 
 
 MISSING = {

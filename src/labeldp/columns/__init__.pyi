@@ -18,3 +18,4 @@ from ._kinds import values_of_kind as values_of_kind
 from ._kinds import values_or_none as values_or_none
 from ._kinds import why_unusable as why_unusable
 from ._kinds import number_matrix as number_matrix
+from ._kinds import texts_or_none as texts_or_none

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from labeldp._conversions import result_or_none
 from labeldp._shapes import Float
 from labeldp.columns._storage import plain_column
-from labeldp.columns._types import is_number, is_text
+from labeldp.columns._types import is_bytes, is_number, is_text
 from labeldp.columns._written import read_as
 
 #: Kinds of columns, and the Arrow type that values of each are read as. A date or a time is a single number, to
@@ -124,6 +124,25 @@ def numbers_of(column: pa.ChunkedArray, kind: str = "number") -> Float[np.ndarra
     values = values_of_kind(column, kind).cast(_INTEGER_TYPES.get(kind, pa.float64()))
     numbers = values.cast(pa.float64(), safe=False).to_numpy()
     return np.asarray(numbers / _MICROSECONDS if kind == "instant" else numbers)
+
+
+def texts_or_none(column: pa.Array) -> pa.Array | None:
+    """Plain values as text: bytes as UTF-8, dates and times in ISO; None for nested values and bytes of other texts."""
+    column = plain_column(column)
+    texts = result_or_none(lambda: _valid_texts(column))
+    if texts is None:
+        return None
+    if pa.types.is_timestamp(column.type):
+        texts = pc.replace_substring_regex(texts, r"\.0+(Z?)$", r"\1")
+        texts = pc.replace_substring_regex(texts, r" 00:00:00(Z?)$", r"\1")
+    return texts
+
+
+def _valid_texts(column: pa.Array) -> pa.Array:
+    """Values as text, or an error of Arrow."""
+    texts = column.cast(pa.binary() if is_bytes(column.type) else pa.string()).cast(pa.string())
+    texts.validate(full=True)
+    return texts
 
 
 def number_matrix(batch: pa.RecordBatch, names: Sequence[str]) -> Float[np.ndarray, "n d"]:

@@ -28,16 +28,21 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
         return plain_type(kind.value_type)
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
-    if pa.types.is_struct(kind):
-        return pa.struct([_plain_field(kind.field(i)) for i in range(kind.num_fields)])
     if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):  # of which Arrow can count no values
         return pa.decimal128(kind.precision, kind.scale)
+    return _plain_nested(kind) if pa.types.is_nested(kind) else _VIEWS.get(kind, kind)
+
+
+def _plain_nested(kind: pa.DataType) -> pa.DataType:
+    """The plain type of nested values."""
+    if pa.types.is_struct(kind):
+        return pa.struct([_plain_field(kind.field(i)) for i in range(kind.num_fields)])
     if pa.types.is_fixed_size_list(kind):
         return pa.list_(_plain_field(kind.value_field), kind.list_size)
     if pa.types.is_map(kind):
         return pa.map_(plain_type(kind.key_type), _plain_field(kind.item_field))
     listed = next((make for check, make in _LISTS if check(kind)), None)
-    return _VIEWS.get(kind, kind) if listed is None else listed(_plain_field(kind.value_field))
+    return kind if listed is None else listed(_plain_field(kind.value_field))
 
 
 def _plain_field(field: pa.Field) -> pa.Field:

@@ -199,20 +199,13 @@ class Classes(LabelSpace):
         import pyarrow.compute as pc  # noqa: PLC0415
 
         from labeldp._arrow import as_array, class_array  # noqa: PLC0415
-        from labeldp.columns import type_name  # noqa: PLC0415
+        from labeldp.columns import is_text  # noqa: PLC0415
 
-        array = _as_arrow(labels)
         expected = self.arrow_type()
-        if pa.types.is_null(array.type):
-            array = pa.nulls(len(array), expected)
-        if not _same_kind(array.type, expected):
-            raise LabelError(
-                f"expected labels of type {expected} like the declared classes, found {type_name(array.type)}; "
-                "declare the classes in the type of the labels"
-            )
+        array = _comparable(_as_arrow(labels), expected)
         invalid = _unrepresentable(array, expected)
         representable = array if invalid is None else pc.if_else(invalid, None, array)
-        if pa.types.is_string(expected):
+        if is_text(representable.type):
             codes = self.text_codes(representable)
         else:
             codes = pc.index_in(representable.cast(expected), value_set=class_array(self.values, expected))
@@ -287,6 +280,8 @@ class Interval(LabelSpace):
     _grid: Float[np.ndarray, "k"] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for name in ("low", "high", "step", "missing"):
+            object.__setattr__(self, name, _python_value(getattr(self, name)))
         numbers = [self.low, self.high, self.step]
         if not all(_is_finite(x) for x in numbers):
             raise LabelError("expected low, high and step to be finite numbers, found something else")
@@ -414,6 +409,7 @@ def _as_arrow(labels: object) -> pa.Array:
     import pyarrow.compute as pc  # noqa: PLC0415
 
     from labeldp._arrow import array_or_none  # noqa: PLC0415
+    from labeldp.columns import plain_column  # noqa: PLC0415
 
     if not isinstance(labels, pa.Array | pa.ChunkedArray):
         dimensions = result_or_none(lambda: np.ndim(labels))  # type: ignore[arg-type]
@@ -424,8 +420,7 @@ def _as_arrow(labels: object) -> pa.Array:
     array = array_or_none(labels)
     if array is None:
         raise LabelError("expected labels that are all strings, numbers or booleans, found something else")
-    if isinstance(array, pa.DictionaryArray):
-        array = array.dictionary_decode()
+    array = plain_column(array)
     return pc.if_else(pc.is_nan(array), None, array) if pa.types.is_floating(array.type) else array
 
 
@@ -446,7 +441,9 @@ def _unrepresentable(array: pa.Array, expected: pa.DataType) -> pa.Array | None:
 
 
 def _python_value(value: Any) -> Any:
-    """A NumPy scalar as the equivalent Python value."""
+    """A NumPy scalar or a decimal as the equivalent Python value."""
+    if isinstance(value, Decimal):
+        return int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -454,14 +451,31 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _same_kind(actual: pa.DataType, expected: pa.DataType) -> bool:
-    """True if labels of one type can represent classes of another, without reading "1" as 1."""
+def _comparable(labels: pa.Array, expected: pa.DataType) -> pa.Array:
+    """Labels in a type that can be compared with classes of another, without reading "1" as 1.
+
+    Bytes and dates have texts; decimals are compared by theirs with whole numbers.
+
+    Raises:
+        LabelError: There is no such type.
+    """
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
+    import pyarrow.types as kinds  # noqa: PLC0415
 
-    from labeldp.columns import is_text  # noqa: PLC0415 (as above)
+    from labeldp.columns import is_bytes, is_number, is_text, texts_or_none, type_name  # noqa: PLC0415 (as above)
 
-    if pa.types.is_string(expected):
-        return is_text(actual)
-    if pa.types.is_boolean(expected):
-        return bool(pa.types.is_boolean(actual))
-    return bool(pa.types.is_integer(actual) or pa.types.is_floating(actual))
+    kind, texts = labels.type, None
+    if kinds.is_null(kind):
+        return pa.nulls(len(labels), expected)
+    same = is_text if kinds.is_string(expected) else kinds.is_boolean if kinds.is_boolean(expected) else is_number
+    if same(kind) and not kinds.is_decimal(kind):
+        return labels
+    if same(kind) or (same is is_text and (is_bytes(kind) or kinds.is_temporal(kind))):
+        texts = texts_or_none(labels)
+    if texts is None:
+        plain = is_text(kind) or is_number(kind) or kinds.is_boolean(kind)
+        advice = "declare the classes in the type of the labels" if plain else "convert the column to text"
+        raise LabelError(
+            f"expected labels of type {expected} like the declared classes, found {type_name(kind)}; {advice}"
+        )
+    return texts

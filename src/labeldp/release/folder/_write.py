@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp._arrow import Columns
+from labeldp._conversions import result_or_none
 from labeldp._spelling import spelled_as
 from labeldp._threads import FEW_ROWS
-from labeldp.columns import plain_column, plain_schema
+from labeldp.columns import plain_column, plain_schema, type_name
 from labeldp.errors import InputError
 from labeldp.release.folder._certificate import FEATURES_REDRAWN, Certificate, File
 from labeldp.release.folder._copies import upload
@@ -146,7 +147,15 @@ def declared_public(table: object, keep: Sequence[str] | str | None) -> pa.Table
     chosen = {name: spelled_as(name, names) for name in typed}
     if missing := [name for name, own in chosen.items() if own is None]:
         raise InputError(no_such_column(missing[0], names))
-    return columns.table([own for own in chosen.values() if own is not None])
+    public = columns.table([own for own in chosen.values() if own is not None])
+    schema = plain_schema(public.schema)
+    for field in schema:
+        if result_or_none(functools.partial(dictionary_columns, pa.schema([field]))) is None:
+            raise InputError(
+                f"expected columns that Parquet can hold, found {type_name(field.type)} in {field.name!r}; convert it, "
+                "such as to text, or leave it out"
+            )
+    return pa.table(list(map(plain_column, public.columns)), schema=schema)
 
 
 def check_beside(certificate: Certificate, table: object) -> None:

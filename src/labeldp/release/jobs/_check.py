@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from labeldp._arrow import as_array
 from labeldp._spelling import canonical
+from labeldp.columns import texts_or_none, type_name
 from labeldp.errors import TableError
 from labeldp.privacy import Classes, Interval, LabelSpace
 from labeldp.release.curator import ROW
@@ -60,8 +61,8 @@ _SPELLINGS = {
     r"^[0-9]{1,2}[./][0-9]{1,2}[./][0-9]{2,4}$": "text, since dates are written so: write 2026-01-31",
     _PNG: "names of PNG files, which 'learn --images' needs: rename those that show a label or name a person",
 }
-#: Types of a label column that hold any class.
-_TEXTS = ("string", "large_string", "string_view")
+#: Beginnings of the names of types of numbers, which hold no other class.
+_NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
 #: The second class beside one that occurs alone.
 _OPPOSITE = {"true": "false", "false": "true", "0": "1"}
 
@@ -133,7 +134,7 @@ class LabelFacts:
         known = set(map(canonical, self.counts))
         texts = itertools.chain(["missing", "no label"], (f"missing {number}" for number in itertools.count(1)))
         numbers = (str(-1 - number) for number in itertools.count())
-        return next(name for name in (texts if self.kind in _TEXTS else numbers) if name not in known)
+        return next(name for name in (numbers if self.kind.startswith(_NUMBERS) else texts) if name not in known)
 
 
 @dataclass(frozen=True)
@@ -304,9 +305,15 @@ def refuse_public_labels(source: str | Place | TableFile, label: str, columns: S
 def _labels_of(table: Table) -> LabelFacts:
     """The values of the label column, with their numbers of rows."""
     counts: Counter[str] = Counter()
-    missing = 0
+    missing, stored = 0, table.schema.field(table.label).type
     for batch in table.batches([table.label], _ROWS_PER_BATCH):
-        values = pc.value_counts(batch[table.label].cast(pa.large_string()))
+        texts = texts_or_none(batch[table.label])
+        if texts is None:
+            raise TableError(
+                f"expected texts, numbers, flags or dates in {table.label!r}, found {type_name(stored)}; convert the "
+                "column to text"
+            )
+        values = pc.value_counts(texts)
         for value, count in zip(values.field("values").to_pylist(), values.field("counts").to_pylist(), strict=True):
             if value is None or (value == "" and table.kind == "csv"):
                 missing += count
@@ -314,7 +321,6 @@ def _labels_of(table: Table) -> LabelFacts:
                 counts[value] += count
     if not counts:
         raise TableError(f"expected labels in {table.label!r}, found none; check the table")
-    stored = table.schema.field(table.label).type
     numbers = all(map(_is_number, counts))
     is_number = numbers and len(counts) > (_MOST_CLASSES if all(map(_is_whole, counts)) else 2)
     if len(counts) == MOST_LABELS and not is_number:

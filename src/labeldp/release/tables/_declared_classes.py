@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from labeldp._spelling import canonical, spelled_as
-from labeldp.columns import plain_type
+from labeldp.columns import is_number, plain_type, type_name
 from labeldp.errors import LabelError
 from labeldp.privacy import REFUSE, Classes
 from labeldp.release.tables._tables import Table
@@ -29,9 +29,10 @@ def declared_classes(table: Table, texts: Sequence[str], missing: str = REFUSE) 
     if pa.types.is_boolean(kind):
         flags = {text: canonical(text) == "true" for text in texts if canonical(text) in ("true", "false")}
         return _classes(texts, flags, missing, "true and false")
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+    if is_number(kind):
         whole_numbers = {text: int(canonical(text)) for text in texts if _is_whole(canonical(text))}
-        return _classes(texts, whole_numbers, missing, f"whole numbers, since the column is stored as {kind}")
+        required = f"whole numbers, since the column is stored as {type_name(kind)}"
+        return _classes(texts, whole_numbers, missing, required)
     return _classes(texts, {}, missing)
 
 

@@ -146,7 +146,7 @@ class _Column:
         dictionary = pa.types.is_dictionary(column.type)
         counted = pc.value_counts(column if dictionary else plain_column(plain_uuids(column)))
         values, times = counted.field("values"), as_array(counted.field("counts"))
-        values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+        values = plain_column(values)
         known = ~as_array(values.is_null())
         values, times = values.drop_null(), times[known]
         if is_bytes(values.type):
