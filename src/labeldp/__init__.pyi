@@ -1,4 +1,5 @@
 from ._version import __version__ as __version__
+from .columns._notation import Notation as Notation
 from .mechanisms.resampling._double_response import DoubleResponse as DoubleResponse
 from .mechanisms.resampling._double_response import DummyResponse as DummyResponse
 from .mechanisms.resampling._form import Form as Form

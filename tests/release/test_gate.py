@@ -53,6 +53,7 @@ COLUMNS = {
 OTHERS = {
     *("source", "label", "epsilon", "output", "classes", "interval", "missing", "mechanism", "replaced", "divergence"),
     *("divergences", "population", "delta", "level", "budget", "ledger", "other_people", "separator", "encoding"),
+    *("decimal", "thousands", "dates", "sheet"),
     *(
         "renumber",
         "shuffle",

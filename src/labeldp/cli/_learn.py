@@ -57,7 +57,7 @@ def learn(
     """
     from labeldp.learning.tables import learn as learn_table  # noqa: PLC0415, I001 (first, as its extra has all of them)
     from labeldp.learning import convex, generators  # noqa: PLC0415
-    from labeldp.learning.features import check_model_path  # noqa: PLC0415
+    from labeldp.learning.features import NumbersAsTextsWarning, check_model_path  # noqa: PLC0415
 
     if len(directories) != 1:
         raise InputError(
@@ -69,7 +69,7 @@ def learn(
         model = IMAGE_MODEL
     of_network = model is not None and model.startswith(NETWORK)
     check_model_path(output, ".safetensors" if of_network else ".skops")
-    with printed_warnings(convex.FewRowsWarning), progress() as bar:
+    with printed_warnings(convex.FewRowsWarning, NumbersAsTextsWarning), progress() as bar:
         options: dict[str, Any] = {"model": model, "method": method, "features": names(features), "rows": rows}
         if of_network:
             from labeldp.learning.tables import ModelChoice, learn_network  # noqa: PLC0415 (PyTorch is an extra)

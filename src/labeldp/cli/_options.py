@@ -25,7 +25,7 @@ NETWORK = "torch:"
 #: The model that is taken for images where none is named.
 IMAGE_MODEL = f"{NETWORK}patches"
 #: Separators that are hard to type.
-_SEPARATORS = {"tab": "\t", "\\t": "\t", "semicolon": ";", "comma": ",", "bar": "|"}
+_SEPARATORS = {"tab": "\t", "\\t": "\t", "semicolon": ";", "comma": ",", "bar": "|", "space": " ", "point": "."}
 _EVERYTHING, _NOTHING = "all", "none"
 
 
@@ -54,18 +54,26 @@ class FileOptions:
     Args:
         separator: For CSV: the separator of the columns; default: a comma, semicolon, tab or bar, as the first line
             shows.
-        encoding: For CSV: the encoding, such as latin-1; default: UTF-8. It is not guessed, since a guess would depend
+        encoding: For CSV: the encoding, such as cp1252; default: UTF-8. It is not guessed, since a guess would depend
             on labels.
+        decimal: For CSV: the mark before decimals, a point or a comma.
+        thousands: For CSV: the mark between thousands: a comma, point, apostrophe, or 'space'.
+        dates: For CSV: the order in dates, dmy or mdy; default: ymd, as in 2026-01-31.
     """
 
     separator: str | None = None
     encoding: str = "utf-8"
+    decimal: str = "."
+    thousands: str = ""
+    dates: str = "ymd"
 
     def of(self, source: Place) -> TableFile:
         """A table that is read so."""
-        from labeldp.release.tables import TableFile  # noqa: PLC0415 (it loads Arrow)
+        from labeldp.columns import Notation  # noqa: PLC0415 (it loads Arrow)
+        from labeldp.release.tables import TableFile  # noqa: PLC0415
 
-        return TableFile(source, _SEPARATORS.get(self.separator or "", self.separator), self.encoding)
+        notation = Notation(self.decimal, _SEPARATORS.get(self.thousands, self.thousands), self.dates)
+        return TableFile(source, _SEPARATORS.get(self.separator or "", self.separator), self.encoding, notation)
 
 
 @dataclass(frozen=True)

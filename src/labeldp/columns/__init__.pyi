@@ -19,3 +19,10 @@ from ._kinds import values_or_none as values_or_none
 from ._kinds import why_unusable as why_unusable
 from ._kinds import number_matrix as number_matrix
 from ._kinds import texts_or_none as texts_or_none
+from ._notation import PLAIN as PLAIN
+from ._notation import Notation as Notation
+from ._notation import numbers_as_texts as numbers_as_texts
+from ._notation import proposed_notation as proposed_notation
+from ._notation import remark_on as remark_on
+from ._written import first_misfit as first_misfit
+from ._notation import has_controls as has_controls

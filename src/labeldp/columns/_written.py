@@ -10,17 +10,22 @@ spelling of that type:
 * ``true`` and ``false``
 * dates and times: ``2026-01-31``, ``2026-01-31 10:30``, with ``T``, with seconds and their fractions
 
-and if missing values are written in one way.
+and if missing values are written in one way. In a declared notation, such as decimal commas, a column of numbers or
+dates has a type too; it leaves as the numbers, not as they were written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from labeldp._conversions import result_or_none
+from labeldp.columns._notation import DATE, DAY, PLAIN, Notation
 
 #: Texts that stand for a missing value in a column that is not text.
 _MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", "None")
@@ -48,11 +53,13 @@ class _Spelling:
         type: The type.
         check: True if all texts are written so.
         forms: Patterns of texts, of which one alone may occur in a column.
+        notation: The notation in which texts are read.
     """
 
     type: pa.DataType
     check: Callable[[pa.Array], bool]
     forms: tuple[str, ...] = ()
+    notation: Notation = PLAIN
 
     def fits(self, texts: pa.Array) -> bool:
         """True if all texts are written so; most columns fail at the first few."""
@@ -98,6 +105,24 @@ def _in_lower_case(texts: pa.Array) -> bool:
     return bool(pc.all(pc.is_in(texts, value_set=pa.array(["true", "false"]))).as_py())
 
 
+def _is_notated(notation: Notation, pattern: str, kind: pa.DataType, texts: pa.Array) -> bool:
+    """True if all texts are of a notation's pattern, and of a type once read in it."""
+    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py()) and _can_be_cast(
+        notation.read(texts, kind), kind
+    )
+
+
+def _notated(notation: Notation) -> Iterator[_Spelling]:
+    """The spellings of a declared notation, whose numbers and dates would be written otherwise."""
+    if notation.of_numbers:
+        for kind, whole in ((pa.int64(), True), (pa.float64(), False)):
+            check = partial(_is_notated, notation, notation.number_pattern(whole=whole), kind)
+            yield _Spelling(kind, check, notation=notation)
+    if notation.dates != PLAIN.dates:
+        for kind, pattern in ((pa.date32(), DAY), (pa.timestamp("us"), DATE)):
+            yield _Spelling(kind, partial(_is_notated, notation, pattern, kind), notation=notation)
+
+
 #: In the order in which a type is chosen.
 _SPELLINGS = (
     _Spelling(pa.int64(), partial(_matches, _WHOLE, pa.int64())),
@@ -115,6 +140,7 @@ class ColumnType:
     """The type of a CSV column, from all of its values.
 
     Attributes:
+        declared: The notation of numbers and dates that was declared for the file.
         spellings: Those of all values so far.
         types: Types that could represent all values so far, in other spellings.
         missing: How missing values are written.
@@ -122,11 +148,15 @@ class ColumnType:
         any_value: True if a value is not missing.
     """
 
+    declared: Notation = PLAIN
     spellings: tuple[_Spelling, ...] = _SPELLINGS
     types: tuple[pa.DataType, ...] = _TYPES
     missing: set[str] = field(default_factory=set)
     forms: set[str] = field(default_factory=set)
     any_value: bool = False
+
+    def __post_init__(self) -> None:
+        self.spellings = (*self.spellings[:1], *_notated(self.declared), *self.spellings[1:])
 
     def add(self, texts: pa.Array) -> None:
         """Look at the values of a batch."""
@@ -148,9 +178,20 @@ class ColumnType:
 
     @property
     def type(self) -> pa.DataType:
-        """The type that gives back every value as it is written, or text."""
-        known = self.any_value and len(self.missing) <= 1 and self.spellings
-        return self.spellings[0].type if known else pa.string()
+        """The type that gives back every value as it is written or was declared to be, or text."""
+        return self._spelling.type if self._spelling else pa.string()
+
+    @property
+    def notation(self) -> Notation:
+        """The notation in which the values are read."""
+        return self._spelling.notation if self._spelling else PLAIN
+
+    @property
+    def _spelling(self) -> _Spelling | None:
+        """The spelling that is chosen: the first in which missing values are written as it allows."""
+        if not self.any_value:
+            return None
+        return next((each for each in self.spellings if len(self.missing) <= 1 or each.notation != PLAIN), None)
 
     @property
     def is_respelled(self) -> bool:
@@ -158,12 +199,21 @@ class ColumnType:
         return self.any_value and bool(self.types) and self.type == pa.string()
 
 
-def read_as(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Convert texts to a type; except for text, empty and NA-like values are missing."""
+def read_as(texts: pa.Array, kind: pa.DataType, notation: Notation = PLAIN) -> pa.Array:
+    """Convert texts in a notation to a type; except for text, empty and NA-like values are missing."""
     if pa.types.is_string(kind):
         return texts
     missing = pc.is_in(texts, value_set=pa.array(_MISSING))
-    return pc.if_else(missing, pa.scalar(None, pa.string()), texts).cast(kind)
+    return notation.read(pc.if_else(missing, pa.scalar(None, pa.string()), texts), kind).cast(kind)
+
+
+def first_misfit(texts: pa.Array, kind: pa.DataType, notation: Notation) -> int:
+    """The place of the first text that cannot be read as a type; there is one."""
+
+    def fails(end: int) -> bool:
+        return result_or_none(lambda: read_as(texts.slice(0, end + 1), kind, notation)) is None
+
+    return bisect_left(range(len(texts)), True, key=fails)
 
 
 def _can_be_cast(texts: pa.Array, kind: pa.DataType) -> bool:

@@ -216,6 +216,7 @@ def _decisions(found: TableCheck) -> Iterator[str]:
             f"{name!r} is dropped below: most of its {different:,} values occur in few rows, so they may show who "
             "somebody is. Keep it if they cannot"
         )
+    yield from _notation(found)
     yield from found.remarks
     yield from found.notes
     if found.label.is_number:
@@ -251,6 +252,13 @@ def _decisions(found: TableCheck) -> Iterator[str]:
             f"{', '.join(map(repr, shown))} in the names of folders cannot be dropped, since each file of a release "
             f"has the rows of one folder: --shuffle below writes one file, in random order"
         )
+
+
+def _notation(found: TableCheck) -> Iterator[str]:
+    """The notation of numbers and dates, if the command names one."""
+    if options := " ".join(found.table.file.notation.options):
+        columns = ", ".join(map(repr, found.table.notated)) or "no column"
+        yield f"{options} below reads numbers and dates in {columns}: they leave as such, with a point and in ISO"
 
 
 def _released_before(found: TableCheck) -> Iterator[str]:
@@ -339,6 +347,7 @@ def _file_options(found: TableCheck) -> Iterator[str]:
         yield from ("--encoding", file.encoding)
     if found.table.kind == "csv" and file.separator not in _FOUND:
         yield from ("--separator", str(file.separator))
+    yield from file.notation.options
 
 
 def _listed(values: list[str]) -> str:

@@ -14,6 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from labeldp.errors import InputError
 from labeldp.learning.features import (
+    NumbersAsTextsWarning,
     UnknownCategoryWarning,
     columns_of,
     frame_columns,
@@ -37,10 +38,28 @@ def test_texts_of_numbers_are_numbers(texts):
     np.testing.assert_array_equal(values, expected)
 
 
-@pytest.mark.parametrize("texts", [["01000", "1.5"], ["1", "2", "30"], ["1.5", "x"], ["", "NA"], ["1,5", "2,5"]])
+@pytest.mark.parametrize("texts", [["01000", "1.5"], ["1", "2", "30"], ["1.5", "x"], ["", "NA"], ["1,5", "x"]])
 def test_texts_of_codes_are_categories(texts):
     """Leading zeros mean something, and whole numbers that are kept as text may be codes."""
     columns, _ = columns_of(pa.table({"x": texts}), ["x"], None)
+    assert columns == {"x": "category"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "looks"),
+    [
+        (["50,31", "7", "-0,5"], "a decimal comma"),
+        (["12 %", "3\u202f%"], "a unit behind them"),
+        (["1\u202f234,5", "2,0"], "a decimal comma, and blanks between thousands"),
+        (["1.234,5", ""], "a decimal comma, and points between thousands"),
+        (["1,000", "12,500", None], "commas in them"),
+        (["3,5 €", "2 €"], "a decimal comma, and a unit behind them"),
+    ],
+)
+def test_numbers_as_texts_are_categories_with_a_warning(texts, looks):
+    """Whoever learns from the folder alone is told, by the name of the column."""
+    with pytest.warns(NumbersAsTextsWarning, match=f"texts of 'x' look like numbers with {looks}, and are learned"):
+        columns, _ = columns_of(pa.table({"x": texts}), ["x"], None)
     assert columns == {"x": "category"}
 
 
@@ -204,7 +223,7 @@ def test_a_column_that_arrow_cannot_convert_exactly_is_used(values, expected):
 
 @pytest.mark.parametrize(
     ("values", "why"),
-    [([1.0, np.inf, 2.0], "infinite numbers"), ([1e308, -1e308, 0.0], r"numbers above 1e\+150")],
+    [([1.0, np.inf, 2.0], "infinite numbers"), ([1e308, -1e308, 0.0], r"numbers above 1e\+38")],
 )
 def test_a_column_that_no_model_can_compute_with_is_left_out(values, why):
     """It is left out with its reason beside others, and named where it is asked for."""

@@ -158,7 +158,7 @@ def test_a_column_in_files_and_in_folders_is_refused(tmp_path):
 
 def test_folders_of_other_columns_are_refused(tmp_path):
     """A file without a column that others have has no value for it."""
-    with pytest.raises(TableError, match="expected the same columns in every file"):
+    with pytest.raises(TableError, match="expected the same columns in the names of all folders"):
         open_table(partitioned(tmp_path / "t", ["a=1", "b=1"]), "ill")
 
 

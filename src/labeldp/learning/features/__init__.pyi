@@ -1,6 +1,8 @@
 from ._columns import CALENDAR as CALENDAR
 from ._columns import UnitScaler as UnitScaler
 from ._columns import UnknownCategoryWarning as UnknownCategoryWarning
+from ._columns import NumbersAsTextsWarning as NumbersAsTextsWarning
+from ._columns import warn_of_numbers as warn_of_numbers
 from ._columns import columns_of as columns_of
 from ._columns import tree_points_of as tree_points_of
 from ._columns import tree_transformer as tree_transformer

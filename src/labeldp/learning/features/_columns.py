@@ -20,6 +20,7 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Float
 from labeldp.columns import (
     column_kind,
+    numbers_as_texts,
     plain_column,
     spelled_like,
     type_name,
@@ -67,6 +68,21 @@ class UnknownCategoryWarning(UnseenValueWarning):
     """A model knows none of the categories in a column of many rows."""
 
 
+class NumbersAsTextsWarning(UserWarning):
+    """The texts of a column look like numbers, and are learned as categories."""
+
+
+def warn_of_numbers(name: str, texts: pa.Array) -> None:
+    """Warn of texts that look like numbers, of which a model takes each for a category of its own."""
+    if looks := numbers_as_texts(texts):
+        warnings.warn(
+            f"the texts of {name!r} look like numbers with {looks}, and are learned as categories, which predicts far "
+            "worse; give numbers: 'labeldp check' shows how a table is read",
+            NumbersAsTextsWarning,
+            stacklevel=3,
+        )
+
+
 def columns_of(
     table: pa.Table, wanted: Sequence[str] | None, unit: str | None
 ) -> tuple[dict[str, str], dict[str, str]]:
@@ -85,6 +101,8 @@ def columns_of(
         if why is None and kind is not None:
             taken = any(f"{name} {part}" in names for part in CALENDAR.get(kind, ()))
             used[name] = _PLAIN[kind] if taken else kind
+            if kind == "category":
+                warn_of_numbers(name, pc.unique(column))
         elif wanted is not None:
             found = type_name(column.type) if kind is None else why
             raise InputError(f"expected numbers, dates or text in the feature {name!r}, found {found}")

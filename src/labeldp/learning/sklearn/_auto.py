@@ -36,7 +36,7 @@ from labeldp.learning.losses import class_shares, decoded_numbers, require_decod
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn._boosting import BoostingClassifier, BoostingRegressor
 from labeldp.learning.sklearn._kernel import EvidenceRidge, KernelClassifier
-from labeldp.learning.sklearn._members import POWER, as_frame, encoders_of, kinds_of
+from labeldp.learning.sklearn._members import POWER, as_frame, encoders_of, kinds_of, warn_of_texts
 from labeldp.learning.sklearn._mixture import HeldOutClasses
 from labeldp.learning.sklearn._number_mixture import HeldOutNumbers
 from labeldp.learning.sklearn._regressor import NumberRegressor, ReleasedLabelRegressor, noise_ratio
@@ -196,6 +196,7 @@ class Combination(ABC):
             weights = {name: values[some] for name, values in weights.items()}
         parts, held, folded = self._parts(units)
         self.columns_ = None if issparse(rows) else kinds_of(rows)
+        warn_of_texts(rows, self.columns_ or {})
         self.n_features_in_ = rows.shape[1]
         if hasattr(X, "columns"):
             self.feature_names_in_ = np.asarray(list(X.columns), dtype=object)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
@@ -86,6 +87,14 @@ def _column(values: pd.Series) -> np.ndarray:
         return np.asarray(values.to_numpy(np.float64, na_value=np.nan))
     texts = values.astype(object)
     return np.asarray(texts.where(values.notna(), None).map(lambda each: each if each is None else str(each)), object)
+
+
+def warn_of_texts(frame: pd.DataFrame, kinds: Mapping[str, str]) -> None:
+    """Warn of columns of categories that look like numbers."""
+    from labeldp.learning.features import warn_of_numbers  # noqa: PLC0415 (pandas)
+
+    for name in (name for name, kind in kinds.items() if kind == "category"):
+        warn_of_numbers(name, pa.array(frame[name].dropna().unique().tolist(), pa.string()))
 
 
 def kinds_of(frame: pd.DataFrame) -> dict[str, str]:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from labeldp._arrow import as_array
 from labeldp._spelling import canonical
-from labeldp.columns import texts_or_none, type_name
+from labeldp.columns import PLAIN, has_controls, proposed_notation, remark_on, texts_or_none, type_name
 from labeldp.errors import TableError
 from labeldp.privacy import Classes, Interval, LabelSpace
 from labeldp.release.curator import ROW
@@ -36,6 +36,7 @@ from labeldp.release.tables import (
     cell_hashes,
     column_heads,
     declared_classes,
+    differing,
     look_at,
     one_of_a_kind,
     open_table,
@@ -53,14 +54,7 @@ _MOST_CLASSES = 50
 #: Points of an interval in which the order of numbers is looked at.
 _POINTS = 64
 _ROWS_PER_BATCH = 1 << 16
-#: Texts that readers take for no number or date, names of images, and the remark on a column of them.
 _PNG = r"(?i)\.png$"
-_SPELLINGS = {
-    r"^[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$": "text, since numbers have commas between their digits: leave them out",
-    r"^[+-]?[0-9.]*,[0-9]+$": "text, since numbers have a decimal comma: write a point",
-    r"^[0-9]{1,2}[./][0-9]{1,2}[./][0-9]{2,4}$": "text, since dates are written so: write 2026-01-31",
-    _PNG: "names of PNG files, which 'learn --images' needs: rename those that show a label or name a person",
-}
 #: Beginnings of the names of types of numbers, which hold no other class.
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
 #: The second class beside one that occurs alone.
@@ -194,7 +188,8 @@ class TableCheck:
         people = {self.proposed_unit, *(() if of_rows else (each.name for each in self.people))}
         private = {*self.disclosing} | people | set(self.rare)
         labels = {canonical(name) for name in (self.label.name, *(each.entry.label for each in self.earlier))}
-        private |= {column.name for column in self.columns if canonical(column.name) in labels}
+        private |= {each.name for each in self.columns if canonical(each.name) in labels}
+        private |= {each.name for each in self.columns if any(differing(self.table.schema, [each.name]))}
         return [column.name for column in self.columns if column.identifies == "rows" or column.name in private]
 
 
@@ -232,7 +227,7 @@ def check_table(
     table = open_table(source, label)
     others = [name for name in table.schema.names if name != table.label]
     unit = unit_column(table, unit) or unit
-    table = typed(table, others)
+    table = typed(_as_written(table, others), others)
     labels = _labels_of(table)
     job = TableJob(
         *(table, _space_of(table, labels), [], Path()),
@@ -308,6 +303,8 @@ def _labels_of(table: Table) -> LabelFacts:
     missing, stored = 0, table.schema.field(table.label).type
     for batch in table.batches([table.label], _ROWS_PER_BATCH):
         texts = texts_or_none(batch[table.label])
+        if texts is not None and table.kind == "csv":
+            texts = table.file.notation.numbers(texts)
         if texts is None:
             raise TableError(
                 f"expected texts, numbers, flags or dates in {table.label!r}, found {type_name(stored)}; convert the "
@@ -371,7 +368,9 @@ def _columns_of(table: Table, names: Sequence[str], identities: Mapping[str, str
         different = round(values.size / share)
         remarks = (*_column_remarks(table, name, kind, different, missing[name], identifies == "rows"),)
         remarks += ("the number of different values is an estimate",) if share < 1 else ()
-        yield ColumnFacts(name, str(kind), different, missing[name], (*remarks, *_spelling(seen[name])), identifies)
+        yield ColumnFacts(
+            name, str(kind), different, missing[name], (*remarks, *_spelling(table, name, seen[name])), identifies
+        )
 
 
 def _count_values(column: pa.Array, counter: CopyCounter) -> int:
@@ -398,6 +397,7 @@ def _column_remarks(
         yield "names rows: different in each"
     elif different == 1 and not missing:
         yield "the same in every row"
+    yield from (f"not kept: its files differ, {why}" for why in differing(table.schema, [name]))
     if name in table.respelled:
         yield "kept as text, as it is written"
     if pa.types.is_temporal(kind):
@@ -406,13 +406,34 @@ def _column_remarks(
         yield f"missing in {missing:,} row{'s' * (missing != 1)}"
 
 
-def _spelling(column: pa.ChunkedArray) -> Iterator[str]:
-    """A remark on numbers and dates that stay text, since no reader takes them for such, or on names of images."""
+def _spelling(table: Table, name: str, column: pa.ChunkedArray) -> Iterator[str]:
+    """Remarks on texts that look like numbers or dates, which no reader takes for such, and on names of images."""
+    texts = _texts_of(column)
+    if name in table.notated:
+        yield f"read by {' '.join(table.file.notation.options)}"
+    elif len(texts) and pc.all(pc.match_substring_regex(texts, _PNG)).as_py():
+        yield "names of PNG files, which 'learn --images' needs: rename those that show a label or name a person"
+    elif remark := remark_on(texts):
+        yield remark
+    if has_controls(pa.chunked_array([*texts.chunks, pa.array([name], pa.large_string())])):
+        yield "control characters in it, as of a Windows file read as latin-1: pass --encoding cp1252"
+
+
+def _texts_of(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The texts of a column that are not empty; none of a column of another type."""
     if pa.types.is_dictionary(column.type) or not _is_text(column):
-        return
-    texts = pc.utf8_trim_whitespace(column.filter(pc.not_equal(column, "")).drop_null())
-    fits = (each for each in _SPELLINGS if len(texts) and pc.all(pc.match_substring_regex(texts, each)).as_py())
-    yield from (_SPELLINGS[pattern] for pattern in itertools.islice(fits, 1))
+        return pa.chunked_array([], pa.large_string())
+    return pc.utf8_trim_whitespace(column.filter(pc.not_equal(column, "")).drop_null().cast(pa.large_string()))
+
+
+def _as_written(table: Table, columns: Sequence[str]) -> Table:
+    """A table whose notation is the one that was declared, or that the first rows of its public columns propose."""
+    if table.kind != "csv" or table.file.notation != PLAIN or not columns:
+        return table
+    batches = itertools.islice(table.batches(columns, _ROWS_PER_BATCH), MOST_ROWS // _ROWS_PER_BATCH)
+    first = pa.Table.from_batches(batches, pa.schema([(name, pa.string()) for name in columns]))
+    notation = proposed_notation(map(_texts_of, first.columns), table.file.separator or ",")
+    return dataclasses.replace(table, file=dataclasses.replace(table.file, notation=notation))
 
 
 def _is_number(text: str) -> bool:

@@ -8,7 +8,7 @@ with the *released* labels alone, so that no failure depends on a true one.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from labeldp.privacy.channels import ClassChannel
 from labeldp.release.folder import CODES, SHUFFLED, UNREADABLE, batch_fields, read_certificate
 from labeldp.release.ledger import Earlier, Entry
 from labeldp.release.released._same_label import is_label_renamed
-from labeldp.release.tables import Table, no_such_column, people_of, place_of
+from labeldp.release.tables import Table, differing, no_such_column, people_of, place_of
 
 T = TypeVar("T")
 
@@ -66,7 +66,14 @@ def declare(schema: pa.Schema, label: str | None, names: Iterable[str], option: 
                 "alone; leave it out"
             )
         public[own] = option
+    _refuse_differing(schema, public)
     return public
+
+
+def _refuse_differing(schema: pa.Schema, names: Collection[str]) -> None:
+    """Refuse public columns that are not of one kind in all files."""
+    if why := next(differing(schema, names), None):
+        raise InputError(f"expected one type of each public column in all files, found {why}; convert or drop it")
 
 
 def kept_columns(
@@ -86,6 +93,7 @@ def kept_columns(
     chosen = declare(schema, label if drop is None else None, keep if keep is not None else drop or (), KEEP)
     kept = [name for name in others if (name in chosen) == (keep is not None)]
     declare(schema, label, [name for name in kept if _is_same(name, label)], KEEP)
+    _refuse_differing(schema, kept)
     return kept
 
 

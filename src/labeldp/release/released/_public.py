@@ -133,4 +133,4 @@ def _with_types(source: str | Place | TableFile, label: str, columns: Mapping[st
     if table.kind != "csv":
         return table
     fields = [pa.field(field.name, columns.get(field.name, field.type)) for field in table.schema]
-    return dataclasses.replace(table, schema=pa.schema(fields))
+    return dataclasses.replace(table, schema=pa.schema(fields), notated=tuple(columns))

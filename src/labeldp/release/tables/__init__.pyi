@@ -36,7 +36,7 @@ from ._identities import IdentityFinder as IdentityFinder
 from ._identities import people_in as people_in
 from ._person_names import tells_people_apart as tells_people_apart
 from ._tables import Table as Table
-from ._tables import TABLE_ENDINGS as TABLE_ENDINGS
+from ._formats import TABLE_ENDINGS as TABLE_ENDINGS
 from ._tables import TableFile as TableFile
 from ._tables import prefetch as prefetch
 from ._tables import no_such_column as no_such_column
@@ -46,3 +46,4 @@ from ._unit_key import UnitKey as UnitKey
 from ._units import Units as Units
 from ._batches import changed as changed
 from ._units import unit_keys as unit_keys
+from ._common_schema import differing as differing

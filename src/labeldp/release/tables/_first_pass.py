@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp._arrow import as_array
+from labeldp._conversions import result_or_none
 from labeldp._shapes import Int
+from labeldp.columns import PLAIN, Notation, is_text, numbers_as_texts
 from labeldp.errors import LabelError, TableError
 from labeldp.mechanisms.randomizers import checked_prior
 from labeldp.privacy import Classes, LabelSpace, undeclared_label
@@ -217,7 +219,7 @@ def label_codes(table: Table, batch: pa.RecordBatch, space: LabelSpace, first_ro
     if pa.types.is_string(space.arrow_type()):
         return space.encode(column, first_row)
     if not isinstance(space, Classes):
-        numbers = _to_floats(column)
+        numbers = _to_floats(column, table.file.notation)
         if numbers is None:
             raise LabelError(f"expected numbers in the label column, found {_kind_of_text(column)}")
         return space.encode(numbers, first_row)
@@ -237,18 +239,16 @@ def prior_of(batch: pa.RecordBatch, columns: list[str], first_row: int) -> np.nd
     return checked_prior(np.stack([np.asarray(column) for column in numbers], axis=1), len(columns), first_row)
 
 
-def _to_floats(column: pa.Array) -> pa.Array | None:
+def _to_floats(column: pa.Array, notation: Notation = PLAIN) -> pa.Array | None:
     """Convert a column to numbers, or return None; Arrow's error may quote a label and is dropped here."""
-    try:
-        return column.cast(pa.float64())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None
+    read = notation.numbers if is_text(column.type) else (lambda numbers: numbers)
+    return result_or_none(lambda: read(column).cast(pa.float64()))
 
 
 def _kind_of_text(column: pa.Array) -> str:
     """The kind of labels that are no numbers, and the way out."""
-    if _to_floats(pc.replace_substring(column, ",", ".")) is not None:
-        return "numbers with commas; write 12.5 for 12,5 and 1000 for 1,000 (in a spreadsheet: English number formats)"
+    if numbers_as_texts(column):
+        return "numbers with commas; pass --decimal , for 12,5 or --thousands , for 1,000"
     return "text; declare categories with --classes (Classes), or leave rows without a number empty and use --missing"
 
 

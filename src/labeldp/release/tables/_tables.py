@@ -27,36 +27,21 @@ from labeldp._checks import nearest
 from labeldp._shapes import Bool
 from labeldp._spelling import spelled_as
 from labeldp._threads import FEW_ROWS
-from labeldp.columns import ColumnType, plain_column, read_as
+from labeldp.columns import PLAIN, ColumnType, Notation, plain_column
 from labeldp.errors import TableError
 from labeldp.release.tables._batches import chosen_rows, equal_batches
+from labeldp.release.tables._common_schema import as_stored, common_schema, is_empty
+from labeldp.release.tables._csv_cells import csv_cells
+from labeldp.release.tables._formats import is_header, kind_of_files, no_header
 from labeldp.release.tables._idx import read_idx
 from labeldp.release.tables._path_columns import path_respelled, path_texts, path_types, path_values
 from labeldp.release.tables._store import Place, StorePath, place_of
 
-#: The kinds of tables by the endings of their names.
-TABLE_ENDINGS = {
-    ".csv": "csv",
-    ".csv.gz": "csv",
-    ".tsv": "csv",
-    ".tsv.gz": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    "idx1-ubyte": "idx",
-    "idx1-ubyte.gz": "idx",
-}
-#: What is no table but can be saved as one: endings of names, what was found, and what to do.
-_SAVED_AS = {
-    ".xlsx .xls .xlsm .ods": "a spreadsheet; in Excel: File, Save As, 'CSV UTF-8'",
-    ".txt .dat .tab": "another ending; rename it to .csv: commas, semicolons, tabs and bars separate columns",
-    ".zip .7z .rar .tar .tgz .bz2 .xz .zst": "an archive; unpack it, or pack a CSV as .csv.gz",
-    ".pkl .pickle .feather .arrow .json .jsonl .dta .sas7bdat .sav .rds": "another format; save it as Parquet, in "
-    "pandas with frame.to_parquet('table.parquet')",
-}
+_NOT_UTF8 = "its text is not UTF-8; name its encoding, such as --encoding cp1252 of Windows (TableFile(..., encoding=))"
 #: Causes of a reader's error, by a word of its message.
 _CAUSES = {
-    "utf8": "its text is not UTF-8; name its encoding, such as --encoding latin-1 (TableFile(..., encoding=))",
-    "utf-8": "its text is not UTF-8; name its encoding, such as --encoding latin-1 (TableFile(..., encoding=))",
+    "utf8": _NOT_UTF8,
+    "utf-8": _NOT_UTF8,
     "expected": "a line has more or fewer values than the first; check separators and quotes inside values",
     "magic": "it is no Parquet file, or cut off; save it again",
     "inflate": "it is cut off, or not packed by gzip; pack it again",
@@ -89,6 +74,7 @@ class TableFile:
         path: A CSV or Parquet file, or a folder of either: a path, or an address such as ``s3://bucket/table``.
         separator: The separator of the columns; None for a comma, semicolon, tab or bar, as the first line shows.
         encoding: The encoding of the text. It is not guessed: a guess would depend on labels.
+        notation: How numbers and dates are written, such as with decimal commas. It is not guessed either.
 
     Example:
         >>> TableFile("patients.csv", encoding="latin-1").encoding
@@ -101,6 +87,7 @@ class TableFile:
     path: str | Place
     separator: str | None = None
     encoding: str = "utf-8"
+    notation: Notation = PLAIN
 
     def __post_init__(self) -> None:
         known = self.separator is None or (len(self.separator) == 1 and "\t" <= self.separator <= "~")
@@ -128,6 +115,7 @@ class Table:
         label: The label column.
         file: How CSV files are written; their separator is known.
         respelled: Columns of a CSV that stay text, since numbers, dates or flags would be written otherwise.
+        notated: Columns of a CSV whose numbers or dates are in the notation of the file.
         groups: The row groups of its only file, if it is a part of another table.
         row_groups: The number of rows in each row group of each Parquet file, as its footer said when it was opened.
         chosen: For each file a mask of the rows that are read, of a table of some rows; none if all are.
@@ -140,6 +128,7 @@ class Table:
     label: str
     file: TableFile
     respelled: tuple[str, ...] = ()
+    notated: tuple[str, ...] = ()
     groups: tuple[int, ...] | None = None
     row_groups: tuple[tuple[int, ...], ...] = ()
     chosen: tuple[Bool[np.ndarray, "n"], ...] = dataclasses.field(default=(), repr=False, compare=False)
@@ -159,12 +148,15 @@ class Table:
     ) -> Iterator[pa.RecordBatch]:
         """Columns of a file, with those of its path; in equal batches if texts are not to be dictionaries."""
         wanted = list(dict.fromkeys(columns))
-        stored = [name for name in wanted if name not in self.path_columns] or [self.label]  # to count rows
+        empty = {name for name in wanted if is_empty(self.schema.field(name))}
+        stored = [name for name in wanted if name not in self.path_columns and name not in empty]
+        stored = stored or [self.label]  # to count rows
         batches = _quiet(path, self._read(path, stored, rows, coded=coded))
         batches = batches if chosen is None else chosen_rows(batches, chosen)
         for batch in batches if coded else equal_batches(batches, rows):
             beside = path_values(self.path, path, self.schema, batch.num_rows)
             values = dict(zip(batch.schema.names, batch.columns, strict=True)) | beside
+            values |= {name: pa.nulls(batch.num_rows) for name in empty}
             if not set(wanted) <= set(values):
                 raise TableError(
                     f"expected a table that does not change while it is read, found a column of {path.name} gone; "
@@ -197,6 +189,7 @@ class Table:
                         _check_texts(batch)
                         missing -= batch.num_rows
                         values = batch.columns if coded else [plain_column(column) for column in batch.columns]
+                        values = as_stored(self.schema, batch.schema.names, values, self.label)
                         yield pa.record_batch(values, names=batch.schema.names)
                     if missing:  # Arrow ends early where the number of values of a column is not that of rows
                         raise TableError(
@@ -208,9 +201,16 @@ class Table:
             for first in range(0, len(labels), rows):
                 yield pa.record_batch([pa.array(labels[first : first + rows], pa.int64())], names=[_IDX_LABEL])
             return
+        first = 0
         for batch in _open_csv(path, self.file, self.schema.names, columns):
-            values = [read_as(batch[name], self.schema.field(name).type) for name in columns]
-            yield pa.record_batch(values, names=columns)
+            cells = [self._cells(batch[name], name, path, first) for name in columns]
+            yield pa.record_batch(cells, names=columns)
+            first += batch.num_rows
+
+    def _cells(self, texts: pa.Array, name: str, path: Place, first: int) -> pa.Array:
+        """The values of a column of a CSV."""
+        notation = self.file.notation if name in self.notated else PLAIN
+        return csv_cells(texts, self.schema.field(name), notation, self.file.separator, path, first)
 
     def _reads(self, path: Place, count: int) -> Iterator[Sequence[int] | None]:
         """The row groups that are read together; in a store one by one, each by a few large requests."""
@@ -237,14 +237,14 @@ def open_table(source: str | Place | TableFile, label: str) -> Table:
     given = source if isinstance(source, TableFile) else TableFile(source)
     path = place_of(given.path)
     files = _files(path)
-    kinds = {_kind(file) for file in files}
-    if len(kinds) != 1:
-        found = " and ".join(sorted(map(str, kinds)))
-        raise TableError(f"expected files of one format in {path}, found {found}; move those of the others away")
-    kind = kinds.pop()
+    kind = kind_of_files(path, files)
     if kind == "csv":
         (separator,) = _quiet(files[0], _separators(files[0], given, label))
         given = dataclasses.replace(given, separator=separator)
+    if len({frozenset(path_texts(path, file)) for file in files}) > 1:
+        raise TableError(
+            f"expected the same columns in the names of all folders of {path}, found others; move them apart"
+        )
     if any(spelled_as(label, path_texts(path, file)) for file in files):
         raise TableError(f"expected {label!r} inside the files, found it in their paths, which disclose labels")
     types = path_types(path, files)
@@ -253,24 +253,23 @@ def open_table(source: str | Place | TableFile, label: str) -> Table:
         looks = each(lambda file: _schema(path, file, kind, given, types), files)
         schemas, row_groups = zip(*looks, strict=True)
     label = spelled_as(label, schemas[0].names) or label
-    for file, schema in zip(files, schemas, strict=True):
-        if _but(schema, label) != _but(schemas[0], label):
-            raise TableError(f"expected the same columns in every file of {path}, found others in {file.name}")
-    names = schemas[0].names
+    schema = common_schema({_shown(path, file): each for file, each in zip(files, schemas, strict=True)}, label)
+    names = schema.names
     if len(set(names)) != len(names):
         twice = next(name for place, name in enumerate(names) if name in names[:place])
-        if kind == "csv" and not _is_header(names):
-            raise TableError(_no_header(path, names))
+        if kind == "csv" and not is_header(names):
+            raise TableError(no_header(path, names))
         raise TableError(f"expected different column names, found {twice!r} twice; rename one")
     if label not in names:
-        if kind == "csv" and not _is_header(names):
-            raise TableError(_no_header(path, names))
+        if kind == "csv" and not is_header(names):
+            raise TableError(no_header(path, names))
         raise TableError(no_such_column(label, names))
-    return Table(path, kind, tuple(files), schemas[0], label, given, row_groups=row_groups)
+    return Table(path, kind, tuple(files), schema, label, given, row_groups=row_groups)
 
 
-def _no_header(path: Place, names: Sequence[str]) -> str:
-    return f"expected column names in the first line of {path}, found {len(names)} values; add a line of names above it"
+def _shown(path: Place, file: Place) -> str:
+    """The name of a file for a message, as it is below its folder."""
+    return str(file.relative_to(path)) if file != path else file.name  # type: ignore[arg-type]
 
 
 def no_such_column(name: str, columns: Sequence[str], what: str = "") -> str:
@@ -286,19 +285,6 @@ def no_such_column(name: str, columns: Sequence[str], what: str = "") -> str:
     return message + nearest(name, columns)
 
 
-def _is_header(names: Sequence[str]) -> bool:
-    """False if a first line looks like values, which must not be printed."""
-    return not any(_is_number(name) for name in names)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return not text
-    return True
-
-
 def typed(table: Table, columns: Sequence[str]) -> Table:
     """Infer the types of columns of a CSV: for each, the type that gives back every value as it is written, or text.
 
@@ -307,14 +293,15 @@ def typed(table: Table, columns: Sequence[str]) -> Table:
     if table.kind != "csv":
         return table
     others = {table.label, *table.path_columns}
-    found = {name: ColumnType() for name in dict.fromkeys(columns) if name not in others}
+    found = {name: ColumnType(table.file.notation) for name in dict.fromkeys(columns) if name not in others}
     for batch in table.batches(list(found), _ROWS_PER_BATCH) if found else ():
         for name, column in found.items():
             column.add(batch[name])
     types = {name: column.type for name, column in found.items()}
     fields = [pa.field(field.name, types.get(field.name, field.type)) for field in table.schema]
     respelled = tuple(name for name, column in found.items() if column.is_respelled)
-    return dataclasses.replace(table, schema=pa.schema(fields), respelled=respelled)
+    notated = tuple(name for name, column in found.items() if column.notation != PLAIN)
+    return dataclasses.replace(table, schema=pa.schema(fields), respelled=respelled, notated=notated)
 
 
 def prefetch(batches: Iterator[Rows]) -> Iterator[Rows]:
@@ -386,22 +373,6 @@ def _files(path: Place) -> list[Place]:
 def _is_hidden(file: PurePath) -> bool:
     """True for a file that is no part of the table: hidden, or written by this package."""
     return any(part.startswith((".", "_")) for part in file.parts) or _OURS in file.name
-
-
-def _but(schema: pa.Schema, label: str) -> list[tuple[str, pa.DataType]]:
-    """Names and types of columns; without the type of the label, which missing labels may change."""
-    return [(field.name, pa.null() if field.name == label else field.type) for field in schema]
-
-
-def _kind(file: Place) -> Literal["csv", "parquet", "idx"]:
-    for ending, kind in TABLE_ENDINGS.items():
-        if file.name.lower().endswith(ending):
-            return kind  # type: ignore[return-value]
-    suffix = file.suffix.lower()
-    how = next(
-        (how for endings, how in _SAVED_AS.items() if suffix in endings.split()), "another ending; save it as CSV"
-    )
-    raise TableError(f"expected a table in CSV, TSV or Parquet, or labels in IDX, found {file.name}, {how}")
 
 
 def _schema(

@@ -1,0 +1,78 @@
+"""The columns of a table whose files may differ in their order and types.
+
+A column that no common type can hold, or that a file lacks, is empty to every pass, and refused where it is declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from labeldp._conversions import result_or_none
+from labeldp.columns import plain_column, plain_type, type_name
+
+#: The metadata of a column whose files differ: the reason why it cannot be read.
+_DIFFERS = b"differs"
+_LISTED = 3
+
+
+def common_schema(schemas: Mapping[str, pa.Schema], label: str) -> pa.Schema:
+    """The columns of all files, by the names of the files.
+
+    The label has the type of the first file: missing labels may change it, and a label space reads any.
+    """
+    first, *others = schemas.values()
+    if all(schema == first for schema in others):
+        return first
+    names = dict.fromkeys(name for schema in schemas.values() for name in schema.names)
+    if all(set(schema.names) == names.keys() for schema in others) and len(set(first.names)) < len(first.names):
+        return first  # two columns of one name are refused
+    return pa.schema([_common_field(name, schemas, label) for name in names])
+
+
+def _common_field(name: str, schemas: Mapping[str, pa.Schema], label: str) -> pa.Field:
+    """A column in a type that holds the values of all files, or an empty one that says why there is none."""
+    kinds = {file: schema.field(name).type for file, schema in schemas.items() if name in schema.names}
+    if name == label:
+        return pa.field(name, next(iter(kinds.values())))
+    if lacking := [file for file in schemas if file not in kinds]:
+        return _empty(name, f"no column {name!r} in {', '.join(lacking[:_LISTED])}, which {next(iter(kinds))} has")
+    if len(set(kinds.values())) == 1:
+        return pa.field(name, next(iter(kinds.values())))
+    fields = [pa.schema([(name, plain_type(kind))]) for kind in kinds.values()]
+    merged = result_or_none(lambda: pa.unify_schemas(fields, promote_options="permissive"))
+    if merged is not None:
+        return merged.field(name)
+    by_type = {type_name(plain_type(kind)): file for file, kind in kinds.items()}
+    shown = ", ".join(f"{kind} in {file}" for kind, file in list(by_type.items())[:_LISTED])
+    return _empty(name, f"{name!r} as {shown}")
+
+
+def _empty(name: str, why: str) -> pa.Field:
+    return pa.field(name, pa.null(), metadata={_DIFFERS: why.encode()})
+
+
+def differing(schema: pa.Schema, names: Collection[str] | None = None) -> Iterator[str]:
+    """The reasons why columns, or all of them, cannot be read."""
+    for field in schema:
+        if (field.metadata or {}).get(_DIFFERS) and (names is None or field.name in names):
+            yield field.metadata[_DIFFERS].decode()
+
+
+def is_empty(field: pa.Field) -> bool:
+    """True for a column that cannot be read."""
+    return _DIFFERS in (field.metadata or {})
+
+
+def as_stored(schema: pa.Schema, names: Sequence[str], columns: Sequence[pa.Array], label: str) -> list[pa.Array]:
+    """Columns of one file in the types of all files, where these differ; labels as they are."""
+    pairs = zip(names, columns, strict=True)
+    return [column if name == label else _cast(column, schema.field(name).type) for name, column in pairs]
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A column in a wider type, with the nearest floats; as it is where its values have that type."""
+    if plain_type(column.type) == plain_type(kind):
+        return column
+    return plain_column(column).cast(plain_type(kind), safe=not pa.types.is_floating(kind))

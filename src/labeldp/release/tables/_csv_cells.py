@@ -1,0 +1,43 @@
+"""The cells of a CSV column in its type, and the first one that is of another."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from labeldp._conversions import result_or_none
+from labeldp.columns import PLAIN, Notation, first_misfit, numbers_as_texts, proposed_notation, read_as
+from labeldp.errors import TableError
+from labeldp.privacy import row_name
+from labeldp.release.tables._store import Place
+
+_WANTED = {pa.bool_(): "true or false", pa.date32(): "a date", pa.timestamp("us"): "a date and time"}
+
+
+def csv_cells(
+    texts: pa.Array, column: pa.Field, notation: Notation, separator: str | None, path: Place, first: int
+) -> pa.Array:
+    """The values of a column, from their texts.
+
+    Args:
+        texts: The texts.
+        column: The name and the type of the column. Labels stay text, and so are never refused here.
+        notation: How its numbers and dates are written.
+        separator: The separator of the file.
+        path: The file.
+        first: The place of the first row in the file.
+
+    Raises:
+        TableError: A value of the column, which is public, is not of its type.
+    """
+    values = result_or_none(lambda: read_as(texts, column.type, notation))
+    if values is not None:
+        return values
+    place = first_misfit(texts, column.type, notation)
+    text = texts.slice(place, 1)
+    options = " ".join(proposed_notation([text], separator or ",").options) if notation == PLAIN else ""
+    looks = numbers_as_texts(text)
+    found = f"one with {looks}" if looks else "a date in another order" if options else "another value"
+    raise TableError(
+        f"expected {_WANTED.get(column.type, 'a number')} in every row of the column {column.name!r}, found {found} in "
+        f"{row_name(first + place)} of {path.name}; {f'pass {options}' if options else 'correct it'}"
+    )

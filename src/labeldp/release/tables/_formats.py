@@ -1,0 +1,100 @@
+"""The formats of tables by the endings of their names, and what is no table; and first lines that name no columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from labeldp.errors import TableError
+from labeldp.release.tables._store import Place
+
+Format = Literal["csv", "parquet", "idx"]
+
+#: The kinds of tables by the endings of their names.
+TABLE_ENDINGS: Mapping[str, Format] = {
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".tsv": "csv",
+    ".tsv.gz": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    "idx1-ubyte": "idx",
+    "idx1-ubyte.gz": "idx",
+}
+#: What is no table but can be saved as one: endings of names, what was found, and what to do.
+_SAVED_AS = {
+    ".xlsx .xls .xlsm .ods": "a spreadsheet; in Excel: File, Save As, 'CSV UTF-8'",
+    ".txt .dat .tab": "another ending; rename it to .csv: commas, semicolons, tabs and bars separate columns",
+    ".zip .7z .rar .tar .tgz .bz2 .xz .zst": "an archive; unpack it, or pack a CSV as .csv.gz",
+    ".pkl .pickle .feather .arrow .json .jsonl .dta .sas7bdat .sav .rds": "another format; save it as Parquet, in "
+    "pandas with frame.to_parquet('table.parquet')",
+}
+#: Files beside data that are no tables, by a pattern of their names.
+_BESIDE = {
+    r"^(readme|license|licence|changelog|notice|citation)\b|\.(md|rst|txt|pdf|html?|docx?)$": "a description",
+    r"^(thumbs\.db|desktop\.ini)$": "a file of Windows",
+    r"\.(json|ya?ml|toml|xml)$": "settings or a description",
+    r"\.(png|jpe?g|gif|svg)$": "an image",
+    r"\.(py|r|sql|ipynb|sh)$": "a program",
+    r"(~|\.(tmp|bak|log|crc|part|lock))$": "what a program left behind",
+}
+
+
+def kind_of_files(path: Place, files: Sequence[Place]) -> Format:
+    """The format of a table's files.
+
+    Raises:
+        TableError: There are several, or a file beside them is no table.
+    """
+    kinds = {file: file_kind(file) for file in files}
+    tables = [file for file in files if kinds[file] is not None]
+    other = next((file for file in files if kinds[file] is None), None)
+    if other is not None and tables:
+        name = other.name.lower()
+        what = next((what for pattern, what in _BESIDE.items() if re.search(pattern, name)), "another file")
+        raise TableError(f"expected tables alone in {path}, found {other.name} beside them, {what}; move it away")
+    if other is not None:
+        raise TableError(
+            f"expected a table in CSV, TSV or Parquet, or labels in IDX, found {other.name}, {_way_out(other)}"
+        )
+    formats = {kind for kind in kinds.values() if kind is not None}
+    if len(formats) > 1:
+        found = " and ".join(sorted(formats))
+        raise TableError(f"expected files of one format in {path}, found {found}; move those of the others away")
+    return formats.pop()
+
+
+def file_kind(file: Place) -> Format | None:
+    """The format of a file by its name; None for no table."""
+    return next((kind for ending, kind in TABLE_ENDINGS.items() if file.name.lower().endswith(ending)), None)
+
+
+def _way_out(file: Place) -> str:
+    """What a file is that is no table, and what to do."""
+    suffix = file.suffix.lower()
+    known = (how for endings, how in _SAVED_AS.items() if suffix in endings.split())
+    return next(known, "another ending; save it as CSV")
+
+
+def no_header(path: Place, names: Sequence[str]) -> str:
+    """An error message for a first line that does not name columns, which may be values and are not shown."""
+    if names[0].lower().startswith("sep="):
+        return f"the first line of {path} says how columns are separated; remove it, so that the names come first"
+    unnamed = sum(not name for name in names)
+    if unnamed > 1 and is_header([name for name in names if name]):
+        return f"{unnamed} columns of {path} have no name; name them in the first line"
+    return f"expected column names in the first line of {path}, found {len(names)} values; add a line of names above it"
+
+
+def is_header(names: Sequence[str]) -> bool:
+    """False if a first line looks like values, which must not be printed."""
+    return not any(_is_number(name) for name in names)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return not text
+    return True
