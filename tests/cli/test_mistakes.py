@@ -64,7 +64,7 @@ def write_files() -> None:
         Path(name).write_text(content, encoding="utf-8")
     Path("latin.csv").write_bytes("age,town,diagnosis\n1,Köln,zq-ill\n2,Bonn,zq-well\n".encode("latin-1"))
     Path("binary.csv").write_bytes(bytes(range(256)) * 9)
-    Path("t.xlsx").write_bytes(b"PK\x03\x04")
+    Path("t.xls").write_bytes(b"PK\x03\x04")
     Path("t.pkl").write_bytes(pickle.dumps({"diagnosis": "zq-ill"}))
     Path("cut.parquet").write_bytes(b"PAR1 cut off")
     Path("t.csv.gz").write_bytes(gzip.compress(text.encode())[:60])

@@ -49,7 +49,7 @@ _BUDGET = typer.Option(
 
 @dataclass(frozen=True)
 class FileOptions:
-    """Options for CSV files.
+    """Options for CSV files and workbooks.
 
     Args:
         separator: For CSV: the separator of the columns; default: a comma, semicolon, tab or bar, as the first line
@@ -59,6 +59,7 @@ class FileOptions:
         decimal: For CSV: the mark before decimals, a point or a comma.
         thousands: For CSV: the mark between thousands: a comma, point, apostrophe, or 'space'.
         dates: For CSV: the order in dates, dmy or mdy; default: ymd, as in 2026-01-31.
+        sheet: For Excel: the sheet, if there are several.
     """
 
     separator: str | None = None
@@ -66,6 +67,7 @@ class FileOptions:
     decimal: str = "."
     thousands: str = ""
     dates: str = "ymd"
+    sheet: str | None = None
 
     def of(self, source: Place) -> TableFile:
         """A table that is read so."""
@@ -73,7 +75,9 @@ class FileOptions:
         from labeldp.release.tables import TableFile  # noqa: PLC0415
 
         notation = Notation(self.decimal, _SEPARATORS.get(self.thousands, self.thousands), self.dates)
-        return TableFile(source, _SEPARATORS.get(self.separator or "", self.separator), self.encoding, notation)
+        return TableFile(
+            source, _SEPARATORS.get(self.separator or "", self.separator), self.encoding, notation, self.sheet
+        )
 
 
 @dataclass(frozen=True)

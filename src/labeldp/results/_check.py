@@ -348,6 +348,8 @@ def _file_options(found: TableCheck) -> Iterator[str]:
     if found.table.kind == "csv" and file.separator not in _FOUND:
         yield from ("--separator", str(file.separator))
     yield from file.notation.options
+    if file.sheet is not None:
+        yield from ("--sheet", file.sheet)
 
 
 def _listed(values: list[str]) -> str:

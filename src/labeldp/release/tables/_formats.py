@@ -9,7 +9,7 @@ from typing import Literal
 from labeldp.errors import TableError
 from labeldp.release.tables._store import Place
 
-Format = Literal["csv", "parquet", "idx"]
+Format = Literal["csv", "parquet", "feather", "json", "excel", "idx"]
 
 #: The kinds of tables by the endings of their names.
 TABLE_ENDINGS: Mapping[str, Format] = {
@@ -19,15 +19,20 @@ TABLE_ENDINGS: Mapping[str, Format] = {
     ".tsv.gz": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".feather": "feather",
+    ".arrow": "feather",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".xlsx": "excel",
     "idx1-ubyte": "idx",
     "idx1-ubyte.gz": "idx",
 }
 #: What is no table but can be saved as one: endings of names, what was found, and what to do.
 _SAVED_AS = {
-    ".xlsx .xls .xlsm .ods": "a spreadsheet; in Excel: File, Save As, 'CSV UTF-8'",
+    ".xls .xlsm .xlsb .ods": "a spreadsheet; save it as .xlsx",
     ".txt .dat .tab": "another ending; rename it to .csv: commas, semicolons, tabs and bars separate columns",
     ".zip .7z .rar .tar .tgz .bz2 .xz .zst": "an archive; unpack it, or pack a CSV as .csv.gz",
-    ".pkl .pickle .feather .arrow .json .jsonl .dta .sas7bdat .sav .rds": "another format; save it as Parquet, in "
+    ".pkl .pickle .json .dta .sas7bdat .sav .rds": "another format; save it as Parquet, in "
     "pandas with frame.to_parquet('table.parquet')",
 }
 #: Files beside data that are no tables, by a pattern of their names.

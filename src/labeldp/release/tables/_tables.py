@@ -1,4 +1,4 @@
-"""Tables on disk: CSV, Parquet, IDX files of labels, or a folder of one kind, read in batches and in order.
+"""Tables on disk: CSV, Parquet, and what is read whole, or a folder of one kind, read in batches and in order.
 
 A reader's error about a broken file may quote it, labels included, so it is replaced by a ``TableError`` that names the
 file and what to do.
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path, PurePath
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,10 +32,10 @@ from labeldp.errors import TableError
 from labeldp.release.tables._batches import chosen_rows, equal_batches
 from labeldp.release.tables._common_schema import as_stored, common_schema, is_empty
 from labeldp.release.tables._csv_cells import csv_cells
-from labeldp.release.tables._formats import is_header, kind_of_files, no_header
-from labeldp.release.tables._idx import read_idx
+from labeldp.release.tables._formats import Format, is_header, kind_of_files, no_header
 from labeldp.release.tables._path_columns import path_respelled, path_texts, path_types, path_values
 from labeldp.release.tables._store import Place, StorePath, place_of
+from labeldp.release.tables._whole_files import whole_table
 
 _NOT_UTF8 = "its text is not UTF-8; name its encoding, such as --encoding cp1252 of Windows (TableFile(..., encoding=))"
 #: Causes of a reader's error, by a word of its message.
@@ -51,8 +51,6 @@ _SEPARATORS = (",", ";", "\t", "|")
 _ENCODINGS = ("utf-8", "latin-1", "cp1252", "utf-16")
 #: Bytes of a CSV file in which its first line must end.
 _MOST_HEADER = 1 << 20
-#: The only column of a file of labels.
-_IDX_LABEL = "label"
 _OURS = ".labeldp-"
 _FIRST_BYTES = 64
 _CSV_BLOCK = 1 << 24
@@ -71,10 +69,12 @@ class TableFile:
     """A table on disk, and how its CSV files are written.
 
     Attributes:
-        path: A CSV or Parquet file, or a folder of either: a path, or an address such as ``s3://bucket/table``.
+        path: A CSV, Parquet, Feather, JSON lines or Excel file, or a folder of one kind: a path, or an address such as
+            ``s3://bucket/table``.
         separator: The separator of the columns; None for a comma, semicolon, tab or bar, as the first line shows.
         encoding: The encoding of the text. It is not guessed: a guess would depend on labels.
         notation: How numbers and dates are written, such as with decimal commas. It is not guessed either.
+        sheet: The sheet of a workbook of Excel that has several.
 
     Example:
         >>> TableFile("patients.csv", encoding="latin-1").encoding
@@ -88,6 +88,7 @@ class TableFile:
     separator: str | None = None
     encoding: str = "utf-8"
     notation: Notation = PLAIN
+    sheet: str | None = None
 
     def __post_init__(self) -> None:
         known = self.separator is None or (len(self.separator) == 1 and "\t" <= self.separator <= "~")
@@ -122,7 +123,7 @@ class Table:
     """
 
     path: Place
-    kind: Literal["csv", "parquet", "idx"]
+    kind: Format
     files: tuple[Place, ...]
     schema: pa.Schema
     label: str
@@ -196,10 +197,11 @@ class Table:
                             f"expected as many rows in {path.name} as it says, found others; export it again"
                         )
             return
-        if self.kind == "idx":
-            labels = read_idx(_on_disk(path), 1)
-            for first in range(0, len(labels), rows):
-                yield pa.record_batch([pa.array(labels[first : first + rows], pa.int64())], names=[_IDX_LABEL])
+        if self.kind != "csv":
+            table = whole_table(path, self.kind, self.file.sheet).select(columns)
+            for batch in table.combine_chunks().to_batches(max_chunksize=rows):
+                values = as_stored(self.schema, columns, list(map(plain_column, batch.columns)), self.label)
+                yield pa.record_batch(values, names=columns)
             return
         first = 0
         for batch in _open_csv(path, self.file, self.schema.names, columns):
@@ -336,17 +338,6 @@ def _check_texts(batch: pa.RecordBatch) -> None:
             column.validate(full=True)
 
 
-def _on_disk(path: Place) -> Path:
-    """The path of a file that cannot be read from a store.
-
-    Raises:
-        TableError: It is in one.
-    """
-    if isinstance(path, StorePath):
-        raise TableError(f"expected labels in IDX on a disk, found {path}; copy the file, or save it as Parquet")
-    return path
-
-
 def _stamp(file: Place) -> tuple[object, ...]:
     """Size, time and inode of a file, or the stamp of an object: those of another file in its place differ."""
     if isinstance(file, StorePath):
@@ -395,8 +386,8 @@ def _stored_schema(file: Place, kind: str, given: TableFile) -> Iterator[tuple[p
         with open_parquet(file) as opened:
             sizes = (opened.metadata.row_group(number).num_rows for number in range(opened.num_row_groups))
             yield opened.schema_arrow.remove_metadata(), tuple(sizes)
-    elif kind == "idx":
-        yield pa.schema([pa.field(_IDX_LABEL, pa.int64())]), ()
+    elif kind != "csv":
+        yield whole_table(file, kind, given.sheet).schema.remove_metadata(), ()
     else:
         with _open_csv(file, given) as opened:
             yield pa.schema([pa.field(name, pa.string()) for name in opened.schema.names]), ()

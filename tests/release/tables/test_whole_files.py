@@ -1,0 +1,127 @@
+"""Feather, JSON lines and Excel: the tables that a CSV of the same rows is."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import zipfile
+
+import pyarrow as pa
+import pyarrow.feather
+import pytest
+
+from labeldp import Classes, TableFile, check_table, release_table
+from labeldp.cli import main
+from labeldp.errors import TableError
+from labeldp.release import public_columns
+
+ROWS = {
+    "age": [30, 41, None, 52] * 8,
+    "dose": [0.5, 1.25, 2.0, None] * 8,
+    "town": ["Köln", "Ulm", None, "Bonn"] * 8,
+    "seen": [dt.date(2026, 1, 31), None, dt.date(1999, 12, 1), dt.date(2026, 2, 28)] * 8,
+    "smokes": [True, False, None, True] * 8,
+    "y": ["yes", "no", "no", "yes"] * 8,
+}
+SPACE = Classes(["no", "yes"])
+SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+RELATED = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+PACKAGED = "http://schemas.openxmlformats.org/package/2006/relationships"
+STYLES = '<cellXfs count="2"><xf numFmtId="0"/><xf numFmtId="14"/></cellXfs>'
+
+
+def cell(value):
+    """A value as Excel stores it: dates are numbers of days with a format."""
+    if value is None:
+        return "<c/>"
+    if isinstance(value, bool):
+        return f'<c t="b"><v>{int(value)}</v></c>'
+    if isinstance(value, dt.date):
+        return f'<c s="1"><v>{(value - dt.date(1899, 12, 30)).days}</v></c>'
+    return f"<c><v>{value}</v></c>" if not isinstance(value, str) else f'<c t="inlineStr"><is><t>{value}</t></is></c>'
+
+
+def write_excel(path, sheets):
+    """A workbook of some sheets, each a list of rows."""
+    listed = "".join(f'<sheet name="{name}" sheetId="{i}" r:id="r{i}"/>' for i, name in enumerate(sheets, 1))
+    targets = "".join(
+        f'<Relationship Id="r{i}" Type="{RELATED}/worksheet" Target="worksheets/sheet{i}.xml"/>'
+        for i in range(1, len(sheets) + 1)
+    )
+    targets += f'<Relationship Id="rs" Type="{RELATED}/styles" Target="styles.xml"/>'
+    root = f'<Relationship Id="r" Type="{RELATED}/officeDocument" Target="xl/workbook.xml"/>'
+    parts = {
+        "../_rels/.rels": f'<Relationships xmlns="{PACKAGED}">{root}</Relationships>',
+        "../[Content_Types].xml": f'<Types xmlns="{PACKAGED.replace("relationships", "content-types")}"/>',
+        "workbook.xml": f'<workbook xmlns="{SHEET}" xmlns:r="{RELATED}"><sheets>{listed}</sheets></workbook>',
+        "_rels/workbook.xml.rels": f'<Relationships xmlns="{PACKAGED}">{targets}</Relationships>',
+        "styles.xml": f'<styleSheet xmlns="{SHEET}">{STYLES}</styleSheet>',
+    }
+    for i, rows in enumerate(sheets.values(), 1):
+        body = "".join(f"<row>{''.join(map(cell, row))}</row>" for row in rows)
+        parts[f"worksheets/sheet{i}.xml"] = f'<worksheet xmlns="{SHEET}"><sheetData>{body}</sheetData></worksheet>'
+    with zipfile.ZipFile(path, "w") as file:
+        for name, text in parts.items():
+            file.writestr(name[3:] if name.startswith("../") else f"xl/{name}", text)
+
+
+def written(path):
+    """The rows in a file of the kind that its name says."""
+    table = pa.table(ROWS)
+    if path.suffix == ".feather":
+        pyarrow.feather.write_feather(table, path)
+    elif path.suffix == ".arrow":
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write_table(table)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(f"{json.dumps(row, default=str)}\n" for row in table.to_pylist()), "utf-8")
+    else:
+        pytest.importorskip("python_calamine")
+        write_excel(path, {"Tabelle1": [list(ROWS), *zip(*ROWS.values(), strict=True)]})
+    return path
+
+
+@pytest.mark.parametrize("name", ["t.feather", "t.arrow", "t.jsonl", "t.xlsx"])
+def test_a_release_has_the_typed_values(tmp_path, name):
+    """Numbers, texts, dates and flags with their gaps; labels are encoded as those of a CSV."""
+    path = written(tmp_path / name)
+    assert dict(check_table(path, "y", unit="row").label.counts) == {"yes": 16, "no": 16}
+    release_table(path, "y", SPACE, 1.0, tmp_path / "shared", keep=[*ROWS][:-1], unit="row")
+    found = public_columns(tmp_path / "shared")
+    if name == "t.jsonl":  # which has no dates
+        found = found.set_column(3, "seen", found["seen"].cast(pa.date32()))
+    assert found.to_pydict() == {column: values for column, values in ROWS.items() if column != "y"}
+
+
+def test_a_sheet_is_named_if_there_are_several(tmp_path, capsys):
+    """The refusal lists them, and the printed command names the one that was looked at."""
+    pytest.importorskip("python_calamine")
+    path = tmp_path / "t.xlsx"
+    rows = [["age", "y"], *([row, "ab"[row % 2]] for row in range(30))]
+    write_excel(path, {"Notes": [["read me"]], "Data 2026": rows})
+    with pytest.raises(TableError, match=r"\(--sheet\): Notes, Data 2026; found none"):
+        check_table(path, "y")
+    assert check_table(TableFile(path, sheet="Data 2026"), "y", unit="row").rows == 30
+    assert main(["check", str(path), "--label", "y", "--sheet", "Data 2026"]) == 0
+    assert "--sheet 'Data 2026'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("cells", [["a", 1], [1.5, dt.date(2026, 1, 31)], [True, 2]])
+def test_cells_of_several_kinds_are_text(tmp_path, cells):
+    """As they are shown: whole numbers without a point, dates in ISO, flags in small letters."""
+    pytest.importorskip("python_calamine")
+    write_excel(tmp_path / "t.xlsx", {"s": [["x", "y"], *([cell, "a"] for cell in cells * 15), [None, "b"]]})
+    release_table(tmp_path / "t.xlsx", "y", Classes(["a", "b"]), 1.0, tmp_path / "o", keep=["x"], unit="row")
+    shown = [str(each).lower() if isinstance(each, bool) else str(each) for each in cells]
+    assert public_columns(tmp_path / "o")["x"].to_pylist() == [*shown * 15, None]
+
+
+@pytest.mark.parametrize("name", ["t.xlsx", "t.feather", "t.jsonl"])
+def test_a_damaged_file_is_refused_without_its_values(tmp_path, name):
+    """The message of another reader is not passed on."""
+    if name == "t.xlsx":
+        pytest.importorskip("python_calamine")
+    (tmp_path / name).write_bytes(b'{"y": "SECRET", "age"')
+    with pytest.raises(TableError, match=name) as refused:
+        check_table(tmp_path / name, "y")
+    assert "SECRET" not in str(refused.value)
