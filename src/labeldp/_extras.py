@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from labeldp.errors import MissingExtraError
 
 #: Distributions whose library has another name.
-_DISTRIBUTIONS = {"sklearn": "scikit-learn", "PIL": "pillow"}
+_DISTRIBUTIONS = {"sklearn": "scikit-learn", "PIL": "pillow", "python_calamine": "python-calamine"}
 _EXTRA = re.compile(r"""extra == ['"](.*?)['"]""")
 _NAME = re.compile(r"[\w.-]+")
 

@@ -60,9 +60,8 @@ def kind_of_files(path: Place, files: Sequence[Place]) -> Format:
         what = next((what for pattern, what in _BESIDE.items() if re.search(pattern, name)), "another file")
         raise TableError(f"expected tables alone in {path}, found {other.name} beside them, {what}; move it away")
     if other is not None:
-        raise TableError(
-            f"expected a table in CSV, TSV or Parquet, or labels in IDX, found {other.name}, {_way_out(other)}"
-        )
+        wanted = "a table in CSV, TSV, Parquet, Feather, JSON lines or Excel, or labels in IDX"
+        raise TableError(f"expected {wanted}, found {other.name}, {_way_out(other)}")
     formats = {kind for kind in kinds.values() if kind is not None}
     if len(formats) > 1:
         found = " and ".join(sorted(formats))
