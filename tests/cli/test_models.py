@@ -1,6 +1,7 @@
 """Models on the command line: predictions in files, models of images from release to audit, and what is missing."""
 
 import gzip
+import inspect
 import re
 import struct
 import sys
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labeldp import Classes, release_table
+from labeldp import Classes, learning, release_table
 from labeldp.cli._options import ImageOptions, TrainingOptions
 from labeldp.cli._stages import ModelOptions
 from labeldp.learning.tables import learn
@@ -149,6 +150,9 @@ def test_without_the_extra_it_says_what_to_install(
 
     It comes last: modules that are imported anew have classes of their own.
     """
+    for part, module in [*vars(learning).items()]:
+        if inspect.ismodule(module):
+            monkeypatch.setattr(learning, part, module)  # puts it back
     monkeypatch.setitem(sys.modules, library, None)
     for name in [name for name in sys.modules if re.match(rf"labeldp\.learning\.{kept}", name)]:
         monkeypatch.delitem(sys.modules, name)

@@ -21,7 +21,7 @@ OWNER, TEAM, ALL = 0o600, 0o660, 0o644
 #: Parameters of files and folders that a command reads, under whatever command.
 READ = {
     *("against", "directories", "directory", "file", "from_", "generator", "images", "model", "paths", "public_key"),
-    *("sign", "source", "table", "truth", "classes", "prior"),
+    *("sign", "source", "table", "truth", "classes", "prior", "declaration"),
 }
 SPACE = Classes(["no", "yes"])
 
@@ -73,6 +73,7 @@ RELEASED = (
     "--unit",
     "row",
 )
+DECLARED = ("declare", "d.json", "--label", "y", "--classes", "no,yes", "--epsilon", "1", "--declared-by", "a survey")
 LEARNED = ("learn", "out", "--model", "softmax", "--output", "m.skops")
 AUXILIARY = ("generator", "t.csv", "--label", "y", "--classes", "no,yes", "--keep", "age", "--labels-are-public")
 
@@ -100,6 +101,12 @@ def staged():
         "softmax",
     )
     held("stages", "t.csv", *typed, "--output", "s", "--model-file", "s.skops")
+
+
+def imported():
+    """Labels that were randomized elsewhere, as a declaration says."""
+    held(*DECLARED)
+    held("import", "t.csv", "--declaration", "d.json", "--keep", "age", "--output", "i")
 
 
 def bought():
@@ -133,6 +140,9 @@ WRITTEN = {
         lambda: held(*RELEASED, "--output", "r", "--team-ledger", "l.labeldp-ledger"),
         {"l.labeldp-ledger": TEAM, "l.labeldp-ledger.notes": OWNER},
     ),
+    ("declare", "output"): (lambda: held(*DECLARED), {"d.json": ALL}),
+    ("import_", "output"): (imported, {"i/_certificate.json": ALL}),
+    ("import_", "ledger"): (imported, {"t.csv.labeldp-ledger": OWNER}),
     ("stages", "output"): (staged, {"s/_certificate.json": ALL}),
     ("stages", "model_file"): (staged, {"s.skops": OWNER}),
     ("stages", "ledger"): (staged, {"t.csv.labeldp-ledger": OWNER}),
@@ -158,7 +168,7 @@ WRITTEN = {
 }
 #: Parameters of files that are read by some commands and written by others.
 BOTH = {
-    *(("check", "ledger"), ("check", "team_ledger"), ("stages", "team_ledger"), ("plan", "team_ledger")),
+    *(("check", "ledger"), *((each, "team_ledger") for each in ("check", "stages", "plan", "import_"))),
     *(("verify", "directory"), ("audit", "directory")),
 }
 SLOW = {"stages", "generator", "learn", "predict", "audit"}

@@ -5,6 +5,7 @@ Moments have a word in their place, lines and blanks of tables are folded, and i
 on chance each number is ``#``. ``LABELDP_APPROVE=1`` writes transcripts anew: read the change before it is committed.
 """
 
+import datetime as calendar
 import os
 import re
 import shlex
@@ -27,6 +28,18 @@ VARYING = {
     r"(?<=  )no(?= shrinkage)": "0%",
 }
 NUMBER = r"(?<![\w.])[+-]?\d(?:[\d,]*\d)?(\.\d+)?(e[+-]?\d+)?"
+
+
+class Clock(calendar.datetime):
+    """A clock that is a minute later whenever it is looked at, so that charges have an order."""
+
+    looks = 0
+
+    @classmethod
+    def now(cls, tz=None):
+        """The next minute."""
+        Clock.looks += 1
+        return cls(2026, 1, 2, tzinfo=tz) + calendar.timedelta(minutes=Clock.looks)
 
 
 def tables(folder):
@@ -67,6 +80,7 @@ def test_a_command_prints_its_words(run, tmp_path, monkeypatch, name):
     """All that it prints is what was approved."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("labeldp.cli._terminal._PAUSE", float("inf"))
+    monkeypatch.setattr("labeldp.release.ledger._ledger.datetime", Clock)
     tables(tmp_path)
     approved = WORDS.joinpath(f"{name}.txt").read_text(encoding="utf-8")
     varying = VARYING | ({NUMBER: "#"} if name in NUMBERLESS else {})
