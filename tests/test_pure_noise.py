@@ -169,6 +169,9 @@ METRICS = {
     "balanced_accuracy": lambda w: [of(metrics.balanced_accuracy(w.release, w.predicted), w.share)],
     "calibration": calibration_of,
     "confusion_matrix": confusion_of,
+    "expected_cost": lambda w: [
+        of(metrics.expected_cost(w.release, w.predicted, 1.0 - np.eye(w.classes)), 1.0 - w.share)
+    ],
     "log_likelihood": lambda w: [
         of(metrics.log_likelihood(w.release, w.beliefs), None, -INFINITE, math.log(w.classes), gain=True)
     ],

@@ -146,7 +146,7 @@ def test_without_time_the_setting_says_what_is_missing(base):
     """With no minutes, class shares are learned, and each family is named with the reason."""
     found = learn(learned(base)[0], minutes=0)
     assert found.setting.startswith("class shares")
-    assert found.setting.count("no time left") == 3
+    assert found.setting.count("no time left") == 4
 
 
 def test_a_choice_is_respected(base):

@@ -99,7 +99,7 @@ def test_without_time_the_mean_is_learned(base):
     folder = learned(base)[0]
     found = learn(folder, minutes=0)
     assert found.setting.startswith("the mean label; without linear")
-    assert found.setting.count("no time left") == 3
+    assert found.setting.count("no time left") == 4
     assert np.ptp(found.model.predict(public_columns(folder))) == 0.0
     assert found.scores.gain.value == pytest.approx(0.0, abs=1e-6)
 
