@@ -290,7 +290,7 @@ _OF_GRADES = of_true_class(
 
 def _shares_of_others(release: Release, folds: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n k"]:
     """The likeliest class shares of the rows of other folds; of all rows if there is one fold."""
-    shares = np.empty((len(release), release.space.size))
+    shares = np.full((len(release), release.space.size), 1.0 / release.space.size)
     for fold in np.unique(folds):
         held = folds == fold
         others = np.flatnonzero(~held) if not held.all() else np.arange(len(held))
