@@ -19,7 +19,19 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import labeldp as dp
 from labeldp import audit
 from labeldp.errors import InputError, LabelDPError
-from labeldp.learning import cells, convex, generators, images, metrics, ratings, sklearn, stages, tables, torch
+from labeldp.learning import (
+    boosting,
+    cells,
+    convex,
+    generators,
+    images,
+    metrics,
+    ratings,
+    sklearn,
+    stages,
+    tables,
+    torch,
+)
 from labeldp.learning.choice import Held
 from labeldp.learning.metrics import Units
 from labeldp.testing import check_query
@@ -164,6 +176,8 @@ ESTIMATORS = {
     "MomentRegressor": lambda at: (sklearn.MomentRegressor(), X, at.sums),
     "ConvexClassifier": lambda at: (convex.ConvexClassifier(region=convex.Ball(5.0)), X, at.release),
     "ConvexRegressor": lambda at: (convex.ConvexRegressor(region=convex.Ball(5.0)), X, at.numbers),
+    "EvidenceRidge": lambda _: (sklearn.EvidenceRidge(), X, HALVES * 1.0),
+    "KernelClassifier": lambda at: (sklearn.KernelClassifier(), X, at.release),
     "PatchFeatures": lambda at: (images.PatchFeatures(filters=2), at.pixels, None),
     "GraphFeatures": lambda _: (images.GraphFeatures(3), X, None),
     "KernelFeatures": lambda _: (images.KernelFeatures(components=4), X, None),
@@ -296,6 +310,8 @@ CALLS = {
     "PriorSubsetResponse(prior)": lambda odd, _: dp.PriorSubsetResponse(SPACE, 1.0, odd),
     "Release.expected_numbers(at)": lambda odd, at: at.numbers.expected_numbers(odd),
     "Release.noise_variance(at)": lambda odd, at: at.numbers.noise_variance(odd),
+    "lightgbm_dataset(features)": lambda odd, at: boosting.lightgbm_dataset(odd, at.release),
+    "start_scores(scores)": lambda odd, at: boosting.start_scores(at.release, odd),
     "Release.public(labels)": lambda odd, _: dp.Release.public(odd, SPACE),
     "Release.randomized(labels)": lambda odd, _: dp.Release.randomized(
         odd, dp.SubsetResponse(SPACE, 1.0), declared_by="a survey"
@@ -351,6 +367,7 @@ SCORED = {
     "balanced_accuracy": lambda at: {"release": at.release, "predicted": LABELS},
     "calibration": lambda at: {"release": at.release, "probabilities": np.full((ROWS, 2), 0.5), "positive": "yes"},
     "confusion_matrix": lambda at: {"release": at.release, "predicted": LABELS},
+    "expected_cost": lambda at: {"release": at.release, "predicted": LABELS, "costs": [[0.0, 1.0], [1.0, 0.0]]},
     "log_likelihood": lambda at: {"release": at.release, "probabilities": np.full((ROWS, 2), 0.5)},
     "log_loss": lambda at: {"release": at.release, "probabilities": np.full((ROWS, 2), 0.5)},
     "mean_absolute_error": lambda at: {"release": at.numbers, "predicted": HALVES * 1.0},

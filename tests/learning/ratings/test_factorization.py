@@ -268,7 +268,7 @@ def test_the_declared_order_of_classes_plays_no_part():
         np.unpackbits(one.codes, axis=1, count=5, bitorder="little")[:, ::-1], axis=1, bitorder="little"
     )
     other = GroupResponse(backward, 2.0, groups=[[5, 4], [3], [2, 1]]).for_rows(1500).channel()
-    two = dataclasses.replace(one, codes=codes, channel=other, space=backward, certificate=None)
+    two = dataclasses.replace(one, codes=codes, channel=other, space=backward)
     first, second = (FactorizationClassifier(**QUICK).fit(rows, each) for each in (one, two))
     assert second.classes_.tolist() == [1, 2, 3, 4, 5]
     assert (first.predict_proba(rows) == second.predict_proba(rows)).all()

@@ -21,7 +21,7 @@ from labeldp import (
 )
 from labeldp.release.folder._certificate import UNKNOWN
 
-CERTIFICATE, WORDS, LAW = "can be read", "cryptographic random source", "integers of its mechanism"
+CERTIFICATE, WORDS, LAW = "can be read", "test source of randomness", "integers of its mechanism"
 FILES, SCHEMA, VALUES = "listed files", "listed columns", "outcome"
 _NOT_PRIVATE = "NOT PRIVATE: these labels were drawn with the words of a test, and nothing is promised."
 

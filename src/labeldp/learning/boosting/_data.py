@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import softmax
 
+from labeldp._conversions import floats
 from labeldp._extras import require_extra
 from labeldp._shapes import Float
 from labeldp.errors import InputError
@@ -61,7 +62,7 @@ def start_scores(release: Release, scores: Any = None) -> Float[np.ndarray, "s"]
 
 def _of_classes(scores: Any, classes: int) -> Float[np.ndarray, "n k"]:
     """Scores of every class; of two those of the first are zero."""
-    found = np.asarray(scores, dtype=np.float64)
+    found = floats(scores, "scores")
     found = np.stack([np.zeros(len(found)), found], axis=1) if found.ndim == 1 else found
     if found.shape[1:] != (classes,):
         raise InputError(f"expected raw scores of {classes} classes, found shape {found.shape}; pass raw_score=True")

@@ -106,7 +106,7 @@ class Declaration:
             kinds = {kind.name: kind for kind in class_randomizers()}
             mechanism = kinds[body["mechanism"]](Classes(body["values"]), body["epsilon"])
             declaration = cls(str(body["label"]), mechanism, body["declared_by"], str(body["name"]))
-            if not is_identifier(declaration.name) or json.loads(declaration.to_json()) != body:
+            if not is_identifier(declaration.name) or strict_json(declaration.to_json()) != body:
                 raise ValueError
         except (LookupError, TypeError, ValueError):
             raise InputError("expected a declaration, as 'labeldp declare' writes it, found another text") from None

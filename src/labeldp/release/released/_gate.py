@@ -20,7 +20,7 @@ import pyarrow as pa
 from labeldp._arrow import Columns
 from labeldp._shapes import Int
 from labeldp._spelling import canonical, spelled_as
-from labeldp.errors import InputError, LabelDPError
+from labeldp.errors import InputError, LabelDPError, TableError
 from labeldp.privacy.channels import ClassChannel
 from labeldp.release.folder import CODES, SHUFFLED, UNREADABLE, batch_fields, read_certificate
 from labeldp.release.ledger import Earlier, Entry
@@ -73,7 +73,7 @@ def declare(schema: pa.Schema, label: str | None, names: Iterable[str], option: 
 def _refuse_differing(schema: pa.Schema, names: Collection[str]) -> None:
     """Refuse public columns that are not of one kind in all files."""
     if why := next(differing(schema, names), None):
-        raise InputError(f"expected one type of each public column in all files, found {why}; convert or drop it")
+        raise TableError(f"expected one type of each public column in all files, found {why}; convert or drop it")
 
 
 def kept_columns(
