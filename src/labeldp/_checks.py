@@ -10,7 +10,7 @@ import math
 import numbers
 import re
 from collections.abc import Iterable
-from typing import TypeGuard, TypeVar
+from typing import TypeVar
 from unicodedata import category
 
 from labeldp.errors import EpsilonError, InputError
@@ -75,28 +75,22 @@ def delta(value: object, name: str = "delta") -> float:
     return result
 
 
-def _is_short_line(value: object) -> TypeGuard[str]:
-    """True for a line that a certificate or a ledger may show."""
-    return isinstance(value, str) and bool(value.strip()) and value.isprintable() and len(value) <= _MOST_REASON
-
-
 def declarer(value: object) -> str:
     """The source of a declaration, such as a survey: a short line, which a certificate shows."""
-    if _is_short_line(value):
-        return value
-    raise InputError(
-        f"expected who declares how labels were randomized in 1 to {_MOST_REASON} printable characters, found another "
-        "value; name the survey, the library or the browser, such as 'survey 2026'"
-    )
+    return _short_line(value, "the name of whoever declares how labels were randomized", "write 'survey 2026', say")
 
 
 def reason(value: object) -> str:
     """A reason for which rows are other people's: a short line, which a certificate or a ledger shows."""
-    if _is_short_line(value):
+    return _short_line(value, "a reason for other people", "write how you know that nobody is in both tables")
+
+
+def _short_line(value: object, what: str, advice: str) -> str:
+    if isinstance(value, str) and value.strip() and value.isprintable() and len(value) <= _MOST_REASON:
         return value
     raise InputError(
-        f"expected a reason of 1 to {_MOST_REASON} printable characters for other people, which certificate and ledger "
-        "show, found another value; write how you know that nobody is in both tables"
+        f"expected {what}, of 1 to {_MOST_REASON} printable characters, which certificate and ledger show, found "
+        f"another value; {advice}"
     )
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labeldp import privacy, results
-from labeldp._checks import nearest
 from labeldp._new_files import write_new_file
 from labeldp.cli._options import check_one_of, class_texts
 from labeldp.cli._terminal import result
@@ -57,13 +56,10 @@ class DeclarationOptions:
         return released.Declaration(str(self.label), made, str(self.declared_by))
 
     def _randomizer(self, space: LabelSpace) -> Randomizer:
-        kinds = {kind.name: kind for kind in randomizers.class_randomizers()}
-        if self.mechanism not in kinds:
-            hint = nearest(self.mechanism, kinds) or f"; choose among {', '.join(sorted(kinds))}"
-            raise InputError(f"expected the name of a mechanism for classes, found {self.mechanism!r}{hint}")
+        kind = randomizers.class_randomizer(self.mechanism)
         if self.keeping is None:
-            return kinds[self.mechanism](space, float(self.epsilon or 0))
-        if self.mechanism != randomizers.RandomizedResponse.name:
+            return kind(space, float(self.epsilon or 0))
+        if kind is not randomizers.RandomizedResponse:
             raise InputError(f"--keeping goes with randomized-response, found {self.mechanism!r}; pass --epsilon")
         return randomizers.RandomizedResponse.keeping(space, self.keeping)
 

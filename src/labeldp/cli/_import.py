@@ -23,6 +23,7 @@ def import_(
     spending: SpendingOptions,
     file: FileOptions,
     declaration: Path | None = None,
+    unit: str | None = None,
     sign: Path | None = None,
     json_: bool = False,
 ) -> None:
@@ -39,6 +40,8 @@ def import_(
         spending: The ledger and its budget.
         file: How CSV files are written.
         declaration: The file of 'labeldp declare', in place of the options that say how labels were randomized.
+        unit: 'row' if a column is people with several rows: each of their labels has the declared epsilon, and they add
+            up.
         sign: The private key to sign the release with, from 'labeldp key'.
         json_: Print JSON; 'labeldp schema' describes it.
     """
@@ -57,6 +60,7 @@ def import_(
             keep=keep,
             drop=drop,
             mechanism=releases.DeclaredMechanism(declaration=how),
+            unit=unit,
             **spending.arguments(),
             progress=bar,
         )

@@ -117,9 +117,14 @@ def test_public_labels_have_the_usual_curvature():
     np.testing.assert_allclose(information, chance * (1 - chance), atol=1e-12)
 
 
-def test_one_score_of_two_classes_is_that_of_the_second():
+@pytest.mark.parametrize(
+    "make",
+    [CHANNELS[0].values[0], lambda space: PriorResponse(space, 1.0, [[0.9, 0.1], [0.6, 0.4]] * 30)],
+    ids=["one law", "candidates"],
+)
+def test_one_score_of_two_classes_is_that_of_the_second(make):
     """A vector of scores has the gradient and the information of the second of two columns, the first being zero."""
-    release = released(CHANNELS[0].values[0], 2)
+    release = released(make, 2)
     scores = np.random.default_rng(2).normal(size=len(release))
     both = np.stack([np.zeros_like(scores), scores], axis=1)
     for one, two in zip(

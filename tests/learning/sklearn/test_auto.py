@@ -16,9 +16,10 @@ from scipy.sparse import csr_matrix
 
 from labeldp import Classes, Curator, Interval, RandomizedResponse
 from labeldp.errors import InputError, RowsError
-from labeldp.learning.choice import Gains, Path, varies
+from labeldp.learning.choice import Gains, Path, some_rows, varies
 from labeldp.learning.features import UnitScaler
 from labeldp.learning.losses import gain
+from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import CLASSES, AutoClassifier, BoostingClassifier
 from labeldp.learning.sklearn import _auto as auto
 from labeldp.learning.sklearn._cluster_leaves import ClusterLeaves
@@ -573,7 +574,7 @@ def test_of_very_many_rows_some_are_learned_from(monkeypatch):
     unit = np.arange(900) // 3
     model = AutoClassifier().fit(features, released(labels), groups=unit)
     assert model.fitted_rows_ == 300
-    assert (np.bincount(unit[model.held_out_rows_]) % 3 == 0).all()
+    assert sorted(model.held_out_rows_) == some_rows(Units.of(unit, 900), 300, [0]).tolist()
     assert "from 300 rows, as more change little" in model.setting()
     assert (model.predict(features) == labels).mean() > 0.8
     monkeypatch.setattr(auto, "_ENOUGH_ROWS", 10_000)

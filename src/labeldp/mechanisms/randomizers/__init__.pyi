@@ -35,6 +35,7 @@ from ._randomizer import mean_expectation as mean_expectation
 from ._registry import RANDOMIZERS as RANDOMIZERS
 from ._registry import check_registered as check_registered
 from ._registry import draws_from as draws_from
+from ._registry import class_randomizer as class_randomizer
 from ._registry import class_randomizers as class_randomizers
 from ._registry import number_randomizers as number_randomizers
 from ._response import RandomizedResponse as RandomizedResponse

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from labeldp._checks import nearest
 from labeldp.errors import InputError
 from labeldp.mechanisms.queries import QUERIES
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, NumberRandomizer, Randomizer
@@ -25,6 +26,19 @@ _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 def class_randomizers() -> tuple[type[ClassRandomizer], ...]:
     """The randomizers of classes and of sets of classes that a label space and an epsilon determine."""
     return tuple(kind for kind in RANDOMIZERS.every() if issubclass(kind, ClassRandomizer) and not kind.needs())
+
+
+def class_randomizer(name: str) -> type[ClassRandomizer]:
+    """The randomizer of that name among ``class_randomizers``.
+
+    Raises:
+        InputError: There is none.
+    """
+    kinds = {kind.name: kind for kind in class_randomizers()}
+    if name not in kinds:
+        hint = nearest(name, kinds) or f"; choose among {', '.join(sorted(kinds))}"
+        raise InputError(f"expected the name of a mechanism for classes, found {name!r:.100}{hint}")
+    return kinds[name]
 
 
 def number_randomizers() -> tuple[type[NumberRandomizer], ...]:

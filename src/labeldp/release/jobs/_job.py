@@ -57,7 +57,16 @@ from labeldp.release.ledger import (
     is_ledger,
     with_the_same_data,
 )
-from labeldp.release.released import KEEP, UNIT, declare, kept_columns, refuse_labels, refuse_renamed_labels
+from labeldp.release.released import (
+    IMPORTED,
+    KEEP,
+    UNIT,
+    declare,
+    drawn_labels,
+    kept_columns,
+    refuse_labels,
+    refuse_renamed_labels,
+)
 from labeldp.release.tables import (
     Identity,
     Look,
@@ -168,6 +177,7 @@ class TableJob:
         heads: The first values of each column, by which the same data is recognized.
         engine: The engine that works on its parts.
         public: Every column that leaves, or that something that leaves follows from, with the option that names it.
+        imported: True if the labels were randomized elsewhere, and leave as they are.
         clusters: The numbers of public clusters, if they are no column.
         looked_at: Columns that a check looks at, which do not leave.
         unit_key: The key of made-up numbers that leave in the place of the unit.
@@ -185,6 +195,7 @@ class TableJob:
     heads: Mapping[str, str]
     engine: Engine = field(default_factory=InProcess)
     public: Mapping[str, str] = field(default_factory=dict)
+    imported: bool = False
     clusters: Int[np.ndarray, "n"] | None = None
     looked_at: tuple[str, ...] = ()
     unit_key: UnitKey | None = None
@@ -263,6 +274,11 @@ class TableJob:
         return dataclasses.replace(self, table=typed(self.table, others))
 
     @property
+    def leaving(self) -> Mapping[str, str]:
+        """The columns that pass the gate: the public ones, and a label that leaves as it is."""
+        return {**self.public, self.table.label: IMPORTED} if self.imported else self.public
+
+    @property
     def shown(self) -> list[str]:
         """The columns whose values leave or decide what leaves: of a unit only the sizes of its groups do."""
         return [*self.looked_at, *(name for name, option in self.public.items() if option != UNIT)]
@@ -285,9 +301,9 @@ class TableJob:
         """
         rows, column, labels = self.rows_per_batch, None if unit == ROW else unit, self.charged
         seen, data, identities = self.look(unit, refusal)
-        if not self.spending.other_people and any(canonical(name) in labels for name in self.public):
+        if not self.spending.other_people and any(canonical(name) in labels for name in self.leaving):
             # before any value is checked, since a failure would show something about it
-            refuse_labels(self.public, [each.entry.label for each in self.earlier(data)], _OTHER_PEOPLE)
+            refuse_labels(self.leaving, drawn_labels(self.earlier(data)), _OTHER_PEOPLE)
         checks = (self.space, self.shown, column, list(prior), rows, self.report)
         found = survey(self.table, *checks, seen.parts, self.engine, self.unit_key)
         if seen.fingerprints and seen.fingerprints.count != found.rows:  # no ledger would know the others
@@ -393,7 +409,7 @@ class TableJob:
             source=source,
             table=str(self.table.path.resolve()),
             other_people=self.spending.other_people,
-            public=tuple(self.public),
+            public=tuple(self.leaving),
         )
 
     def publish(
@@ -439,8 +455,8 @@ class TableJob:
                 self._check_unchanged()
                 earlier = admitted.earlier
                 refuse_returning(label, data, earlier)
-                refuse_labels(self.public, [each.entry.label for each in earlier], _OTHER_PEOPLE)
-                refuse_renamed_labels(self.table, self.public, self.clusters, checked.source.rows, earlier)
+                refuse_labels(self.leaving, drawn_labels(earlier), _OTHER_PEOPLE)
+                refuse_renamed_labels(self.table, self.leaving, self.clusters, checked.source.rows, earlier)
                 private = tuple(disclosed(self.shown, self.clusters, checked.source, earlier))
                 redrawn = features_left(admitted.earlier, entry.rows, "redrawn")
                 certificate = write(staging, TableCharge(entry, redrawn, lambda: record.drawn(entry.identifier)))

@@ -116,7 +116,8 @@ def refuse_returning(label: str, data: PublicData, earlier: Sequence[Earlier]) -
 
 def left_before(label: str, earlier: Sequence[Earlier]) -> Iterator[str]:
     """Remarks on earlier releases for which the label was a public column: kept, or behind a column that left."""
-    own = [each.entry for each in earlier if canonical(label) in map(canonical, each.entry.public)]
+    other = (each.entry for each in earlier if not each.entry.is_of(label))  # imported labels left as they were
+    own = [entry for entry in other if canonical(label) in map(canonical, entry.public)]
     for output in sorted({entry.output or "memory" for entry in own}):
         yield f"the label {label!r} was a public column of the release in {output}: its true values left with it"
 

@@ -135,7 +135,9 @@ def release_table(
     for option, names in columns.items():
         job = job.declaring(names, declared_by(option))
     job = job.declaring([column] if column else [], UNIT)
-    job = job.typed([name for name in job.public if name not in asked.resampled])
+    job = dataclasses.replace(job, imported=asked.imported).typed(
+        [name for name in job.public if name not in asked.resampled]
+    )
     made_up = [number_column(column)] if renumber and column else []
     if made_up:
         job = dataclasses.replace(job, unit_key=unit_key_of(job.home, spending.ledger))

@@ -8,6 +8,8 @@ from ._declared import check_possible as check_possible
 from ._declared import counts_of as counts_of
 from ._gate import declare as declare
 from ._gate import declared_by as declared_by
+from ._gate import drawn_labels as drawn_labels
+from ._gate import IMPORTED as IMPORTED
 from ._gate import KEEP as KEEP
 from ._gate import kept_columns as kept_columns
 from ._gate import OWN_LEDGER as OWN_LEDGER

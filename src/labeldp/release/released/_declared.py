@@ -17,22 +17,24 @@ from labeldp._random_words import identifier, is_identifier
 from labeldp._shapes import Float, Int
 from labeldp._strict_json import strict_json
 from labeldp.errors import InputError, VerificationError
-from labeldp.mechanisms.randomizers import ClassRandomizer, Randomizer, check_registered, class_randomizers
+from labeldp.mechanisms.randomizers import ClassRandomizer, Randomizer, check_registered, class_randomizer, expectation
 from labeldp.privacy import UP, Classes, Guarantee, LabelSpace, shown_above
+from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import Channel, EvenChannel, law_of, row_arrays
-from labeldp.release.folder import CODES, from_columns
+from labeldp.release.folder import CODES, DECLARED, UNREADABLE, Certificate, Draw, from_columns
 
 #: The probability of refusing labels whose channel is as declared.
 FALSE_ALARMS = 0.001
 
 
 _SCHEMA = "labeldp/declaration/1"
-_MOST_LETTERS = 1 << 24
+#: The longest declaration that is read, in letters.
+_MOST_LETTERS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class Declaration:
-    """How labels are randomized where they arise, for devices that randomize them and for whoever collects them.
+    """A description of how labels are randomized where they arise, for devices and for whoever collects them.
 
     Attributes:
         label: The name of the label.
@@ -71,7 +73,7 @@ class Declaration:
 
     @property
     def meaning(self) -> str:
-        """What anyone can learn from a report, in a sentence for the person who answers."""
+        """The most that anyone can learn from a report, in a sentence for the person who answers."""
         likely = Guarantee(self.channel.epsilon).posterior(0.5)
         sure = shown_above(UP.multiply(100, Decimal(repr(likely))), 3)
         return (
@@ -103,18 +105,28 @@ class Declaration:
         """
         try:
             body: Any = strict_json(text) if len(text) <= _MOST_LETTERS else None
-            kinds = {kind.name: kind for kind in class_randomizers()}
-            mechanism = kinds[body["mechanism"]](Classes(body["values"]), body["epsilon"])
+            mechanism = class_randomizer(body["mechanism"])(Classes(body["values"]), body["epsilon"])
             declaration = cls(str(body["label"]), mechanism, body["declared_by"], str(body["name"]))
             if not is_identifier(declaration.name) or strict_json(declaration.to_json()) != body:
                 raise ValueError
-        except (LookupError, TypeError, ValueError):
+        except UNREADABLE:
             raise InputError("expected a declaration, as 'labeldp declare' writes it, found another text") from None
         return declaration
 
     def of_space(self, space: LabelSpace) -> Self:
         """The same for classes of a table, which may have them in another type."""
         return replace(self, mechanism=replace(self.mechanism, space=space))
+
+
+def declared_certificate(label: str, mechanism: Randomizer, declared_by: str, rows: int) -> Certificate:
+    """The certificate of labels that were randomized elsewhere, as somebody declares."""
+    channel = mechanism.channel()
+    charge = Draw.of(mechanism.name, channel, RowRanges.between(0, rows), Guarantee(channel.epsilon))
+    return Certificate(
+        *(identifier(), label, mechanism.space, rows, (charge,)),
+        expects=expectation(channel, np.ones(())),
+        assumptions=(DECLARED + declared_by, *mechanism.declared),
+    )
 
 
 def randomized_codes(labels: object, space: LabelSpace, channel: Channel) -> np.ndarray:
@@ -149,7 +161,7 @@ def counts_of(channel: Channel, released: np.ndarray) -> Int[np.ndarray, "m"]:
     return np.bincount(released, minlength=len(_chances(channel)[0]))
 
 
-def check_possible(channel: Channel, space: LabelSpace, counts: Int[np.ndarray, "m"], rows: int) -> None:
+def check_possible(channel: Channel, counts: Int[np.ndarray, "m"], rows: int) -> None:
     """Refuse counts of released labels that no true labels make likely.
 
     Whatever the true labels are, the count of an outcome is a sum of independent indicators, whose probabilities are
@@ -165,13 +177,11 @@ def check_possible(channel: Channel, space: LabelSpace, counts: Int[np.ndarray, 
     level = FALSE_ALARMS / (2 * len(counts))
     too_few = bdtr(counts, rows, least) < level
     too_many = (counts > 0) & (bdtrc(counts - 1, rows, largest) < level)
-    if (too_few | too_many).any():
-        worst = int(np.flatnonzero(too_few | too_many)[0])
-        name = repr(space.points[worst]) if len(counts) == space.size else f"output {worst}"
+    if (too_few | too_many).any():  # the message shows no count: these may be true labels, taken for randomized ones
         raise InputError(
-            f"these labels were not randomized as declared: {name} is in {counts[worst]:,} of {rows:,} rows. Whatever "
-            f"the true labels are, the declared mechanism gives it in {least[worst]:.3%} to {largest[worst]:.3%} "
-            f"(false alarms: 1 in {round(1 / FALSE_ALARMS):,}); check mechanism, epsilon and classes"
+            "these labels were not randomized as declared: one value is too frequent or too rare for the declared "
+            f"mechanism, whatever the true labels are (false alarms: 1 in {round(1 / FALSE_ALARMS):,}); check "
+            "mechanism, epsilon and classes"
         )
 
 

@@ -39,6 +39,8 @@ def declared_by(option: str) -> str:
 
 
 KEEP, UNIT, CLUSTERS, PRIOR = map(declared_by, ("keep", "unit", "clusters", "prior"))
+#: The command by which a label leaves as it is, since it was randomized elsewhere.
+IMPORTED = "labeldp import"
 _NOUNS = {UNIT: "unit", CLUSTERS: "cluster", PRIOR: "prior"}
 #: What to do about labels of other people in the ledger of a curator.
 OWN_LEDGER = "release them through a ledger of their own (Curator(..., ledger=))"
@@ -100,6 +102,11 @@ def kept_columns(
 def _is_same(name: str, label: str | None) -> bool:
     """True for the name of the label in any spelling: to a ledger they are one name."""
     return label is not None and canonical(name) == canonical(label)
+
+
+def drawn_labels(earlier: Iterable[Earlier]) -> list[str]:
+    """The labels of earlier charges that were drawn from true ones: those that were imported left as they were."""
+    return [each.entry.label for each in earlier if each.entry.label not in each.entry.public]
 
 
 def refuse_labels(public: Mapping[str, str], labels: Iterable[str], other_people: str) -> None:

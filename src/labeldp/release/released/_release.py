@@ -17,12 +17,10 @@ from labeldp import _checks
 from labeldp._arrays import freeze_arrays
 from labeldp._conversions import floats
 from labeldp._notebook import Shown
-from labeldp._random_words import identifier
 from labeldp._shapes import Float, Int, Int32
 from labeldp.errors import InputError, RowsError
-from labeldp.mechanisms.randomizers import Randomizer, check_registered, expectation
+from labeldp.mechanisms.randomizers import Randomizer, check_registered
 from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
-from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import (
     Channel,
     ClassChannel,
@@ -31,9 +29,7 @@ from labeldp.privacy.channels import (
     row_arrays,
 )
 from labeldp.release.folder import (
-    DECLARED,
     Certificate,
-    Draw,
     check_beside,
     declared_public,
     local_copy,
@@ -42,7 +38,7 @@ from labeldp.release.folder import (
     verified,
     write_release,
 )
-from labeldp.release.released._declared import check_possible, counts_of, randomized_codes
+from labeldp.release.released._declared import check_possible, counts_of, declared_certificate, randomized_codes
 from labeldp.release.released._gate import OWN_LEDGER, refuse_labels, warn_of_people
 from labeldp.release.released._opaque_labels import RELEASED_LABEL, OpaqueLabels
 from labeldp.release.released._row_identity import (
@@ -153,14 +149,9 @@ class Release(OpaqueLabels, Shown):
         channel, by = mechanism.channel(), _checks.declarer(declared_by)
         check_registered(type(mechanism), channel)
         codes = randomized_codes(labels, mechanism.space, channel)
-        check_possible(channel, mechanism.space, counts_of(channel, codes), len(codes))
-        charge = Draw.of(mechanism.name, channel, RowRanges.between(0, len(codes)), Guarantee(channel.epsilon))
-        certificate = Certificate(
-            *(identifier(), str(name or getattr(labels, "name", None) or "label"), mechanism.space, len(codes)),
-            draws=(charge,),
-            expects=expectation(channel, np.ones(())),
-            assumptions=(DECLARED + by, *mechanism.declared),
-        )
+        check_possible(channel, counts_of(channel, codes), len(codes))
+        label = str(name or getattr(labels, "name", None) or "label")
+        certificate = declared_certificate(label, mechanism, by, len(codes))
         return cls(codes, channel, mechanism.space, certificate, identity_of(labels))
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -26,6 +26,8 @@ class DeclaredMechanism(OfLabels):
     Args:
         declaration: How they were randomized: by a mechanism that releases single classes.
     """
+
+    imported: ClassVar[bool] = True
 
     declaration: Declaration | None = None
 
@@ -56,6 +58,6 @@ class DeclaredMechanism(OfLabels):
         channels = dataclasses.replace(source.channels(randomizer, slice(0, source.rows)), drawn=True)
         batches = source.batches(slice(0, source.rows))
         counts = sum((counts_of(channels.whole, batch.codes) for batch in batches), np.zeros(source.space.size, int))
-        check_possible(channels.whole, source.space, counts, source.rows)
+        check_possible(channels.whole, counts, source.rows)
         by = self.declaration.declared_by if self.declaration else ""
         return self.request(table, randomizer, channels, (DECLARED + by, *randomizer.declared))

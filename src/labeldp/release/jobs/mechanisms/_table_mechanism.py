@@ -109,6 +109,8 @@ class TableMechanism(ABC):
 
     #: True if epsilon can cover all labels of a privacy unit.
     by_unit: ClassVar[bool] = False
+    #: True if labels were randomized elsewhere, and leave as they are.
+    imported: ClassVar[bool] = False
     #: The reason why no engine can share out its work; empty if one can.
     alone: ClassVar[str] = ""
     #: False if it releases no rows.
