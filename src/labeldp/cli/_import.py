@@ -35,7 +35,7 @@ def import_(
     Args:
         source (INPUT): CSV or Parquet, or a folder of either.
         output: A new folder for the release.
-        declared: How the labels were randomized.
+        declared: The mechanism that randomized the labels.
         columns: The public columns.
         spending: The ledger and its budget.
         file: How CSV files are written.

@@ -1,4 +1,4 @@
-"""How people write numbers and dates: decimal commas, separated thousands, days before months; and what looks so."""
+"""Notations of numbers and dates: decimal commas, separated thousands, days before months; and texts that have one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DIGITS = 15
 
 @dataclass(frozen=True)
 class Notation:
-    """How the numbers and dates of a CSV file are written.
+    """The notation of numbers and dates in a CSV file.
 
     Attributes:
         decimal: The mark before decimals: a point or a comma.
@@ -118,7 +118,7 @@ _SLASHED = r"^[0-9]{1,2}[-./][0-9]{1,2}[-./][0-9]{2,4}( .*)?$"
 
 
 def numbers_as_texts(texts: pa.Array | pa.ChunkedArray) -> str:
-    """What makes texts of numbers, such as ``50,31`` or ``12 %``, no numbers; empty for other texts.
+    """The reason why texts of numbers, such as ``50,31`` or ``12 %``, are no numbers; empty for other texts.
 
     Args:
         texts: The texts of a column; empty ones are missing.
@@ -176,7 +176,7 @@ def has_controls(texts: pa.Array | pa.ChunkedArray) -> bool:
 
 
 def remark_on(texts: pa.Array | pa.ChunkedArray) -> str:
-    """What keeps a column of texts from being one of numbers or dates; empty for other texts."""
+    """The reason why a column of texts is none of numbers or dates; empty for other texts."""
     if called := numbers_as_texts(texts):
         return f"text, since numbers have {called}"
     if _all(_known(texts), _SLASHED):

@@ -140,7 +140,7 @@ class Held:
         groups: The group of each row. Rows of one group may be left out of a choice together.
         count: Number of groups, of which some may have no row here.
         units: The privacy units of the rows, each in one group.
-        weights: How much each row says.
+        weights: The weight of each row.
     """
 
     features: Any

@@ -191,26 +191,7 @@ def _labels(label: LabelFacts) -> Iterator[tuple[str, str]]:
 
 def _decisions(found: TableCheck) -> Iterator[str]:
     """The decisions of the holder before the release."""
-    for each in () if found.declared else found.people:
-        yield (
-            f"{each.question}: a person? Then --unit {shlex.quote(each.name)} (without it, that person's epsilon is "
-            f"{each.most:,} times as large). If none is: --unit row"
-        )
-    for each in found.people if found.declared and found.unit == "row" else ():
-        yield (
-            f"epsilon is for each row, though {each.question}: if one is a person, their epsilon is {each.most:,} "
-            "times as large, and the kept column says which rows are theirs"
-        )
-    if not found.people and not (found.declared and found.proposed_unit):
-        yield (
-            "each row is taken for one person: no column seems to be people with several rows. If one is, pass "
-            "--unit COLUMN"
-        )
-    if name := found.proposed_unit:
-        yield (
-            f"{name!r} is dropped below, since it may name people, and --renumber releases a made-up number in its "
-            f"place: which rows are of one {name} is public anyway, and models can then be judged on other people"
-        )
+    yield from _decisions_on_people(found)
     for name, different in found.rare.items():
         yield (
             f"{name!r} is dropped below: most of its {different:,} values occur in few rows, so they may show who "
@@ -251,6 +232,30 @@ def _decisions(found: TableCheck) -> Iterator[str]:
         yield (
             f"{', '.join(map(repr, shown))} in the names of folders cannot be dropped, since each file of a release "
             f"has the rows of one folder: --shuffle below writes one file, in random order"
+        )
+
+
+def _decisions_on_people(found: TableCheck) -> Iterator[str]:
+    """The decisions on privacy units."""
+    for each in () if found.declared else found.people:
+        yield (
+            f"{each.question}: a person? Then --unit {shlex.quote(each.name)} (without it, that person's epsilon is "
+            f"{each.most:,} times as large). If none is: --unit row"
+        )
+    for each in found.people if found.declared and found.unit == "row" else ():
+        yield (
+            f"epsilon is for each row, though {each.question}: if one is a person, their epsilon is {each.most:,} "
+            "times as large, and the kept column says which rows are theirs"
+        )
+    if not found.people and not (found.declared and found.proposed_unit):
+        yield (
+            "each row is taken for one person: no column seems to be people with several rows. If one is, pass "
+            "--unit COLUMN"
+        )
+    if name := found.proposed_unit:
+        yield (
+            f"{name!r} is dropped below, since it may name people, and --renumber releases a made-up number in its "
+            f"place: which rows are of one {name} is public anyway, and models can then be judged on other people"
         )
 
 

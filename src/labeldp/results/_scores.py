@@ -371,7 +371,7 @@ def _calibration(curve: Calibration) -> Iterator[Block]:
 
 
 def _bins(predicted: Any, found: Any, counts: Any) -> list[tuple[float, ...]]:
-    """What is predicted for groups of rows, and the lower end, the estimate, the upper end, its error and the rows.
+    """Predictions for groups of rows, and the lower end, the estimate, the upper end, its error and the rows.
 
     An estimate is put within its interval, which is within what can be.
     """

@@ -72,6 +72,13 @@ def test_a_column_that_differs_in_kind_is_named_where_it_is_kept(folder, second,
     assert released(path, ["city"])["city"].to_pylist() == ["x", "y", "z"] * 18
 
 
+def test_a_file_without_the_label_is_named(folder):
+    """It, and one that has the label: nothing is called damaged."""
+    path = folder({"age": [1, 2, 3] * 9}, {"age": [1, 2, 3] * 9, "y": LABELS})
+    with pytest.raises(InputError, match="no column 'y' in 1.parquet, which 0.parquet has"):
+        released(path, ["age"])
+
+
 def test_csv_files_may_differ_in_the_order_of_their_columns(tmp_path):
     """Their columns are known by the names in the first lines."""
     (tmp_path / "t").mkdir()

@@ -1,4 +1,4 @@
-"""Where boosting starts: the class shares, which trees of a rare class take hundreds of rounds to find."""
+"""Initial scores of boosting from class shares, which trees of a rare class take hundreds of rounds to find."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def lightgbm_dataset(
     Args:
         features: Features of n rows.
         release: Their released classes.
-        start: Where scores start: ``start_scores`` of these rows by default. Validation rows start where those did that
+        start: Initial scores: ``start_scores`` of these rows by default. Validation rows start where those did that
             trees are fitted to.
         **options: Further arguments of ``lightgbm.Dataset``, such as public weights (``weight=``) or ``reference=``.
 

@@ -1,4 +1,4 @@
-"""What a model has seen of columns that grow, such as dates and counters, beyond which it does not extrapolate."""
+"""Ranges of columns that grow, such as dates and counters, beyond which a model does not extrapolate."""
 
 from __future__ import annotations
 

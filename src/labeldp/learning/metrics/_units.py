@@ -104,7 +104,7 @@ class Units:
         return sums
 
     def design_effect(self, values: Float[np.ndarray, "n *shape"]) -> float:
-        """How many rows of a unit say as much as one of its own, for sums of values whose mean is about 0."""
+        """The design effect: rows of units that say as much as one independent row, for values with a mean near 0."""
         if self.numbers is None:
             return 1.0
         alike = float((np.bincount(self.numbers) ** 2).sum()) / max(self.rows, 1)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from labeldp._conversions import result_or_none
 from labeldp.columns import plain_column, plain_type, type_name
+from labeldp.errors import TableError
 
 #: The metadata of a column whose files differ: the reason why it cannot be read.
 _DIFFERS = b"differs"
@@ -21,6 +22,9 @@ def common_schema(schemas: Mapping[str, pa.Schema], label: str) -> pa.Schema:
     """The columns of all files, by the names of the files.
 
     The label has the type of the first file: missing labels may change it, and a label space reads any.
+
+    Raises:
+        TableError: A file has no such label.
     """
     first, *others = schemas.values()
     if all(schema == first for schema in others):
@@ -34,10 +38,15 @@ def common_schema(schemas: Mapping[str, pa.Schema], label: str) -> pa.Schema:
 def _common_field(name: str, schemas: Mapping[str, pa.Schema], label: str) -> pa.Field:
     """A column in a type that holds the values of all files, or an empty one that says why there is none."""
     kinds = {file: schema.field(name).type for file, schema in schemas.items() if name in schema.names}
+    if lacking := [file for file in schemas if file not in kinds]:
+        why = f"no column {name!r} in {', '.join(lacking[:_LISTED])}, which {next(iter(kinds))} has"
+        if name == label:
+            raise TableError(
+                f"expected the label in every file, found {why}; move the others away, or rename the column"
+            )
+        return _empty(name, why)
     if name == label:
         return pa.field(name, next(iter(kinds.values())))
-    if lacking := [file for file in schemas if file not in kinds]:
-        return _empty(name, f"no column {name!r} in {', '.join(lacking[:_LISTED])}, which {next(iter(kinds))} has")
     if len(set(kinds.values())) == 1:
         return pa.field(name, next(iter(kinds.values())))
     fields = [pa.schema([(name, plain_type(kind))]) for kind in kinds.values()]

@@ -21,7 +21,7 @@ def csv_cells(
     Args:
         texts: The texts.
         column: The name and the type of the column. Labels stay text, and so are never refused here.
-        notation: How its numbers and dates are written.
+        notation: The notation of its numbers and dates.
         separator: The separator of the file.
         path: The file.
         first: The place of the first row in the file.

@@ -75,7 +75,7 @@ def file_kind(file: Place) -> Format | None:
 
 
 def _way_out(file: Place) -> str:
-    """What a file is that is no table, and what to do."""
+    """The kind of a file that is no table, and the advice."""
     suffix = file.suffix.lower()
     known = (how for endings, how in _SAVED_AS.items() if suffix in endings.split())
     return next(known, "another ending; save it as CSV")

@@ -73,7 +73,7 @@ class TableFile:
             ``s3://bucket/table``.
         separator: The separator of the columns; None for a comma, semicolon, tab or bar, as the first line shows.
         encoding: The encoding of the text. It is not guessed: a guess would depend on labels.
-        notation: How numbers and dates are written, such as with decimal commas. It is not guessed either.
+        notation: The notation of numbers and dates, such as decimal commas. It is not guessed either.
         sheet: The sheet of a workbook of Excel that has several.
 
     Example:

@@ -118,7 +118,7 @@ def _text(cell: Any) -> str:
 
 
 def _opened(path: Place, read: Callable[[Any], Any]) -> Any:
-    """What a reader makes of an open file."""
+    """The result of a reader on an open file."""
     if isinstance(path, Path):
         with path.open("rb") as file:
             return read(file)

@@ -24,7 +24,7 @@ class DeclaredMechanism(OfLabels):
     It has no name on the command line, which has ``labeldp import`` instead.
 
     Args:
-        declaration: How they were randomized: by a mechanism that releases single classes.
+        declaration: The declaration of a mechanism that releases single classes.
     """
 
     imported: ClassVar[bool] = True
