@@ -75,7 +75,7 @@ def test_a_column_that_differs_in_kind_is_named_where_it_is_kept(folder, second,
 def test_a_file_without_the_label_is_named(folder):
     """It, and one that has the label: nothing is called damaged."""
     path = folder({"age": [1, 2, 3] * 9}, {"age": [1, 2, 3] * 9, "y": LABELS})
-    with pytest.raises(InputError, match="no column 'y' in 1.parquet, which 0.parquet has"):
+    with pytest.raises(InputError, match=r"no column 'y' in 1\.parquet, which 0\.parquet has"):
         released(path, ["age"])
 
 

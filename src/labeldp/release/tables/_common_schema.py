@@ -41,9 +41,7 @@ def _common_field(name: str, schemas: Mapping[str, pa.Schema], label: str) -> pa
     if lacking := [file for file in schemas if file not in kinds]:
         why = f"no column {name!r} in {', '.join(lacking[:_LISTED])}, which {next(iter(kinds))} has"
         if name == label:
-            raise TableError(
-                f"expected the label in every file, found {why}; move the others away, or rename the column"
-            )
+            raise TableError(f"expected the label in every file, found {why}; rename it there, or move that file")
         return _empty(name, why)
     if name == label:
         return pa.field(name, next(iter(kinds.values())))
