@@ -15,12 +15,13 @@ from labeldp.learning.tables._class_scores import class_scores
 from labeldp.release import public_columns
 
 
-def test_scores_take_rows_of_a_unit_as_dependent(tmp_path, monkeypatch):
-    """Those of a model's own folds, whose rows were fitted on other people's."""
+@pytest.mark.parametrize("model", ["softmax", "boosting", "convex"])
+def test_scores_take_rows_of_a_unit_as_dependent(tmp_path, monkeypatch, model):
+    """Those of a model's own folds, whose rows were fitted on other people's; their column is no feature."""
     person, random = np.repeat(np.arange(60), 3), np.random.default_rng(0)
-    frame = pd.DataFrame({"person": person, "x": random.normal(size=180), "y": random.integers(0, 2, 180)})
+    frame = pd.DataFrame({"group": person, "x": random.normal(size=180), "y": random.integers(0, 2, 180)})
     frame.to_csv(tmp_path / "t.csv", index=False)
-    release_table(tmp_path / "t.csv", "y", Classes([0, 1]), 6.0, tmp_path / "out", drop=[], unit="person")
+    release_table(tmp_path / "t.csv", "y", Classes([0, 1]), 6.0, tmp_path / "out", drop=[], unit="group")
     form, seen = inspect.signature(class_scores), []
 
     def noted(*given, **named):
@@ -28,7 +29,8 @@ def test_scores_take_rows_of_a_unit_as_dependent(tmp_path, monkeypatch):
         return class_scores(*given, **named)
 
     monkeypatch.setattr("labeldp.learning.tables._learn.class_scores", noted)
-    learn(tmp_path / "out", model="softmax")
+    learned = learn(tmp_path / "out", model=model)
+    assert learned.left_out == {"group": "it names the privacy unit"}
     (given,) = seen
     pairs = set(zip(person.tolist(), np.asarray(given["units"].numbers).tolist(), strict=True))
     assert len(pairs) == len(set(np.asarray(given["units"].numbers).tolist())) == 60

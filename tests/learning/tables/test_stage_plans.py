@@ -134,25 +134,26 @@ BAD = {
         "choice": {"features": ["a", "b"]},
     },
     "a factorization of no users and items": {"model": "factorization"},
-    **{
-        f"a training with {setting}": {"model": "torch:mlp", "choice": {"training": {setting: "kept"}}}
-        for setting in ("checkpoint", "report", "accelerator", "held_out", "patience", "magic")
-    },
 }
 
 
 @pytest.mark.parametrize("case", BAD)
 @pytest.mark.usefixtures("as_users_call")
 def test_bad_input_is_refused(folder, case):
-    """One line that says what was expected, no label, nothing left and nothing charged.
-
-    A checkpoint of a run that was killed would hold what labels say, and the charge would be void.
-    """
+    """One line that says what was expected, no label, nothing left and nothing charged."""
     with pytest.raises(LabelDPError, match=r"^(expected .*found|no .*column .*; columns: )") as refused:
         staged(folder, **BAD[case])
     assert not re.search("\n|zq-secret", str(refused.value))
     assert nothing_stands(folder)
     assert set(states(folder)) <= {"void"}
+
+
+@pytest.mark.parametrize("setting", ["checkpoint", "report", "accelerator", "held_out", "patience", "magic"])
+def test_nothing_of_a_training_is_kept_before_the_release_stands(folder, setting):
+    """A checkpoint of a run that was killed would hold what labels say, and the charge would be void."""
+    with pytest.raises(LabelDPError, match=f"found '{setting}', which could disclose something about labels before"):
+        staged(folder, "torch:mlp", choice={"training": {setting: folder / "kept"}})
+    assert {path.name for path in folder.iterdir()} == {"t.csv", "test.csv"}
 
 
 @pytest.mark.parametrize("path", ["t.csv", "none/m"])
