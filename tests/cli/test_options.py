@@ -11,6 +11,7 @@ import pytest
 
 from labeldp import (
     Classes,
+    Curator,
     DoubleMechanism,
     Interval,
     PeerMechanism,
@@ -19,6 +20,7 @@ from labeldp import (
     RandomizerMechanism,
     TableFile,
 )
+from labeldp.audit.attacks import Neighbourhood
 from labeldp.errors import InputError
 from labeldp.learning.tables import ModelChoice, StagePlan
 from labeldp.release.ledger import Ledger
@@ -94,12 +96,17 @@ CALLS = [
         "label": "y", "space": SPACE, "model": "copula", "text": "a town", "kind": "public"}),
     ("generator t.csv --label y --classes no,yes --labels-are-public --auxiliary --drop x --source s --model cells "
      "--smoothing 0.2 --output g", PUBLIC, {"model": "cells", "kind": "auxiliary", "smoothing": 0.2}),
+    ("generator t.csv --label y --classes no,yes --labels-are-public --keep x --source s --encoding latin-1 "
+     "--separator comma --output g", PUBLIC, {"source": TableFile(Path("t.csv"), ",", "latin-1")}),
+    ("audit shared --truth t.csv --label y --labels-are-public --encoding latin-1 --separator ';'",
+     "labeldp.release.public_table", {"source": TableFile(Path("t.csv"), ";", "latin-1"), "label": "y"}),
+    ("audit shared --neighbours 50", "labeldp.audit.attacks.loss_profile", {"neighbourhood": Neighbourhood(50)}),
 ]  # fmt: skip
 
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """A table, files of classes, and a folder that is there."""
+    """A table, files of classes, a release, and a folder that is there."""
     monkeypatch.chdir(tmp_path)
     for name, separator in (("t.csv", ","), ("t.tsv", "\t")):
         frame = pd.DataFrame({"x": range(4), "z": range(4), "y": ["no", "yes"] * 2})
@@ -107,6 +114,8 @@ def files(tmp_path, monkeypatch):
     Path("classes").write_text("no\nyes\na, b\n", encoding="utf-8")
     Path("book.csv").write_text('code,text\n1,no\n2,"a, b"\n', encoding="utf-8")
     Path("here").mkdir()
+    table = pd.DataFrame({"x": [row % 7 for row in range(200)]})
+    Curator(["no", "yes"] * 100, SPACE, name="y").randomize(epsilon=2.0).save("shared", table, keep=["x"])
 
 
 @pytest.mark.usefixtures("files")

@@ -177,6 +177,28 @@ def test_a_ledger_shows_what_was_spent_over_time(page_of, release, table, tmp_pa
     assert "zq-secret" not in page
 
 
+def test_a_folder_of_files_stands_for_its_ledger(page_of, release, table, tmp_path):
+    """A table of several files is no release that does not verify."""
+    (tmp_path / "parts").mkdir()
+    shutil.copy(table, tmp_path / "parts/one.csv")
+    assert release(tmp_path / "parts", tmp_path / "shared").code == 0
+    shown = words(page_of(tmp_path / "parts"))
+    assert "1 charge counted, for 1 label" in shown
+    assert "Not verified" not in shown
+
+
+def test_folders_of_one_name_are_told_apart(page_of, run, tmp_path):
+    """By their parents, in a dossier and in its total; a folder that holds releases is refused by their names."""
+    for month, name in (("december", "auto"), ("january", "bits")):
+        shutil.copytree(GOLDEN / name, tmp_path / month / "shared")
+    shown = words(page_of(tmp_path / "december/shared", tmp_path / "january/shared"))
+    assert "What december/shared, january/shared cost together." in shown
+    refused = run("report", tmp_path / "december", "--output", tmp_path / "none.html")
+    assert refused.code == 1
+    assert f"found another folder; inside it there are releases: {tmp_path / 'december/shared'}" in refused.err
+    assert not (tmp_path / "none.html").exists()
+
+
 def test_a_signature_is_checked_with_the_key_of_its_maker(page_of, run, release, table, tmp_path):
     """Without a key the page says that it was not checked, with the key that it was, and with another one it fails."""
     for name in ("office", "other"):

@@ -306,6 +306,21 @@ def test_whatever_verifies_has_a_page(tmp_path):
     assert held > 3
 
 
+@pytest.mark.parametrize(
+    ("name", "meaning"),
+    [
+        ("auto-of-units", "public: a code for how many rows its"),
+        ("cluster", "public: the group of rows whose class shares its noise follows"),
+        ("prior", "public: the classes that it could be released as"),
+        ("groups-uniform", "public: the first class of each group of adjacent classes that it could be released as"),
+    ],
+)
+def test_columns_that_tell_of_the_draw_are_explained(name, meaning):
+    """How many rows a person has, which cluster and which candidates are public, and the page says so."""
+    folder = Path(__file__).parents[1] / "golden/command" / name
+    assert meaning in html.unescape(html_of(Page((release_part(folder, verify(folder)),))))
+
+
 def test_a_page_shows_what_was_verified(tmp_path):
     """A certificate or an answer that is exchanged after the verdict has no place on the page."""
     curator = Curator(["yes", "no"] * 40, Classes(["no", "yes"]))

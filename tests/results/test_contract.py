@@ -31,6 +31,7 @@ from labeldp.audit.mechanisms import audit_folder
 from labeldp.audit.pipelines import divergence_of_log_odds
 from labeldp.bounds import Conventions, UnitSizes, forecast, plan
 from labeldp.cli import main
+from labeldp.errors import InputError
 from labeldp.learning.tables._class_scores import class_scores
 from labeldp.learning.tables._regressors import number_scores
 from labeldp.release.ledger import spent_by_data
@@ -249,6 +250,18 @@ def test_scores_of_mixed_units_have_no_headline(place, capsys):
     assert part.result == "A model that nothing judges yet"
     assert not any("%" in text for text in (part.result, *part.lead))
     assert "than always predicting" in described(model).result
+
+
+def test_labels_that_peers_exchanged_judge_no_model():
+    """A model of them has no scores: what is said first is how to judge it; one by descent is refused."""
+    learning = pytest.importorskip("labeldp.learning.tables", reason="it learns")
+    part = described(learning.learn(GOLDEN / "command/peer", model="softmax"))
+    assert part.result == "A model that nothing judges yet"
+    assert part.lead[0] == (
+        "Exchanged labels cannot show how good the model is: use 'labeldp evaluate' with public labels."
+    )
+    with pytest.raises(InputError, match="among softmax, boosting, found 'convex'"):
+        learning.learn(GOLDEN / "command/peer", model="convex")
 
 
 @pytest.mark.parametrize(("share", "detail"), [(0.02, False), (0.4, True)])

@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,7 @@ from labeldp.learning.tables import ClassScores
 from labeldp.release.ledger import spent_by_data
 from labeldp.render import on_terminal
 from labeldp.results import Evaluated, Planned, evaluation_part, ledger_part, plan_part, shown_release, verdict_part
+from labeldp.results._blocks import Picture
 
 MARKUP = [
     "[red]x[/red]",
@@ -324,3 +326,21 @@ def write(folder):
     """A table of labels."""
     (folder / "t.csv").write_text("x,y\n" + "1,a\n2,b\n" * 10, encoding="utf-8")
     return folder / "t.csv"
+
+
+def test_a_charge_of_nothing_that_left_is_shown_and_not_counted(tmp_path, monkeypatch):
+    """It is void: neither the number of charges nor the total nor the line over time has it."""
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{row},{row % 2}\n" for row in range(30)), encoding="utf-8")
+    given = {"keep": ["x"], "budget": 2.0, "unit": "row"}
+    release_table(tmp_path / "t.csv", "y", Classes([0, 1]), 0.5, tmp_path / "one", **given)
+    monkeypatch.setattr("labeldp.release.curator._drawing.draw", None)
+    with pytest.raises(TypeError):
+        release_table(tmp_path / "t.csv", "y", Classes([0, 1]), 1.0, tmp_path / "lost", **given)
+    entries = Ledger(tmp_path / "t.csv.labeldp-ledger").entries()
+    part = ledger_part("t", entries, spent_by_data(entries))
+    assert part.result == "1 charge counted, for 1 label, epsilon 0.5"
+    text = printed(part, detail=True)
+    assert "released: written; counted. void: never written; not counted." in text
+    assert re.search(r"│ y +│ 0\.5 +│ 2 +│", text)
+    (chart,) = (block.chart for section in part.sections for block in section.blocks if isinstance(block, Picture))
+    assert [(name, [total for _, total in points]) for name, points in chart.lines] == [("y", [0.5])]
