@@ -205,7 +205,7 @@ def test_concatenated_releases_can_be_concatenated_again():
 @pytest.mark.parametrize("reason", [" ", "a\nb", "x" * 201])
 def test_a_reason_is_a_short_line(months, reason):
     """What would lower the stated epsilon without a reason is refused, as at the command line."""
-    with pytest.raises(InputError, match="reason of 1 to 200"):
+    with pytest.raises(InputError, match="reason for other people, of 1 to 200"):
         Release.concat(months, other_people=reason)
 
 

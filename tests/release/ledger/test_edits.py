@@ -453,7 +453,7 @@ def test_databases_of_others_are_left_alone(tmp_path):
 def test_a_reason_is_a_short_line(tmp_path, reason):
     """An empty, long or unprintable reason is refused before anything is charged."""
     path = write(TABLE, tmp_path / "t.csv")
-    with pytest.raises(InputError, match="reason of 1 to 200"):
+    with pytest.raises(InputError, match="reason for other people, of 1 to 200"):
         release(path, tmp_path / "o", other_people=reason)
     assert not list(tmp_path.glob("*ledger"))
 
