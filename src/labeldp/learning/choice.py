@@ -105,31 +105,6 @@ def predict_others(
     return np.asarray(predicted)
 
 
-class Problem(ABC):
-    """Held-out predictions of models beside released labels of their rows, whose solution is a combination."""
-
-    @abstractmethod
-    def take(self, rows: np.ndarray) -> Self:
-        """The problem of some of the rows."""
-
-    @abstractmethod
-    def best(self) -> Any:
-        """The best combination."""
-
-    @abstractmethod
-    def mixed(self, combination: Any) -> Float[np.ndarray, "n ..."]:
-        """Predictions of the rows by a combination."""
-
-    def cross_fitted(self, parts: Parts, rows: int) -> Float[np.ndarray, "n ..."]:
-        """Predictions for rows that neither the models nor their combination were fitted on.
-
-        The combination is fitted on the rows of other folds. Their predictions are by models that saw these rows, so a
-        held-out label has a small influence on the weights that it is judged by, as in any stacking without nested
-        folds.
-        """
-        return predict_others(parts, rows, lambda fit, held: self.take(held).mixed(self.take(fit).best()))
-
-
 @dataclass(frozen=True, eq=False)
 class Held:
     """Held-out rows that judge a learner.

@@ -16,14 +16,14 @@ from scipy.sparse import csr_matrix
 
 from labeldp import Classes, Curator, Interval, RandomizedResponse
 from labeldp.errors import InputError, RowsError
-from labeldp.learning.choice import Gains, Path, some_rows, varies
+from labeldp.learning.choice import Fitted, Gains, Path, some_rows, varies
 from labeldp.learning.features import UnitScaler
 from labeldp.learning.losses import gain
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import CLASSES, AutoClassifier, BoostingClassifier
 from labeldp.learning.sklearn import _auto as auto
 from labeldp.learning.sklearn._cluster_leaves import ClusterLeaves
-from labeldp.learning.sklearn._mixture import HeldOutClasses, Mixture
+from labeldp.learning.sklearn._mixture import HeldOut, Mixture, held_out_classes
 from labeldp.release import Release
 
 SPACE = Classes(["none", "mild", "grave"])
@@ -178,7 +178,7 @@ def test_the_setting_for_a_row_is_chosen_by_other_groups(monkeypatch, use, many)
     use(boosting=Lucky, alone=True)
     monkeypatch.setattr(auto, "_MANY_ROWS", 100 if many else 10**6)
     monkeypatch.setattr(
-        HeldOutClasses,
+        HeldOut,
         "cross_fitted",
         lambda self, *_: found.update(every=self.predictions) or self.predictions[0],
     )
@@ -315,11 +315,23 @@ def mixture_problem(models=3, rows=400):
     return released(np.array(SPACE.points)[codes], 1.5), predictions
 
 
+def held_out(release, predictions, used=None):
+    """The problem of predictions of all rows by models, some of which tell rows apart."""
+    varies = np.ones(len(predictions), dtype=bool) if used is None else used
+    fitted = [Fitted(None, *each) for each in zip(predictions, varies, strict=True)]
+    return held_out_classes(release, fitted, np.arange(len(release)), (), Units.of(None, len(release)))
+
+
+def mixed(release, predictions, used=None):
+    """The mixture of predictions."""
+    return held_out(release, predictions, used).best()
+
+
 def test_weights_are_those_of_a_solver():
     """Weights have the likelihood times prior that constrained optimisation finds, and none have a larger one."""
     release, predictions = mixture_problem()
-    mixture = Mixture.fit(release, predictions)
-    moved = np.stack([Mixture(np.array([s]), np.ones(1), 1.0, mixture.shares)(p[None]) for s, p in zip(
+    mixture = mixed(release, predictions)
+    moved = np.stack([Mixture(mixture.constant, np.ones(1), np.array([s]))(p[None]) for s, p in zip(
         mixture.slopes, predictions, strict=True)])  # fmt: skip
     chances = (release.likelihood() * moved).sum(axis=2)
 
@@ -336,17 +348,17 @@ def test_weights_are_those_of_a_solver():
 def test_slopes_are_those_of_a_search():
     """The slope of one model maximises likelihood times prior on a fine grid; the model of noise is flattened."""
     release, predictions = mixture_problem()
-    shares = Mixture.fit(release, predictions).shares
+    shares = mixed(release, predictions).constant
     for place in range(3):
-        slope = Mixture.fit(release, predictions[[place]]).slopes[0]
+        slope = mixed(release, predictions[[place]]).slopes[0]
         grid = np.exp(np.linspace(-3.5, 1.5, 501))
         values = [
-            gain(release, Mixture(np.array([s]), np.ones(1), 1.0, shares)(predictions[[place]])).sum()
+            gain(release, Mixture(shares, np.ones(1), np.array([s]))(predictions[[place]])).sum()
             - np.log1p((np.log(s) / 0.25) ** 2)
             for s in grid
         ]
         assert slope == pytest.approx(grid[int(np.argmax(values))], abs=0.02)
-    assert Mixture.fit(release, predictions[[2]]).slopes[0] < 0.5
+    assert mixed(release, predictions[[2]]).slopes[0] < 0.5
 
 
 def test_a_model_that_tells_no_rows_apart_changes_nothing():
@@ -357,15 +369,15 @@ def test_a_model_that_tells_no_rows_apart_changes_nothing():
         np.array([True, True, False]),
         [(np.arange(200, 400), np.arange(200)), (np.arange(200), np.arange(200, 400))],
     )
-    alone, mixture = Mixture.fit(release, predictions), Mixture.fit(release, every, used)
+    alone, mixture = mixed(release, predictions), mixed(release, every, used)
     np.testing.assert_array_equal(mixture.weights, [*alone.weights, 0.0])
     np.testing.assert_array_equal(mixture(every), alone(predictions))
     np.testing.assert_array_equal(
-        HeldOutClasses(release, every, used, np.ones(400)).cross_fitted(parts, 400),
-        HeldOutClasses(release, predictions, used[:2], np.ones(400)).cross_fitted(parts, 400),
+        held_out(release, every, used).cross_fitted(parts),
+        held_out(release, predictions).cross_fitted(parts),
     )
-    none = Mixture.fit(release, every, np.zeros(3, dtype=bool))
-    np.testing.assert_array_equal(none(every), np.tile(none.shares, (400, 1)))
+    none = mixed(release, every, np.zeros(3, dtype=bool))
+    np.testing.assert_allclose(none(every), np.tile(none.constant, (400, 1)), rtol=1e-12)
 
 
 def test_models_that_tell_no_rows_apart_weigh_nothing(use):
@@ -383,7 +395,7 @@ def test_models_that_tell_no_rows_apart_weigh_nothing(use):
     use(boosting=Cautious, alone=True)
     model = AutoClassifier().fit(features, release)
     assert model.weights_ == {"boosting": 0.0}
-    np.testing.assert_array_equal(model.predict_proba(features), np.tile(model.mixture_.shares, (300, 1)))
+    np.testing.assert_allclose(model.predict_proba(features), np.tile(model.mixture_.constant, (300, 1)), rtol=1e-12)
 
 
 @pytest.mark.parametrize("place", [0, 5_000, 9_999])
@@ -402,7 +414,7 @@ def test_a_single_row_that_differs_is_found(place):
 def test_a_slope_of_zero_gives_class_shares():
     """Flattened to the end, a model predicts the class shares, not even ones."""
     shares = np.array([0.7, 0.2, 0.1])
-    mixture = Mixture(np.zeros(1), np.ones(1), 1.0, shares)
+    mixture = Mixture(shares, np.ones(1), np.zeros(1))
     np.testing.assert_allclose(mixture(np.full((1, 4, 3), 1 / 3)), np.tile(shares, (4, 1)))
 
 
@@ -410,10 +422,9 @@ def test_the_mixture_of_a_row_does_not_depend_on_its_label():
     """Weights for a fold are fitted on other folds: other labels in a fold leave its predictions as they are."""
     release, predictions = mixture_problem()
     parts = [(np.arange(200, 400), np.arange(200)), (np.arange(200), np.arange(200, 400))]
-    used = np.ones(len(predictions), dtype=bool)
-    first = HeldOutClasses(release, predictions, used, np.ones(400)).cross_fitted(parts, 400)
+    first = held_out(release, predictions).cross_fitted(parts)
     other = release[np.concatenate([np.arange(199, -1, -1), np.arange(200, 400)])]
-    second = HeldOutClasses(other, predictions, used, np.ones(400)).cross_fitted(parts, 400)
+    second = held_out(other, predictions).cross_fitted(parts)
     np.testing.assert_array_equal(first[:200], second[:200])
     assert (first[200:] != second[200:]).any()
 
@@ -561,8 +572,8 @@ def test_a_mixture_makes_a_class_as_common_as_labels_say():
     labels = np.where(chance.random(60_000) < rates, "yes", "no")
     release = Curator(labels, Classes(["no", "yes"])).randomize(epsilon=4.0)
     third = np.stack([1.0 - low, low], axis=1)[None]
-    assert Mixture.fit(release, third)(third)[:, 1].mean() == pytest.approx(rates.mean(), rel=0.1)
-    few = Mixture.fit(release[:50], third[:, :50])
+    assert mixed(release, third)(third)[:, 1].mean() == pytest.approx(rates.mean(), rel=0.1)
+    few = mixed(release[:50], third[:, :50])
     assert np.abs(few.shifts).max() < 0.2
 
 

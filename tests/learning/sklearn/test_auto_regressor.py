@@ -31,7 +31,7 @@ from labeldp.learning.choice import Fitted
 from labeldp.learning.losses import decoded_numbers, noise_variances
 from labeldp.learning.metrics import Units, gains_of
 from labeldp.learning.sklearn import AutoRegressor, BoostingRegressor, TreeRegressor
-from labeldp.learning.sklearn._number_mixture import HeldOutNumbers, NumberMixture
+from labeldp.learning.sklearn._mixture import HeldOut, Mixture, held_out_numbers
 from labeldp.learning.sklearn._regressor import expected_factor, shrinkage
 from labeldp.learning.sklearn._tree_regressor import _BETWEEN, _leaf_means
 
@@ -128,7 +128,7 @@ def test_a_pickle_keeps_the_model_without_predictions_of_released_rows(fitted):
 def held_out(release, predictions, parts):
     """The problem of predictions of all rows by models of other folds."""
     rows, models = len(release), [Fitted(Pipeline([("model", "passthrough")]), each, True) for each in predictions]
-    return HeldOutNumbers.of(release, models, np.arange(rows), parts, Units.of(None, rows))
+    return held_out_numbers(release, models, np.arange(rows), parts, Units.of(None, rows))
 
 
 def test_noise_beyond_the_range_is_cut():
@@ -140,7 +140,7 @@ def test_noise_beyond_the_range_is_cut():
     parts = [(np.flatnonzero(np.arange(150) % 3 != fold), np.arange(fold, 150, 3)) for fold in range(3)]
     for _ in range(4):
         features, release = random.normal(size=(150, 3)), released(random.uniform(0.0, 60.0, 150), 0.01)
-        centres = held_out(release, np.empty((0, 150)), parts).centres
+        centres = held_out(release, np.empty((0, 150)), parts).constants
         assert ((centres >= 0.0) & (centres <= 100.0)).all()
         beyond += sum(not 0.0 <= release.numbers()[fit].mean() <= 100.0 for fit, _ in parts)
         model = AutoRegressor(folds=3).fit(features, release)
@@ -227,10 +227,10 @@ def test_weights_are_those_of_a_solver():
     """Weights minimise the stated sum of squares and prior, as constrained optimisation finds, times the factor."""
     release, predictions, parts = problem()
     held = held_out(release, predictions, parts)
-    offsets = np.clip(predictions, 0.0, 100.0) - held.centres
-    targets = release.numbers() - held.centres
-    np.testing.assert_allclose(held.precisions, 1.0)
-    np.testing.assert_allclose(held.centres[0::2], release.numbers()[1::2].mean())
+    offsets = np.clip(predictions, 0.0, 100.0) - held.constants
+    targets = release.numbers() - held.constants
+    np.testing.assert_allclose(held.weights, 1.0)
+    np.testing.assert_allclose(held.constants[0::2], release.numbers()[1::2].mean())
 
     def least(function):
         return minimize(function, np.full(3, 0.3), bounds=[(0, None)] * 3, method="L-BFGS-B", tol=1e-15).x
@@ -308,8 +308,8 @@ def test_rows_of_one_unit_count_as_one():
 
 def test_units_are_handed_on(monkeypatch):
     """The regressor shrinks by units: groups of its rows reach the factor of shrinkage."""
-    seen, real = [], HeldOutNumbers.of
-    monkeypatch.setattr(HeldOutNumbers, "of", lambda *given: seen.append(real(*given)) or seen[-1])
+    seen, real = [], HeldOut.best
+    monkeypatch.setattr(HeldOut, "best", lambda problem: seen.append(problem) or real(problem))
     features, labels = table(120)
     AutoRegressor(minutes=0).fit(features, released(labels), groups=np.arange(120) // 2 + 7)
     np.testing.assert_array_equal(seen[0].units.numbers, np.arange(120) // 2)
@@ -320,16 +320,16 @@ def test_the_mixture_of_a_row_does_not_depend_on_its_label():
     release, predictions, parts = problem()
     order = np.arange(300)
     order[parts[0][1]] = order[parts[0][1]][::-1]  # the labels of one fold trade places
-    first, second = (held_out(each, predictions, parts).cross_fitted(parts, 300) for each in (release, release[order]))
+    first, second = (held_out(each, predictions, parts).cross_fitted(parts) for each in (release, release[order]))
     np.testing.assert_allclose(first[parts[0][1]], second[parts[0][1]], rtol=1e-12)
     assert (np.abs(first[parts[1][1]] - second[parts[1][1]]) > 1e-9).any()
 
 
 def test_a_mixture_is_within_the_range():
     """Predictions beyond the declared range count as its ends, and so does their mixture."""
-    mixture = NumberMixture(np.array([1.0, 0.5]), 40.0, 0.0, 100.0)
+    mixture = Mixture(40.0, np.array([1.0, 0.5]), ends=(0.0, 100.0))
     np.testing.assert_allclose(mixture(np.array([[1e6, 40.0, 50.0, -5.0], [40.0, 60.0, 40.0, -5.0]])), [100, 50, 50, 0])
-    np.testing.assert_array_equal(NumberMixture(np.empty(0), 40.0, 0.0, 100.0)(np.empty((0, 3))), np.full(3, 40.0))
+    np.testing.assert_array_equal(Mixture(40.0, np.empty(0), ends=(0.0, 100.0))(np.empty((0, 3))), np.full(3, 40.0))
 
 
 def test_boosting_predicts_the_mean_where_features_say_nothing():

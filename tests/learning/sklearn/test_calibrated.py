@@ -7,17 +7,17 @@ from sklearn.linear_model import LogisticRegression
 
 from labeldp import Classes, Curator, RandomizedResponse, Release
 from labeldp.errors import InputError
+from labeldp.learning.choice import Fitted
 from labeldp.learning.features import row_count
 from labeldp.learning.heads import softmax
-from labeldp.learning.losses import gain
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import (
     CalibratedClassifier,
-    Calibrator,
+    Mixture,
     SoftmaxRegression,
     UnguardedFitWarning,
+    held_out_classes,
 )
-from labeldp.learning.sklearn._calibrated import HeldOutCalibration
 
 SPACE = Classes(["c", "a", "b"])  # declared in an order that is not sorted
 ROWS = 4000
@@ -38,6 +38,17 @@ def drawn(probabilities, randomized, epsilon=1.0, seed=1):
     return Release(found.codes, found.channel, SPACE, found.certificate)
 
 
+def held_out(release, predicted, *, doubt=True):
+    """The problem of combining the predictions of one model with class shares."""
+    rows = np.arange(len(release))
+    return held_out_classes(release, [Fitted(None, predicted, True)], rows, (), Units.of(None, len(rows)), doubt=doubt)
+
+
+def calibrated(release, predicted):
+    """The combination, as a function of predictions, and its slope and shifts."""
+    return held_out(release, predicted).best()
+
+
 @pytest.mark.parametrize("slope", [0.5, 2.0])
 def test_slope_and_shifts_are_found_from_released_labels(slope, logits, randomized):
     """Predictions that are too sharp or too flat, and off for some classes, come close to the true probabilities.
@@ -45,27 +56,13 @@ def test_slope_and_shifts_are_found_from_released_labels(slope, logits, randomiz
     With 4 000 rows at epsilon 1 the slope has a standard error near 0.07 times its value.
     """
     true = softmax(slope * logits + SHIFTS)
-    found = Calibrator.fit(drawn(true, randomized), softmax(logits))
-    assert found.slope == pytest.approx(slope, rel=0.25)
-    np.testing.assert_allclose(found.shifts - found.shifts[0], SHIFTS, atol=0.4)
-    assert np.abs(found(softmax(logits)) - true).mean() < 0.05 < np.abs(softmax(logits) - true).mean()
-
-
-def test_no_calibration_is_likelier(logits, randomized):
-    """Any other slope or shift has a smaller likelihood with the prior: it is the maximum."""
-    predicted = softmax(logits)
-    release = drawn(softmax(2.0 * logits + SHIFTS), randomized)
-
-    def objective(slope, shifts):
-        likelihood = gain(release, Calibrator(slope, shifts)(predicted)).sum()
-        return likelihood - 0.5 * ((slope - 1.0) ** 2 + (shifts**2).sum())
-
-    found = Calibrator.fit(release, predicted)
-    best = objective(found.slope, found.shifts)
-    for step in (-0.02, 0.02):
-        assert objective(found.slope + step, found.shifts) < best
-        for place in range(3):
-            assert objective(found.slope, found.shifts + step * np.eye(3)[place]) < best
+    mixture = calibrated(drawn(true, randomized), softmax(logits))
+    assert mixture.slope == pytest.approx(slope, rel=0.25)
+    np.testing.assert_allclose(mixture.shifts - mixture.shifts[0], SHIFTS, atol=0.4)
+    assert np.abs(mixture(softmax(logits)[None]) - true).mean() < 0.05 < np.abs(softmax(logits) - true).mean()
+    np.testing.assert_allclose(
+        mixture(softmax(logits)[None]), softmax(mixture.slope * logits + mixture.shifts), rtol=1e-6
+    )
 
 
 def test_without_signal_class_shares_stay(logits, randomized):
@@ -74,9 +71,9 @@ def test_without_signal_class_shares_stay(logits, randomized):
     Of 60 releases at most 7 are expected otherwise (false alarm below 1e-3 at a chance of 2.5 %).
     """
     predicted, shares = softmax(logits)[:500], np.tile([0.2, 0.5, 0.3], (500, 1))
-    found = [Calibrator.fit(drawn(shares, randomized, seed=seed), predicted) for seed in range(60)]
+    found = [calibrated(drawn(shares, randomized, seed=seed), predicted) for seed in range(60)]
     assert sum(not each.is_constant for each in found) <= 7
-    constant = [each(predicted) for each in found if each.is_constant]
+    constant = [each(predicted[None]) for each in found if each.is_constant]
     assert np.ptp(constant, axis=1).max() < 1e-12
     np.testing.assert_allclose(np.mean(constant, axis=(0, 1)), [0.2, 0.5, 0.3], atol=0.03)
 
@@ -84,30 +81,28 @@ def test_without_signal_class_shares_stay(logits, randomized):
 def test_with_signal_class_shares_go(logits, randomized):
     """At epsilon 1, 1 000 rows of clear predictions show that they help."""
     true = softmax(logits)[:1000]
-    assert not any(Calibrator.fit(drawn(true, randomized, seed=s), true).is_constant for s in range(10))
+    assert not any(calibrated(drawn(true, randomized, seed=s), true).is_constant for s in range(10))
 
 
 def test_few_effective_rows_change_little(logits, randomized):
     """By the prior: where labels are nearly all noise, neither slope nor shifts leave it by more than noise allows."""
     release = drawn(softmax(3.0 * logits), randomized, epsilon=0.05)[:50]
-    from labeldp.learning.sklearn._calibrated import _fit  # noqa: PLC0415 (without the choice of class shares)
-
-    found = _fit(release, softmax(logits)[:50])
-    assert abs(found.slope - 1.0) < 0.5
+    found = held_out(release, softmax(logits)[:50], doubt=False).best()
+    assert abs(found.slope * found.slopes[0] - 1.0) < 0.5
     assert np.abs(found.shifts).max() < 0.5
 
 
 def test_a_class_that_is_never_predicted_may_come_back(randomized):
     """Predictions of zero are raised, so that they do not rule a class out."""
     predicted = np.tile([1.0, 0.0, 0.0], (500, 1))
-    found = Calibrator.fit(drawn(np.full((500, 3), 1 / 3), randomized), predicted)
-    assert found(predicted).min() > 0.1
+    found = calibrated(drawn(np.full((500, 3), 1 / 3), randomized), predicted)
+    assert found(predicted[None]).min() > 0.1
 
 
 def test_every_channel_calibrates(kind, make_channel, randomized, logits):
     """Sets, clusters and rows with candidates have a likelihood, which is all that is needed."""
     release = randomized(np.argmax(logits[:300], axis=1), make_channel(kind, 3, 300, 3.0), 1)
-    assert not Calibrator.fit(release, softmax(logits)[:300]).is_constant
+    assert not calibrated(release, softmax(logits)[:300]).is_constant
 
 
 def test_no_row_is_calibrated_by_its_own_label(logits, randomized):
@@ -118,25 +113,26 @@ def test_no_row_is_calibrated_by_its_own_label(logits, randomized):
     codes = release.codes.copy()
     codes[:100] = (codes[:100] + 1) % 3
     other = Release(codes, release.channel, SPACE, release.certificate)
-    found, changed = (
-        HeldOutCalibration(each, predicted, Units.of(None, 200)).cross_fitted(parts, 200) for each in (release, other)
-    )
+    found, changed = (held_out(each, predicted).cross_fitted(parts) for each in (release, other))
     np.testing.assert_array_equal(found[:100], changed[:100])
     assert not np.allclose(found[100:], changed[100:])
 
 
-def test_plain_data_are_the_calibration():
+def test_plain_data_are_the_calibration(logits, randomized):
     """It is read back as it was, and refused where it does not fit; files without one have none."""
-    found = Calibrator(1.5, SHIFTS)
-    read = Calibrator.from_plain(found.plain(), 3)
-    assert read.slope == found.slope
-    np.testing.assert_array_equal(read.shifts, found.shifts)
-    assert Calibrator.from_plain(None, 3) is None
-    with pytest.raises(ValueError, match="other classes"):
-        Calibrator.from_plain(found.plain(), 4)
-    for slope, shifts in ((-1.0, SHIFTS), (np.nan, SHIFTS), (1.0, [0.0, np.inf, 0.0])):
-        with pytest.raises(InputError, match="a slope of at least 0"):
-            Calibrator(slope, np.asarray(shifts))
+    predicted = softmax(logits)
+    found = calibrated(drawn(softmax(2.0 * logits + SHIFTS), randomized), predicted)
+    read = Mixture.from_plain(found.plain(), 3)
+    np.testing.assert_array_equal(read(predicted[None]), found(predicted[None]))
+    assert Mixture.from_plain(None, 3) is None
+    for classes, slope, shifts in (
+        (4, 1.0, SHIFTS),
+        (3, -1.0, SHIFTS),
+        (3, np.nan, SHIFTS),
+        (3, 1.0, [0.0, np.inf, 0.0]),
+    ):
+        with pytest.raises(ValueError, match="a combination of other models or classes"):
+            Mixture.from_plain({"slope": slope, "shifts": list(shifts)}, classes)
 
 
 class Sharp(LogisticRegression):

@@ -155,7 +155,7 @@ def test_shrinkage_is_part_of_a_model(base, tmp_path, model):
     np.testing.assert_array_equal(opened.predict(rows), model.predict(rows))
     plain = replace(model, calibrator=None)
     halved = replace(model, calibrator=replace(model.calibrator, weights=np.array([0.5])))
-    middle = model.calibrator.centre
+    middle = float(model.calibrator.constant)
     np.testing.assert_allclose(halved.predict(rows), middle + 0.5 * (plain.predict(rows) - middle))
     forged = replace(model, calibrator=replace(model.calibrator, weights=np.array([0.5, 0.5])))
     with pytest.raises(InputError, match="expected a model made by 'labeldp learn'"):

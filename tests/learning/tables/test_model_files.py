@@ -19,9 +19,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 from labeldp import Classes, Curator, RandomizedResponse
 from labeldp.errors import InputError
-from labeldp.learning.choice import folds_of
+from labeldp.learning.choice import Fitted, folds_of
 from labeldp.learning.metrics import Units
-from labeldp.learning.sklearn import Calibrator, HeldOutCalibration
+from labeldp.learning.sklearn import held_out_classes
 from labeldp.learning.tables import ModelChoice, learn, open_model
 from labeldp.learning.tables._files import _TRUSTED
 from labeldp.release import Release, public_columns, release_table
@@ -186,7 +186,7 @@ def test_a_calibration_is_part_of_a_model(calibrated, tmp_path):
     np.testing.assert_array_equal(opened.predict_proba(rows), model.predict_proba(rows))
     assert "calibrated on released labels (slope " in learned.setting
     plain = dataclasses.replace(model, calibrator=None)
-    scaled = model.calibrator(plain.predict_proba(rows)[:, [2, 0, 1]])  # in declared order
+    scaled = model.calibrator(plain.predict_proba(rows)[None][:, :, [2, 0, 1]])  # in declared order
     np.testing.assert_allclose(model.predict_proba(rows)[:, [2, 0, 1]], scaled)
     assert not np.allclose(scaled, plain.predict_proba(rows)[:, [2, 0, 1]])
     held = skops.io.load(tmp_path / "model.skops", trusted=_TRUSTED)
@@ -225,7 +225,9 @@ def test_held_out_predictions_are_calibrated_on_other_folds(calibrated):
     plain = dataclasses.replace(learned.model, calibrator=None).held_out_proba(release, public_columns(folder))
     units = Units.of(None, len(release))
     parts = folds_of(units, 5)
-    np.testing.assert_allclose(found, HeldOutCalibration(release, plain, units).cross_fitted(parts, len(release)))
-    assert not np.allclose(found, Calibrator.fit(release, plain)(plain))
+    fitted, rows = [Fitted(None, plain, True)], np.arange(len(release))
+    problem = held_out_classes(release, fitted, rows, parts, units, doubt=True)
+    np.testing.assert_allclose(found, problem.cross_fitted(parts))
+    assert not np.allclose(found, problem.best()(plain[None]))
     of_all_rows = dataclasses.replace(learned.model, calibrator=None).predict_proba(public_columns(folder))
     assert not np.allclose(plain, of_all_rows[:, [2, 0, 1]]), "each row is predicted by a model of others"

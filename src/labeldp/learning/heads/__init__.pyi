@@ -7,4 +7,5 @@ from ._moments import project_moments as project_moments
 from ._softmax import INTERCEPT_VARIANCE as INTERCEPT_VARIANCE
 from ._softmax import SoftmaxFit as SoftmaxFit
 from ._softmax import SoftmaxProblem as SoftmaxProblem
+from ._softmax import share_logits as share_logits
 from ._softmax import softmax as softmax

@@ -12,8 +12,6 @@ from ._auto import AutoRegressor as AutoRegressor
 from ._boosting import BoostingClassifier as BoostingClassifier
 from ._boosting import BoostingRegressor as BoostingRegressor
 from ._calibrated import CalibratedClassifier as CalibratedClassifier
-from ._calibrated import Calibrator as Calibrator
-from ._calibrated import HeldOutCalibration as HeldOutCalibration
 from ._calibrated import UnguardedFitWarning as UnguardedFitWarning
 from ._cells import CellRegressor as CellRegressor
 from ._cells import mean_in_cells as mean_in_cells
@@ -21,11 +19,13 @@ from ._cluster_leaves import ClusterLeaves as ClusterLeaves
 from ._kernel import EvidenceRidge as EvidenceRidge
 from ._kernel import KernelClassifier as KernelClassifier
 from ._members import POWER as POWER
+from ._mixture import HeldOut as HeldOut
 from ._mixture import Mixture as Mixture
+from ._mixture import NumberMixture as NumberMixture
+from ._mixture import held_out_classes as held_out_classes
+from ._mixture import held_out_numbers as held_out_numbers
 from ._moments import MomentClassifier as MomentClassifier
 from ._moments import MomentRegressor as MomentRegressor
-from ._number_mixture import HeldOutNumbers as HeldOutNumbers
-from ._number_mixture import NumberMixture as NumberMixture
 from ._neighbors import NeighborsClassifier as NeighborsClassifier
 from ._neighbors import NeighborsRegressor as NeighborsRegressor
 from ._regressor import NumberRegressor as NumberRegressor

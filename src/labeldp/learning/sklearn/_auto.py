@@ -37,8 +37,7 @@ from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn._boosting import BoostingClassifier, BoostingRegressor
 from labeldp.learning.sklearn._kernel import EvidenceRidge, KernelClassifier
 from labeldp.learning.sklearn._members import POWER, as_frame, encoders_of, kinds_of, warn_of_texts
-from labeldp.learning.sklearn._mixture import HeldOutClasses
-from labeldp.learning.sklearn._number_mixture import HeldOutNumbers
+from labeldp.learning.sklearn._mixture import HeldOut, held_out_classes, held_out_numbers
 from labeldp.learning.sklearn._regressor import NumberRegressor, ReleasedLabelRegressor, noise_ratio
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
 from labeldp.learning.sklearn._softmax import SoftmaxRegression
@@ -73,7 +72,7 @@ class Target:
         kernels: Function that makes a model in kernels.
         boosting: Type of boosted trees.
         tree: Type of models of trees of clusters.
-        problem: Type of the problem whose solution is the combination.
+        problem: Function of what members predicted for held-out rows that returns the problem of combining them.
         effective: Function of a release: how many of its rows, in the mean, say as much as one true label.
     """
 
@@ -84,7 +83,7 @@ class Target:
     kernels: Callable[[], Any]
     boosting: type[Any]
     tree: type[Any]
-    problem: type[Any]
+    problem: Callable[..., HeldOut]
     effective: Callable[[Release], float]
 
     def members(self, columns: Mapping[str, str] | None) -> dict[str, Member]:
@@ -124,7 +123,7 @@ CLASSES = Target(
     KernelClassifier,
     BoostingClassifier,
     TreeClassifier,
-    HeldOutClasses,
+    held_out_classes,
     _share_of_classes,
 )
 NUMBERS = Target(
@@ -135,7 +134,7 @@ NUMBERS = Target(
     lambda: ReleasedLabelRegressor(EvidenceRidge(), method="decoded", folds=2, shrink=False),
     BoostingRegressor,
     TreeRegressor,
-    HeldOutNumbers,
+    held_out_numbers,
     lambda release: 1.0 / noise_ratio(release, decoded_numbers(release)),
 )
 
@@ -204,10 +203,10 @@ class Combination(ABC):
         rows = rows if unlabelled is None else stack_rows(rows, self.frame(unlabelled))
         fitted = self._fit_members(release, rows, units, parts, held, folded, report, weights)
         self.held_out_rows_ = some[held]
-        problem = self.target.problem.of(release, fitted, held, parts, units, **weights)
+        problem = self.target.problem(release, fitted, held, parts, units, **weights)
         self.mixture_ = problem.best()
         self.weights_ = dict(zip(self.members_, self.mixture_.weights.tolist(), strict=True))
-        self._finish(release, problem.cross_fitted(folded, len(held)))
+        self._finish(release, problem.cross_fitted(folded))
         return self
 
     def _some(self, release: Release, units: Units) -> Int[np.ndarray, "m"]:
@@ -403,7 +402,7 @@ class AutoClassifier(Combination, ProbabilityClassifier):
     def _finish(self, release: Release, held_out: Float[np.ndarray, "h ..."]) -> None:
         codes = self._set_classes(release.space)
         shifts = None if self.mixture_.shifts is None else self.mixture_.shifts[codes]
-        self.mixture_ = replace(self.mixture_, shares=self.mixture_.shares[codes], shifts=shifts)
+        self.mixture_ = replace(self.mixture_, constant=self.mixture_.constant[codes], shifts=shifts)
         self.held_out_ = held_out[:, codes]
 
 
@@ -469,5 +468,5 @@ class AutoRegressor(Combination, NumberRegressor):
         return np.asarray(self._mixed(X))
 
     def _finish(self, release: Release, held_out: Float[np.ndarray, "h ..."]) -> None:  # noqa: ARG002 (of classes)
-        self.mean_, self.range_ = self.mixture_.centre, (self.mixture_.low, self.mixture_.high)
+        self.mean_, self.range_ = float(self.mixture_.constant), self.mixture_.ends
         self.held_out_ = held_out

@@ -19,7 +19,7 @@ from labeldp._shapes import Float
 from labeldp.learning.boosting import lightgbm_objective
 from labeldp.learning.choice import Gains, Held, Path, best_setting
 from labeldp.learning.features import row_weights
-from labeldp.learning.heads import softmax
+from labeldp.learning.heads import share_logits, softmax
 from labeldp.learning.losses import (
     decoded_numbers,
     ends_of,
@@ -29,7 +29,6 @@ from labeldp.learning.losses import (
     require_release,
 )
 from labeldp.learning.metrics import ROWS, Units
-from labeldp.learning.sklearn._calibrated import Calibrator
 from labeldp.learning.sklearn._regressor import NumberRegressor, noise_ratio, number_gains, precisions
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows, checked_features
 from labeldp.release import Release
@@ -305,7 +304,7 @@ class BoostingClassifier(TreeBoosting, ProbabilityClassifier):
             "min_sum_hessian_in_leaf": self.information,
             "lambda_l2": self.penalty,
         }
-        return _Task(Calibrator.of_shares(release).shifts, np.zeros(len(release)), None, settings)
+        return _Task(share_logits(release), np.zeros(len(release)), None, settings)
 
     def _judge(self, release: Release) -> Callable[[Float[np.ndarray, "m s"]], Float[np.ndarray, "m"]]:
         return lambda scores: gain(release, softmax(scores))

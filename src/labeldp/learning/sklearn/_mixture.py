@@ -1,22 +1,23 @@
-"""Mixture of models' class probabilities, with weights of largest likelihood of released labels."""
+"""Combination of models' predictions and of the constant, by released labels of rows that no model was fitted on."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize, minimize_scalar, nnls
 
 from labeldp._arrays import freeze_arrays
 from labeldp._documented import documented_in
 from labeldp._shapes import Bool, Float, Int
-from labeldp.learning.choice import Fitted, Problem
-from labeldp.learning.heads import softmax
-from labeldp.learning.losses import row_loss
-from labeldp.learning.sklearn._calibrated import Calibrator
+from labeldp.learning.choice import NO_HELP, SHARES, Fitted, Parts, is_clearly_better, predict_others
+from labeldp.learning.heads import share_logits, softmax
+from labeldp.learning.losses import decoded_numbers, ends_of, expected_mean, gain, row_loss
+from labeldp.learning.metrics import Units
+from labeldp.learning.sklearn._regressor import precisions, shrinkage, shrinkage_setting
 from labeldp.release import Release
 
 #: Probabilities below this are raised to it, so that a few certain mistakes do not decide a slope.
@@ -30,147 +31,311 @@ _SHIFT_VARIANCE = 0.03
 _PRIOR_ROWS = 3.0
 #: Rounds of expectation maximisation: their target is concave in the weights, and changes little after fewer.
 _ROUNDS = 500
+#: Prior variance of each weight of numbers.
+_WEIGHT_VARIANCE = 0.03
 
 
 @documented_in("labeldp.learning.sklearn")
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Weighted mean of models' class probabilities, each moved towards or away from the class shares.
+    """Weighted mean of models' predictions and of the constant, each model moved away from the constant or towards it.
+
+    Class probabilities move by their logarithms, and numbers by themselves, within the declared range.
 
     Attributes:
-        slopes: Factor of the log probabilities of each of m models over the class shares: 0 gives the shares, 1 leaves
-            them as they are.
-        weights: Weight of each model; they sum to one.
+        constant: What is predicted without features: class shares, shape (k,), in the order of predictions; or the
+            mean label.
+        weights: Weight of each of m models, at least 0; that of the constant is what they lack to 1. Weights of numbers
+            may exceed 1 together, where models are too cautious.
+        slopes: Factor of the distance of each model from the constant: 0 gives the constant, 1 leaves the model as it
+            is. None for ones.
         slope: The same factor of their mean.
-        shares: Class shares, shape (k,), in the order of predictions.
         shifts: Added to the log probabilities of the mean, so that classes are as common as released labels say; None
-            in files of earlier versions.
+            for no shifts.
+        ends: Ends of the declared range of numbers; None for classes.
     """
 
-    slopes: Float[np.ndarray, "m"]
+    constant: Float[np.ndarray, "..."]
     weights: Float[np.ndarray, "m"]
-    slope: float
-    shares: Float[np.ndarray, "k"]
+    slopes: Float[np.ndarray, "m"] | None = None
+    slope: float = 1.0
     shifts: Float[np.ndarray, "k"] | None = None
+    ends: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        freeze_arrays(self, slopes=np.float64, weights=np.float64, shares=np.float64)
+        if self.slopes is None:
+            object.__setattr__(self, "slopes", np.ones(len(self.weights)))
+        freeze_arrays(self, constant=np.float64, weights=np.float64, slopes=np.float64)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a saved mixture; in those of earlier versions classes and numbers had names of their own."""
+        if "constant" not in state:
+            constant = np.asarray(state.get("shares", state.get("centre")))
+            ends = (state["low"], state["high"]) if "low" in state else None
+            usual = {"slopes": np.ones(len(state["weights"])), "slope": 1.0, "shifts": None}
+            state = {**usual, **state, "constant": constant, "ends": ends}
+        self.__dict__.update(state)
+
+    def __call__(self, predictions: Float[np.ndarray, "m n ..."]) -> Float[np.ndarray, "n ..."]:
+        """The mixture of predictions; without models of some weight, the constant."""
+        moved = [self.moved(*each) for each in zip(predictions, self.slopes, strict=True)]  # type: ignore[arg-type]
+        models = np.tensordot(self.weights, np.reshape(moved, np.shape(predictions)), axes=1)
+        mean = (1.0 - self.weights.sum()) * self.constant + models
+        return self.moved(mean, self.slope, 0.0 if self.shifts is None else self.shifts)
+
+    @property
+    def is_constant(self) -> bool:
+        """True if the constant is predicted for every row."""
+        return self.slope == 0.0 or not self.weights.any()
+
+    def setting(self) -> str:
+        """The combination of one model and the constant, in words."""
+        if self.ends is not None:
+            return shrinkage_setting(float(self.weights.sum()))
+        if self.is_constant:
+            return f"replaced by {SHARES}, {NO_HELP}"
+        return f"calibrated on released labels (slope {self.slope:.2g}), {SHARES} being the alternative"
+
+    def of_one(self) -> Mixture:
+        """The same combination of a single model and class shares, with even shares as its constant: as files hold it.
+
+        So its slope and shifts are those of the logarithms of probabilities, and the slope is 0 for class shares.
+        """
+        slope = 0.0 if self.is_constant else self.slope * float(np.prod(np.asarray(self.slopes)))
+        shifts = 0.0 if self.shifts is None else self.shifts
+        logits = (1.0 - slope) * np.log(np.maximum(self.constant, _LEAST)) + shifts
+        return Mixture(_even(len(logits)), np.ones(1), slope=slope, shifts=logits)
+
+    def plain(self) -> dict[str, Any]:
+        """The combination of one model and the constant, as plain data for a file."""
+        if self.ends is not None:
+            return {"weights": self.weights.tolist(), "centre": float(self.constant)}
+        return {"slope": self.slope, "shifts": np.asarray(self.shifts).tolist()}
 
     @classmethod
-    def fit(
-        cls,
-        release: Release,
-        predictions: Float[np.ndarray, "m n k"],
-        used: Bool[np.ndarray, "m"] | None = None,
-        rows: Float[np.ndarray, "n"] | float = 1.0,
-    ) -> Mixture:
-        """The mixture of largest likelihood for rows that the models were not fitted on.
-
-        Released labels decide in three steps: the slope of each model, the weights, and the slope and the shifts of the
-        mean. The logarithm of a slope has a Cauchy prior around 0, weights have a Dirichlet prior around even ones and
-        shifts a normal prior around 0, so that few effective rows change little. The likelihood is that of the released
-        labels under the channel, so this is exact for every channel.
+    def from_plain(
+        cls, body: dict[str, Any] | None, classes: int, ends: tuple[float, float] | None = None
+    ) -> Mixture | None:
+        """The combination of one model and the constant from plain data; None if a model has none.
 
         Args:
-            release: Released labels of n rows.
-            predictions: Predictions of m models for these rows in declared order, each by a model fitted on other rows.
-            used: False for models of weight 0; by default all are used. One that predicts the same for every row tells
-                nothing of them, and in the mean would move others' predictions towards the most common class.
-            rows: Weights of rows.
+            body: Plain data.
+            classes: Number of classes.
+            ends: Ends of the declared range of numbers; None for classes.
 
-        References:
-            Wolpert 1992 (stacking); Breiman 1996 and van der Laan, Polley and Hubbard 2007, for weights on the simplex
-            and why they do nearly as well as the best model in hindsight; Guo et al. 2017 (slopes).
+        Raises:
+            ValueError: It is of several models or of other classes, or not of finite numbers.
         """
-        likelihood = release.likelihood()
-        likelihood = likelihood / likelihood.max(axis=1, keepdims=True)
-        shares = Calibrator.of_shares(release)(np.ones((1, release.space.size)))[0]
-        slopes = np.array([_likeliest_slope(likelihood, each, shares, rows) for each in predictions])
-        moved = [_moved(each, slope, shares) for each, slope in zip(predictions, slopes, strict=True)]
-        weights, some = np.zeros(len(moved)), np.ones(len(moved), dtype=bool) if used is None else used
-        if not some.any():
-            return cls(slopes, weights, 1.0, shares)
-        chances = np.stack([(likelihood * each).sum(axis=1) for each in moved])
-        weights[some] = _likeliest_weights(chances[some], rows)
-        mean = _mean(weights, moved)
-        slope = _likeliest_slope(likelihood, mean, shares, rows)
-        return cls(slopes, weights, slope, shares, _likeliest_shifts(release, _moved(mean, slope, shares), rows))
+        if body is None:
+            return None
+        if ends is None:
+            numbers = np.array([body["slope"], *body["shifts"]], np.float64)
+            found = cls(_even(classes), np.ones(1), slope=float(numbers[0]), shifts=numbers[1:])
+        else:
+            numbers = np.array([body["centre"], *body["weights"]], np.float64)
+            found = cls(numbers[0], numbers[1:], ends=ends)
+        if len(numbers) != 1 + (classes if ends is None else 1) or found.slope < 0.0 or not np.isfinite(numbers).all():
+            raise ValueError("a combination of other models or classes, or of numbers that are not finite")
+        return found
 
-    def __call__(self, predictions: Float[np.ndarray, "m n k"]) -> Float[np.ndarray, "n k"]:
-        """The mixture of predictions; without models of some weight, the class shares."""
-        if not self.weights.any():
-            return np.tile(self.shares, (np.shape(predictions)[1], 1))
-        moved = [_moved(each, slope, self.shares) for each, slope in zip(predictions, self.slopes, strict=True)]
-        found = _moved(_mean(self.weights, moved), self.slope, self.shares)
-        return found if self.shifts is None else softmax(np.log(np.maximum(found, _LEAST)) + self.shifts)
+    def moved(
+        self, predicted: Float[np.ndarray, "n ..."], slope: float, shifts: Float[np.ndarray, "k"] | float = 0.0
+    ) -> Float[np.ndarray, "n ..."]:
+        """Predictions whose distance from the constant is multiplied by a slope."""
+        if self.ends is None:
+            start = np.log(np.maximum(self.constant, _LEAST))
+            return softmax(start + slope * (np.log(np.maximum(predicted, _LEAST)) - start) + shifts)
+        offsets = np.clip(predicted, *self.ends) - self.constant
+        return np.asarray(np.clip(self.constant + slope * offsets, *self.ends))
+
+
+#: The names that files of earlier versions have.
+NumberMixture = Mixture
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOutClasses(Problem):
-    """Class probabilities of rows by models that were fitted on others, beside the released labels of these rows.
+class HeldOut:
+    """Predictions of rows by models that were fitted on others, beside the released labels of these rows.
 
     Attributes:
-        release: Released labels of h rows.
-        predictions: Probabilities by m models, in declared order.
-        used: False for models of weight 0.
-        weights: Weights of rows.
+        labels: Released labels of h rows; of numbers, numbers whose means are the labels.
+        predictions: Predictions by m models: probabilities in declared order, shape (m, h, k), or numbers (m, h).
+        weights: Weights of rows; of numbers in inverse proportion to their variances too.
+        units: The privacy units of the rows.
+        varies: False for a model that predicts the same for every row.
+        posterior: True for a model whose predictions are means given the released labels.
+        start: The mixture of no models: of numbers, the constant of all rows.
+        solve: Function of these that returns the best mixture.
+        constants: Of numbers, for each row the constant of the rows that models were fitted on; None of classes.
     """
 
-    release: Release
-    predictions: Float[np.ndarray, "m h k"]
-    used: Bool[np.ndarray, "m"]
+    labels: Any
+    predictions: Float[np.ndarray, "m h ..."]
     weights: Float[np.ndarray, "h"]
-
-    @classmethod
-    def of(
-        cls,
-        release: Release,
-        fitted: Sequence[Fitted],
-        rows: Int[np.ndarray, "h"],
-        *_: Any,
-        sample_weight: Float[np.ndarray, "n"] | None = None,
-    ) -> HeldOutClasses:
-        """The problem of rows that were held out from members."""
-        shape = (len(fitted), len(rows), release.space.size)
-        every = np.reshape([each.held_out for each in fitted], shape)
-        weights = np.ones(len(rows)) if sample_weight is None else sample_weight[rows]
-        return cls(release[rows], every, np.array([each.varies for each in fitted], dtype=bool), weights)
+    units: Units
+    varies: Bool[np.ndarray, "m"]
+    posterior: Bool[np.ndarray, "m"]
+    start: Mixture
+    solve: Callable[[HeldOut], Mixture]
+    constants: Float[np.ndarray, "h"] | None = None
 
     def take(self, rows: np.ndarray) -> Self:
         """The problem of some of the rows."""
-        return type(self)(self.release[rows], self.predictions[:, rows], self.used, self.weights[rows])
+        return replace(
+            self,
+            labels=self.labels[rows],
+            predictions=self.predictions[:, rows],
+            weights=self.weights[rows],
+            units=self.units.take(rows),
+            constants=None if self.constants is None else self.constants[rows],
+        )
 
     def best(self) -> Mixture:
-        """The mixture of largest likelihood."""
-        return Mixture.fit(self.release, self.predictions, self.used, self.weights)
+        """The best mixture."""
+        return self.solve(self)
 
-    def mixed(self, combination: Mixture) -> Float[np.ndarray, "h k"]:
-        """Predictions of the rows by a mixture."""
-        return combination(self.predictions)
+    def mixed(self, mixture: Mixture) -> Float[np.ndarray, "h ..."]:
+        """Predictions of the rows by a mixture, of numbers around the constants of other rows."""
+        own = mixture if self.constants is None else replace(mixture, constant=self.constants)
+        return own(self.predictions)
+
+    def cross_fitted(self, parts: Parts) -> Float[np.ndarray, "h ..."]:
+        """Predictions for rows that neither the models nor their combination were fitted on.
+
+        The combination is fitted on the rows of other folds. Their predictions are by models that saw these rows, so a
+        held-out label has a small influence on the weights that it is judged by, as in any stacking without nested
+        folds.
+        """
+
+        def others(fit: np.ndarray, held: np.ndarray) -> Float[np.ndarray, "m ..."]:
+            return self.take(held).mixed(self.take(fit).best())
+
+        return predict_others(parts, len(self.weights), others)
 
 
-def _mean(weights: Float[np.ndarray, "m"], parts: Sequence[Float[np.ndarray, "n k"]]) -> Float[np.ndarray, "n k"]:
-    return np.asarray(sum(weight * part for weight, part in zip(weights, parts, strict=True)))
+def held_out_classes(
+    release: Release,
+    fitted: Sequence[Fitted],
+    rows: Int[np.ndarray, "h"],
+    _: Parts,
+    units: Units,
+    sample_weight: Float[np.ndarray, "n"] | None = None,
+    *,
+    doubt: bool = False,
+) -> HeldOut:
+    """The problem of class probabilities of rows that were held out from models.
+
+    Args:
+        release: Released labels of n rows.
+        fitted: The models.
+        rows: The rows that were held out.
+        units: The privacy units of the n rows.
+        sample_weight: Weights of the n rows.
+        doubt: True for class shares unless the mixture of a single model is clearly better.
+    """
+    weights = np.ones(len(release)) if sample_weight is None else sample_weight
+    solve = _likeliest_or_shares if doubt else _likeliest
+    start = Mixture(_even(release.space.size), np.empty(0))
+    return _held_out(release[rows], fitted, weights[rows], units.take(rows), start, solve)
 
 
-def _moved(
-    probabilities: Float[np.ndarray, "n k"], slope: float, shares: Float[np.ndarray, "k"]
-) -> Float[np.ndarray, "n k"]:
-    """Probabilities whose logarithms over the class shares are multiplied by a slope."""
-    start = np.log(shares)
-    return softmax(start + slope * (np.log(np.maximum(probabilities, _LEAST)) - start))
+def held_out_numbers(
+    release: Release,
+    fitted: Sequence[Fitted],
+    rows: Int[np.ndarray, "h"],
+    parts: Parts,
+    units: Units,
+    sample_weight: Float[np.ndarray, "n"] | float = 1.0,
+) -> HeldOut:
+    """The problem of predicted numbers of rows that were held out from models in some folds.
+
+    Args:
+        release: Released numbers of n rows; bins are decoded.
+        fitted: The models.
+        rows: The rows that were held out.
+        parts: Rows to fit on and held-out rows of each fold.
+        units: The privacy units of the n rows.
+        sample_weight: Weights of the n rows.
+    """
+    numbers, ends = decoded_numbers(release), ends_of(release)
+    weights, constants = sample_weight * precisions(release, numbers), np.empty(len(numbers))
+    for fit, held in parts:
+        constants[held] = expected_mean(numbers[fit], weights[fit], *ends)
+    start = Mixture(np.asarray(expected_mean(numbers, weights, *ends)), np.empty(0), ends=ends)
+    found = _held_out(numbers[rows], fitted, weights[rows], units.take(rows), start, _least_squares)
+    return replace(found, predictions=np.clip(found.predictions, *ends), constants=constants[rows])
+
+
+def _held_out(
+    labels: Any, fitted: Sequence[Fitted], weights: np.ndarray, units: Units, start: Mixture, solve: Any
+) -> HeldOut:
+    predictions = np.reshape([each.held_out for each in fitted], (len(fitted), len(weights), *start.constant.shape))
+    varies = np.array([each.varies for each in fitted], dtype=bool)
+    posterior = np.array([each.posterior for each in fitted], dtype=bool)
+    return HeldOut(labels, predictions, weights, units, varies, posterior, start, solve)
+
+
+def _likeliest(problem: HeldOut) -> Mixture:
+    """The mixture of largest likelihood for rows that the models were not fitted on.
+
+    Released labels decide in three steps: the slope of each model, the weights, and the slope and the shifts of the
+    mean. The logarithm of a slope has a Cauchy prior around 0, weights have a Dirichlet prior around even ones and
+    shifts a normal prior around 0, so that few effective rows change little. The likelihood is that of the released
+    labels under the channel, so this is exact for every channel. A model that predicts the same for every row has no
+    weight: it tells nothing of rows, and in the mean would move others' predictions towards the most common class.
+
+    References:
+        Wolpert 1992 (stacking); Breiman 1996 and van der Laan, Polley and Hubbard 2007, for weights on the simplex
+        and why they do nearly as well as the best model in hindsight; Guo et al. 2017 (slopes); Alexandari, Kundaje and
+        Shrikumar 2020 (shifts).
+    """
+    release, rows, used = problem.labels, problem.weights, problem.varies
+    likelihood = release.likelihood()
+    likelihood = likelihood / likelihood.max(axis=1, keepdims=True)
+    models = len(used)
+    found = Mixture(_shares(release), np.zeros(models))
+    slopes = np.array([_likeliest_slope(likelihood, each, found, rows) for each in problem.predictions])
+    if not used.any():
+        return replace(found, slopes=slopes)
+    moved = [found.moved(each, slope) for each, slope in zip(problem.predictions, slopes, strict=True)]
+    weights = np.zeros(models)
+    weights[used] = _likeliest_weights(np.stack([(likelihood * each).sum(axis=1) for each in moved])[used], rows)
+    mean = np.tensordot(weights, np.stack(moved), axes=1)
+    slope = _likeliest_slope(likelihood, mean, found, rows)
+    shifts = _likeliest_shifts(release, found.moved(mean, slope), rows)
+    return replace(found, weights=weights, slopes=slopes, slope=slope, shifts=shifts)
+
+
+def _likeliest_or_shares(problem: HeldOut) -> Mixture:
+    """The likeliest mixture of one model, or class shares in doubt.
+
+    It is the shares unless the likelihood of the mixture exceeds theirs by more than the standard error of the
+    difference. As both were fitted on these rows, that is where the slope is about two standard errors above zero:
+    without signal, in one case of forty.
+    """
+    mixture = _likeliest(problem)
+    shares = replace(mixture, weights=np.zeros(1), slope=1.0, shifts=None)
+    own, constant = (gain(problem.labels, each(problem.predictions)) for each in (mixture, shares))
+    return (mixture if is_clearly_better(own, constant, problem.units) else shares).of_one()
+
+
+def _even(classes: int) -> Float[np.ndarray, "k"]:
+    """Even class shares."""
+    return np.full(classes, 1.0 / classes)
+
+
+def _shares(release: Release) -> Float[np.ndarray, "k"]:
+    """The likeliest class shares."""
+    return np.asarray(softmax(share_logits(release)[None])[0])
 
 
 def _likeliest_slope(
-    likelihood: Float[np.ndarray, "n k"],
-    probabilities: Float[np.ndarray, "n k"],
-    shares: Float[np.ndarray, "k"],
-    rows: Float[np.ndarray, "n"] | float,
+    likelihood: Float[np.ndarray, "n k"], predicted: Float[np.ndarray, "n k"], shares: Mixture, rows: np.ndarray
 ) -> float:
-    """The slope of largest likelihood times its prior."""
+    """The slope of largest likelihood times its prior, of predictions over class shares."""
 
     def loss(power: float) -> float:
-        hit = (likelihood * _moved(probabilities, math.exp(power), shares)).sum(axis=1)
+        hit = (likelihood * shares.moved(predicted, math.exp(power))).sum(axis=1)
         return math.log1p((power / _SPREAD) ** 2) - float((rows * np.log(hit)).sum())
 
     bounds = (math.log(_FLATTEST), math.log(_STEEPEST))
@@ -178,24 +343,21 @@ def _likeliest_slope(
 
 
 def _likeliest_shifts(
-    release: Release, probabilities: Float[np.ndarray, "n k"], rows: Float[np.ndarray, "n"] | float
+    release: Release, probabilities: Float[np.ndarray, "n k"], rows: Float[np.ndarray, "n"]
 ) -> Float[np.ndarray, "k"]:
     """Shifts of log probabilities of largest likelihood times their prior."""
     logarithms, loss = np.log(np.maximum(probabilities, _LEAST)), row_loss(release, "likelihood")
-    weights = np.broadcast_to(np.asarray(rows, dtype=np.float64), (len(release),)).copy()
 
     def objective(shifts: Float[np.ndarray, "k"]) -> tuple[float, Float[np.ndarray, "k"]]:
         slopes = logarithms + shifts
-        value = loss(slopes, weights) + 0.5 * float(shifts @ shifts) / _SHIFT_VARIANCE
+        value = loss(slopes, rows) + 0.5 * float(shifts @ shifts) / _SHIFT_VARIANCE
         return value, slopes.sum(axis=0) + shifts / _SHIFT_VARIANCE  # logits became the gradient
 
     start = np.zeros(release.space.size)
     return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B").x)
 
 
-def _likeliest_weights(
-    chances: Float[np.ndarray, "m n"], rows: Float[np.ndarray, "n"] | float
-) -> Float[np.ndarray, "m"]:
+def _likeliest_weights(chances: Float[np.ndarray, "m n"], rows: Float[np.ndarray, "n"]) -> Float[np.ndarray, "m"]:
     """Weights of largest likelihood times their prior, by expectation maximisation from even ones.
 
     Args:
@@ -207,3 +369,32 @@ def _likeliest_weights(
         weights = weights * (rows * chances / (weights @ chances)).sum(axis=1) + _PRIOR_ROWS
         weights /= weights.sum()
     return np.asarray(weights)
+
+
+def _least_squares(problem: HeldOut) -> Mixture:
+    """The mixture of least squared error against released numbers, in doubt near the mean label.
+
+    Released numbers have labels as their means, so the squared error against them targets the one against labels. Two
+    steps decide. First weights of at least 0 with a normal prior: they minimise
+    ``sum_i p_i (z_i - c_i - sum_j a_j d_ij)^2 / (2 s^2) + sum_j (a_j - b_j)^2 / (2 v)`` for the numbers z with
+    precisions p, means c of other folds, predictions ``c + d``, variance ``s^2`` of weighted residuals, and prior
+    variance v: few effective rows move weights little. The prior means b are equal and sum to one for models whose
+    predictions are posterior means, and 0 for others, unless there are others alone. Then the expected factor towards
+    the mean label (``shrinkage``).
+
+    References:
+        Wolpert 1992 and Breiman 1996 (stacking with weights of at least 0).
+    """
+    models, posterior = len(problem.predictions), problem.posterior
+    if not models:
+        return problem.start
+    scale = np.sqrt(problem.weights)
+    offsets, targets = problem.predictions - problem.constants, problem.labels - problem.constants
+    matrix, goal = (offsets * scale).T, targets * scale
+    residual = goal - matrix @ nnls(matrix, goal)[0]
+    prior = np.sqrt(max(float((residual**2).mean()), np.finfo(float).tiny) / _WEIGHT_VARIANCE)
+    rows, usual = np.concatenate([matrix, prior * np.eye(models)]), bool(posterior.any())
+    before = posterior / posterior.sum() if usual else np.full(models, 1.0 / models)
+    weights = nnls(rows, np.append(goal, prior * before))[0]
+    factor = shrinkage(weights @ offsets, targets, problem.weights, problem.units, calibrated=usual)
+    return replace(problem.start, weights=factor * weights, slopes=None)

@@ -32,6 +32,7 @@ import numpy as np
 
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
+from labeldp.learning.heads import share_logits, softmax
 from labeldp.learning.losses import class_numbers, require_identified
 from labeldp.learning.metrics import (
     LOG_LIKELIHOOD,
@@ -52,7 +53,6 @@ from labeldp.learning.metrics import (
     of_true_class,
     scores,
 )
-from labeldp.learning.sklearn import Calibrator
 from labeldp.privacy import ClassProbabilities, declared_columns
 from labeldp.release import Release
 
@@ -294,7 +294,7 @@ def _shares_of_others(release: Release, folds: Int[np.ndarray, "n"]) -> Float[np
     for fold in np.unique(folds):
         held = folds == fold
         others = np.flatnonzero(~held) if not held.all() else np.arange(len(held))
-        shares[held] = Calibrator.of_shares(release[others])(shares[:1])
+        shares[held] = softmax(share_logits(release[others])[None])
     return shares
 
 

@@ -29,13 +29,14 @@ from labeldp.learning.sklearn import (
     AutoRegressor,
     BoostingClassifier,
     EvidenceRidge,
-    HeldOutCalibration,
-    HeldOutNumbers,
+    HeldOut,
     NeighborsRegressor,
     ReleasedLabelClassifier,
     ReleasedLabelRegressor,
     SoftLabelClassifier,
     SoftmaxRegression,
+    held_out_classes,
+    held_out_numbers,
     noise_ratio,
     usual_boosting,
 )
@@ -98,7 +99,7 @@ class Kind:
         constant: Name of what is predicted without features.
         auto: The learner that combines families.
         linear: The family that is taken by default with a method.
-        problem: Type of the problem whose solution combines a model with the constant.
+        problem: Function that returns the problem of combining a model with the constant.
         families: The families by name, besides the combination.
     """
 
@@ -106,7 +107,7 @@ class Kind:
     constant: str
     auto: type[Any]
     linear: str
-    problem: type[Any]
+    problem: Callable[..., HeldOut]
     families: Mapping[str, Family]
 
     @property
@@ -195,7 +196,7 @@ CLASSES = Kind(
     SHARES,
     AutoClassifier,
     OF_CLASSES,
-    HeldOutCalibration,
+    partial(held_out_classes, doubt=True),
     MappingProxyType(
         {
             OF_CLASSES: Family(("likelihood", "unbiased", "plain", CLUSTERS), _softmax),
@@ -210,7 +211,7 @@ NUMBERS = Kind(
     MEAN,
     AutoRegressor,
     "ridge",
-    HeldOutNumbers,
+    held_out_numbers,
     MappingProxyType(
         {
             "ridge": Family(_OF_NUMBERS, _ridge),
@@ -330,8 +331,8 @@ def judged_model(
     said = [f"{words}, chosen among {len(named)} on released labels" if len(named) > 1 else words or last.setting()]
     combination, held_out, constant = None, fitted.held_out, not fitted.varies
     if beside and generator is None and method in family.beside:
-        problem = kind.problem.of(release, [fitted], rows, parts, units)
-        combination, held_out = problem.best(), problem.cross_fitted(parts, len(rows))
+        problem = kind.problem(release, [fitted], rows, parts, units)
+        combination, held_out = problem.best(), problem.cross_fitted(parts)
         said, constant = [*said, combination.setting()], constant or combination.is_constant
     whole = fitted.model if generator is None else last
     return Judged(whole, combination, folds, held_out, "; ".join(filter(None, said)), constant)

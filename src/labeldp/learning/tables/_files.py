@@ -27,11 +27,10 @@ from labeldp.learning.features import (
     is_network,
     scaling_transformer,
 )
-from labeldp.learning.sklearn import AutoClassifier, Calibrator, NumberMixture
+from labeldp.learning.sklearn import AutoClassifier, Mixture
 from labeldp.learning.tables._families import CLASSES, NUMBERS, OF_CLASSES, Rows, judged_model
 from labeldp.learning.tables._folds import enough_rows, units_of
 from labeldp.learning.tables._model_parts import categories_in, check_parts, check_prediction, types_of
-from labeldp.learning.tables._regressors import number_mixture_from
 from labeldp.learning.tables._resampled import check_generator
 from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import Interval, LabelSpace, columns_in_order, predicted_columns
@@ -79,7 +78,6 @@ _TRUSTED = [
     "labeldp.learning.sklearn.KernelClassifier",
     "labeldp.learning.sklearn.Mixture",
     "labeldp.learning.sklearn.NeighborsRegressor",
-    "labeldp.learning.sklearn.NumberMixture",
     "labeldp.learning.sklearn.ReleasedLabelClassifier",
     "labeldp.learning.sklearn.ReleasedLabelRegressor",
     "labeldp.learning.sklearn.SoftLabelClassifier",
@@ -92,6 +90,9 @@ _TRUSTED = [
     "sklearn.neighbors._kd_tree.KDTree",  # built anew before it is used
     "sklearn.utils.validation.check_array",
 ]
+
+#: Such names in files of earlier versions.
+_EARLIER = ["labeldp.learning.sklearn.NumberMixture"]
 
 #: scikit-learn's adapter to arrays of PyTorch.
 _TORCH_ADAPTER = "sklearn.externals.array_api_compat.torch"
@@ -123,7 +124,7 @@ class TableModel:
     method: str
     certificate: Certificate
     corrected: bool = False
-    calibrator: Calibrator | NumberMixture | None = None
+    calibrator: Mixture | None = None
     seen: SeenRanges = field(default_factory=SeenRanges)
 
     @property
@@ -142,6 +143,11 @@ class TableModel:
         return isinstance(self.space, Interval) and self.model != OF_CLASSES
 
     @property
+    def ends(self) -> tuple[float, float] | None:
+        """Ends of the range of numbers that it predicts; None if it predicts classes."""
+        return (float(self.space.points[0]), float(self.space.points[-1])) if self.of_numbers else None
+
+    @property
     def inputs(self) -> list[str]:
         """Names of the inputs."""
         return list(self.columns)
@@ -158,7 +164,7 @@ class TableModel:
             raise InputError("expected a model of classes for probabilities, found one of numbers; use predict")
         declared = predicted_columns(self.estimator, self._frame(table), self.space)
         if self.calibrator is not None:
-            declared = self.calibrator(declared)
+            declared = self.calibrator(declared[None])
         return columns_in_order(declared, self.space.points, self.classes_)
 
     def predict(self, table: object) -> np.ndarray:
@@ -243,7 +249,7 @@ class TableModel:
             check_stored(opened)
             skops_io = _skops_io()
             try:
-                held = skops_io.load(opened, trusted=_TRUSTED)
+                held = skops_io.load(opened, trusted=[*_TRUSTED, *_EARLIER])
             except skops_io.exceptions.UntrustedTypesFoundException:
                 raise VerificationError("other types in it") from None
             about = _FORMAT.read_description(held["about"])
@@ -254,7 +260,9 @@ class TableModel:
             parts = (about["model"], about["method"], certificate, about.get("corrected", False) is True)
             model = cls(held["estimator"], MappingProxyType(columns), *parts)
             seen = SeenRanges.from_plain(about.get("seen", {}))
-            model = replace(model, calibrator=model._calibrator_from(about.get("calibrator")), seen=seen)
+            model = replace(
+                model, calibrator=Mixture.from_plain(about.get("calibrator"), model.space.size, model.ends), seen=seen
+            )
             kind = (columns, model.model, model.method)
             template = (NUMBERS if model.of_numbers else CLASSES).template(*kind)
             if types_of(model.estimator) != types_of(template):
@@ -267,12 +275,6 @@ class TableModel:
         """The features of rows, with categories as the model knows them."""
         frame = frame_of(Columns(table).table(self.columns), self.columns, categories_in(self.estimator))
         return self.seen.within(frame)
-
-    def _calibrator_from(self, body: dict[str, Any] | None) -> Calibrator | NumberMixture | None:
-        """The calibrator of this model from plain data."""
-        if self.of_numbers:
-            return number_mixture_from(body, (float(self.space.points[0]), float(self.space.points[-1])))
-        return Calibrator.from_plain(body, self.space.size)
 
 
 def open_model(path: str | Path) -> TableModel | NetworkModel:

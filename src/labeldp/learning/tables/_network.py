@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from labeldp import _checks
 from labeldp.errors import InputError
-from labeldp.learning.choice import Progress, fit_in_units, folds_of
+from labeldp.learning.choice import Fitted, Progress, fit_in_units, folds_of
 from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, columns_of, frame_of, without_calendar
 from labeldp.learning.images import PatchClassifier
-from labeldp.learning.sklearn import Calibrator, HeldOutCalibration
+from labeldp.learning.sklearn import Mixture, held_out_classes
 from labeldp.learning.tables._class_scores import class_scores
 from labeldp.learning.tables._evaluate import image_names
 from labeldp.learning.tables._folds import FOLDS, chosen_rows, enough_rows, units_in, units_of
@@ -137,7 +137,7 @@ def learner_of(network: Network, choice: ModelChoice, report: Progress | None = 
 
 
 def trained_model(
-    network: Network, learner: Any, certificate: Certificate, calibrator: Calibrator | None = None
+    network: Network, learner: Any, certificate: Certificate, calibrator: Mixture | None = None
 ) -> NetworkModel:
     """The trained network of a learner, with the certificate of its release."""
     if isinstance(learner, TorchClassifier):
@@ -190,8 +190,9 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
     judged, units, calibrator = release[held], every.take(held), None
     predicted = ClassProbabilities.of(learner, inputs[held]).in_order(release.space.points)
     if choice.method != "plain" and units.count >= FOLDS:
-        problem = HeldOutCalibration(judged, predicted, units)
-        calibrator, predicted = problem.best(), problem.cross_fitted(folds_of(units, FOLDS), len(held))
+        model, parts = Fitted(learner, predicted, varies=True), folds_of(units, FOLDS)
+        problem = held_out_classes(judged, [model], np.arange(len(held)), parts, units, doubt=True)
+        calibrator, predicted = problem.best(), problem.cross_fitted(parts)
     return Learned(
         trained_model(network, learner, certificate, calibrator),
         class_scores(judged, predicted, units=units) if told else None,

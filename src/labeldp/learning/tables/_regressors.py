@@ -1,9 +1,8 @@
-"""Metrics of predicted numbers on released labels, and their shrinkage in files."""
+"""Metrics of predicted numbers on released labels."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from labeldp.learning.metrics import (
     mean_of_rows,
     sums_of_others,
 )
-from labeldp.learning.sklearn import NumberMixture
 from labeldp.privacy.channels import ClassChannel
 from labeldp.release import Release
 
@@ -99,17 +97,3 @@ def _calibration(release: Release, predicted: Float[np.ndarray, "n"], units: Uni
     count = int(np.clip(min(told, units.count / _UNITS_OF_A_BIN), 1, _MOST_BINS))
     limits = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, count + 1)[1:-1]))
     return metrics.number_calibration(release, predicted, limits.tolist(), units=units)
-
-
-def number_mixture_from(body: Any, release_range: tuple[float, float]) -> NumberMixture | None:
-    """A mixture from plain data; None if there is none.
-
-    Raises:
-        ValueError: It is not of one model, or not of finite numbers.
-    """
-    if body is None:
-        return None
-    found = NumberMixture(np.asarray(body["weights"], dtype=np.float64), float(body["centre"]), *release_range)
-    if found.weights.shape != (1,) or not np.isfinite([*found.weights, found.centre]).all():
-        raise ValueError("a mixture of other models")
-    return found

@@ -34,7 +34,7 @@ from labeldp.learning.features import (
     encoder_from,
     frame_of,
 )
-from labeldp.learning.sklearn import Calibrator
+from labeldp.learning.sklearn import Mixture
 from labeldp.learning.torch._networks import NETWORKS
 from labeldp.learning.torch._rows import predicted_rows
 from labeldp.learning.torch._values import NETWORK_METHODS
@@ -138,7 +138,7 @@ class NetworkModel:
     module: nn.Module
     method: str
     certificate: Certificate
-    calibrator: Calibrator | None = None
+    calibrator: Mixture | None = None
 
     @property
     def space(self) -> LabelSpace:
@@ -184,7 +184,7 @@ class NetworkModel:
         device = next(self.module.parameters()).device
         declared = predicted_rows(self.module, features, self.space.size, device)
         if self.calibrator is not None:
-            declared = self.calibrator(declared)
+            declared = self.calibrator(declared[None])
         return declared[:, self.space.sorted_codes]
 
     def predict(self, table: object, images: object = None) -> np.ndarray:
@@ -228,7 +228,7 @@ class NetworkModel:
                 raise ValueError("the parts of the file contradict each other")
             module = network.module("meta")
             module.load_state_dict(_weights_of(opened, module), assign=True)
-            calibrator = Calibrator.from_plain(about.get("calibrator"), network.classes)
+            calibrator = Mixture.from_plain(about.get("calibrator"), network.classes)
         return cls(network, module.requires_grad_(requires_grad=False).eval(), about["method"], certificate, calibrator)
 
 
