@@ -202,7 +202,7 @@ class Gains:
         chosen = int(np.argmax(sums))
         if self.usual is not None and self.squares is not None and chosen != self.usual:
             over, square = sums[chosen] - sums[self.usual], self.squares[chosen, groups].sum()
-            chosen = chosen if over > 0.0 and over**2 > square - over**2 / units else self.usual
+            chosen = chosen if _exceeds(over, square, units) else self.usual
         if self.constant is None or sums[chosen] > sums[self.constant]:
             return chosen
         return self.constant
@@ -213,13 +213,23 @@ def all_gains(gains: Iterable[Gains]) -> Gains:
     return functools.reduce(operator.add, gains)
 
 
+def _exceeds(over: float, square: float, units: float, errors: float = 1.0) -> bool:
+    """True if a sum over units, with a sum of squares, is above zero by more than so many of its standard errors."""
+    return over > 0.0 and over**2 > errors**2 * (square - over**2 / units)
+
+
 def is_clearly_better(
-    gains: Float[np.ndarray, "n"], others: Float[np.ndarray, "n"], units: Units | None = None
+    gains: Float[np.ndarray, "n"], others: Float[np.ndarray, "n"], units: Units, errors: float = 1.0
 ) -> bool:
-    """True if the mean gain of rows exceeds that of another model on them by more than the standard error."""
-    over = gains - others
-    totals = over if units is None else units.totals(over)
-    return float(np.mean(totals)) > float(np.std(totals)) / math.sqrt(len(totals))
+    """True if the gain of rows exceeds that of another model on them by more than so many standard errors."""
+    totals = units.totals(gains - others)
+    return _exceeds(float(totals.sum()), float((totals**2).sum()), units.count, errors)
+
+
+def clearly_best(gains: Float[np.ndarray, "m n"], units: Units, errors: float = 1.0) -> int:
+    """The model with the largest gain, if it exceeds that of the first by so many standard errors; else the first."""
+    best = int(np.argmax(gains.sum(axis=1)))
+    return best if is_clearly_better(gains[best], gains[0], units, errors) else 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.cells import ClusterTree
-from labeldp.learning.choice import Held, Path, all_gains, folds_of
+from labeldp.learning.choice import Held, Path, all_gains, clearly_best, folds_of
 from labeldp.learning.heads import SoftmaxFit, SoftmaxProblem
 from labeldp.learning.heads import softmax as probabilities_of
 from labeldp.learning.images._kernel_features import KernelFeatures
@@ -365,14 +365,7 @@ def likeliest_features(candidates: Sequence[Float[np.ndarray, "n _"]], y: Releas
     for features in candidates:
         path = _path(features, y, fit, held, _TOLERANCE * _length(features), units)
         gains.append(gain(y[held], path.predict(_likeliest([path]))))
-    scores = [_standard_errors(units.take(held).totals(each - gains[0])) for each in gains]
-    best = int(np.argmax(scores))
-    return best if scores[best] > _CLEARLY else 0
-
-
-def _standard_errors(offsets: Float[np.ndarray, "u"]) -> float:
-    """The sum of offsets of units in standard errors of it."""
-    return float(offsets.sum() / max(np.linalg.norm(offsets), np.finfo(np.float64).tiny))
+    return clearly_best(np.stack(gains), units.take(held), _CLEARLY)
 
 
 def _path(

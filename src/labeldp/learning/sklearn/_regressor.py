@@ -19,7 +19,7 @@ from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
 from labeldp.errors import InputError
-from labeldp.learning.choice import Held, OneSetting, fit_in_units, folds_of, is_clearly_better
+from labeldp.learning.choice import Held, OneSetting, clearly_best, fit_in_units, folds_of
 from labeldp.learning.features import indexable_rows, row_count, row_weights, take_rows
 from labeldp.learning.losses import (
     Latent,
@@ -389,12 +389,6 @@ def is_behind(
     exceeds z / sqrt(5): a tenth for 3 standard errors, at which the difference just becomes visible.
     """
     return float(weights @ ((predicted - rival) * (2.0 * numbers - predicted - rival))) <= 0.0
-
-
-def clearly_best(gains: Float[np.ndarray, "m n"], units: Units) -> int:
-    """The model with the largest mean gain, if the gain over the first exceeds its standard error; else the first."""
-    best = int(np.argmax(gains.mean(axis=1)))
-    return best if is_clearly_better(gains[best], gains[0], units) else 0
 
 
 def shrinkage(
