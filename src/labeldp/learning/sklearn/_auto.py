@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -73,6 +74,7 @@ class Target:
         boosting: Type of boosted trees.
         tree: Type of models of trees of clusters.
         problem: Function of what members predicted for held-out rows that returns the problem of combining them.
+        alone: The same of a single model, which is the constant in doubt.
         effective: Function of a release: how many of its rows, in the mean, say as much as one true label.
     """
 
@@ -84,6 +86,7 @@ class Target:
     boosting: type[Any]
     tree: type[Any]
     problem: Callable[..., HeldOut]
+    alone: Callable[..., HeldOut]
     effective: Callable[[Release], float]
 
     def members(self, columns: Mapping[str, str] | None) -> dict[str, Member]:
@@ -124,6 +127,7 @@ CLASSES = Target(
     BoostingClassifier,
     TreeClassifier,
     held_out_classes,
+    partial(held_out_classes, doubt=True),
     _share_of_classes,
 )
 NUMBERS = Target(
@@ -134,6 +138,7 @@ NUMBERS = Target(
     lambda: ReleasedLabelRegressor(EvidenceRidge(), method="decoded", folds=2, shrink=False),
     BoostingRegressor,
     TreeRegressor,
+    held_out_numbers,
     held_out_numbers,
     lambda release: 1.0 / noise_ratio(release, decoded_numbers(release)),
 )

@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 
 from labeldp import _checks
 from labeldp.errors import InputError
-from labeldp.learning.choice import MEAN, SHARES, Candidates, Member, Progress, Work, folds_of, numbers_of
+from labeldp.learning.choice import Candidates, Member, Progress, Work, folds_of, numbers_of
 from labeldp.learning.convex import ConvexClassifier, ConvexRegressor
 from labeldp.learning.features import frame_columns, scaling_transformer, tree_transformer
 from labeldp.learning.losses import decoded_numbers, gain, is_decodable, is_unbiased, require_decodable
@@ -29,14 +29,11 @@ from labeldp.learning.sklearn import (
     AutoRegressor,
     BoostingClassifier,
     EvidenceRidge,
-    HeldOut,
     NeighborsRegressor,
     ReleasedLabelClassifier,
     ReleasedLabelRegressor,
     SoftLabelClassifier,
     SoftmaxRegression,
-    held_out_classes,
-    held_out_numbers,
     noise_ratio,
     usual_boosting,
 )
@@ -96,19 +93,20 @@ class Kind:
 
     Attributes:
         noun: What models predict, in words.
-        constant: Name of what is predicted without features.
         auto: The learner that combines families.
         linear: The family that is taken by default with a method.
-        problem: Function that returns the problem of combining a model with the constant.
         families: The families by name, besides the combination.
     """
 
     noun: str
-    constant: str
     auto: type[Any]
     linear: str
-    problem: Callable[..., HeldOut]
     families: Mapping[str, Family]
+
+    @property
+    def constant(self) -> str:
+        """Name of what is predicted without features."""
+        return str(self.auto.target.constant)
 
     @property
     def methods(self) -> dict[str, tuple[str, ...]]:
@@ -193,10 +191,8 @@ def _regressor(estimator: Any, method: str) -> ReleasedLabelRegressor:
 _OF_NUMBERS = ("auto", "unbiased", "likelihood", "decoded", "plain")
 CLASSES = Kind(
     "classes",
-    SHARES,
     AutoClassifier,
     OF_CLASSES,
-    partial(held_out_classes, doubt=True),
     MappingProxyType(
         {
             OF_CLASSES: Family(("likelihood", "unbiased", "plain", CLUSTERS), _softmax),
@@ -208,10 +204,8 @@ CLASSES = Kind(
 )
 NUMBERS = Kind(
     "numeric labels",
-    MEAN,
     AutoRegressor,
     "ridge",
-    held_out_numbers,
     MappingProxyType(
         {
             "ridge": Family(_OF_NUMBERS, _ridge),
@@ -331,7 +325,7 @@ def judged_model(
     said = [f"{words}, chosen among {len(named)} on released labels" if len(named) > 1 else words or last.setting()]
     combination, held_out, constant = None, fitted.held_out, not fitted.varies
     if beside and generator is None and method in family.beside:
-        problem = kind.problem(release, [fitted], rows, parts, units)
+        problem = kind.auto.target.alone(release, [fitted], rows, parts, units)
         combination, held_out = problem.best(), problem.cross_fitted(parts)
         said, constant = [*said, combination.setting()], constant or combination.is_constant
     whole = fitted.model if generator is None else last
