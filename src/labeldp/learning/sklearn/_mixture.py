@@ -27,6 +27,8 @@ _FLATTEST, _STEEPEST, _TOLERANCE = 0.02, 20.0, 1e-3
 _SPREAD = 0.25
 #: Prior variance of shifts of log probabilities: little beside a hundred effective rows.
 _SHIFT_VARIANCE = 0.03
+#: The same for a model of its own, which may be biased in any way.
+_WIDE_VARIANCE = 1.0
 #: Dirichlet prior of weights: each model begins as if it alone had predicted this many rows.
 _PRIOR_ROWS = 3.0
 #: Rounds of expectation maximisation: their target is concave in the weights, and changes little after fewer.
@@ -97,11 +99,11 @@ class Mixture:
         return f"calibrated on released labels (slope {self.slope:.2g}), {SHARES} being the alternative"
 
     def of_one(self) -> Mixture:
-        """The same combination of a single model and class shares, with even shares as its constant: as files hold it.
+        """The same of a single model, moved from even shares: as files hold it.
 
-        So its slope and shifts are those of the logarithms of probabilities, and the slope is 0 for class shares.
+        So slope and shifts are those of the logarithms of probabilities, and the slope is 0 for class shares.
         """
-        slope = 0.0 if self.is_constant else self.slope * float(np.prod(np.asarray(self.slopes)))
+        slope = 0.0 if self.is_constant else self.slope
         shifts = 0.0 if self.shifts is None else self.shifts
         logits = (1.0 - slope) * np.log(np.maximum(self.constant, _LEAST)) + shifts
         return Mixture(_even(len(logits)), np.ones(1), slope=slope, shifts=logits)
@@ -286,8 +288,8 @@ def _likeliest(problem: HeldOut) -> Mixture:
 
     References:
         Wolpert 1992 (stacking); Breiman 1996 and van der Laan, Polley and Hubbard 2007, for weights on the simplex
-        and why they do nearly as well as the best model in hindsight; Guo et al. 2017 (slopes); Alexandari, Kundaje and
-        Shrikumar 2020 (shifts).
+        and why they do nearly as well as the best model in hindsight; Guo et al. 2017 (slopes); Platt 1999 and
+        Alexandari, Kundaje and Shrikumar 2020 (shifts).
     """
     release, rows, used = problem.labels, problem.weights, problem.varies
     likelihood = release.likelihood()
@@ -301,20 +303,20 @@ def _likeliest(problem: HeldOut) -> Mixture:
     weights = np.zeros(models)
     weights[used] = _likeliest_weights(np.stack([(likelihood * each).sum(axis=1) for each in moved])[used], rows)
     mean = np.tensordot(weights, np.stack(moved), axes=1)
-    slope = _likeliest_slope(likelihood, mean, found, rows)
-    shifts = _likeliest_shifts(release, found.moved(mean, slope), rows)
+    slope, shifts = _likeliest_line(release, mean, found, rows, _SHIFT_VARIANCE)
     return replace(found, weights=weights, slopes=slopes, slope=slope, shifts=shifts)
 
 
 def _likeliest_or_shares(problem: HeldOut) -> Mixture:
-    """The likeliest mixture of one model, or class shares in doubt.
+    """The likeliest slope and shifts of one model, or class shares in doubt.
 
-    It is the shares unless the likelihood of the mixture exceeds theirs by more than the standard error of the
+    It is the shares unless the likelihood of the model so moved exceeds theirs by more than the standard error of the
     difference. As both were fitted on these rows, that is where the slope is about two standard errors above zero:
     without signal, in one case of forty.
     """
-    mixture = _likeliest(problem)
-    shares = replace(mixture, weights=np.zeros(1), slope=1.0, shifts=None)
+    shares = Mixture(_shares(problem.labels), np.zeros(1))
+    slope, shifts = _likeliest_line(problem.labels, problem.predictions[0], shares, problem.weights, _WIDE_VARIANCE)
+    mixture = replace(shares, weights=np.ones(1), slope=slope, shifts=shifts)
     own, constant = (gain(problem.labels, each(problem.predictions)) for each in (mixture, shares))
     return (mixture if is_clearly_better(own, constant, problem.units) else shares).of_one()
 
@@ -342,19 +344,24 @@ def _likeliest_slope(
     return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": _TOLERANCE}).x)
 
 
-def _likeliest_shifts(
-    release: Release, probabilities: Float[np.ndarray, "n k"], rows: Float[np.ndarray, "n"]
-) -> Float[np.ndarray, "k"]:
-    """Shifts of log probabilities of largest likelihood times their prior."""
-    logarithms, loss = np.log(np.maximum(probabilities, _LEAST)), row_loss(release, "likelihood")
+def _likeliest_line(
+    release: Release, predicted: Float[np.ndarray, "n k"], shares: Mixture, rows: np.ndarray, variance: float
+) -> tuple[float, Float[np.ndarray, "k"]]:
+    """The slope of predictions over class shares, and shifts of their logarithms, of largest likelihood times prior."""
+    start, loss = np.log(np.maximum(shares.constant, _LEAST)), row_loss(release, "likelihood")
+    offsets = np.log(np.maximum(predicted, _LEAST)) - start
 
-    def objective(shifts: Float[np.ndarray, "k"]) -> tuple[float, Float[np.ndarray, "k"]]:
-        slopes = logarithms + shifts
-        value = loss(slopes, rows) + 0.5 * float(shifts @ shifts) / _SHIFT_VARIANCE
-        return value, slopes.sum(axis=0) + shifts / _SHIFT_VARIANCE  # logits became the gradient
+    def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
+        power, shifts = point[0], point[1:]
+        steep = math.exp(power) * offsets
+        logits = start + steep + shifts
+        value = loss(logits, rows) + math.log1p((power / _SPREAD) ** 2) + 0.5 * float(shifts @ shifts) / variance
+        of_power = float(np.vdot(logits, steep)) + 2.0 * power / (_SPREAD**2 + power**2)  # logits became the gradient
+        return value, np.array([of_power, *(logits.sum(axis=0) + shifts / variance)])
 
-    start = np.zeros(release.space.size)
-    return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B").x)
+    bounds = [(math.log(_FLATTEST), math.log(_STEEPEST)), *[(None, None)] * len(start)]
+    found = minimize(objective, np.zeros(1 + len(start)), jac=True, method="L-BFGS-B", bounds=bounds).x
+    return math.exp(found[0]), np.asarray(found[1:])
 
 
 def _likeliest_weights(chances: Float[np.ndarray, "m n"], rows: Float[np.ndarray, "n"]) -> Float[np.ndarray, "m"]:
