@@ -1,0 +1,143 @@
+"""Gains of held-out rows under each setting of a learner, and the rule by which one is preferred."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from labeldp._shapes import Float, Int
+from labeldp.learning.features import take_rows
+from labeldp.learning.metrics import Units
+from labeldp.release import Release
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Held-out rows that judge a learner.
+
+    Attributes:
+        features: Their features, m rows.
+        release: Their released labels.
+        groups: The group of each row. Rows of one group may be left out of a choice together.
+        count: Number of groups, of which some may have no row here.
+        units: The privacy units of the rows, each in one group.
+        weights: The weight of each row.
+    """
+
+    features: Any
+    release: Release
+    groups: Int[np.ndarray, "m"]
+    count: int
+    units: Units
+    weights: Float[np.ndarray, "m"] | float = 1.0
+
+    @classmethod
+    def of(
+        cls, features: Any, release: Release, units: Units, held: Int[np.ndarray, "m"], sample_weight: Any = None
+    ) -> Held:
+        """Some rows in one group, which say as much as the weights of all rows tell."""
+        weights = 1.0 if sample_weight is None else sample_weight[held]
+        groups = np.zeros(len(held), np.int64)
+        return cls(take_rows(features, held), release[held], groups, 1, units.take(held), weights)
+
+    @property
+    def unit_groups(self) -> Int[np.ndarray, "u"]:
+        """The group of each unit."""
+        return self.groups if self.units.numbers is None else self.groups[self.units.firsts]
+
+    def sums(self, gains: Float[np.ndarray, "m"]) -> Float[np.ndarray, "g"]:
+        """Sums of the gains of rows over their groups."""
+        return np.bincount(self.groups, self.weights * gains, minlength=self.count)
+
+
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """Gains of held-out rows under each setting of a learner, summed in groups of rows.
+
+    Attributes:
+        units: Number of units of each group, shape (g,).
+        sums: Their gains under each of s settings; minus infinity under a setting that was given up.
+        squares: Their squared differences to the gains under the usual setting; None where none is usual.
+        usual: The setting that stays unless another one is clearly better; None to take the best.
+        constant: The setting that predicts the constant, which replaces one that has no larger gain, but for members of
+            a combination, which shrinks by itself; None for none such.
+    """
+
+    units: Float[np.ndarray, "g"]
+    sums: Float[np.ndarray, "s g"]
+    squares: Float[np.ndarray, "s g"] | None = None
+    usual: int | None = None
+    constant: int | None = None
+
+    @classmethod
+    def of(
+        cls, gains: Float[np.ndarray, "s m"], held: Held, usual: int | None = None, constant: int | None = None
+    ) -> Gains:
+        """The gains of held-out rows under each setting, in their groups."""
+        squares, found = None, cls.of_sums(np.stack([held.sums(each) for each in gains]), held)
+        if usual is not None:
+            over = held.units.totals((held.weights * (gains - gains[usual])).T).T
+            squares = np.stack([np.bincount(held.unit_groups, each**2, minlength=held.count) for each in over])
+        return replace(found, squares=squares, usual=usual, constant=constant)
+
+    @classmethod
+    def of_sums(cls, sums: Float[np.ndarray, "s g"], held: Held) -> Gains:
+        """Gains that were summed in groups under each setting, of which the best is taken."""
+        return cls(np.bincount(held.unit_groups, minlength=held.count).astype(np.float64), sums)
+
+    def __add__(self, other: Gains) -> Gains:
+        """The gains of both, of the same settings and groups."""
+        squares = None if self.squares is None or other.squares is None else self.squares + other.squares
+        return replace(self, units=self.units + other.units, sums=self.sums + other.sums, squares=squares)
+
+    def best(self, without: int | None = None, *, combined: bool = False) -> int:
+        """The setting with the largest gain, if it is clearly better than the usual one.
+
+        With few effective rows the best of many noisy means is often a bad choice. So the usual setting stays unless
+        the gain over it exceeds its standard error. To ask for a clearly larger gain than that of the constant costs
+        more where features help than it saves where they do not.
+
+        Args:
+            without: A group whose rows play no part; None if all do.
+            combined: True to take no constant, as a combination shrinks by itself.
+        """
+        groups = np.arange(len(self.units)) != (-1 if without is None else without)
+        units, sums = self.units[groups].sum(), self.sums[:, groups].sum(axis=1)
+        if combined and self.constant is not None:
+            sums[self.constant] = -np.inf
+        chosen = int(np.argmax(sums))
+        if self.usual is not None and self.squares is not None and chosen != self.usual:
+            over, square = float(sums[chosen] - sums[self.usual]), float(self.squares[chosen, groups].sum())
+            chosen = chosen if _exceeds(over, square, float(units)) else self.usual
+        if self.constant is None or sums[chosen] > sums[self.constant]:
+            return chosen
+        return self.constant
+
+
+def all_gains(gains: Iterable[Gains]) -> Gains:
+    """The gains of all held-out rows."""
+    return functools.reduce(operator.add, gains)
+
+
+def _exceeds(over: float, square: float, units: float, errors: float = 1.0) -> bool:
+    """True if a sum over units, with a sum of squares, is above zero by more than so many of its standard errors."""
+    return over > 0.0 and over**2 > errors**2 * (square - over**2 / units)
+
+
+def is_clearly_better(
+    gains: Float[np.ndarray, "n"], others: Float[np.ndarray, "n"], units: Units, errors: float = 1.0
+) -> bool:
+    """True if the gain of rows exceeds that of another model on them by more than so many standard errors."""
+    totals = units.totals(gains - others)
+    return _exceeds(float(totals.sum()), float((totals**2).sum()), units.count, errors)
+
+
+def clearly_best(gains: Float[np.ndarray, "m n"], units: Units, errors: float = 1.0) -> int:
+    """The model with the largest gain, if it exceeds that of the first by so many standard errors; else the first."""
+    best = int(np.argmax(gains.sum(axis=1)))
+    return best if is_clearly_better(gains[best], gains[0], units, errors) else 0
