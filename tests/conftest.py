@@ -29,7 +29,8 @@ from labeldp import _shapes
 _COMPILED = "_kernels"
 _CHECKER = "labeldp_annotations"
 _NOT_AN_ARRAY = Annotated[object, Is[lambda found: not isinstance(found, np.ndarray)]]
-SLOW = tomllib.loads(Path(__file__).with_name("slow.toml").read_text(encoding="utf-8"))["test"]
+_SLOW = tomllib.loads(Path(__file__).with_name("slow.toml").read_text(encoding="utf-8"))
+SLOW = [{"name": name, "kept": []} for name in _SLOW["whole"]] + _SLOW["test"]
 #: Calls of each function at which its annotations are executed: the first ones in a process, and in each test.
 _CHECKED_CALLS, _CHECKED_IN_TEST = 200, 1
 _TESTS = [0]  # how many began
@@ -152,7 +153,7 @@ def _is_slow(entry, case):
     """Whether an entry of slow.toml leaves a case, or a test without cases, to the run of everything."""
     if "kept" in entry:
         return not any(_named(case, name) for name in entry["kept"])
-    return "slow" not in entry or any(_named(case, name) for name in entry["slow"])
+    return any(_named(case, name) for name in entry["slow"])
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ENTRIES = tomllib.loads(Path(__file__).with_name("slow.toml").read_text(encoding="utf-8"))["test"]
+TABLE = tomllib.loads(Path(__file__).with_name("slow.toml").read_text(encoding="utf-8"))
+ENTRIES = [{"name": name} for name in TABLE["whole"]] + TABLE["test"]
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["name"].partition("::")[2])

@@ -227,7 +227,9 @@ def drawn(channel, row, code, words):
 
 def keys(released):
     """Released labels as something that can be counted."""
-    return [label.tobytes() for label in released] if released.ndim == 2 else released.tolist()
+    if released.ndim == 1:
+        return released.tolist()
+    return np.ascontiguousarray(released).view(f"V{released.shape[1] * released.itemsize}").ravel().tolist()
 
 
 def law_of_words(channel, row):
