@@ -423,9 +423,28 @@ def _build_tree(
     """A tree of clusters of points, which are features or columns of an embedding's places."""
     count = _check_count(leaves, len(points))
     kind = KMeans if len(points) <= _FEW_ROWS else MiniBatchKMeans
-    finder = _fit_kmeans(kind(count, n_init=1, random_state=0), points)
+    finder = _fit_kmeans(kind(count, init=points[_spread_rows(points, count)], n_init=1, random_state=0), points)
     merges = ward(finder.cluster_centers_, np.bincount(finder.labels_, minlength=count))
     return ClusterTree(finder.labels_, merges, NearestLeaf(Centres(finder), points.shape[1], embedding, columns))
+
+
+def _spread_rows(points: np.ndarray, count: int) -> Int[np.ndarray, "count"]:
+    """Rows to begin k-means from: each by chance in proportion to its squared distance to the nearest one before it.
+
+    Unlike scikit-learn's, each step tries one row, which is several times faster where clusters are small and many.
+
+    References:
+        Arthur and Vassilvitskii 2007.
+    """
+    chance, rows = np.random.default_rng(0), np.zeros(count, dtype=np.int64)
+    squares, far = np.einsum("nd,nd->n", points, points), np.full(len(points), np.inf)
+    rows[0] = chance.integers(len(points))
+    for place in range(1, count):
+        last = points[rows[place - 1]]
+        far = np.minimum(far, np.maximum(squares + last @ last - 2.0 * (points @ last), 0.0))
+        sums = np.cumsum(far)
+        rows[place] = min(np.searchsorted(sums, chance.random() * sums[-1], side="right"), len(points) - 1)
+    return rows
 
 
 def _fit_kmeans(model: Any, points: np.ndarray) -> Any:

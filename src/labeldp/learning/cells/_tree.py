@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from labeldp._arrays import freeze_arrays
 from labeldp._documented import documented_in
@@ -58,9 +59,13 @@ def ward(centres: Float[np.ndarray, "m d"], sizes: Shaped[np.ndarray, "m"]) -> I
     count = len(centres)
     centre, size = centres.astype(np.float64), np.maximum(sizes, 1).astype(np.float64)
     node, merges = np.arange(count), np.empty((count - 1, 2), dtype=np.int64)
-    added = np.stack([_merge_costs(centre, size, i) for i in range(count)])
+    added = cdist(centre, centre, "sqeuclidean") * np.outer(size, size) / np.add.outer(size, size)
+    np.fill_diagonal(added, np.inf)
+    nearest = added.argmin(axis=1)
+    least = added[np.arange(count), nearest]
     for step in range(count - 1):
-        one, other = divmod(int(added.argmin()), count)
+        one = int(least.argmin())
+        other = int(nearest[one])
         merges[step] = node[one], node[other]
         share = size[other] / (size[one] + size[other])
         centre[one] += share * (centre[other] - centre[one])
@@ -69,11 +74,16 @@ def ward(centres: Float[np.ndarray, "m d"], sizes: Shaped[np.ndarray, "m"]) -> I
         row = np.where(np.isinf(added[one]), np.inf, _merge_costs(centre, size, one))  # merged clusters stay excluded
         added[one], added[:, one] = row, row
         added[other], added[:, other] = np.inf, np.inf
+        least[other] = np.inf
+        stale = np.flatnonzero((nearest == one) | (nearest == other) | (row < least))
+        nearest[stale] = added[stale].argmin(axis=1)
+        least[stale] = added[stale, nearest[stale]]
     return merges
 
 
 def _merge_costs(centre: Float[np.ndarray, "m d"], size: Float[np.ndarray, "m"], one: int) -> Float[np.ndarray, "m"]:
     """Increase in the sum of squares by merging a cluster with each other one; infinite for itself."""
-    costs = ((centre - centre[one]) ** 2).sum(axis=1) * size * size[one] / (size + size[one])
+    offsets = centre - centre[one]
+    costs = np.einsum("md,md->m", offsets, offsets) * size * size[one] / (size + size[one])
     costs[one] = np.inf
     return np.asarray(costs)

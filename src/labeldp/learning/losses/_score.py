@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from labeldp._shapes import Float
 from labeldp.learning.losses._own_features import OriginalFeatures
 from labeldp.release import Release
+
+#: Function of class probabilities for released rows: their gains.
+Judge = Callable[[Float[np.ndarray, "n k"]], Float[np.ndarray, "n"]]
 
 
 def gain(
@@ -21,9 +26,19 @@ def gain(
         probabilities: A model's P(true class | true features) in declared order, shape (n, k).
         original: Probabilities that the features are the original ones, where some were resampled.
     """
+    return judge(release, original)(probabilities)
+
+
+def judge(release: Release, original: OriginalFeatures | None = None) -> Judge:
+    """The function ``gain`` of probabilities for one release, whose likelihoods are computed once."""
     likelihood = release.likelihood() if original is None else original.mixed(release.likelihood())
-    hit = (likelihood * probabilities).sum(axis=1)
-    return np.asarray(np.log(np.maximum(hit, np.finfo(float).tiny)) - np.log(likelihood.mean(axis=1)))
+    even = np.log(likelihood.mean(axis=1))
+
+    def gains(probabilities: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n"]:
+        hit = np.einsum("nk,nk->n", likelihood, probabilities)
+        return np.asarray(np.log(np.maximum(hit, np.finfo(float).tiny)) - even)
+
+    return gains
 
 
 def posterior(

@@ -24,7 +24,7 @@ from labeldp.learning.losses import (
     decoded_numbers,
     ends_of,
     expected_mean,
-    gain,
+    judge,
     require_numeric_labels,
     require_release,
 )
@@ -121,13 +121,15 @@ class TreeBoosting(ABC):
         **of_rows: Any,
     ) -> Path:
         """Fits to some rows with each number of leaves and of rounds, judged on other rows."""
-        most, judge = _checks.whole(self.rounds, "rounds", 1), self._judge(held.release)
+        most, gains_of = _checks.whole(self.rounds, "rounds", 1), self._judge(held.release)
         task = self._weighted(y, **of_rows)
         curves, trees = np.empty((len(LEAVES), most + 1, held.count)), list[Any]()
-        curves[:] = held.sums(judge(_scores(task.start, held.features, None, 0)))
+        curves[:] = held.sums(gains_of(_scores(task.start, held.features, None, 0)))
         if any_varies(X):
+            data = self._data(X, task.labels, task, weight=task.weights)
+            rest = self._data(held.features, np.zeros(len(held.groups)), task, data)
             for curve, leaves in zip(curves, LEAVES, strict=True):
-                trees.append(self._grow(X, task, leaves, most, (held, judge, curve)))
+                trees.append(self._grow(data, task, leaves, most, (rest, held, gains_of, curve)))
 
         def predict(setting: int) -> Float[np.ndarray, "m ..."]:
             place, rounds = divmod(setting, most + 1)
@@ -159,7 +161,10 @@ class TreeBoosting(ABC):
         self._set_start(release, task)
         place, self.rounds_ = divmod(setting, self.rounds + 1)
         self.leaves_ = LEAVES[place]
-        self.model_ = self._grow(features, task, self.leaves_, self.rounds_).model_to_string() if self.rounds_ else ""
+        self.model_ = ""
+        if self.rounds_:
+            data = self._data(features, task.labels, task, weight=task.weights)
+            self.model_ = self._grow(data, task, self.leaves_, self.rounds_).model_to_string()
         return self
 
     def _scored(self: Any, start: Float[np.ndarray, "s"], X: Any) -> Float[np.ndarray, "n s"]:  # noqa: N803
@@ -168,11 +173,11 @@ class TreeBoosting(ABC):
 
     def _grow(
         self,
-        features: Any,
+        data: Any,
         task: _Task,
         leaves: int,
         rounds: int,
-        judged: tuple[Held, Callable[..., np.ndarray], Float[np.ndarray, "r g"]] | None = None,
+        judged: tuple[Any, Held, Callable[..., np.ndarray], Float[np.ndarray, "r g"]] | None = None,
     ) -> Any:
         """Trees fitted to released labels; the gains of held-out rows after each round are written to an array."""
         import lightgbm  # noqa: PLC0415 (an extra)
@@ -190,10 +195,9 @@ class TreeBoosting(ABC):
             "verbose": -1,
             "metric": "None",
         }
-        data = self._data(features, task.labels, task, weight=task.weights)
         if judged is None:
             return lightgbm.train(settings, data, rounds)
-        held, gains_of, curve = judged
+        rest, held, gains_of, curve = judged
         done = itertools.count(1)
 
         def judge(scores: Any, _: Any) -> tuple[str, float, bool]:
@@ -204,7 +208,7 @@ class TreeBoosting(ABC):
             settings,
             data,
             rounds,
-            valid_sets=[self._data(held.features, np.zeros(len(held.groups)), task, data)],
+            valid_sets=[rest],
             feval=judge,
             callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
         )
@@ -307,7 +311,8 @@ class BoostingClassifier(TreeBoosting, ProbabilityClassifier):
         return _Task(share_logits(release), np.zeros(len(release)), None, settings)
 
     def _judge(self, release: Release) -> Callable[[Float[np.ndarray, "m s"]], Float[np.ndarray, "m"]]:
-        return lambda scores: gain(release, softmax(scores))
+        gains = judge(release)
+        return lambda scores: gains(softmax(scores))
 
     def _set_start(self, release: Release, task: _Task) -> None:
         self._codes, self._start = self._set_classes(release.space), task.start

@@ -254,7 +254,7 @@ class _Sums:
         sizes = self.rows * np.log(left).sum(axis=1) + count * np.log1p(ratios[:, None] * values).sum(axis=1)
         degrees = 1.0 + shrunk @ values
         variances = left / self.rows * degrees[:, None] / self.rows
-        return -0.5 * free * sizes, np.einsum("fg,rg,gk->rfk", vectors, shrunk, projected) / self.scale, variances
+        return -0.5 * free * sizes, vectors @ (shrunk[:, :, None] * projected) / self.scale, variances
 
 
 @documented_in("labeldp.learning.sklearn")

@@ -203,10 +203,9 @@ def _class_distributions(
 
 def sums_of_nodes(sums: Float[np.ndarray, "leaves m"], merges: Int[np.ndarray, "s 2"]) -> Float[np.ndarray, "nodes m"]:
     """Sums over the rows of each node of a tree, from those of its leaves."""
-    leaves = len(sums)
     nodes = np.concatenate([sums, np.empty((len(merges), sums.shape[1]))])
-    for i, (one, other) in enumerate(merges):
-        nodes[leaves + i] = nodes[one] + nodes[other]
+    for joint, one, other in _levels(merges):
+        nodes[joint] = nodes[one] + nodes[other]
     return nodes
 
 
@@ -224,16 +223,27 @@ def average_prunings(
         means: What each node predicts for its rows if it is not split.
         merges: The two nodes that each merge joins.
     """
+    levels, whole, stops = _levels(merges), single.copy(), np.ones(len(single))
+    for nodes, one, other in levels:
+        halved = single[nodes] - math.log(2.0)
+        whole[nodes] = np.logaddexp(halved, whole[one] + whole[other] - math.log(2.0))
+        stops[nodes] = np.exp(halved - whole[nodes])
+    reached, above = np.ones(len(single)), np.zeros_like(means)
+    shape = (-1, *[1] * (means.ndim - 1))
+    for nodes, *parts in reversed(levels):
+        stopped = above[nodes] + (reached[nodes] * stops[nodes]).reshape(shape) * means[nodes]
+        for part in parts:
+            above[part], reached[part] = stopped, reached[nodes] * (1.0 - stops[nodes])
     leaves = len(single) - len(merges)
-    whole, stops = single.copy(), np.ones(len(single))
-    for i, (one, other) in enumerate(merges, start=leaves):
-        halved = single[i] - math.log(2.0)
-        whole[i] = np.logaddexp(halved, whole[one] + whole[other] - math.log(2.0))
-        stops[i] = math.exp(halved - whole[i])
-    reached, averages = np.ones(len(single)), np.zeros_like(means)
-    for i in range(len(single) - 1, -1, -1):
-        averages[i] += reached[i] * stops[i] * means[i]
-        if i >= leaves:
-            parts = merges[i - leaves]
-            averages[parts], reached[parts] = averages[i], reached[i] * (1.0 - stops[i])
-    return averages[:leaves], float(whole[-1])
+    return above[:leaves] + reached[:leaves].reshape(shape) * means[:leaves], float(whole[-1])
+
+
+def _levels(merges: Int[np.ndarray, "s 2"]) -> list[tuple[Int[np.ndarray, "l"], ...]]:
+    """Merged nodes and the two parts of each, in levels: the parts of a node are leaves or in levels before its own."""
+    heights = [0] * (len(merges) + 1)
+    for one, other in merges.tolist():
+        heights.append(1 + max(heights[one], heights[other]))
+    of_merges = np.array(heights[len(merges) + 1 :], dtype=np.int64)
+    order = np.argsort(of_merges, kind="stable")
+    levels = np.split(order, np.flatnonzero(np.diff(of_merges[order])) + 1) if len(order) else []
+    return [(len(merges) + 1 + level, merges[level, 0], merges[level, 1]) for level in levels]
