@@ -71,7 +71,7 @@ def test_trees_count_alike_rows_of_a_person_once(epsilon):
     leaves, others = encoder.fit_transform(features), encoder.transform(fresh)
     constant = SoftmaxRegression(l2=math.inf).fit(features, of_classes, groups=person)
     model = TreeClassifier(encoder.trees_).fit(leaves, of_classes, groups=person)
-    assert loss_of(model.predict_proba(others)) <= loss_of(constant.predict_proba(fresh)) + 0.02
+    assert loss_of(model.predict_proba(others)) <= loss_of(constant.predict_proba(fresh)) + 0.01
     numbers = TreeRegressor(encoder.trees_).fit(leaves, of_numbers, groups=person)
     assert numbers.predict(others).std() < 5.8
 

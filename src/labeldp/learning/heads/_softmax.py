@@ -115,11 +115,12 @@ class SoftmaxProblem:
         return np.vstack([fit.coefficients, fit.intercepts])
 
 
-def share_logits(release: Release) -> Float[np.ndarray, "k"]:
-    """Logits of the likeliest class shares of a release, with the prior of intercepts, in declared order."""
-    rows, loss = len(release), row_loss(release, "likelihood")
-    penalty = 1.0 / (INTERCEPT_VARIANCE * rows)
-    problem = SoftmaxProblem(np.empty((rows, 0)), loss, np.ones(rows), release.space.size, 0.0, intercept_l2=penalty)
+def share_logits(release: Release, weights: Float[np.ndarray, "n"] | None = None) -> Float[np.ndarray, "k"]:
+    """Logits of the likeliest class shares of weighted rows, with the prior of intercepts, in declared order."""
+    nothing, loss = np.empty((len(release), 0)), row_loss(release, "likelihood")
+    weights = np.ones(len(release)) if weights is None else weights
+    penalty = 1.0 / (INTERCEPT_VARIANCE * float(weights.sum()))
+    problem = SoftmaxProblem(nothing, loss, weights, release.space.size, 0.0, intercept_l2=penalty)
     return problem.fit(tolerance=_SHARE_TOLERANCE).intercepts
 
 

@@ -18,6 +18,7 @@ from labeldp._threads import blocks
 from labeldp.errors import InputError
 from labeldp.learning.cells import ClusterTree
 from labeldp.learning.features import row_weights
+from labeldp.learning.heads import share_logits
 from labeldp.learning.losses import require_release
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
@@ -26,8 +27,8 @@ from labeldp.release import Release, check_same_rows
 #: Shares of the main class of nearly pure clusters; shares of the first class of two-class clusters, and the share of
 #: all other classes there.
 _PURITIES, _HALVES, _REST = (0.5, 0.7, 0.85, 0.95, 0.99), (0.3, 0.5, 0.7), 0.05
-#: Prior probability of a cluster with a uniform distribution.
-_UNIFORM_PRIOR = 0.1
+#: Prior probabilities of a cluster with a uniform distribution, and of one with the shares of all rows.
+_UNIFORM_PRIOR, _SHARES_PRIOR = 0.1, 0.1
 #: Most classes for which two-class clusters are considered.
 _FEW_CLASSES = 16
 
@@ -64,8 +65,8 @@ class TreeClassifier(LeafModel, ProbabilityClassifier):
 
     Each node of a tree of clusters either has one class distribution for all its rows, or is split into its two parts,
     with equal prior probabilities, and all prunings of the tree are weighted by their likelihood of the released
-    labels. A distribution is one of a few: nearly pure, of two classes, or uniform. So there is nothing to tune: large
-    clusters dominate at a small epsilon, the smallest ones at a large epsilon.
+    labels. A distribution is one of a few: nearly pure, of two classes, uniform, or the class shares of all rows. So
+    there is nothing to tune: large clusters dominate at a small epsilon, the smallest ones at a large epsilon.
 
     Features are public, so trees cost nothing, and labels may be randomized one by one.
 
@@ -120,7 +121,7 @@ class TreeClassifier(LeafModel, ProbabilityClassifier):
         odds = release.likelihood()
         odds = odds / odds.mean(axis=1, keepdims=True)
         weights = row_weights(sample_weight, len(release)) / units.design_effect(odds - odds.mean(axis=0))
-        mixtures, prior = _mixtures(release.space.size)
+        mixtures, prior = _with_shares(release, weights, *_mixtures(release.space.size))
         results = [
             _class_distributions(
                 _leaf_likelihoods(release, leaf, tree.count, weights, mixtures), tree.merges, mixtures, prior
@@ -157,6 +158,19 @@ def checked_leaves(trees: Sequence[Any], numbers: Any) -> Int[np.ndarray, "n t"]
             _checks.whole(int(leaf.min()), "leaf", 0, tree.count - 1)
             _checks.whole(int(leaf.max()), "leaf", 0, tree.count - 1)
     return leaves.astype(np.int64)
+
+
+def _with_shares(
+    release: Release, weights: Float[np.ndarray, "n"], mixtures: Float[np.ndarray, "m k"], prior: Float[np.ndarray, "m"]
+) -> tuple[Float[np.ndarray, "m+1 k"], Float[np.ndarray, "m+1"]]:
+    """Distributions and the class shares of all rows, so that what says nothing predicts these and no neighbour.
+
+    Shares are fitted to the labels that they are weighed by, which makes these likelier by half a nat for each of k - 1
+    free shares (Akaike 1974).
+    """
+    odds = _SHARES_PRIOR * math.exp(-0.5 * (release.space.size - 1))
+    shares = softmax(share_logits(release, weights))
+    return np.concatenate([mixtures, shares[None]]), np.append((1.0 - odds) * prior, odds)
 
 
 def _mixtures(classes: int) -> tuple[Float[np.ndarray, "m k"], Float[np.ndarray, "m"]]:
