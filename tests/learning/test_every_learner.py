@@ -48,12 +48,16 @@ class Shares(ClassifierMixin, BaseEstimator):
         order = np.arange(release.space.size) if self.broken == "unsorted" else release.space.sorted_codes
         self.classes_ = np.array(release.space.points)[order]
         self.shares_ = class_shares(release)[order]
+        if (self.broken == "few" and len(X) == 1) or (self.broken == "texts" and np.asarray(X).dtype.kind == "O"):
+            self.shares_ = np.full(len(order), np.nan)
         return self
 
     def predict_proba(self, X):  # noqa: N803
         """The same for every row."""
         if self.broken == "gaps":
-            return np.where(np.isfinite(X[:, :1]), self.shares_, np.nan)
+            return np.where(np.isfinite(X[:, :1].astype(float)), self.shares_, np.nan)
+        if self.broken == "mean" and len(X) > 1:
+            return np.tile(np.eye(len(self.shares_))[0], (len(X), 1))
         if self.broken == "noisy":  # names of rows, of the first two classes
             first = np.where(X[:, :1] > 0, 0.99, 0.01)
             return np.hstack([first, 1.0 - first, np.zeros((len(X), len(self.classes_) - 2))])
@@ -71,6 +75,9 @@ def test_a_foreign_learner_holds_the_laws():
         ("silent", "warns if it gets no units"),
         ("unsorted", "classes are sorted"),
         ("gaps", "rows with nan are refused"),
+        ("mean", "a row alone is predicted as among others"),
+        ("few", "a fit to one row is refused"),
+        ("texts", "a fit to texts is refused"),
         ("noisy", "predicted by class shares"),
     ],
 )

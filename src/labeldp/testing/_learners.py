@@ -30,9 +30,10 @@ def check_learner(learner: Any, *, chooses: bool = True) -> None:
 
     It refuses bare labels and no rows. Copies have its parameters, and fits of the same rows predict the same, also
     once they are pickled. Probabilities are distributions over the sorted classes, whatever order these were declared
-    in; numbers are within the declared range. Rows with gaps or infinities are refused or have such predictions too. It
-    takes the privacy unit of each row (``groups=``), and warns of a release by unit if it gets none. Where labels are
-    noise, and constant within units, it predicts the constant.
+    in; numbers are within the declared range. Rows with gaps, infinities or texts that it did not see are refused or
+    have such predictions too, and so are fits to gaps, to texts and to a single row. A row alone is predicted as among
+    others. It takes the privacy unit of each row (``groups=``), and warns of a release by unit if it gets none. Where
+    labels are noise, and constant within units, it predicts the constant.
 
     Args:
         learner: A learner of classes, which has ``predict_proba``, or of numbers. It is copied, and not fitted.
@@ -56,9 +57,7 @@ def check_learner(learner: Any, *, chooses: bool = True) -> None:
     read = pickle.loads(pickle.dumps(model))  # noqa: S301 (its own)
     expect(np.allclose(found, _predicted(read, features), _SAME), "a model predicts the same once it is pickled")
     expect(bool(np.isfinite(found).all()), "predictions are finite")
-    for odd_value in (np.nan, np.inf, -np.inf):
-        odd_rows = np.where(np.arange(len(features))[:, None] % 7 == 0, odd_value, features)
-        expect(_is_finite_or_refused(model, odd_rows), f"rows with {odd_value} are refused, or have finite predictions")
+    _check_odd_rows(learner, model, features, release)
     if of_classes:
         expect(np.allclose(found.sum(axis=1), 1.0), "probabilities sum to one")
         expect(list(model.classes_) == sorted(space.points), "classes are sorted")
@@ -67,6 +66,28 @@ def check_learner(learner: Any, *, chooses: bool = True) -> None:
     else:
         expect(bool(((found >= 0.0) & (found <= 2.0)).all()), "predicted numbers are within the declared range")
     _check_units(learner, of_classes=of_classes, chooses=chooses)
+
+
+def _check_odd_rows(learner: Any, model: Any, features: np.ndarray, release: Release) -> None:
+    """Check that odd rows are refused or have finite predictions, and that a row does not depend on others."""
+
+    def refitted(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+        return _predicted(_copy(learner).fit(rows, release[: len(rows)]), others)
+
+    found, one = _predicted(model, features), features[:1]
+    expect(np.allclose(found[:1], _predicted(model, one), _SAME), "a row alone is predicted as among others")
+    some = np.arange(len(features))[:, None] % 7 == 0
+    seen, unseen = (np.where(some, text, features.round(1).astype(str)).astype(object) for text in ("Oslo", "Rome"))
+    odd = {value: np.where(some, value, features) for value in (np.nan, np.inf, -np.inf)}
+    cases = {
+        "no rows are": partial(_predicted, model, features[:0]),
+        **{f"rows with {value} are": partial(_predicted, model, rows) for value, rows in odd.items()},
+        "a fit to gaps is": partial(refitted, odd[np.nan], features),
+        "a fit to texts is": partial(refitted, seen, unseen),
+        "a fit to one row is": partial(refitted, one, one),
+    }
+    for case, call in cases.items():
+        expect(_is_finite_or_refused(call), f"{case} refused, or predictions are finite")
 
 
 def _check_units(learner: Any, *, of_classes: bool, chooses: bool) -> None:
@@ -112,11 +133,13 @@ def _predicted(model: Any, features: np.ndarray) -> np.ndarray:
     return np.asarray((model.predict_proba if hasattr(model, "predict_proba") else model.predict)(features))
 
 
-def _is_finite_or_refused(model: Any, features: np.ndarray) -> bool:
-    """True if predictions are finite, or features are refused."""
+def _is_finite_or_refused(call: Callable[[], np.ndarray]) -> bool:
+    """True if predictions are finite, or rows are refused."""
     try:
-        return bool(np.isfinite(_predicted(model, features)).all())
-    except ValueError:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of texts that were not seen
+            return bool(np.isfinite(call()).all())
+    except (TypeError, ValueError):
         return True
 
 
