@@ -16,15 +16,31 @@ export function secureWords(count) {
   return words;
 }
 
-// The number of words of a row; of subsets with spare ones, which run out with a probability below 2^-128.
+// The number of subsets of so many elements of others, as a big integer.
+function subsets(elements, size) {
+  let count = size < 0 || size > elements ? 0n : 1n;
+  for (let j = 0; j < size && count; j += 1) count = (count * BigInt(elements - j)) / BigInt(j + 1);
+  return count;
+}
+
+// True for subsets that are so few that one word picks from a list of them.
+const LARGEST_LISTS = 1n << 20n;
+const isListed = (k, size) => subsets(k, size) * BigInt(k) * BigInt(Math.ceil(k / 8)) <= LARGEST_LISTS;
+
+// A word, and halves of words for picks, with spare ones for rejections, which run out with a probability below 2^-128.
+function wordsForPicks(picks, bound) {
+  const doubt = 32 - Math.log2(picks * bound + 1);
+  const spare = doubt > 1 ? Math.ceil(128 / doubt) : 128 + picks;
+  return 1 + Math.ceil((picks + spare) / 2);
+}
+
+// The number of words of a row.
 const WORDS = {
   response: () => 1,
-  bits: (law) => Number(law.classes),
+  bits: (law) => 2 * Math.ceil(Number(law.classes) / 2),
   subset(law) {
-    const [classes, size] = [Number(law.classes), Number(law.size)];
-    const doubt = 32 - Math.log2(size * classes + 1);
-    const spare = doubt > 1 ? Math.ceil(128 / doubt) : 128 + size;
-    return 1 + Math.ceil((size + spare) / 2);
+    const [k, size] = [Number(law.classes), Number(law.size)];
+    return isListed(k, size) ? wordsForPicks(1, Number(subsets(k, size))) : wordsForPicks(size, k);
   },
 };
 export const wordsPerRow = (law) => WORDS[law.kind](law);
@@ -53,14 +69,30 @@ const DRAWS = {
     return place + (place >= y);
   },
   bits(law, y, words) {
-    const limits = [BigInt(law.false), BigInt(law.true)];
-    return words.map((word, j) => Number(word < limits[Number(j === y)]));
+    const limits = [BigInt(law.false), BigInt(law.true)], halves = [...halvesOf(words)];
+    return Array.from({ length: Number(law.classes) }, (_, j) => {
+      const number = (halves[j] << 32n) | halves[words.length + j];
+      return Number(number < limits[Number(j === y)]);
+    });
   },
   subset(law, y, [first, ...rest]) {
-    const [classes, size] = [Number(law.classes), Number(law.size)];
+    const [classes, size, member] = [Number(law.classes), Number(law.size), BigInt(law.member)];
     const released = new Array(classes).fill(0);
-    const inside = first < BigInt(law.member);
+    const inside = first < member;
     const halves = halvesOf(rest);
+    if (isListed(classes, size)) { // the number of a set among those of the other classes, in the order of their bits
+      const picks = size - inside, count = subsets(classes - 1, picks);
+      const [place, each] = inside ? [first, member / count] : [first - member, (ALL - member) / count];
+      let number = each && place / each < count ? place / each : BigInt(below(count, halves));
+      for (let left = picks; left > 0; left -= 1) {
+        let j = left - 1;
+        while (subsets(j + 1, left) <= number) j += 1;
+        number -= subsets(j, left);
+        released[j + (j >= y)] = 1;
+      }
+      released[y] = Number(inside);
+      return released;
+    }
     for (let j = classes - 1 - (size - inside); j < classes - 1; j += 1) { // Floyd: a uniform subset of the other classes
       let pick = below(BigInt(j + 1), halves);
       pick += pick >= y;

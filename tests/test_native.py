@@ -79,11 +79,11 @@ def test_python_knows_which_arrays_a_kernel_writes():
     codes, words, out = np.zeros(3, np.int32), np.zeros((3, 1), np.uint64), np.zeros(3, np.int32)
     out.setflags(write=False)
     with pytest.raises(TypeError, match="expected out as an array of int32"):
-        draw_response(codes, words, 5, 1, out)
+        draw_response(codes, words, 3, 5, 1, out)
     with pytest.raises(TypeError, match="expected out as an array of int32"):
-        draw_response(codes, words, 5, 1, np.zeros(6, np.int32)[::2])
+        draw_response(codes, words, 3, 5, 1, np.zeros(6, np.int32)[::2])
     with pytest.raises(TypeError, match="expected out as an array of int32"):
-        draw_response(codes, words, 5, 1, np.zeros(3, np.int64))
+        draw_response(codes, words, 3, 5, 1, np.zeros(3, np.int64))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_python_knows_which_arrays_a_kernel_writes():
 def test_what_c_would_misread_is_refused(codes, words, keep, error):
     """Other shapes, fractions, and numbers that do not fit are refused before C sees them."""
     with pytest.raises(error):
-        draw_response(codes, words, keep, 1, np.zeros(3, np.int32))
+        draw_response(codes, words, 3, keep, 1, np.zeros(3, np.int32))
 
 
 def test_whole_numbers_that_fit_are_converted():
@@ -109,7 +109,7 @@ def test_whole_numbers_that_fit_are_converted():
     words = np.array([[0], [9], [7]], np.uint64)
     out = [np.zeros(3, np.int32) for _ in range(3)]
     for codes, to in zip((np.array([0, 1, 2], np.int32), np.array([0, 1, 2]), np.arange(5)[:3]), out, strict=True):
-        draw_response(codes, words, 5, 1, to)
+        draw_response(codes, words, 7, 5, 1, to)
     assert out[0].tolist() == out[1].tolist() == out[2].tolist() == [0, 5, 3]
 
 
@@ -137,11 +137,12 @@ def test_strict_warnings_and_plain_builds_agree(tmp_path):
     n, rng = 1000, np.random.default_rng(1)
     words, codes = rng.integers(0, 1 << 63, (n, 1)).astype(np.uint64), rng.integers(0, 7, n).astype(np.int32)
     ours, theirs = np.empty(n, np.int32), np.empty(n, np.int32)
-    keep, other = 1 << 61, (1 << 63) // 6
-    draw_response(codes, words, keep, other, ours)
+    other = (1 << 64) // 9
+    keep = (1 << 64) - 6 * other
+    draw_response(codes, words, 7, keep, other, ours)
     pointers = [ctypes.c_void_p(each.ctypes.data) for each in (codes, words, theirs)]
-    sizes = ctypes.c_int64(n), ctypes.c_int64(1)
-    plain.draw_response(*sizes, *pointers[:2], ctypes.c_uint64(keep), ctypes.c_uint64(other), pointers[2])
+    sizes, numbers = (ctypes.c_int64(n), ctypes.c_int64(1)), (ctypes.c_int64(7), *map(ctypes.c_uint64, (keep, other)))
+    plain.draw_response(*sizes, *pointers[:2], *numbers, pointers[2])
     assert np.array_equal(ours, theirs)
 
 
@@ -200,7 +201,7 @@ def test_words_of_64_bits_are_divided_exactly(classes):
     for word, code in zip(drawn, rng.integers(0, classes, len(drawn)).tolist(), strict=True):
         # Alone, since a word in doubt sends its whole block the slow way.
         words, codes, out = np.full((9, 1), word, np.uint64), np.full(9, code, np.int32), np.empty(9, np.int32)
-        draw_response(codes, words, keep, other, out)
+        draw_response(codes, words, classes, keep, other, out)
         place = (word - keep) // other
         assert (out == (code if word < keep else place + (place >= code))).all()
 
@@ -212,7 +213,8 @@ def test_the_upper_halves_of_words_decide_as_whole_words_do(classes):
     words, rng = np.arange(65536, dtype=np.uint64), np.random.default_rng(classes)
     codes = rng.integers(0, classes, words.size).astype(np.int32)
     narrow, wide = np.empty(words.size, np.int32), np.empty(words.size, np.int32)
-    draw_response(codes, words[:, None], keep, other, narrow)
+    draw_response(codes, words[:, None], classes, keep, other, narrow)
     for below in (0, 1, (1 << 48) - 1):
-        draw_response(codes, (words[:, None] << np.uint64(48)) + np.uint64(below), keep << 48, other << 48, wide)
+        shifted = (words[:, None] << np.uint64(48)) + np.uint64(below)
+        draw_response(codes, shifted, classes, keep << 48, other << 48, wide)
         assert np.array_equal(narrow, wide)

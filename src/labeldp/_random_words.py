@@ -215,7 +215,8 @@ class TapeWords(Words):
 
     def block(self, start: int, count: int) -> UInt64[np.ndarray, "count"]:
         """The words ``start .. start + count - 1`` of the repeated tape."""
-        return self._tape[np.arange(start, start + count) % self._tape.size]
+        size = self._tape.size
+        return self._tape[(start % size + np.arange(count)) % size]
 
 
 class WatchedSource(WordSource):

@@ -233,7 +233,7 @@ def test_the_best_response_is_randomized_response_at_size_one(classes, epsilon, 
 @pytest.mark.parametrize("first_row", [0, 12345])
 def test_a_draw_is_a_function_of_row_and_words_alone(case, first_row):
     """Around every multiple of a chunk, the draw is what each row gives alone from its own words."""
-    per_row = build(case, 1.0).channel().words_per_row
+    per_row = build(case, 1.0).channel().usual_words
     step = _drawing._WORDS_PER_CHUNK // per_row
     longest = 2 * step + 1
     whole = build(case, 1.0, longest).channel()
@@ -275,14 +275,53 @@ def test_no_word_is_used_twice():
 
     source = Counting(np.arange(4093, dtype=np.uint64))
     channel = BitResponse(SPACE, 1.0).channel()
-    rows = 3 * _drawing._WORDS_PER_CHUNK // channel.words_per_row + 7  # several chunks
+    rows = 3 * _drawing._WORDS_PER_CHUNK // channel.usual_words + 7  # several chunks
     draw(channel, np.zeros(rows, dtype=np.int32), source, first_row=9)
-    edge = 9 * channel.words_per_row
+    edge = 9 * channel.usual_words
     for start, count in sorted(source.asked):
         assert start == edge
         edge += count
-    assert edge == (9 + rows) * channel.words_per_row
+    assert edge == (9 + rows) * channel.usual_words
     assert len(source.asked) > 3
+
+
+class PlacedWords(TapeWords):
+    """A tape for the usual words of rows, and another one for their further words, at their own places."""
+
+    def __init__(self, usual, further):
+        super().__init__(usual.ravel())
+        self.further = TapeWords(further.ravel())
+
+    def block(self, start, count):
+        """The words of either tape."""
+        if start < _drawing._FURTHER:
+            return super().block(start, count)
+        return self.further.block(start - _drawing._FURTHER, count)
+
+
+@pytest.mark.parametrize("case", ["subset", "projective-of-3", "bits", "symmetric"])
+@pytest.mark.parametrize("first_row", [0, 7])
+def test_rows_whose_words_do_not_suffice_have_further_ones(monkeypatch, case, first_row):
+    """Each row has further words of its own, at its own place; all others are drawn as without them."""
+    channel, rng = build(case, 0.9).channel(), np.random.default_rng(5)
+    rows, usual = 40, channel.usual_words
+    monkeypatch.setattr(_drawing, "_WORDS_PER_CHUNK", 8 * usual)
+    words = rng.integers(0, 2**64, (first_row + rows, channel.words_per_row), dtype=np.uint64)
+    doubtful = [first_row + 3, first_row + 17, first_row + 18]
+    upper = channel.false >> 32 if channel.kind == "bits" else 2**32 - 1  # of a weight; the last word is left over
+    words[doubtful, :usual] = upper | upper << 32
+    words[doubtful, usual:] |= np.uint64(1 << 63 | 1 << 31)  # no half that is rejected
+    codes = rng.integers(0, 5, rows).astype(np.int32)
+    source = PlacedWords(words[:, :usual], words[:, usual:])
+    assert (draw(channel, codes, source, first_row) == channel.draw(codes, words[first_row:])).all()
+    with pytest.raises(RuntimeError, match="ran out of random words"):
+        channel.draw(codes, np.ascontiguousarray(words[first_row:, :usual]))
+    words[doubtful, usual:] = 0
+    if channel.kind == "bits":  # any lower half decides
+        draw(channel, codes, PlacedWords(words[:, :usual], words[:, usual:]), first_row)
+        return
+    with pytest.raises(RuntimeError, match="ran out of random words"):
+        draw(channel, codes, PlacedWords(words[:, :usual], words[:, usual:]), first_row)
 
 
 @pytest.mark.parametrize("case", ["top-k", "prior", "prior-subset", "groups"])
@@ -316,7 +355,7 @@ def test_every_position_is_randomized_at_the_right_rate(case, monkeypatch):
     """
     monkeypatch.setattr(_drawing, "_WORDS_PER_CHUNK", 1 << 12)  # as many edges, between fewer rows
     epsilon, repeats = 1.0, 400
-    per_row = build(case, epsilon).channel().words_per_row
+    per_row = build(case, epsilon).channel().usual_words
     step = _drawing._WORDS_PER_CHUNK // per_row
     count = step + 3
     channel = build(case, epsilon, count).channel()

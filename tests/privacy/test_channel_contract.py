@@ -34,6 +34,7 @@ from labeldp.privacy.channels import (
     channel_of,
     laplace_channel,
     law_of,
+    lists_of,
     one_bit_channel,
     pack,
     piecewise_channel,
@@ -115,6 +116,13 @@ def redrawing_responses(epsilon, bits):
     return ClusterChannel.redrawing(distributions, floor, redrawn, np.array([3, 0, 1, 2], dtype=np.int32), bits)
 
 
+def many_subsets(classes, size, epsilon, bits):
+    """Subsets that are drawn as where they are too many for a list."""
+    channel = SubsetChannel.at(classes, size, epsilon, bits)
+    vars(channel)["listed"] = False
+    return channel
+
+
 def one_bit(points, epsilon, bits):
     """Two knots and two outcomes: a label in between is put on one of the ends."""
     low = ResponseChannel.at(2, epsilon, bits).other
@@ -176,6 +184,9 @@ CLASS_CASES = {
     "subset-5-2": (SubsetChannel, lambda e, bits: SubsetChannel.at(5, 2, e, bits)),
     "subset-9-4": (SubsetChannel, lambda e, bits: SubsetChannel.at(9, 4, e, bits)),
     "subset-4-3": (SubsetChannel, lambda e, bits: SubsetChannel.at(4, 3, e, bits)),
+    "many-subsets-2-1": (SubsetChannel, lambda e, bits: many_subsets(2, 1, e, bits)),
+    "many-subsets-5-2": (SubsetChannel, lambda e, bits: many_subsets(5, 2, e, bits)),
+    "many-subsets-9-4": (SubsetChannel, lambda e, bits: many_subsets(9, 4, e, bits)),
     "bits-2": (BitChannel, lambda e, bits: BitChannel.independent(2, e, bits)),
     "bits-9": (BitChannel, lambda e, bits: BitChannel.independent(9, e, bits)),
     "symmetric-2": (BitChannel, lambda e, bits: BitChannel.symmetric(2, e, bits)),
@@ -241,9 +252,9 @@ def law_of_words(channel, row):
 
 
 def law_of_bits(channel, row):
-    """The law of independent bits: every word for each bit alone, then the product."""
+    """The law of independent bits: every number for each bit alone, then the product."""
     k = channel.classes
-    words = np.repeat(np.arange(WORDS)[:, None], k, axis=1)
+    words = same_number(channel, np.arange(WORDS))
     ones = [unpack(drawn(channel, row, code, words), k).sum(axis=0) for code in range(k)]
     law = {}
     for outcome in itertools.product((False, True), repeat=k):
@@ -251,6 +262,14 @@ def law_of_bits(channel, row):
         each = [math.prod(p if bit else 1 - p for p, bit in zip(line, outcome, strict=True)) for line in chances]
         law[pack(np.array([outcome]))[0].tobytes()] = each
     return law
+
+
+def same_number(channel, numbers):
+    """The words in which all bits have one number: its upper half twice in the first words, then its lower one."""
+    half = channel.bits // 2
+    numbers = np.asarray(numbers, dtype=np.uint64)
+    parts = numbers >> np.uint64(half), numbers & np.uint64((1 << half) - 1)
+    return np.repeat(np.array([part | part << np.uint64(half) for part in parts]).T, channel.usual_words, axis=1)
 
 
 def halves(pick, bound):
@@ -268,6 +287,8 @@ def words_of_picks(first, picks):
 
 def law_of_picks(channel, row):
     """The law of subsets: every first word, then every sequence of picks."""
+    if inner(channel, row).listed:
+        return law_of_choices(channel, row)
     law, size, k = {}, inner(channel, row).size, channel.classes
     others = math.comb(k - 1, size - 1), math.comb(k - 1, size)
     for code in range(k):
@@ -325,26 +346,43 @@ def law_of_knots(channel, row):
     return law
 
 
-def law_of_points(channel, row):
-    """The law of points: every first word, then every pick among favoured points, or among the others."""
+def counts(channel):
+    """How many outcomes hold a class, and how many do not."""
+    if isinstance(channel, ProjectiveChannel):
+        return channel.favoured, channel.points - channel.favoured
+    return tuple(math.comb(channel.classes - 1, channel.size - held) for held in (1, 0))
+
+
+def left_over(channel, code, words, row=0):
+    """What words release for a class with the first pick and with the last, and which of them leave it to the pick."""
+    lines = np.full((2, len(words), inner(channel, row).words_per_row), 1 | 1 << 32, dtype=np.uint64)
+    lines[1], lines[:, :, 0] = HALF - 1 | (HALF - 1) << 32, words
+    first, last = (drawn(channel, row, code, line) for line in lines)
+    return first, np.array([one != other for one, other in zip(keys(first), keys(last), strict=True)])
+
+
+def law_of_choices(channel, row):
+    """The law of choices: every first word, and every pick after those that leave the outcome to it."""
     law, one = {}, inner(channel, row)
     for code in range(channel.classes):
-        first = np.full((WORDS, one.words_per_row), HALF - 1 | (HALF - 1) << 32, dtype=np.uint64)
-        first[:, 0] = np.arange(WORDS)
-        inside = one.holds(drawn(channel, row, code, first), np.full(WORDS, code))
-        for member, bound in ((True, one.favoured), (False, one.points - one.favoured)):
-            word, share = int(np.argmax(inside == member)), Fraction(int((inside == member).sum()), WORDS)
-            found = Counter(
-                keys(drawn(channel, row, code, [words_of_picks(word, [(pick, bound)]) for pick in range(bound)]))
-            )
-            assert len(found) == bound
-            for key in found:
-                law.setdefault(key, [Fraction(0)] * channel.classes)[code] += share / bound
+        released, left = left_over(channel, code, np.arange(WORDS), row)
+        inside = one.holds(released, np.full(WORDS, code))
+        found = [(key, Fraction(times, WORDS)) for key, times in Counter(keys(released[~left])).items()]
+        for member, bound in zip((True, False), counts(one), strict=True):
+            words = np.flatnonzero(left & (inside == member))
+            assert len(words) < bound
+            if len(words):
+                lines = [words_of_picks(int(words[0]), [(pick, bound)]) for pick in range(bound)]
+                picked = keys(drawn(channel, row, code, lines))
+                assert len(set(picked)) == bound
+                found += [(key, Fraction(len(words), WORDS * bound)) for key in picked]
+        for key, share in found:
+            law.setdefault(key, [Fraction(0)] * channel.classes)[code] += share
     return law
 
 
 COUNTING = {
-    ProjectiveChannel: law_of_points,
+    ProjectiveChannel: law_of_choices,
     GridChannel: law_of_knots,
     BinChannel: law_of_words,
     CandidateSubsetChannel: law_of_candidate_picks,
@@ -627,7 +665,7 @@ def test_the_label_does_not_change_what_a_word_decides(case):
             ranks = [np.where(n == own, -1, n - (n > own)).tobytes() for n, own in zip(numbers, groups, strict=True)]
             assert len(set(ranks)) == 1
             continue
-        shared = np.repeat(words[:, :1], words.shape[1], axis=1) if isinstance(channel, BitChannel) else words
+        shared = same_number(channel, words[:, 0]) if isinstance(channel, BitChannel) else words
         seen = set()
         for code in np.flatnonzero(support(channel, row)).tolist():
             released = drawn(channel, row, code, shared)
@@ -642,7 +680,7 @@ def test_the_label_does_not_change_what_a_word_decides(case):
 @pytest.mark.parametrize("bound", [2, 3, 5, 7, 9, 10, 255, 1000, 65535])
 def test_the_bounded_integer_is_exactly_uniform(bound):
     """Each pick has floor(2**32 / bound) halves, and the draw keeps and rejects at exactly their two ends."""
-    channel = SubsetChannel(bound + 1, 1, 1 << 63)
+    channel = SubsetChannel(bound + 1, 1, (1 << 63) + ((1 << 63) % bound == 0))  # the last word is left over
     rejected = HALF % bound
     shown = sorted({0, 1, bound // 2, bound - 1})
     assert all(halves(p, bound)[1] - halves(p, bound)[0] + 1 == HALF // bound for p in range(bound))
@@ -661,11 +699,11 @@ def test_the_bounded_integer_is_exactly_uniform(bound):
 @pytest.mark.parametrize("first", [0, 2**64 - 1])
 def test_a_row_without_words_stops_whatever_its_label(code, first):
     """Words that are all rejected stop the draw with the same error for every label; nothing is released."""
-    channel = SubsetChannel.at(10, 4, 1.0)
-    words = np.zeros((1, channel.words_per_row), dtype=np.uint64)
-    words[0, 0] = first
-    with pytest.raises(RuntimeError, match="ran out of random words; draw again"):
-        channel.draw(np.array([code], dtype=np.int32), words)
+    for channel in (SubsetChannel.at(10, 4, 1.0), many_subsets(10, 4, 1.0, 64)):
+        words = np.zeros((1, channel.words_per_row), dtype=np.uint64)
+        words[0, 0] = first if first or not channel.listed else channel.member - 1  # the last one for either membership
+        with pytest.raises(RuntimeError, match="ran out of random words; draw again"):
+            channel.draw(np.array([code], dtype=np.int32), words)
 
 
 @pytest.mark.parametrize("first", [0, 2**64 - 1])
@@ -699,23 +737,123 @@ def test_possible_subsets_are_those_of_the_table():
 def test_rows_hardly_ever_run_out_of_words(classes, size):
     """The chance that a row's spare halves do not suffice is below 2**-100, by a union over sets of rejections."""
     channel = SubsetChannel.at(classes, size, 1.0)
-    spare = 2 * (channel.words_per_row - 1) - size
+    picks, bound = (1, math.comb(classes, size)) if channel.listed else (size, classes)
+    spare = 2 * (channel.words_per_row - 1) - picks
     with mpmath.workdps(30):
-        chance = (mpmath.mpf(size + spare) * classes / 2**32) ** (spare + 1)
+        chance = (mpmath.mpf(picks + spare) * bound / 2**32) ** (spare + 1)
         assert chance < mpmath.mpf(2) ** -100
 
 
-def test_a_bits_word_decides_that_bit_alone():
-    """Changing one column of words changes at most that class's bit."""
-    channel = BitChannel.independent(20, 1.0)
-    _, codes, words = many_rows(channel, 50)
-    before = unpack(channel.draw(codes, words), 20)
-    for column in range(20):
-        other = words.copy()
-        other[:, column] = np.where(before[:, column], TOP, 0)
-        after = unpack(channel.draw(codes, other), 20)
+@pytest.mark.parametrize("classes", [3, 8, 20, 21])
+def test_a_bits_half_word_decides_that_bit_alone(classes):
+    """Changing one half of the first words changes that class's bit and nothing else."""
+    channel = BitChannel.independent(classes, 1.0)
+    _, codes, words = many_rows(channel, 5000)
+    words = np.ascontiguousarray(words[:, : channel.usual_words])
+    before = unpack(channel.draw(codes, words), classes)
+    for column in range(classes):
+        other = words.view(np.uint32).copy()
+        other[:, column] = np.where(before[:, column], HALF - 1, 0)
+        after = unpack(channel.draw(codes, other.view(np.uint64)), classes)
         assert (np.flatnonzero((after != before).any(axis=0)) == [column]).all()
         assert (after[:, column] != before[:, column]).all()
+
+
+@pytest.mark.parametrize("classes", [2, 3, 8, 9, 10, 16, 17, 100, 5000])
+def test_bits_of_several_rows_are_compared_as_each_is(classes):
+    """With the first words alone a kernel compares many numbers at once; what it draws is what one row alone has."""
+    channel = BitChannel.symmetric(classes, 2.0)
+    _, codes, words = many_rows(channel, 2000 // classes + 9)
+    alone = channel.draw(codes, words)
+    assert (channel.draw(codes, np.ascontiguousarray(words[:, : channel.usual_words])) == alone).all()
+
+
+@pytest.mark.parametrize("classes", [2, 9])
+def test_lower_halves_decide_bits_whatever_the_label(classes):
+    """The upper half of either weight needs further words for every true class; any other needs them for none."""
+    channel = BitChannel.symmetric(classes, 1.0)
+    for upper in (channel.true >> 32, channel.false >> 32, 7):
+        words = np.full((1, channel.usual_words), 7 | 7 << 32, dtype=np.uint64)
+        words[0, -1] = upper << 32 * ((classes - 1) % 2) | 7 << 32 * (classes % 2)  # the number of the last class
+        for code in range(classes):
+            if upper == 7:
+                assert channel.draw(np.array([code]), words).size
+                continue
+            with pytest.raises(RuntimeError, match="ran out of random words; draw again"):
+                channel.draw(np.array([code]), words)
+
+
+def ranges_of(channel):
+    """Where the words of outcomes with a class begin, how many there are, and of how many outcomes; and without it."""
+    return zip((0, channel.member), (channel.member, (1 << 64) - channel.member), counts(channel), strict=True)
+
+
+def edges_of(channel):
+    """Words at the ends of the ranges of outcomes, beside them, and between them."""
+    found = [0, (1 << 64) - 1]
+    for start, size, count in ranges_of(channel):
+        each = size // count
+        for number in {0, 1, count // 2, count - 1, count}:
+            found += [start + number * each + step for step in (-1, 0, 1, each // 2)]
+    found += np.random.default_rng(1).integers(0, 2**64, 100, dtype=np.uint64).tolist()
+    return [word for word in found if 0 <= word < 1 << 64]
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 20.0])
+@pytest.mark.parametrize(
+    "law",
+    [lambda e: SubsetChannel.at(2, 1, e), lambda e: SubsetChannel.at(10, 4, e), lambda e: SubsetChannel.at(16, 5, e)]
+    + [lambda e, k=k, q=q: ProjectiveChannel.at(k, q, e) for k, q in ((10, 3), (1000, 3), (5000, 71))],
+)
+def test_several_rows_at_a_time_are_drawn_as_each_is(law, epsilon):
+    """With the first words alone a kernel decides many rows at once; what it draws is what one row alone has."""
+    channel = law(epsilon)
+    rng = np.random.default_rng(2)
+    for word in edges_of(channel):
+        codes, words = rng.integers(0, channel.classes, 9).astype(np.int32), np.full((9, 1), word, dtype=np.uint64)
+        try:
+            several = channel.draw(codes, words)
+        except RuntimeError:
+            (left,) = [
+                start + size // count * count
+                for start, size, count in ranges_of(channel)
+                if start <= word < start + size
+            ]
+            assert word >= left
+            continue
+        full = np.hstack([words, rng.integers(0, 2**64, (9, channel.words_per_row - 1), dtype=np.uint64)])
+        assert (channel.draw(codes, full) == several).all()
+
+
+@pytest.mark.parametrize(("classes", "order"), [(13, 3), (31, 2), (57, 7), (40, 3)])
+def test_points_are_the_solutions_of_their_equation(classes, order):
+    """Each number is a point of its own, and the first ones are orthogonal to the class's, by products of vectors."""
+    channel = ProjectiveChannel.at(classes, order, 1.0)
+    favoured, others = counts(channel)
+    each = channel.member // favoured, ((1 << 64) - channel.member) // others
+    words = [number * each[0] for number in range(favoured)]
+    words += [channel.member + number * each[1] for number in range(others)]
+    vectors = np.array([point for point in itertools.product(range(order), repeat=channel.dimension) if any(point)])
+    first = np.take_along_axis(vectors, (vectors != 0).argmax(axis=1)[:, None], axis=1)
+    vectors = vectors[first[:, 0] == 1]  # in the order of their free coordinates
+    for code in range(classes):
+        points = drawn(channel, 0, code, np.array(words, dtype=np.uint64)[:, None])
+        assert sorted(points) == list(range(channel.points))
+        assert (vectors[points[:favoured]] @ vectors[code] % order == 0).all()
+        assert (vectors[points[favoured:]] @ vectors[code] % order != 0).all()
+
+
+@pytest.mark.parametrize(("classes", "size"), [(2, 1), (5, 2), (10, 4), (16, 5)])
+def test_lists_hold_every_set_once(classes, size):
+    """The list of a class has all sets, those with it first; other members have the same ranks in every list."""
+    lists = unpack(lists_of(classes, size).reshape(-1, (classes + 7) // 8), classes).reshape(classes, -1, classes)
+    inside = math.comb(classes - 1, size - 1)
+    every = sorted(map(sum, itertools.combinations([1 << j for j in range(classes)], size)))
+    for y, sets in enumerate(lists):
+        assert sorted((sets @ (1 << np.arange(classes))).tolist()) == every
+        assert sets[:inside, y].all()
+        assert not sets[inside:, y].any()
+        assert (np.delete(sets, y, axis=1) == np.delete(lists[0], 0, axis=1)).all()
 
 
 def test_membership_words_are_cut_at_the_integers():
@@ -728,7 +866,7 @@ def test_membership_words_are_cut_at_the_integers():
     lines = [[w, 2**64 - 1, 0, 0] for w in (subset.member - 1, subset.member)]
     assert drawn(subset, 0, 1, lines).ravel().tolist() == [2, 1]
     bits = BitChannel.symmetric(2, 1.0)
-    lines = [[w, w] for w in (bits.false - 1, bits.false, bits.true - 1, bits.true)]
+    lines = same_number(bits, [bits.false - 1, bits.false, bits.true - 1, bits.true])
     assert drawn(bits, 0, 0, lines).ravel().tolist() == [3, 1, 1, 0]
     one = CandidateChannel.at(4, 1.0, pack(np.array([[True, False, True, True]])))
     third, keep, other = -(-(2**64) // 3), one.keep[3], one.other[3]

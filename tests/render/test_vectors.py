@@ -231,7 +231,9 @@ def drawn(law, code, words):
     word = 1 << 64
     if law["kind"] == "bits":
         limits = [int(law["true" if j == code else "false"]) for j in range(int(law["classes"]))]
-        return [int(u < limit) for u, limit in zip(words, limits, strict=True)]
+        halves = [half for u in words for half in (u % (1 << 32), u >> 32)]
+        numbers = [high << 32 | low for high, low in zip(halves, halves[len(words) :], strict=False)]
+        return [int(number < limit) for number, limit in zip(numbers, limits, strict=False)]
     keep, others = (
         (int(law["keep"]), [int(law["other"])] * (int(law["classes"]) - 1))
         if law["kind"] == "response"

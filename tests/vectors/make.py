@@ -246,13 +246,14 @@ def draws():
         ResponseChannel.at(2, 0.1),
         SubsetChannel.at(5, 2, 1.0),
         SubsetChannel.at(11, 4, 2.0),
+        SubsetChannel.at(30, 9, 1.0),  # too many sets for a list
         BitChannel.independent(3, 1.0),
         ProjectiveChannel.at(7, 2, 1.0),
         ClusterChannel.at(np.array([[0.5, 0.3, 0.2]]), 1.0, clusters),
     ]
     for channel in channels:
         law = law_of(channel)
-        for code in range(channel.classes):
+        for code in range(min(channel.classes, 11)):
             for words in _words(channel, code):
                 released = channel.draw(np.array([code], dtype=np.int32), np.array([words], dtype=np.uint64))[0]
                 found = (
@@ -274,6 +275,8 @@ def _words(channel, code):
             state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
             rest.append(state)
         yield [word % (1 << 64), *rest]
+        if channel.kind == "bits":  # this number for each class, whose upper and lower halves are in different words
+            yield [part | part << 32 for part in divmod(word % (1 << 64), 1 << 32) for _ in range(channel.usual_words)]
         if channel.kind == "subset":  # a half of 0 is rejected, where 2^32 is no multiple of the bound
             yield [word % (1 << 64), rest[0] >> 32 << 32, *rest[1:]]
             yield [word % (1 << 64), 0, *rest[1:]]

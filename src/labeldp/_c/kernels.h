@@ -22,6 +22,9 @@
 #define WIDE
 #endif
 
+/* Marks a part of such loops, which is compiled with each of them. */
+#define PART static inline __attribute__((always_inline))
+
 /* 1 if a class is in a packed set, else 0. */
 static inline uint64_t holds(const uint8_t *set, int64_t j) { return set[j >> 3] >> (j & 7) & 1; }
 
@@ -41,27 +44,6 @@ static inline int64_t count_up_to(const uint64_t *sorted, int64_t size, uint64_t
         }
     }
     return low;
-}
-
-/* The halves of a row's words, in order: the lower half of each first. */
-typedef struct {
-    const uint64_t *words;
-    int64_t next, size;
-} halves;
-
-/* A uniform integer below a bound of at most 2**32, or -1 if the halves run out.
- *
- * A half is mapped to [0, bound) by multiplication with the rejection that makes it uniform (Lemire 2019). The number
- * of rejections depends on the words alone. */
-static inline int64_t uniform_below(uint64_t bound, halves *from) {
-    uint64_t floor = (((uint64_t)1 << 32) - bound) % bound;
-    while (from->next < from->size) {
-        uint64_t word = from->words[from->next >> 1];
-        uint64_t product = (from->next & 1 ? word >> 32 : word & UINT32_MAX) * bound;
-        from->next++;
-        if ((product & UINT32_MAX) >= floor) return (int64_t)(product >> 32);
-    }
-    return -1;
 }
 
 /* A bijection of 64-bit words whose outputs look independent (Steele, Lea and Flood 2014). */

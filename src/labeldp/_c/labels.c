@@ -1,43 +1,34 @@
 /* Draws of one class for each row. Each does the same work for every row, whatever its label, up to a branch. */
 
-#include "kernels.h"
+#include "choices.h"
 
-#define ROWS_AT_ONCE 512
-
-/* Randomized response of one row by its definition: the label if u < keep, else the (u - keep) / other-th other class. */
-static inline int32_t respond(int32_t code, uint64_t u, uint64_t keep, uint64_t other) {
-    if (u < keep) return code;
-    int32_t j = (int32_t)((u - keep) / other);
-    return j + (j >= code);
+/* The number of codes that are no class. */
+WIDE KERNEL int64_t count_strangers(int64_t n, const int32_t *codes, int64_t classes) {
+    uint32_t count = (uint32_t)classes;
+    int64_t strangers = 0;
+    for (int64_t low = 0; low < n; low += ROWS_AT_ONCE) {
+        uint32_t block = 0;
+        int64_t size = n - low < ROWS_AT_ONCE ? n - low : ROWS_AT_ONCE;
+        for (int64_t i = 0; i < size; i++) block += (uint32_t)codes[low + i] >= count;
+        strangers += block;
+    }
+    return strangers;
 }
 
-/* Randomized response. The upper half of rest = u - keep nearly always decides the quotient, and several rows are
- * decided at a time; blocks of rows with one that is in doubt follow the definition. Doubt depends on words alone.
- *
- * Shift keep, u and other so that r = rest / 2**32, rounded down, has at most 32 bits, all used. Let m, rounded down, be
- * 2**(32 + by) / other, with `by` so large as m < 2**32 allows. Then rest / other * 2**by is at least r * m, and below
- * (r + 1) * (m + 1) = r * m + r + m + 1. The quotient is known where r * m and r * m + r + m agree above bit `by`; the
- * latter is below 2**64, since r and m are below 2**32. */
-WIDE KERNEL void draw_response(int64_t n, int64_t w, const int32_t *codes, const uint64_t *words,
+/* Randomized response: the label if u < keep, else the (u - keep) / other-th other class. */
+WIDE KERNEL bool draw_response(int64_t n, int64_t w, const int32_t *codes, const uint64_t *words, int64_t classes,
                                uint64_t keep, uint64_t other, int32_t *out) {
-    int shift = ~keep ? __builtin_clzll(~keep) : 63, by = 63;
-    unsigned __int128 divisor = (unsigned __int128)other << shift, m = ((unsigned __int128)1 << 95) / divisor;
-    for (; m >> 32; m >>= 1) by--;
-    uint64_t inverse = (uint64_t)m;
-    bool wide = w == 1 && divisor >> 33;
-    int64_t kept = (int64_t)(keep ^ (uint64_t)INT64_MIN); /* with the sign changed, signed numbers compare as unsigned */
+    choice of = choice_of(keep, (uint64_t)(classes - 1) * other, 1, classes - 1);
+    int32_t numbers[ROWS_AT_ONCE];
     for (int64_t low = 0; low < n; low += ROWS_AT_ONCE) {
         int64_t size = n - low < ROWS_AT_ONCE ? n - low : ROWS_AT_ONCE;
-        uint64_t doubt = !wide;
-        for (int64_t i = low; wide && i < low + size; i++) {
-            uint64_t r = (words[i] - keep) << shift >> 32, product = r * inverse, quotient = product >> by;
-            int64_t stays = -(int64_t)((int64_t)(words[i] ^ (uint64_t)INT64_MIN) < kept);
-            doubt |= (quotient ^ ((product + r + inverse) >> by)) & ~(uint64_t)stays;
-            int32_t j = (int32_t)((int64_t)quotient | stays), code = codes[i];
-            out[i] = j < 0 ? code : j + (j >= code);
+        if (!choose(&of, size, w, words + low * w, numbers)) return false;
+        for (int64_t i = 0; i < size; i++) {
+            int32_t code = codes[low + i], j = numbers[i] - 1;
+            out[low + i] = j < 0 ? code : j + (j >= code);
         }
-        for (int64_t i = low; doubt && i < low + size; i++) out[i] = respond(codes[i], words[i * w], keep, other);
     }
+    return true;
 }
 
 /* Round each label to a knot at random and draw the knot's outcome: the first whose limit exceeds the word.
@@ -72,19 +63,92 @@ KERNEL void draw_cluster(int64_t n, int64_t w, int64_t c, int64_t k, const int32
     }
 }
 
-/* Independent bits: one word for each class, below `member` for the true class and `stranger` for the others. */
-WIDE KERNEL void draw_bits(int64_t n, int64_t k, int64_t b, const int32_t *codes, const uint64_t *words,
-                           uint64_t member, uint64_t stranger, uint8_t *out) {
+#define LANES_AT_ONCE 4096
+#define MOST_LANES 16384 /* of a row; those of more classes follow the definition */
+
+/* The numbers of two classes in a word, the lower half first, as an array of them. */
+typedef uint32_t __attribute__((may_alias)) lane;
+
+/* Flags of lanes below a limit; true if one is equal to either limit, so that its lower half decides. */
+PART bool compare(int64_t n, const lane *lanes, uint32_t limit, uint32_t other, uint8_t *below) {
+    uint32_t equal = 0;
+    for (int64_t i = 0; i < n; i++) equal |= (uint32_t)(lanes[i] == limit) | (uint32_t)(lanes[i] == other);
+    for (int64_t i = 0; i < n; i++) below[i] = lanes[i] < limit;
+    memset(below + n, 0, 8); /* `packed` takes eight */
+    return equal;
+}
+
+/* The first bits of eight bytes, in their order. */
+static inline uint8_t packed(const uint8_t *bytes) {
+    uint64_t eight;
+    memcpy(&eight, bytes, sizeof eight);
+    return (uint8_t)(eight * 0x0102040810204080u >> 56);
+}
+
+/* Independent bits of one row by their definition; false if its words do not suffice.
+ *
+ * A class is in the set if its number is below `member`, for the true class, or `stranger`. The upper half of the number
+ * is half a word of the first ones, two classes in each, and its lower half the same half of as many further words.
+ * These are needed if an upper half is that of either limit, for any class, so that it depends on the words alone. */
+static bool draw_bits_of(int64_t w, int64_t b, int64_t code, const uint64_t *words, int64_t classes, int64_t half,
+                         uint64_t member, uint64_t stranger, uint8_t *out) {
+    int64_t first = (classes + 1) / 2;
+    uint64_t mask = ((uint64_t)1 << half) - 1;
+    memset(out, 0, (size_t)b);
+    for (int64_t j = 0; j < classes; j++) {
+        int64_t shift = j & 1 ? half : 0;
+        uint64_t limit = j == code ? member : stranger, number = words[j >> 1] >> shift & mask;
+        if (number == member >> half || number == stranger >> half) {
+            if (w < 2 * first) return false;
+            number = number << half | (words[first + (j >> 1)] >> shift & mask);
+        } else {
+            number <<= half;
+        }
+        if (number < limit) add(out, j);
+    }
+    return true;
+}
+
+/* Pack the flags of rows into sets; a flag behind the last class is none. */
+PART void pack_rows(int64_t n, int64_t b, int64_t classes, int64_t lanes, const uint8_t *flags, uint8_t *out) {
     for (int64_t i = 0; i < n; i++) {
-        for (int64_t byte = 0; byte < b; byte++) {
-            int64_t first = 8 * byte, last = first + 8 < k ? first + 8 : k;
-            unsigned bits = 0;
-            for (int64_t j = first; j < last; j++) {
-                bits |= (unsigned)(words[i * k + j] < (j == codes[i] ? member : stranger)) << (j - first);
+        for (int64_t j = 0; j < b; j++) out[i * b + j] = packed(flags + i * lanes + 8 * j);
+        out[i * b + b - 1] &= (uint8_t)(UINT8_MAX >> (8 * b - classes));
+    }
+}
+
+/* Independent bits. The first words nearly always decide, and several numbers are compared at a time. */
+WIDE KERNEL bool draw_bits(int64_t n, int64_t w, int64_t b, const int32_t *codes, const uint64_t *words,
+                           int64_t classes, int64_t half, uint64_t member, uint64_t stranger, uint8_t *out) {
+    uint8_t below[MOST_LANES + 8];
+    uint32_t limit = (uint32_t)(stranger >> 32), own = (uint32_t)(member >> 32);
+    int64_t lanes = 2 * w, rows = lanes < LANES_AT_ONCE ? LANES_AT_ONCE / lanes : 1;
+    bool wide = half == 32 && w == (classes + 1) / 2 && lanes <= MOST_LANES;
+    wide &= __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+    for (int64_t low = 0; low < n; low += rows) {
+        int64_t size = n - low < rows ? n - low : rows;
+        const lane *numbers = (const lane *)(words + low * w);
+        uint8_t *to = out + low * b;
+        if (!wide || compare(size * lanes, numbers, limit, own, below)) {
+            for (int64_t i = 0; i < size; i++) {
+                const uint64_t *row = words + (low + i) * w;
+                if (!draw_bits_of(w, b, codes[low + i], row, classes, half, member, stranger, to + i * b)) return false;
             }
-            out[i * b + byte] = (uint8_t)bits;
+            continue;
+        }
+        for (int64_t i = 0; i < size; i++) {
+            int64_t place = i * lanes + codes[low + i];
+            below[place] = numbers[place] < own;
+        }
+        if (b == 1) {
+            pack_rows(size, 1, classes, lanes, below, to);
+        } else if (b == 2) {
+            pack_rows(size, 2, classes, lanes, below, to);
+        } else {
+            pack_rows(size, b, classes, lanes, below, to);
         }
     }
+    return true;
 }
 
 /* The hash of the files that the library was made of. */

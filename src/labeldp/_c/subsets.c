@@ -1,14 +1,45 @@
 /* Draws of sets of classes, packed into bits, and their places. */
 
-#include "kernels.h"
+#include "choices.h"
+
+/* Copy the sets of some numbers out of the lists of the rows' classes. */
+PART void copy_sets(int64_t n, int64_t m, int64_t b, const int32_t *codes, const int32_t *numbers,
+                             const uint8_t *sets, uint8_t *out) {
+    for (int64_t i = 0; i < n; i++) memcpy(out + i * b, sets + (codes[i] * m + numbers[i]) * b, (size_t)b);
+}
+
+/* Subsets of a fixed size that are few: one word chooses from the list of a class, `inside` sets with it before others.
+ *
+ * In the lists of all classes the other members of a number's set have the same ranks among the other classes. False if
+ * a row ran out of words, which practically never happens (`words_for_picks`). */
+WIDE KERNEL bool draw_listed_subset(int64_t n, int64_t w, int64_t k, int64_t m, int64_t b, const int32_t *codes,
+                                    const uint64_t *words, uint64_t member, uint64_t rest, int64_t inside,
+                                    const uint8_t *sets, uint8_t *out) {
+    (void)k;
+    choice of = choice_of(member, rest, inside, m - inside);
+    int32_t numbers[ROWS_AT_ONCE];
+    for (int64_t low = 0; low < n; low += ROWS_AT_ONCE) {
+        int64_t size = n - low < ROWS_AT_ONCE ? n - low : ROWS_AT_ONCE;
+        if (!choose(&of, size, w, words + low * w, numbers)) return false;
+        if (b == 1) {
+            copy_sets(size, m, 1, codes + low, numbers, sets, out + low);
+        } else if (b == 2) {
+            copy_sets(size, m, 2, codes + low, numbers, sets, out + 2 * low);
+        } else {
+            copy_sets(size, m, b, codes + low, numbers, sets, out + b * low);
+        }
+    }
+    return true;
+}
 
 /* Subsets of a fixed size: the first word decides membership of the true class, the others choose the rest.
  *
  * The rest is a uniform subset of the other classes by Floyd's algorithm (Bentley and Floyd 1987). The number of halves
  * of words that it uses depends on the words alone, not on the label. False if a row ran out of words, which
- * practically never happens (`SubsetChannel.words_per_row`). */
+ * practically never happens (`words_for_picks`). */
 KERNEL bool draw_subset(int64_t n, int64_t w, int64_t b, const int32_t *codes, const uint64_t *words, int64_t classes,
                         int64_t size, uint64_t member, uint8_t *out) {
+    memset(out, 0, (size_t)(n * b));
     for (int64_t i = 0; i < n; i++) {
         uint8_t *set = out + i * b;
         int64_t y = codes[i];
@@ -36,6 +67,7 @@ KERNEL bool draw_candidate_subset(int64_t n, int64_t w, int64_t b, int64_t s, in
                                   const uint64_t *words, const uint8_t *candidates, const int64_t *size,
                                   const uint64_t *member, int64_t *members, uint8_t *out) {
     (void)s;
+    memset(out, 0, (size_t)(n * b));
     for (int64_t i = 0; i < n; i++) {
         uint8_t *set = out + i * b;
         int64_t y = codes[i], m = 0, place = -1;
@@ -74,6 +106,7 @@ KERNEL void draw_coarsening(int64_t n, int64_t w, int64_t b, int64_t s, const in
                             int64_t classes, const uint8_t *firsts, const int64_t *sizes, const uint64_t *keep,
                             const uint64_t *other, uint8_t *out) {
     (void)s;
+    memset(out, 0, (size_t)(n * b));
     for (int64_t i = 0; i < n; i++) {
         const uint8_t *starts = firsts + i * b;
         uint64_t u = words[i * w];

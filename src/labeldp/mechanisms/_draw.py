@@ -10,19 +10,24 @@ import numpy as np
 from labeldp._random_words import Words
 from labeldp._shapes import Int
 from labeldp._threads import over_chunks
-from labeldp.privacy.channels import Channel, law_of, row_arrays
+from labeldp.privacy.channels import Channel, WordsError, count_strangers, law_of, row_arrays
 
 #: Words of a chunk: two megabytes, so that the interpreter's overhead per chunk is small.
 _WORDS_PER_CHUNK = 1 << 18
 #: Changes with the meaning of derived words: what was drawn under another tag is never drawn again.
-_FORMAT = "labeldp batch 1"
+_FORMAT = "labeldp batch 2"
+#: The place in the stream of further words of the first row, beyond the usual words of every row.
+_FURTHER = 1 << 96
+#: Rows of a chunk whose codes are checked.
+_CODES_PER_CHUNK = 1 << 20
 
 
 def draw(channel: Channel, codes: Int[np.ndarray, "n"], words: Words, first_row: int = 0) -> np.ndarray:
     """Released labels for class codes.
 
-    The row ``i`` uses the words ``(first_row + i) * words_per_row ..`` of the stream and no other row does, so the
-    result does not depend on chunks or threads.
+    The row ``i`` uses the words ``(first_row + i) * usual_words ..`` of the stream and no other row does, so the
+    result does not depend on chunks or threads. Further words lie in order behind those of all rows, and are made where
+    usual words do not suffice.
 
     Args:
         channel: The channel of these rows.
@@ -30,25 +35,35 @@ def draw(channel: Channel, codes: Int[np.ndarray, "n"], words: Words, first_row:
         words: A stream of random words.
         first_row: The place of the first row in the stream.
     """
-    if codes.size and not 0 <= int(codes.min()) <= int(codes.max()) < channel.classes:
-        raise ValueError("expected codes of declared classes")
+    check_codes(codes, channel.classes)
     if any(len(values) != codes.size for values in row_arrays(channel).values()):
         raise ValueError("expected a channel of as many rows as there are codes")
-    per_row = channel.words_per_row
+    usual, released = channel.usual_words, channel.empty(codes.size)
 
-    def chunk(rows: slice) -> np.ndarray:
+    def block(rows: slice, width: int, start: int) -> np.ndarray:
         count = rows.stop - rows.start
-        block = words.block((first_row + rows.start) * per_row, count * per_row).reshape(count, per_row)
-        return channel.take(rows).draw(codes[rows], block)
-
-    shape = chunk(slice(0, 0))
-    released = np.empty((codes.size, *shape.shape[1:]), dtype=shape.dtype)
+        return words.block(start + (first_row + rows.start) * width, count * width).reshape(count, width)
 
     def place(rows: slice) -> None:
-        released[rows] = chunk(rows)
+        part, first = channel.take(rows), block(rows, usual, 0)
+        try:
+            part.draw_into(released[rows], codes[rows], first)
+        except WordsError:
+            further = block(rows, channel.words_per_row - usual, _FURTHER)
+            part.draw_into(released[rows], codes[rows], np.hstack([first, further]))
 
-    over_chunks(place, codes.size, max(1, _WORDS_PER_CHUNK // per_row))
+    over_chunks(place, codes.size, max(1, _WORDS_PER_CHUNK // usual))
     return released
+
+
+def check_codes(codes: Int[np.ndarray, "n"], classes: int) -> None:
+    """Refuse codes that no class has, before anything is drawn."""
+
+    def check(rows: slice) -> None:
+        if count_strangers(codes[rows], classes):
+            raise ValueError("expected codes of declared classes")
+
+    over_chunks(check, codes.size, _CODES_PER_CHUNK)
 
 
 def draw_context(release: str, first_row: int, channel: Channel, codes: Int[np.ndarray, "n"]) -> bytes:

@@ -14,6 +14,7 @@ from ._candidates import top_candidates as top_candidates
 from ._channel import Bins as Bins
 from ._channel import Channel as Channel
 from ._channel import Columns as Columns
+from ._channel import WordsError as WordsError
 from ._channel import candidate_sizes as candidate_sizes
 from ._channel import row_arrays as row_arrays
 from ._class_channel import ClassChannel as ClassChannel
@@ -24,6 +25,7 @@ from ._class_channel import ClassSetChannel as ClassSetChannel
 from ._cluster import ClusterChannel as ClusterChannel
 from ._coarsening import CoarseningChannel as CoarseningChannel
 from ._coarsening import informative_groups as informative_groups
+from ._kernels import count_strangers as count_strangers
 from ._gradient_noise import gradient_noise as gradient_noise
 from ._grid import BinChannel as BinChannel
 from ._grid import GridChannel as GridChannel
@@ -47,6 +49,7 @@ from ._registry import channel_of as channel_of
 from ._registry import law_of as law_of
 from ._response import ResponseChannel as ResponseChannel
 from ._subset import SubsetChannel as SubsetChannel
+from ._subset import lists_of as lists_of
 from ._utility import estimation_size as estimation_size
 from ._utility import nearest_distributions as nearest_distributions
 from ._utility import pair_share as pair_share

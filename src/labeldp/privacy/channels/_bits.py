@@ -13,7 +13,7 @@ import numpy as np
 from labeldp._shapes import Bool, Float, Int, UInt8, UInt64
 from labeldp.privacy.channels._bitsets import pack
 from labeldp.privacy.channels._calibration import accept, bit_weight
-from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable
+from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable, require_words
 from labeldp.privacy.channels._class_channel import ClassSetChannel, ExchangeableChannel
 from labeldp.privacy.channels._kernels import draw_bits
 
@@ -67,13 +67,18 @@ class BitChannel(ClassSetChannel, ExchangeableChannel):
 
     @property
     def words_per_row(self) -> int:
-        """One word for each class."""
-        return self.classes
+        """One word for each class, or one more: upper halves of two classes in each, then their lower halves."""
+        return 2 * self.usual_words
+
+    @property
+    def usual_words(self) -> int:
+        """Upper halves decide unless one is that of a weight."""
+        return (self.classes + 1) // 2
 
     @property
     def whole_words(self) -> int:
         """All of them."""
-        return self.classes
+        return self.words_per_row
 
     def columns(self) -> Columns:
         """The bits of the two labels, which alone differ in distribution."""
@@ -100,11 +105,12 @@ class BitChannel(ClassSetChannel, ExchangeableChannel):
         """The square of a bit's probability, since bits are independent."""
         return np.asarray(self.membership.other**2)
 
-    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
-        """Released sets as packed bits."""
-        released = np.zeros((codes.size, (self.classes + 7) // 8), dtype=np.uint8)
-        draw_bits(codes, words, self.true, self.false, released)
-        return released
+    def draw_into(
+        self, released: UInt8[np.ndarray, "n b"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+    ) -> None:
+        """Write released sets as packed bits."""
+        weights = self.bits // 2, self.true, self.false
+        require_words(draw_bits(codes, words, self.classes, *weights, released))
 
     def levels(self, released: np.ndarray) -> Levels:
         """``odds`` for the classes in the set: the factors of all other bits are common to every true class."""

@@ -15,7 +15,14 @@ from labeldp._threads import over_chunks
 from labeldp.privacy.channels._bitsets import pack, unpack
 from labeldp.privacy.channels._calibration import accept, subset_weight
 from labeldp.privacy.channels._candidates import ENTRIES_PER_CHUNK, CandidateRows
-from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable, candidate_numbers
+from labeldp.privacy.channels._channel import (
+    Columns,
+    Levels,
+    Membership,
+    TransitionTable,
+    candidate_numbers,
+    require_words,
+)
 from labeldp.privacy.channels._class_channel import ClassSetChannel
 from labeldp.privacy.channels._kernels import draw_candidate_subset
 from labeldp.privacy.channels._subset import SubsetChannel, subset_odds, words_for_picks
@@ -114,15 +121,15 @@ class CandidateSubsetChannel(ClassSetChannel, CandidateRows):
         pairs = [0.0, 0.0, *(self._among(m).pair_of_others for m in range(2, self.classes + 1))]
         return np.asarray(np.array(pairs)[self.sizes])
 
-    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
-        """Released subsets as packed bits."""
+    def draw_into(
+        self, released: UInt8[np.ndarray, "n b"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+    ) -> None:
+        """Write released subsets as packed bits."""
         self.check_rows(codes, words)
         member = np.array([weight % (1 << self.bits) for weight in self.member], dtype=np.uint64)  # 0 is not used
-        released = np.zeros((codes.size, (self.classes + 7) // 8), dtype=np.uint8)
         room = np.empty(8 * self.candidates.shape[1], dtype=np.int64)
-        if not draw_candidate_subset(codes, words, self.candidates, np.array(self.size), member, room, released):
-            raise RuntimeError("a row ran out of random words; draw again")
-        return released
+        weights = np.array(self.size), member
+        require_words(draw_candidate_subset(codes, words, self.candidates, *weights, room, released))
 
     def levels(self, released: np.ndarray) -> Levels:
         """The odds of m for classes in the subset, one for other candidates, ``1 / (b C)`` for classes outside."""

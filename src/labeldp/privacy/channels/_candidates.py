@@ -151,8 +151,10 @@ class CandidateChannel(SingleClassChannel, CandidateRows):
         """One class is released."""
         return np.zeros(())
 
-    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
-        """Released class codes."""
+    def draw_into(
+        self, released: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+    ) -> None:
+        """Write released class codes."""
         self.check_rows(codes, words)
         word = 1 << self.bits
         weights = [  # those of 0 and 1 candidates are not used: one candidate needs no word
@@ -160,9 +162,7 @@ class CandidateChannel(SingleClassChannel, CandidateRows):
             for m, (keep, other) in enumerate(zip(self.keep, self.other, strict=True))
         ]
         keep, other, uniform = np.array(weights, dtype=np.uint64).T
-        released = np.empty(codes.size, dtype=np.int32)
         draw_candidates(codes, words, self.candidates, self.sizes, keep, other, uniform, released)
-        return released
 
     def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
         """``keep / other`` for the released class, one for other candidates, ``W / (m other)`` for classes outside."""

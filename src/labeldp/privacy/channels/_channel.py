@@ -18,6 +18,18 @@ from labeldp.privacy.channels._bitsets import sizes
 
 #: Kinds of outcomes by name, each with its weights under the labels that it distinguishes, up to a common factor.
 Columns = Iterator[tuple[str, Sequence[int | Fraction]]]
+#: The entries of released labels of each form.
+_ENTRIES = {"class": np.int32, "set": np.uint8, "index": np.int32, "number": np.int16}
+
+
+class WordsError(RuntimeError):
+    """Random words that do not suffice for a row, whatever its label; nothing of it is released."""
+
+
+def require_words(suffice: bool) -> None:
+    """Refuse what a kernel drew without enough words."""
+    if not suffice:
+        raise WordsError("a row ran out of random words; draw again")
 
 
 @dataclass(frozen=True)
@@ -132,7 +144,12 @@ class Channel(ABC):
     @property
     @abstractmethod
     def words_per_row(self) -> int:
-        """Number of random words that each row uses, whatever its label."""
+        """Number of random words that each row may use, whatever its label."""
+
+    @property
+    def usual_words(self) -> int:
+        """Number of the first of these words, which decide nearly every row alone; it depends on them if they do."""
+        return self.words_per_row
 
     @property
     @abstractmethod
@@ -143,12 +160,26 @@ class Channel(ABC):
     def columns(self) -> Columns:
         """The kinds of outcomes that an exact audit compares, from the integers and apart from ``odds``."""
 
-    @abstractmethod
+    def empty(self, rows: int) -> np.ndarray:
+        """Room for released labels."""
+        width = ((self.classes + 7) // 8,) if self.form == "set" else ()
+        return np.empty((rows, *width), dtype=_ENTRIES[self.form])
+
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> np.ndarray:
         """Released labels for class codes, a function of the words alone; for the curator.
 
         If one word decides a row, the words of an outcome form at most two ranges for each label.
+
+        Raises:
+            WordsError: The words of a row do not suffice. Words that follow change nothing in any other row.
         """
+        released = self.empty(codes.size)
+        self.draw_into(released, codes, words)
+        return released
+
+    @abstractmethod
+    def draw_into(self, released: np.ndarray, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> None:
+        """Write released labels, as ``draw`` returns them, over what an array holds."""
 
     @abstractmethod
     def likelihood(self, released: object) -> Float[np.ndarray, "n k"]:

@@ -148,11 +148,11 @@ class ClusterChannel(SingleClassChannel):
         other = resample[self.clusters, codes]
         return other + keep[self.clusters], other
 
-    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
-        """Released class codes."""
-        released = np.empty(codes.size, dtype=np.int32)
+    def draw_into(
+        self, released: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+    ) -> None:
+        """Write released class codes."""
         draw_cluster(codes, words, self.clusters, *self._numbers, released)
-        return released
 
     def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
         """``1 + keep / weight`` for the released class."""

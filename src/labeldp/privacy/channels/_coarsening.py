@@ -121,16 +121,16 @@ class CoarseningChannel(ClassSetChannel):
         keep, other = (chances[self.sizes] for chances in self._chances)
         return keep, np.where(self.sizes > 1, other, 1.0)
 
-    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
-        """Released groups as packed bits."""
+    def draw_into(
+        self, released: UInt8[np.ndarray, "n b"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+    ) -> None:
+        """Write released groups as packed bits."""
         if not codes.size == len(words) == len(self.firsts):
             raise ValueError("expected groups and words for each label")
         word = 1 << self.bits  # one group needs no word
         keep = np.array([weight % word for weight in self.keep], dtype=np.uint64)
-        released = np.zeros((codes.size, (self.classes + 7) // 8), dtype=np.uint8)
         other = np.array(self.other, dtype=np.uint64)
         draw_coarsening(codes, words, self.classes, self.firsts, self.sizes, keep, other, released)
-        return released
 
     def levels(self, released: np.ndarray) -> Levels:
         """``keep / other`` for the classes of the released group."""

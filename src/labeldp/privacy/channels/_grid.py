@@ -14,7 +14,15 @@ import numpy as np
 
 from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp.errors import InputError
-from labeldp.privacy.channels._channel import Bins, Channel, Columns, NumberLaw, TransitionTable, released_labels
+from labeldp.privacy.channels._channel import (
+    Bins,
+    Channel,
+    Columns,
+    NumberLaw,
+    TransitionTable,
+    released_labels,
+    require_words,
+)
 from labeldp.privacy.channels._kernels import draw_grid, draw_response
 
 #: The numbers of outcomes are multiples of one grid step over this.
@@ -217,12 +225,12 @@ class GridChannel(SingleNumberChannel):
         whole, over = divmod(1 << self.bits, self.classes - 1)
         return rest * float(whole) + np.ceil(rest * over / (self.classes - 1))
 
-    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
-        """Indices of outcomes."""
-        released = np.empty(codes.size, dtype=np.int16)
+    def draw_into(
+        self, released: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+    ) -> None:
+        """Write indices of outcomes."""
         whole, over = divmod(1 << self.bits, self.classes - 1) if self.words_per_row == 2 else (0, 0)
         draw_grid(codes, words, self._limits, self.classes - 1, whole, over, released)
-        return released
 
     @cached_property
     def _limits(self) -> UInt64[np.ndarray, "knots m"]:
@@ -335,12 +343,15 @@ class BinChannel(SingleNumberChannel):
         ]
         return _float_above(max(distances))
 
-    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
-        """Indices of bins."""
-        released = np.zeros(codes.size, dtype=np.int32)
+    def draw_into(
+        self, released: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+    ) -> None:
+        """Write indices of bins."""
+        drawn = np.zeros(codes.size, dtype=np.int32)
         if self.other:
-            draw_response(self.bins_of(codes), words, self.keep, self.other, released)
-        return released.astype(np.int16)
+            weights = len(self.starts), self.keep, self.other
+            require_words(draw_response(self.bins_of(codes), words, *weights, drawn))
+        released[:] = drawn
 
     def squares(self, released: object) -> Float[np.ndarray, "n"]:
         """Undefined: the position of a label within its bin is not disclosed.

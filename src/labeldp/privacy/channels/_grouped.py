@@ -79,6 +79,11 @@ class _Grouped(Channel):
         return max(channel.words_per_row for channel in self.channels)
 
     @cached_property
+    def usual_words(self) -> int:
+        """The largest number over the groups."""
+        return max(channel.usual_words for channel in self.channels)
+
+    @cached_property
     def whole_words(self) -> int:
         """The largest number over the groups."""
         return max(channel.whole_words for channel in self.channels)
@@ -92,9 +97,9 @@ class _Grouped(Channel):
         """Those of single rows of all groups."""
         return itertools.chain.from_iterable(channel.columns() for channel in self.channels)
 
-    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> np.ndarray:
+    def draw_into(self, released: np.ndarray, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> None:
         """Draw each group from its channel, each row from its own words."""
-        return self._by_group(
+        released[:] = self._by_group(
             lambda channel, part, its: channel.draw(part, np.ascontiguousarray(its[:, : channel.words_per_row])),
             codes,
             words,

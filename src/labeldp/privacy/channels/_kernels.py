@@ -18,14 +18,20 @@ if TYPE_CHECKING:
     from labeldp._shapes import Bool, Float64, Int16, Int32, Int64, UInt8, UInt64
 
 
+@kernel()
+def count_strangers(codes: Int32[np.ndarray, "n"], classes: int) -> int:
+    """The number of codes that are no class."""
+
+
 @kernel("out")
 def draw_response(
     codes: Int32[np.ndarray, "n"],
     words: UInt64[np.ndarray, "n w"],
+    classes: int,
     keep: Word,
     other: Word,
     out: Int32[np.ndarray, "n"],
-) -> None:
+) -> bool:
     """Randomized response: the label if ``u < keep``, else the ``(u - keep) // other``-th other class."""
 
 
@@ -57,12 +63,27 @@ def draw_cluster(
 @kernel("out")
 def draw_bits(
     codes: Int32[np.ndarray, "n"],
-    words: UInt64[np.ndarray, "n k"],
+    words: UInt64[np.ndarray, "n w"],
+    classes: int,
+    half: int,
     member: Word,
     stranger: Word,
     out: UInt8[np.ndarray, "n b"],
-) -> None:
-    """Independent bits: one word for each class, below ``member`` for the true one and ``stranger`` for others."""
+) -> bool:
+    """Independent bits: a number for each class, below ``member`` for the true one and ``stranger`` for others."""
+
+
+@kernel("out")
+def draw_listed_subset(
+    codes: Int32[np.ndarray, "n"],
+    words: UInt64[np.ndarray, "n w"],
+    member: Word,
+    rest: Word,
+    inside: int,
+    sets: UInt8[np.ndarray, "k m b"],
+    out: UInt8[np.ndarray, "n b"],
+) -> bool:
+    """Subsets of a fixed size from the list of the true class, which begins with the ``inside`` sets that hold it."""
 
 
 @kernel("out")
@@ -164,10 +185,11 @@ def draw_points(
     words: UInt64[np.ndarray, "n w"],
     order: int,
     firsts: Int64[np.ndarray, "t"],
-    inverses: Int64[np.ndarray, "q"],
+    normals: Int32[np.ndarray, "k 3"],
     member: Word,
-    favoured: Word,
-    others: Word,
+    rest: Word,
+    favoured: int,
+    others: int,
     out: Int32[np.ndarray, "n"],
 ) -> bool:
     """Points orthogonal to that of the label if ``u < member``, else points that are not; False without words."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp.privacy.channels._calibration import accept, subset_weight
-from labeldp.privacy.channels._channel import Columns, Levels, Membership, NumberLaw, TransitionTable
+from labeldp.privacy.channels._channel import Columns, Levels, Membership, NumberLaw, TransitionTable, require_words
 from labeldp.privacy.channels._class_channel import EvenChannel
 from labeldp.privacy.channels._kernels import draw_points, write_masks
 from labeldp.privacy.channels._subset import LARGEST_TABLE, subset_odds, words_for_picks
@@ -29,12 +29,13 @@ class Geometry(NamedTuple):
     Attributes:
         order: The order q of the field.
         firsts: The first point with each number of free coordinates behind the leading 1.
-        inverses: The inverse of each number modulo q, and 0 for zero.
+        normals: For each class the coordinates of its point before the last that is not zero, as digits in base q; q to
+            the number of zeros behind that one; and its inverse.
     """
 
     order: int
     firsts: Int[np.ndarray, "t"]
-    inverses: Int[np.ndarray, "q"]
+    normals: Int[np.ndarray, "k 3"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +107,11 @@ class ProjectiveChannel(EvenChannel):
         """One word for membership; halves of words for one pick, and spare ones for rejections."""
         return words_for_picks(1, self.points)
 
+    @property
+    def usual_words(self) -> int:
+        """The first word decides a point; it hardly ever is one of those left over."""
+        return 1
+
     def columns(self) -> Columns:
         """A point from a class in its set, and from one outside."""
         others = self.points - self.favoured
@@ -132,20 +138,26 @@ class ProjectiveChannel(EvenChannel):
         true, (together, alone) = Fraction(self.member, 1 << self.bits), self._pairs
         return Membership.of(true, together + alone, true - together + alone)
 
-    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
-        """Numbers of points."""
-        released = np.empty(codes.size, dtype=np.int32)
-        weights = self.member, self.favoured, self.points - self.favoured
-        if not draw_points(codes, words, *self._geometry, *weights, released):
-            raise RuntimeError("a row ran out of random words; draw again")
-        return released
+    def draw_into(
+        self, released: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+    ) -> None:
+        """Write numbers of points."""
+        weights = self.member, (1 << self.bits) - self.member, self.favoured, self.points - self.favoured
+        require_words(draw_points(codes, words, *self._geometry, *weights, released))
 
     @cached_property
     def _geometry(self) -> Geometry:
         q = self.order
         firsts = [(q**free - 1) // (q - 1) for free in range(self.dimension)]
-        inverses = [0, *(pow(value, -1, q) for value in range(1, q))]
-        return Geometry(q, np.array(firsts, dtype=np.int64), np.array(inverses, dtype=np.int64))
+        inverses = np.array([0, *(pow(value, -1, q) for value in range(1, q))])
+        classes = np.arange(self.classes)
+        free = np.searchsorted(firsts, classes, side="right") - 1
+        digits, powers = classes - np.array(firsts)[free] + q**free, np.ones_like(classes)
+        for _ in range(1, self.dimension):
+            zeros = digits % q == 0
+            digits, powers = np.where(zeros, digits // q, digits), np.where(zeros, powers * q, powers)
+        normals = np.stack([digits // q, powers, inverses[digits % q]], axis=1)
+        return Geometry(q, np.array(firsts, dtype=np.int64), normals.astype(np.int32))
 
     def _vectors(self, numbers: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n t"]:
         """Points by number: the leading 1, with digits in base q behind it."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp.privacy.channels._calibration import accept, response_weights
-from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable
+from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable, require_words
 from labeldp.privacy.channels._class_channel import ExchangeableChannel, SingleClassChannel
 from labeldp.privacy.channels._kernels import draw_response
 
@@ -83,11 +83,11 @@ class ResponseChannel(SingleClassChannel, ExchangeableChannel):
         """One class is released."""
         return np.zeros(())
 
-    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
-        """Released class codes."""
-        released = np.empty(codes.size, dtype=np.int32)
-        draw_response(codes, words, self.keep, self.other, released)
-        return released
+    def draw_into(
+        self, released: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+    ) -> None:
+        """Write released class codes."""
+        require_words(draw_response(codes, words, self.classes, self.keep, self.other, released))
 
     def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
         """``keep / other`` for the released class."""

@@ -6,21 +6,24 @@ import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar, Self
 
 import numpy as np
 
+from labeldp._arrays import read_only
 from labeldp._shapes import Bool, Float, Int, UInt8, UInt64
 from labeldp.privacy.channels._bitsets import pack
 from labeldp.privacy.channels._calibration import accept, subset_weight
-from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable
+from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable, require_words
 from labeldp.privacy.channels._class_channel import ClassSetChannel, ExchangeableChannel
-from labeldp.privacy.channels._kernels import draw_subset
+from labeldp.privacy.channels._kernels import draw_listed_subset, draw_subset
 from labeldp.privacy.channels._utility import subset_chances
 
 #: A row runs out of words with a probability below 2**-_LOST; the draw then stops and nothing is released.
 _LOST = 128
+#: Bytes of the lists of all classes: that of each has every set.
+_LARGEST_LISTS = 1 << 20
 #: Larger tables are not written out.
 LARGEST_TABLE = 1 << 22
 
@@ -61,9 +64,19 @@ class SubsetChannel(ClassSetChannel, ExchangeableChannel):
         return f"sets of {self.size} of {self.classes} classes"
 
     @cached_property
+    def listed(self) -> bool:
+        """True if the sets are so few that one word picks from a list of them."""
+        return math.comb(self.classes, self.size) * self.classes * ((self.classes + 7) // 8) <= _LARGEST_LISTS
+
+    @cached_property
     def words_per_row(self) -> int:
         """One word for membership; halves of words for the rest, and spare ones for rejections."""
-        return words_for_picks(self.size, self.classes)
+        return words_for_picks(*((1, math.comb(self.classes, self.size)) if self.listed else (self.size, self.classes)))
+
+    @property
+    def usual_words(self) -> int:
+        """The first word decides a set in a list; it hardly ever is one of those left over."""
+        return 1 if self.listed else self.words_per_row
 
     def columns(self) -> Columns:
         """A subset from a class in it, and from one outside."""
@@ -89,12 +102,15 @@ class SubsetChannel(ClassSetChannel, ExchangeableChannel):
         true, d, pairs = float(self.membership.true), self.size, max(1, (self.classes - 1) * (self.classes - 2))
         return np.array((true * (d - 1) * (d - 2) + (1 - true) * d * (d - 1)) / pairs)
 
-    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
-        """Released subsets as packed bits."""
-        released = np.zeros((codes.size, (self.classes + 7) // 8), dtype=np.uint8)
-        if not draw_subset(codes, words, self.classes, self.size, self.member, released):
-            raise RuntimeError("a row ran out of random words; draw again")
-        return released
+    def draw_into(
+        self, released: UInt8[np.ndarray, "n b"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+    ) -> None:
+        """Write released subsets as packed bits."""
+        if self.listed:
+            weights = self.member, (1 << self.bits) - self.member, math.comb(self.classes - 1, self.size - 1)
+            require_words(draw_listed_subset(codes, words, *weights, lists_of(self.classes, self.size), released))
+        else:
+            require_words(draw_subset(codes, words, self.classes, self.size, self.member, released))
 
     def levels(self, released: np.ndarray) -> Levels:
         """``odds`` for the classes in the subset."""
@@ -116,6 +132,22 @@ class SubsetChannel(ClassSetChannel, ExchangeableChannel):
         inside = float(true / math.comb(self.classes - 1, self.size - 1))
         outside = float((1 - true) / math.comb(self.classes - 1, self.size))
         return TransitionTable(pack(mask), np.where(mask.T, inside, outside))
+
+
+@lru_cache(maxsize=8)
+def lists_of(classes: int, size: int) -> UInt8[np.ndarray, "k m b"]:
+    """All packed sets of a size in a list for each class, those with it first.
+
+    The others in a set, by their ranks among all other classes, are the same ones in every list. Read as the bits of a
+    number they increase, among the sets with the class and among those without.
+    """
+    every = (itertools.combinations(range(classes - 1), count) for count in (size - 1, size))
+    ranks = [sorted(sum(1 << j for j in chosen) for chosen in sets) for sets in every]
+    bits = np.array(
+        [[number >> j & 1 for j in range(classes - 1)] for part in ranks for number in part], dtype=np.bool_
+    )
+    holds = np.arange(len(bits)) < len(ranks[0])
+    return read_only(np.array([pack(np.insert(bits, y, holds, axis=1)) for y in range(classes)]))
 
 
 def words_for_picks(picks: int, classes: int) -> int:
