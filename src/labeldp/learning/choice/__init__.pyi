@@ -8,6 +8,7 @@ from ._gains import Held as Held
 from ._gains import Gains as Gains
 from ._gains import all_gains as all_gains
 from ._gains import is_clearly_better as is_clearly_better
+from ._gains import chosen as chosen
 from ._gains import clearly_best as clearly_best
 from ._settings import SHARES as SHARES
 from ._settings import MEAN as MEAN

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from labeldp._shapes import Float, Int
+from labeldp.learning.choice._folds import in_folds
 from labeldp.learning.features import take_rows
 from labeldp.learning.metrics import Units
 from labeldp.release import Release
@@ -122,6 +123,18 @@ class Gains:
 def all_gains(gains: Iterable[Gains]) -> Gains:
     """The gains of all held-out rows."""
     return functools.reduce(operator.add, gains)
+
+
+def chosen(units: Units, folds: int, judged: Callable[[np.ndarray, np.ndarray], Gains]) -> int | None:
+    """The best setting by the gains of held-out rows; None where there is a single unit, which nothing can judge.
+
+    Args:
+        units: The privacy units of rows.
+        folds: Number of folds.
+        judged: Function of the rows to fit on and the held-out rows that returns the gains of these.
+    """
+    parts = in_folds(units, folds)
+    return all_gains(judged(*part) for part in parts).best() if parts else None
 
 
 def _exceeds(over: float, square: float, units: float, errors: float = 1.0) -> bool:

@@ -13,8 +13,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from labeldp._shapes import Float
-from labeldp.learning.choice._folds import in_folds
-from labeldp.learning.choice._gains import Gains, Held, all_gains
+from labeldp.learning.choice._gains import Gains, Held, chosen
 from labeldp.learning.features import take_rows
 from labeldp.learning.metrics import ROWS, Units
 from labeldp.release import Release
@@ -99,16 +98,13 @@ def best_setting(
 
     It is None where there is a single unit, which nothing can judge. Further arguments have a value for each row.
     """
-    paths = [
-        learner.path(
-            take_rows(features, fit),
-            release[fit],
-            Held.of(features, release, units, held, of_rows.get("sample_weight")),
-            **{name: values[fit] for name, values in of_rows.items()},
-        )
-        for fit, held in in_folds(units, folds)
-    ]
-    return all_gains(path.gains for path in paths).best() if paths else None
+
+    def judged(fit: np.ndarray, held: np.ndarray) -> Gains:
+        judges = Held.of(features, release, units, held, of_rows.get("sample_weight"))
+        own = {name: values[fit] for name, values in of_rows.items()}
+        return cast("Path", learner.path(take_rows(features, fit), release[fit], judges, **own)).gains
+
+    return chosen(units, folds, judged)
 
 
 def fit_in_units(learner: Any, features: Any, labels: Any, units: Any, **more: Any) -> Any:

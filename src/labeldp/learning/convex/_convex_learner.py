@@ -17,7 +17,7 @@ from labeldp import _checks
 from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
 from labeldp.errors import InputError
-from labeldp.learning.choice import Gains, Held, all_gains, in_folds
+from labeldp.learning.choice import Gains, Held, chosen
 from labeldp.learning.convex._descent import (
     Ball,
     Descent,
@@ -258,7 +258,7 @@ class ConvexLearner(SparseInput, BaseEstimator):
                 gains[i] = self._gains(targets, self._scored(features[held], self._point(descent)), held)
             return Gains.of(gains, Held.of(features, targets.release, units, held), balls.index(default))
 
-        return balls[all_gains(judged(*part) for part in in_folds(units, _FOLDS)).best()]
+        return balls[chosen(units, _FOLDS, judged) or 0]
 
     def _default_ball(self, rows: DescentRows, scores: int) -> Ball:
         """The ball in which a row of typical length has scores of at most the default size; larger for many scores."""

@@ -22,7 +22,7 @@ from labeldp._conversions import kind_of, result_or_none
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
-from labeldp.learning.choice import NO_HELP, SHARES, Gains, Held, Path, all_gains, folds_of, in_folds, predict_others
+from labeldp.learning.choice import NO_HELP, SHARES, Gains, Held, Path, chosen, folds_of, predict_others
 from labeldp.learning.features import indexable_rows, row_weights, take_rows
 from labeldp.learning.heads import INTERCEPT_VARIANCE, SoftmaxFit, SoftmaxProblem, softmax
 from labeldp.learning.losses import (
@@ -249,8 +249,8 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
             judges = Held.of(rows.features, rows.release, units, held, rows.weights / rows.weights.mean())
             return Gains.of(gains, judges, penalties.index(usual), 0)
 
-        parts = in_folds(units, self.folds)
-        return penalties[all_gains(judged(*part) for part in parts).best()] if parts else math.inf
+        best = chosen(units, self.folds, judged)
+        return math.inf if best is None else penalties[best]
 
     def _judged(
         self, part: _TrainingRows, rest: _TrainingRows, penalties: Sequence[float], usual: float
