@@ -351,9 +351,11 @@ def test_trees_are_as_fine_as_the_noise_allows():
     ratio = noisy.numbers().var() / max(noisy.numbers().var() - noise_variances(noisy).mean(), 100.0)
     model = BoostingRegressor(rounds=1).fit(rows, noisy)
     model.rounds_ = 1
+    task = model._task(noisy)
+    trees = model._grow(model._data(rows, task.labels, task, weight=task.weights), task, 15, 1)
     counts = [
         int(count)
-        for line in model._grow(rows, model._task(noisy), 15, 1).model_to_string().splitlines()
+        for line in trees.model_to_string().splitlines()
         if line.startswith("leaf_count=")
         for count in line.removeprefix("leaf_count=").split()
     ]
