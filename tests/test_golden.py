@@ -129,11 +129,10 @@ def test_a_golden_run_in_stages_goes_on(tmp_path):
 def check_libraries(name):
     """Skip what cannot be opened here: a library is missing, or scikit-learn is of another version than the file's."""
     pytest.importorskip("sklearn", reason="models and generators need the learners")
-    if name.startswith(("network", "images")):
+    if name.startswith("network") and "patches" not in name:
         pytest.importorskip("torch", reason="networks need PyTorch")
-        pytest.importorskip("safetensors", reason="networks are kept by safetensors")
     if name.endswith(".skops.gz"):
-        pytest.importorskip("skops", reason="models of tables are kept by skops")
+        pytest.importorskip("skops", reason="earlier versions kept models of tables by skops")
         kept, here = (text.split(".")[:2] for text in (MADE_WITH["scikit-learn"], version("scikit-learn")))
         if kept != here:
             pytest.skip(f"the file was kept by scikit-learn {'.'.join(kept)}, and {'.'.join(here)} refuses it")
@@ -141,9 +140,12 @@ def check_libraries(name):
 
 @pytest.mark.parametrize("name", PREDICTED)
 def test_a_golden_model_predicts_what_it_did(name):
-    """A saved model opens and predicts of ten rows what was recorded; networks count in single precision."""
+    """A saved model opens and predicts of ten rows what was recorded; networks count in single precision.
+
+    Features of patches were counted by PyTorch when their files were written, in another order.
+    """
     check_libraries(name)
-    accuracy = 1e-5 if name.startswith("network") else 1e-6
+    accuracy = 1e-4 if "patches" in name or "ensemble" in name else 1e-5 if name.startswith("network") else 1e-6
     np.testing.assert_allclose(golden.predictions(HERE / "models" / name), PREDICTED[name], rtol=accuracy)
 
 

@@ -86,7 +86,7 @@ def save_models(features):
     from labeldp.learning.tables import learn_network  # noqa: PLC0415 (PyTorch is an extra of its own)
 
     chance = np.random.default_rng(0)
-    learn("shared", model="softmax").model.save("model.skops")
+    learn("shared", model="softmax").model.save("model.safetensors")
     features.to_csv("others.csv", index=False)
     codes = np.arange(64) % 10
     pixels = chance.integers(0, 256, (64, 8, 8), dtype=np.uint8)
@@ -101,7 +101,7 @@ def save_models(features):
     pairs = pd.DataFrame({"user": [f"u{i // 10}" for i in range(200)], "item": [f"i{i % 10}" for i in range(200)]})
     stars = Curator(chance.integers(1, 6, 200), Classes(range(1, 6))).randomize(epsilon=4.0)
     stars.save("stars", pairs, keep="all", label="stars")
-    learn("stars", model="factorization", features=["user", "item"]).model.save("ratings.skops")
+    learn("stars", model="factorization", features=["user", "item"]).model.save("ratings.safetensors")
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in GUIDES.glob("*.md") if blocks(path.name)))
@@ -139,7 +139,7 @@ def test_audits_of_the_guide_run_on_the_story(tmp_path, monkeypatch, capsys):
     assert main(["release", "patients.csv", *declared, "--unit", "patient_id", "--output", "shared"]) == 0
     own = ("--unit", "row", "--ledger", "first.ledger", "--budget", "20", "--output", "rows")
     assert main(["release", "first.csv", *declared, *own]) == 0
-    assert main(["learn", "shared", "--model", "softmax", "--output", "model.skops"]) == 0
+    assert main(["learn", "shared", "--model", "softmax", "--output", "model.safetensors"]) == 0
     Path("mechanism.py").write_text(blocks("disclosure.md")[0], encoding="utf-8")
     ran = commands("disclosure.md")
     assert len(ran) == 4

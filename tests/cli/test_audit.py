@@ -61,7 +61,7 @@ FUNCTIONS = [
     ("response --interval 0,1", 2, "LO,HI,STEP"),
     (f"response {C} --claim 0", 2, "found 0"),
     (f"response {C} --claim nan", 2, "found nan"),
-    (f"response {C} --model m.skops", 2, "no options for releases with --callable"),
+    (f"response {C} --model m.safetensors", 2, "no options for releases with --callable"),
     (f"response {C} --profile", 2, "no options for releases with --callable"),
 ]
 
@@ -103,7 +103,7 @@ REFUSED = [
     ("out --truth t.csv --label y", "--labels-are-public"),
     ("out --label y", "--truth"),
     ("out --neighbours 40", "neighbours"),
-    ("out --model none.skops", "found no file"),
+    ("out --model none.safetensors", "found no file"),
     ("out --figure p.jpg", "ends in .png, .svg, .pdf"),
     ("out --figure nowhere/p.svg", "an existing folder"),
     ("out --figure kept.svg", "does not exist yet"),
@@ -182,8 +182,8 @@ def test_features_that_were_redrawn_are_attacked_as_such(run, redrawn, tmp_path)
     """
     generator = ("--generator", tmp_path / "people.generator")
     for name, options in (("true", generator), ("mixed", ())):
-        assert run("learn", redrawn, *options, "--output", tmp_path / f"{name}.skops").code == 0
-    ran = run("audit", redrawn, "--model", tmp_path / "true.skops", *generator, "--profile")
+        assert run("learn", redrawn, *options, "--output", tmp_path / f"{name}.safetensors").code == 0
+    ran = run("audit", redrawn, "--model", tmp_path / "true.safetensors", *generator, "--profile")
     assert (ran.code, ran.err) == (0, "")
     lines = [[cell.strip() for cell in line.split("│")] for line in ran.out.splitlines() if "as believed" in line]
     believed = {cells[1]: float(cells[2].rstrip("%")) for cells in lines}
@@ -193,7 +193,7 @@ def test_features_that_were_redrawn_are_attacked_as_such(run, redrawn, tmp_path)
     assert "by the guarantee with conditional features (order 2); no class above 5" in ran.out
     assert "limited by its guarantee with conditional features" in ran.out
     assert "--mechanism double" not in ran.out
-    mixed = run("audit", redrawn, "--model", tmp_path / "mixed.skops")
+    mixed = run("audit", redrawn, "--model", tmp_path / "mixed.safetensors")
     assert "The model's probabilities are taken to be for features as released" in mixed.out
-    refused = run("audit", redrawn, "--model", tmp_path / "true.skops")
+    refused = run("audit", redrawn, "--model", tmp_path / "true.safetensors")
     assert (refused.code, "expected the generator of the resampled features" in refused.err) == (2, True)

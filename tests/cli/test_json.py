@@ -51,7 +51,7 @@ def documented(command):
 @pytest.fixture
 def documents(run, tmp_path):
     """The document of each command, on the sample table."""
-    table, shared, model = tmp_path / "patients.csv", tmp_path / "shared", tmp_path / "model.skops"
+    table, shared, model = tmp_path / "patients.csv", tmp_path / "shared", tmp_path / "model.safetensors"
     declared = ("--label", "diagnosis", "--classes", "none,heart disease", "--epsilon", 2, "--unit", "patient_id")
     public = ("--label", "diagnosis", "--classes", "none,heart disease", "--labels-are-public")
     commands = {
@@ -165,7 +165,7 @@ def test_other_documents_are_of_their_schemas_too(run, tmp_path, profile):
         ("--label", "costs", "--interval", "0,500,1"),
         ("--label", "diagnosis", "--classes", "none,heart disease"),
     )
-    shared, model = tmp_path / "shared", tmp_path / "m.skops"
+    shared, model = tmp_path / "shared", tmp_path / "m.safetensors"
     typed = {
         "release": (table, *costs, *private, "--epsilon", 2, "--keep", "age,sex", "--output", shared),
         "learn": (shared, "--model", "ridge", "--output", model),

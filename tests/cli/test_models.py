@@ -23,11 +23,11 @@ def test_predictions_are_written(run, tmp_path, ending):
     frame.assign(ill=np.where(frame["age"] > 30, "yes", "no")).to_csv(tmp_path / "t.csv", index=False)
     release_table(tmp_path / "t.csv", "ill", Classes(["no", "yes"]), 3.0, tmp_path / "shared", keep=["age", "town"])
     model = learn(tmp_path / "shared", model="softmax").model
-    model.save(tmp_path / "m.skops")
+    model.save(tmp_path / "m.safetensors")
     frame.to_parquet(tmp_path / "bare.parquet")
     for table in ("t.csv", "bare.parquet"):
         output = tmp_path / f"{table}.{ending}"
-        done = run("predict", tmp_path / "m.skops", tmp_path / table, "--output", output)
+        done = run("predict", tmp_path / "m.safetensors", tmp_path / table, "--output", output)
         assert done.code == 0, done.err
         found = pd.read_csv(output) if ending == "csv" else pd.read_parquet(output)
         assert list(found) == ["ill_predicted", "ill_probability_no", "ill_probability_yes"]
@@ -35,7 +35,7 @@ def test_predictions_are_written(run, tmp_path, ending):
         np.testing.assert_allclose(found.iloc[:, 1:], model.predict_proba(frame))
 
 
-@pytest.mark.parametrize(("images", "model"), [("images-idx3-ubyte", "torch:patches"), (None, "softmax")])
+@pytest.mark.parametrize(("images", "model"), [("images-idx3-ubyte", "patches"), (None, "softmax")])
 def test_the_model_that_is_taken_where_none_is_named(tmp_path, images, model):
     """With images it is that of ``learn``."""
     if images is not None:

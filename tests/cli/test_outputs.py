@@ -74,7 +74,7 @@ RELEASED = (
     "row",
 )
 DECLARED = ("declare", "d.json", "--label", "y", "--classes", "no,yes", "--epsilon", "1", "--declared-by", "a survey")
-LEARNED = ("learn", "out", "--model", "softmax", "--output", "m.skops")
+LEARNED = ("learn", "out", "--model", "softmax", "--output", "m.safetensors")
 AUXILIARY = ("generator", "t.csv", "--label", "y", "--classes", "no,yes", "--keep", "age", "--labels-are-public")
 
 
@@ -100,7 +100,7 @@ def staged():
         "--model",
         "softmax",
     )
-    held("stages", "t.csv", *typed, "--output", "s", "--model-file", "s.skops")
+    held("stages", "t.csv", *typed, "--output", "s", "--model-file", "s.safetensors")
 
 
 def imported():
@@ -118,7 +118,7 @@ def bought():
 def predicted():
     """Predictions of a model."""
     held(*LEARNED)
-    held("predict", "m.skops", "t.csv", "--output", "p.csv")
+    held("predict", "m.safetensors", "t.csv", "--output", "p.csv")
 
 
 #: Of each parameter of a file that is written: what writes it, and the mode of each file.
@@ -144,7 +144,7 @@ WRITTEN = {
     ("import_", "output"): (imported, {"i/_certificate.json": ALL}),
     ("import_", "ledger"): (imported, {"t.csv.labeldp-ledger": OWNER}),
     ("stages", "output"): (staged, {"s/_certificate.json": ALL}),
-    ("stages", "model_file"): (staged, {"s.skops": OWNER}),
+    ("stages", "model_file"): (staged, {"s.safetensors": OWNER}),
     ("stages", "ledger"): (staged, {"t.csv.labeldp-ledger": OWNER}),
     ("audit", "private_rows"): (
         lambda: held("audit", "out", *TRUE, "--private-rows", "private.csv"),
@@ -152,7 +152,7 @@ WRITTEN = {
     ),
     ("audit", "figure"): (lambda: held("audit", "out", "--profile", "--figure", "f.png"), {"f.png": OWNER}),
     ("generator", "output"): (lambda: held(*AUXILIARY, "--source", "a town", "--output", "g"), {"g": OWNER}),
-    ("learn", "output"): (lambda: held(*LEARNED), {"m.skops": OWNER}),
+    ("learn", "output"): (lambda: held(*LEARNED), {"m.safetensors": OWNER}),
     ("predict", "output"): (predicted, {"p.csv": OWNER}),
     ("plan", "output"): (bought, {"a/_certificate.json": ALL}),
     ("plan", "ledger"): (bought, {"t.csv.labeldp-ledger": OWNER}),

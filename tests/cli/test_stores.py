@@ -49,12 +49,12 @@ def test_every_command_of_a_release(release, run, monkeypatch, tmp_path, secrets
     )
     assert run("verify", SHARED).out.startswith("Verified: ")
     assert run("audit", SHARED).code == 0
-    assert run("learn", SHARED, "--model", "softmax", "--output", tmp_path / "m.skops").code == 0
-    assert run("evaluate", tmp_path / "m.skops", TABLE, "--label", "y", "--labels-are-public").code == 0
+    assert run("learn", SHARED, "--model", "softmax", "--output", tmp_path / "m.safetensors").code == 0
+    assert run("evaluate", tmp_path / "m.safetensors", TABLE, "--label", "y", "--labels-are-public").code == 0
     again = release(TABLE, f"{SHARED}2", ledger=tmp_path / "l.labeldp-ledger", unit="row", budget=2)
     assert again.code == 0, again.err
     assert run("audit", SHARED, "--against", f"{SHARED}2").code == 0
-    same = run("evaluate", tmp_path / "m.skops", SHARED, "--released")
+    same = run("evaluate", tmp_path / "m.safetensors", SHARED, "--released")
     assert "expected rows that the model was not fitted on" in same.err
     assert run("report", SHARED, "--output", tmp_path / "r.html").code == 0
     total = run("account", SHARED, f"{SHARED}2")
@@ -96,10 +96,10 @@ def test_stages_and_generators_take_addresses(release, run, monkeypatch, tmp_pat
     done = run("stages", *staged)
     assert "expected --model-file, a file on a disk, with an output at s3://bucket/shared" in done.err
     assert not (tmp_path / "l").exists()
-    done = run("stages", *staged, "--model-file", tmp_path / "m.skops")
+    done = run("stages", *staged, "--model-file", tmp_path / "m.safetensors")
     assert done.code == 0, done.err
     assert run("verify", SHARED).code == 0
-    assert (tmp_path / "m.skops").exists()
+    assert (tmp_path / "m.safetensors").exists()
     options = ["--keep", "z", "--model", "cells", "--source", "a store", "--output"]
     public = run("generator", TABLE, *declared, "--labels-are-public", *options, tmp_path / "public")
     assert public.code == 0, public.err
@@ -112,7 +112,7 @@ def test_stages_and_generators_take_addresses(release, run, monkeypatch, tmp_pat
 REFUSED = [
     ("verify", "s3://KEY:top/secret@bucket/shared"),
     ("release", "s3://KEY:top#secret@bucket/t", "--label", "y", "--output", "o"),
-    ("learn", "shared", "--output", "s3://KEY:top/secret@bucket/m.skops"),
+    ("learn", "shared", "--output", "s3://KEY:top/secret@bucket/m.safetensors"),
     ("ledger", "s3://KEY:top/secret@bucket/l"),
     ("report", "s3://KEY:secret@bucket/t", "--output", "r.html"),
     ("audit", "s3://bucket/t", "--against", "s3://KEY:top/secret@bucket/t"),
@@ -164,7 +164,7 @@ def test_processes_read_a_table_from_a_store(release, monkeypatch, tmp_path, sec
 def test_a_store_without_the_release_says_so(run, monkeypatch, tmp_path, command):
     """One line, without a traceback."""
     stores.in_memory(monkeypatch)
-    options = {"learn": ["--output", tmp_path / "m.skops"], "report": ["--output", tmp_path / "r.html"]}
+    options = {"learn": ["--output", tmp_path / "m.safetensors"], "report": ["--output", tmp_path / "r.html"]}
     done = run(command, f"{stores.BUCKET}/none", *options.get(command, []))
     assert done.code in (1, 2)
     assert "expected the folder of a release at s3://bucket/none, found nothing" in done.err

@@ -128,7 +128,7 @@ def damage(place):
 
 STAGES = (
     f"stages SOURCE --label y --classes {CLASSES} --missing {B} --epsilon 1 --output PLACE/out "
-    "--model-file PLACE/t.skops"
+    "--model-file PLACE/t.safetensors"
 )
 RELEASE = f"release SOURCE --label y --classes {CLASSES} --missing {B} --epsilon 1 --output PLACE/out"
 COMMANDS = {
@@ -177,7 +177,7 @@ def test_stages_depend_on_a_label_through_the_draw_alone(told):
     """A release in stages works on both neighbours, and everything that is said and left is the same."""
     one, other = (told(columns_of(labels), COMMANDS["stages"]) for labels in NEIGHBOURS["middle row"])
     assert [ran.code for ran in one[0]] == [0, 0, 0, 0], one[0][0].err
-    assert "t.skops" not in one[1]
+    assert "t.safetensors" not in one[1]
     assert one == other
 
 

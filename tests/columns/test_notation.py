@@ -163,12 +163,12 @@ def test_predictions_name_the_row_that_is_no_number(tmp_path, capsys, monkeypatc
         rows = "".join(f'"{row % 60}{mark}5",{"ab"[row % 2]}\n' for row in range(80))
         (tmp_path / name).write_text(f"age,y\n{rows}", "utf-8")
     release_table("points.csv", "y", Classes(["a", "b"]), 3.0, "shared", keep=["age"], unit="row")
-    assert main(["learn", "shared", "--model", "softmax", "--output", "m.skops"]) == 0
+    assert main(["learn", "shared", "--model", "softmax", "--output", "m.safetensors"]) == 0
     capsys.readouterr()
-    assert main(["predict", "m.skops", "commas.csv", "--output", "p.csv"]) == 1
+    assert main(["predict", "m.safetensors", "commas.csv", "--output", "p.csv"]) == 1
     message = "a number in every row of the column 'age', found one with a decimal comma in row 1 "
     assert message in (error := capsys.readouterr().err)
     assert "pass --decimal ," in error
-    assert main(["predict", "m.skops", "commas.csv", "--decimal", ",", "--output", "p.csv"]) == 0
-    assert main(["predict", "m.skops", "points.csv", "--output", "q.csv"]) == 0
+    assert main(["predict", "m.safetensors", "commas.csv", "--decimal", ",", "--output", "p.csv"]) == 0
+    assert main(["predict", "m.safetensors", "points.csv", "--output", "q.csv"]) == 0
     assert (tmp_path / "p.csv").read_bytes() == (tmp_path / "q.csv").read_bytes()

@@ -561,10 +561,10 @@ def test_saved_models_of_tables_are_right_in_every_order(name, folders, tmp_path
     assert learned.scores.accuracy.value > 0.75
     assert learned.scores.log_likelihood.value > 0.3
     expected = learned.model.predict_proba(table)
-    opened = open_model(learned.model.save(tmp_path / "model.skops"))
-    before = open_model(as_before(opened, space).save(tmp_path / "before.skops"))
+    opened = open_model(learned.model.save(tmp_path / "model.safetensors"))
+    before = open_model(as_before(opened, space).save(tmp_path / "before.safetensors"))
     assert before.estimator.classes_.tolist() == list(TURNED)
-    opened = open_model(tmp_path / "model.skops")
+    opened = open_model(tmp_path / "model.safetensors")
     for model in (learned.model, opened, before):
         assert model.classes_.tolist() == list(NAMES)
         np.testing.assert_allclose(model.predict_proba(table), expected)

@@ -207,7 +207,7 @@ RENDERED = {
     "model": learned_of,
     "model of mixed units": lambda place: learned_of(place, features=["age"]),
     "model of rows": lambda place: learned_of(place, "rows"),
-    "predictions": lambda place: predicted_part(predicted(place), "sick", "model.skops"),
+    "predictions": lambda place: predicted_part(predicted(place), "sick", "model.safetensors"),
     "ledger": lambda place: ledger_part("t", *ledger_of(place), others=[place / "other"]),
     "ledger of nothing": lambda _: ledger_part("t", [], [], shared=True),
     "account": lambda place: account_part(totals(place), ["people", "rows", "ledger"]),
@@ -241,8 +241,8 @@ def test_scores_of_mixed_units_have_no_headline(place, capsys):
     """Where no column says which rows are of one person, a model has no scores, and an evaluation promises nothing."""
     released_anew(place, "mixed", unit="patient_id", keep=["age", "town"])
     model = learned_of(place)
-    model.model.save(place / "model.skops")
-    assert main(["evaluate", str(place / "model.skops"), str(place / "mixed"), "--released"]) == 0
+    model.model.save(place / "model.safetensors")
+    assert main(["evaluate", str(place / "model.safetensors"), str(place / "mixed"), "--released"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("Several rows may be of one privacy unit, and no column says which.")
     assert "than always predicting" not in said

@@ -7,7 +7,7 @@ from typing import Any
 
 from labeldp import results
 from labeldp.cli._command import ReleaseFolder
-from labeldp.cli._options import IMAGE_MODEL, NETWORK, ImageOptions, TrainingOptions, check_no_network_options
+from labeldp.cli._options import IMAGE_MODEL, ImageOptions, TrainingOptions, check_no_network_options
 from labeldp.cli._terminal import names, printed_warnings, progress, result
 from labeldp.errors import InputError
 
@@ -34,10 +34,10 @@ def learn(
 
     Args:
         directories (DIR): A release folder: a path, or an address such as s3://bucket/shared.
-        output: A new file for the model, such as model.skops, or model.safetensors for a network.
+        output: A new file for the model, such as model.safetensors.
         model: Classes: auto (default: a mean of linear models, kernels, boosting and clusters, weighed on released
             labels), softmax, boosting, convex, factorization (ratings), torch:mlp, torch:ratings; with images
-            torch:patches (default: frequent patches, and nearness to other images by them), torch:ensemble (patches and
+            patches (default: frequent patches, and nearness to other images by them), torch:ensemble (patches and
             a network beside them: several times as long, more accurate on some images), torch:convolutional,
             torch:residual, torch:inception, torch:resnet18. Numeric labels: auto (default: ridge, boosting, clusters
             and the mean label, weighed on released labels), ridge, boosting, neighbours, convex.
@@ -55,9 +55,10 @@ def learn(
         training: Settings of networks.
         json_: Print JSON; 'labeldp schema' describes it.
     """
-    from labeldp.learning.tables import learn as learn_table  # noqa: PLC0415, I001 (first, as its extra has all of them)
+    from labeldp.learning.tables import is_network, learn as learn_table  # noqa: PLC0415, I001 (first, as its extra has all of them)
     from labeldp.learning import convex, generators  # noqa: PLC0415
-    from labeldp.learning.features import NumbersAsTextsWarning, check_model_path  # noqa: PLC0415
+    from labeldp.learning.features import NumbersAsTextsWarning  # noqa: PLC0415
+    from labeldp.learning.files import check_model_path  # noqa: PLC0415
 
     if len(directories) != 1:
         raise InputError(
@@ -67,12 +68,12 @@ def learn(
     (directory,) = directories
     if model is None and images.images is not None:
         model = IMAGE_MODEL
-    of_network = model is not None and model.startswith(NETWORK)
-    check_model_path(output, ".safetensors" if of_network else ".skops")
+    of_network = model is not None and is_network(model)
+    check_model_path(output)
     with printed_warnings(convex.FewRowsWarning, NumbersAsTextsWarning), progress() as bar:
         options: dict[str, Any] = {"model": model, "method": method, "features": names(features), "rows": rows}
         if of_network:
-            from labeldp.learning.tables import ModelChoice, learn_network  # noqa: PLC0415 (PyTorch is an extra)
+            from labeldp.learning.tables import ModelChoice, learn_network  # noqa: PLC0415
 
             if minutes is not None:
                 raise InputError("expected no --minutes with a network, found one; set --epochs")

@@ -23,7 +23,7 @@ DECLARED = "either --classes a,b,c (categories) or --interval LO,HI,STEP (number
 #: Prefix of the names of networks.
 NETWORK = "torch:"
 #: The model that is taken for images where none is named.
-IMAGE_MODEL = f"{NETWORK}patches"
+IMAGE_MODEL = "patches"
 #: Separators that are hard to type.
 _SEPARATORS = {"tab": "\t", "\\t": "\t", "semicolon": ";", "comma": ",", "bar": "|", "space": " ", "point": "."}
 _EVERYTHING, _NOTHING = "all", "none"

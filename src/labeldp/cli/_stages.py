@@ -9,7 +9,6 @@ from labeldp import results
 from labeldp.cli._command import Place
 from labeldp.cli._options import (
     IMAGE_MODEL,
-    NETWORK,
     ColumnOptions,
     FileOptions,
     ImageOptions,
@@ -66,8 +65,8 @@ class ModelOptions:
 
     Args:
         model: softmax (default), boosting, factorization (ratings), or a network of 'labeldp learn'; with images
-            torch:patches (default) or another one.
-        model_file: File for the model; default: OUTPUT.skops or OUTPUT.safetensors.
+            patches (default) or a network of images.
+        model_file: File for the model; default: OUTPUT.safetensors.
         features: Kept columns to predict from, a,b,c; default: all useful ones. For factorization: user,item and
             columns about either.
         images: The images of the rows.
@@ -82,10 +81,10 @@ class ModelOptions:
 
     def choice(self) -> ModelChoice:
         """The choice for ``labeldp.learning.tables``."""
-        from labeldp.learning.tables import ModelChoice  # noqa: PLC0415 (the learners are an extra)
+        from labeldp.learning.tables import ModelChoice, is_network  # noqa: PLC0415 (the learners are an extra)
 
         model = self.model or (IMAGE_MODEL if self.images.images else "softmax")
-        if not model.startswith(NETWORK):
+        if not is_network(model):
             check_no_network_options(self.images, self.training)
         return ModelChoice(
             model, features=names(self.features), training=self.training.settings(), **self.images.read()

@@ -25,8 +25,7 @@ from labeldp.results._scores import classes_of, score_sections, true_rows, verdi
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from labeldp.learning.tables import Learned, Staged, TableModel
-    from labeldp.learning.torch import NetworkModel
+    from labeldp.learning.tables import Learned, NetworkModel, Staged, TableModel
 
 _UNITS = (
     "units with many rows have noisier labels, so the model follows units with few rows more closely: if the two kinds "
@@ -171,7 +170,7 @@ def learned_part(found: LearnedModel, *, of_images: bool = False) -> Part:
         sections += score_sections(found.scores, found.classes or (), found.judged_by, public=False)
         sections.append(Section("", (Prose(_HELD_OUT, "aside"),)))
     end = [Prose(found.original_rows)] if found.original_rows else []
-    ensemble = [Prose(_ENSEMBLE)] if found.model == "torch:patches" else []
+    ensemble = [Prose(_ENSEMBLE)] if found.model == "patches" else []
     images, others = (" --images ITS_IMAGES", "--images IMAGES") if of_images else ("", "TABLE")
     model = shlex.quote(found.output)
     following = Commands(

@@ -167,7 +167,7 @@ def shown_release(release: TableRelease) -> Part:
     folder, certificate = shlex.quote(near(release.output)), release.certificate
     page = f"labeldp report {folder} --output report.html"
     kept = len(certificate.columns) > len(added_columns(certificate))
-    model = "--output model.skops" if kept else "--images IMAGES --output model.safetensors"
+    model = "--output model.safetensors" if kept else "--images IMAGES --output model.safetensors"
     following: list[Block] = [Commands((f"labeldp verify {folder}", f"labeldp learn {folder} {model}", page))]
     if certificate.of_answer:
         following = [Commands((f"labeldp verify {folder}", page))]

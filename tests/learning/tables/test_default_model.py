@@ -67,7 +67,7 @@ def test_the_default_is_a_mean_of_models(base):
 def test_a_file_gives_the_same_predictions(base, tmp_path):
     """What is opened from a file predicts what was saved."""
     folder, found = learned(base)
-    opened = open_model(found.model.save(tmp_path / "model.skops"))
+    opened = open_model(found.model.save(tmp_path / "model.safetensors"))
     np.testing.assert_array_equal(
         opened.predict_proba(public_columns(folder)), found.model.predict_proba(public_columns(folder))
     )
@@ -76,7 +76,7 @@ def test_a_file_gives_the_same_predictions(base, tmp_path):
 @pytest.mark.parametrize("part", ["learner", "encoder", "family", "name"])
 def test_a_file_with_another_member_is_refused(base, tmp_path, part):
     """Only the families that learn fits are taken from a file, each with its own encoder."""
-    path = learned(base)[1].model.save(tmp_path / "model.skops")
+    path = learned(base)[1].model.save(tmp_path / "model.safetensors")
     forged = open_model(path)
     members = forged.estimator.members_
     if part == "learner":
@@ -88,17 +88,17 @@ def test_a_file_with_another_member_is_refused(base, tmp_path, part):
     else:
         members["other"] = members.pop("linear")
     with pytest.raises(InputError, match="expected a model made by 'labeldp learn'"):
-        open_model(forged.save(tmp_path / "forged.skops"))
+        open_model(forged.save(tmp_path / "forged.safetensors"))
 
 
 def test_an_index_of_neighbours_in_a_file_is_built_anew(base, tmp_path):
     """A forged search structure of the graph is not used: opening fits it to the rows that the file holds."""
     folder, found = learned(base)
-    forged = open_model(found.model.save(tmp_path / "model.skops"))
+    forged = open_model(found.model.save(tmp_path / "model.safetensors"))
     for tree in forged.estimator.members_["clusters"][-1].trees:
         if tree.finder.embedding is not None:
             tree.finder.embedding.search.n_samples_fit_ = 1
-    opened = open_model(forged.save(tmp_path / "forged.skops"))
+    opened = open_model(forged.save(tmp_path / "forged.safetensors"))
     trees = opened.estimator.members_["clusters"][-1].trees
     assert {tree.finder.embedding.search.n_samples_fit_ for tree in trees if tree.finder.embedding} == {300}
     np.testing.assert_array_equal(

@@ -71,7 +71,7 @@ def test_the_default_is_a_mean_of_models(base):
 def test_a_file_gives_the_same_predictions(base, tmp_path):
     """What is opened from a file predicts what was saved."""
     folder, found = learned(base)
-    opened = open_model(found.model.save(tmp_path / "model.skops"))
+    opened = open_model(found.model.save(tmp_path / "model.safetensors"))
     np.testing.assert_array_equal(opened.predict(public_columns(folder)), found.model.predict(public_columns(folder)))
     assert not hasattr(opened.estimator, "held_out_")
     with pytest.raises(InputError, match="use predict"):
@@ -81,7 +81,7 @@ def test_a_file_gives_the_same_predictions(base, tmp_path):
 @pytest.mark.parametrize("part", ["learner", "encoder", "name"])
 def test_a_file_with_another_member_is_refused(base, tmp_path, part):
     """Only the families that learn fits are taken from a file, each with its own encoder."""
-    path = learned(base)[1].model.save(tmp_path / "model.skops")
+    path = learned(base)[1].model.save(tmp_path / "model.safetensors")
     forged = open_model(path)
     members = forged.estimator.members_
     if part == "learner":
@@ -91,7 +91,7 @@ def test_a_file_with_another_member_is_refused(base, tmp_path, part):
     else:
         members["other"] = members.pop("linear")
     with pytest.raises(InputError, match="expected a model made by 'labeldp learn'"):
-        open_model(forged.save(tmp_path / "forged.skops"))
+        open_model(forged.save(tmp_path / "forged.safetensors"))
 
 
 def test_without_time_the_mean_is_learned(base):
@@ -151,7 +151,7 @@ def test_shrinkage_is_part_of_a_model(base, tmp_path, model):
     folder, rows = learned(base)[0], public_columns(learned(base)[0])
     model = learn(folder, model=model, features=["age"]).model
     assert 0.5 < model.calibrator.weights[0] < 1.5
-    opened = open_model(model.save(tmp_path / "model.skops"))
+    opened = open_model(model.save(tmp_path / "model.safetensors"))
     np.testing.assert_array_equal(opened.predict(rows), model.predict(rows))
     plain = replace(model, calibrator=None)
     halved = replace(model, calibrator=replace(model.calibrator, weights=np.array([0.5])))
@@ -159,7 +159,7 @@ def test_shrinkage_is_part_of_a_model(base, tmp_path, model):
     np.testing.assert_allclose(halved.predict(rows), middle + 0.5 * (plain.predict(rows) - middle))
     forged = replace(model, calibrator=replace(model.calibrator, weights=np.array([0.5, 0.5])))
     with pytest.raises(InputError, match="expected a model made by 'labeldp learn'"):
-        open_model(forged.save(tmp_path / "forged.skops"))
+        open_model(forged.save(tmp_path / "forged.safetensors"))
 
 
 def test_new_rows_may_have_unknown_texts(base):

@@ -77,7 +77,7 @@ def test_many_texts_and_few_numbers_are_learned_from(released, tmp_path, model, 
     """Columns whose texts make sparse features give a model, which is judged by numbers on another release."""
     found = learn(released(costs(), COSTS, mechanism=mechanism), model=model)
     assert found.scores.gain.value > 0
-    kept = TableModel.load(found.model.save(tmp_path / "m.skops"))
+    kept = TableModel.load(found.model.save(tmp_path / "m.safetensors"))
     other = released(costs(), COSTS, other_people="made up")
     assert evaluate(kept, other, "cost", public=False).gain.value > 0
 

@@ -53,7 +53,7 @@ def test_a_saved_factorization_predicts_the_same(table, learned, tmp_path):
     """It is scored on held-out rows, opens with the same probabilities, and predicts users that it has not seen."""
     assert learned.scores.likelihood_gain.low > 0
     assert learned.setting.startswith("12 factors, the mean of 40 draws from the posterior")
-    opened = open_model(learned.model.save(tmp_path / "model.skops"))
+    opened = open_model(learned.model.save(tmp_path / "model.safetensors"))
     inputs = table.select(FEATURES)
     assert (opened.predict_proba(inputs) == learned.model.predict_proba(inputs)).all()
     unseen = pa.table(
@@ -85,10 +85,10 @@ def test_users_and_items_are_named(folder, features):
 @pytest.mark.parametrize("part", ["users", "items", "cuts", "coefficients", "rates"])
 def test_parameters_of_another_form_are_refused(learned, tmp_path, part):
     """A file whose parameters do not fit its users, items and classes is refused, not read beyond their end."""
-    model = TableModel.load(learned.model.save(tmp_path / "whole.skops"))
+    model = TableModel.load(learned.model.save(tmp_path / "whole.safetensors"))
     fitted = model.estimator[-1]
     wrong = getattr(fitted.draws_[0], part)
     short = tuple(each[:-1] for each in wrong) if part in ("coefficients", "rates") else wrong[:-1]
     fitted.draws_ = (dataclasses.replace(fitted.draws_[0], **{part: short}), *fitted.draws_[1:])
     with pytest.raises(InputError, match="expected a model"):
-        TableModel.load(model.save(tmp_path / "model.skops"))
+        TableModel.load(model.save(tmp_path / "model.safetensors"))

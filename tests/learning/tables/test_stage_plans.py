@@ -60,7 +60,7 @@ def test_a_table_becomes_a_release_and_a_model(folder, model):
     training = {"epochs": 20} if model.startswith("torch:") else {}
     staged(folder, model, choice={"training": training})
     assert states(folder) == ["released"]
-    kept = open_model(folder / f"out.{'safetensors' if training else 'skops'}")
+    kept = open_model(folder / "out.safetensors")
     release = Release.load(folder / "out")
     assert kept.certificate == release.certificate
     assert release.certificate.guarantee.epsilon == pytest.approx(3.0, abs=1e-6)
@@ -106,7 +106,7 @@ def test_a_factorization_of_ratings_is_learned_in_stages(folder, monkeypatch):
     found = staged(folder, "factorization", choice=features, plan={"response": "groups"}, **given)
     assert known[-2:] == [(240, 40, 6), (400, 40, 6)]
     assert [draw.mechanism for draw in found.release.certificate.draws] == ["groups"] * 2
-    kept = open_model(folder / "out.skops")
+    kept = open_model(folder / "out.safetensors")
     assert kept.estimator[-1].public_rows is None
     new = pd.DataFrame({"user": [0, 1, 99, None], "item": ["a", "a", "a", "z"], "year": [97] * 4})
     means = kept.predict_proba(new) @ kept.classes_.astype(float)

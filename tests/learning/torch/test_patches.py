@@ -10,8 +10,9 @@ torch = pytest.importorskip("torch")
 from labeldp import Classes, Curator, Ledger, Release  # noqa: E402 (torch is an extra)
 from labeldp.cli import main  # noqa: E402
 from labeldp.errors import InputError  # noqa: E402
-from labeldp.learning.features import Images, PixelEncoder  # noqa: E402
-from labeldp.learning.images import PatchClassifier  # noqa: E402
+from labeldp.learning.features import Images  # noqa: E402
+from labeldp.learning.heads import softmax  # noqa: E402
+from labeldp.learning.images import PatchClassifier, PatchScores  # noqa: E402
 from labeldp.learning.tables import (  # noqa: E402
     ModelChoice,
     StagePlan,
@@ -20,33 +21,31 @@ from labeldp.learning.tables import (  # noqa: E402
     learn_network,
     open_model,
 )
-from labeldp.learning.torch import Network, patches, with_patches  # noqa: E402
 
 torch.set_num_threads(1)
 SPACE = Classes(["upright", "across"])  # not in the order of the alphabet
 
 
 @pytest.mark.parametrize(("channels", "mirrored", "scales"), [(1, False, 1), (3, True, 2)])
-def test_the_network_says_what_the_classifier_says(stripes, channels, mirrored, scales):
+def test_the_scores_of_a_file_are_those_of_the_classifier(stripes, channels, mirrored, scales):
     """Features and head agree, in declared order, where cells are not of one size, and in colour at two scales."""
     images, labels = stripes(60)
     images = np.repeat(images, channels, axis=1)
     images[:, 1:] //= 2
     model = PatchClassifier((3,), filters=4, mirrored=mirrored).fit(images, Release.public(labels, SPACE))
-    encoder = PixelEncoder(channels, 14, 12, (0.0,) * channels, (1 / 255,) * channels)
-    components = model.features_.components_.shape[1]
-    sizes = {"components": components, "landmarks": 60, "filters": 4, "views": 1 + mirrored, "scales": scales}
-    module = Network("patches", 2, encoder, sizes).module()
-    with_patches(module[-1], model, np.argsort(SPACE.sorted_codes))
-    with torch.no_grad():
-        found = torch.softmax(module(torch.from_numpy(images) / 255.0), dim=1).numpy()
-    np.testing.assert_allclose(found[:, SPACE.sorted_codes], model.predict_proba(images), atol=1e-3)
+    scores = PatchScores.of(model, np.argsort(SPACE.sorted_codes))
+    assert (scores.scales, scores.views) == (scales, 1 + mirrored)
+    wanted = PatchScores.shapes(classes=2, channels=channels, **scores.sizes)
+    assert {name: each.shape for name, each in scores.arrays.items()} == wanted
+    again = PatchScores.from_arrays(scores.arrays, scores.scales, scores.views)
+    np.testing.assert_array_equal(again(images), scores(images))
+    np.testing.assert_allclose(softmax(scores(images))[:, SPACE.sorted_codes], model.predict_proba(images), atol=1e-4)
 
 
 def test_an_image_is_seen_one_way_or_in_a_mirror_too():
     """Other views are refused."""
     with pytest.raises(InputError, match="expected views of 1, or of 2 with mirror images, found 7"):
-        patches(2, views=7)
+        PatchScores.shapes(2, views=7)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +61,7 @@ def folder(stripes, tmp_path_factory):
 def test_a_model_of_images_is_learned_kept_and_judged(stripes, folder, tmp_path):
     """It is scored on released labels of a held-out tenth, and predicts the same from its file."""
     target, images = folder
-    learned = learn_network(target, ModelChoice("torch:patches", images=images))
+    learned = learn_network(target, ModelChoice("patches", images=images))
     assert learned.setting.startswith("patches; heads of components, with their weights: ")
     assert learned.scores.accuracy.low > 0.5
     others, truth = stripes(200, seed=1)
@@ -87,25 +86,25 @@ def test_it_is_the_default_with_images(folder, tmp_path, capsys):
         0,
     )
     said = " ".join(capsys.readouterr().out.split())
-    assert "Learned torch:patches from 600 released rows" in said
+    assert "Learned patches from 600 released rows" in said
     assert "pass --model torch:ensemble." in said
-    assert open_model(tmp_path / "model.safetensors").model == "torch:patches"
+    assert open_model(tmp_path / "model.safetensors").model == "patches"
 
 
 @pytest.mark.parametrize("wrong", [{"method": "plain"}, {"training": {"epochs": 3}}], ids=str)
 def test_what_it_does_not_have_is_refused(folder, wrong):
     """It has no epochs, and one method."""
     target, images = folder
-    with pytest.raises(InputError, match="expected no method and no options of training with torch:patches"):
-        learn_network(target, ModelChoice("torch:patches", images=images, **wrong))
+    with pytest.raises(InputError, match="expected no method and no options of training with patches"):
+        learn_network(target, ModelChoice("patches", images=images, **wrong))
 
 
-@pytest.mark.parametrize("model", ["torch:patches", "torch:ensemble"])
+@pytest.mark.parametrize("model", ["patches", "torch:ensemble"])
 def test_stages_of_images_release_once_and_keep_the_model(stripes, tmp_path, model):
     """Each label is released once, and the file holds the model of the last stage."""
     images, labels = stripes(600)
     pq.write_table(pa.table({"row": np.arange(600), "way": labels}), tmp_path / "t.parquet")
-    training = {} if model == "torch:patches" else {"epochs": 1}
+    training = {} if model == "patches" else {"epochs": 1}
     plan = StagePlan(ModelChoice(model, images=Images(images), training=training))
     staged = learn_in_stages(tmp_path / "t.parquet", "way", SPACE, 2.0, tmp_path / "shared", plan, keep=["row"])
     assert staged.release.certificate.guarantee.epsilon == pytest.approx(2.0, abs=1e-6)
@@ -121,7 +120,7 @@ def test_too_few_images_are_refused_before_a_label_is_drawn(stripes, tmp_path):
     """Three fifths of the rows must do for a fit; nothing is charged if they do not."""
     images, labels = stripes(6)
     pq.write_table(pa.table({"row": np.arange(6), "way": labels}), tmp_path / "t.parquet")
-    plan = StagePlan(ModelChoice("torch:patches", images=Images(images)))
+    plan = StagePlan(ModelChoice("patches", images=Images(images)))
     with pytest.raises(InputError) as refused:
         learn_in_stages(tmp_path / "t.parquet", "way", SPACE, 2.0, tmp_path / "shared", plan, keep=["row"])
     assert "already" not in str(refused.value)

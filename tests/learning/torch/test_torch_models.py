@@ -18,15 +18,8 @@ from safetensors.torch import save_file  # noqa: E402
 from labeldp import Classes, Curator, RandomizedResponse, Release  # noqa: E402
 from labeldp.errors import InputError, OutputError  # noqa: E402
 from labeldp.learning.features import Images  # noqa: E402
-from labeldp.learning.tables import (  # noqa: E402
-    ModelChoice,
-    TableModel,
-    evaluate,
-    learn_network,
-    open_model,
-)
+from labeldp.learning.tables import ModelChoice, NetworkModel, evaluate, learn_network, open_model  # noqa: E402
 from labeldp.learning.tables._network import learner_of, network_of, trained_model  # noqa: E402
-from labeldp.learning.torch import NetworkModel  # noqa: E402
 
 torch.set_num_threads(1)
 #: Networks of few rows, to be quick.
@@ -84,7 +77,7 @@ def small():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_was_kept_predicts_the_same(kind, tmp_path):
-    """A model in its file gives what the learner gives, and says what it is; no module that makes objects is in it."""
+    """A model in its file gives what the learner gives, and says what it is."""
     model, learner, given = trained(kind)
     images = None if KINDS[kind][0] is None else KINDS[kind][0].pixels
     found = model.predict_proba(columns(), images)
@@ -95,8 +88,8 @@ def test_what_was_kept_predicts_the_same(kind, tmp_path):
     np.testing.assert_array_equal(kept.predict(columns(), images), np.where(np.argmax(found, axis=1), "yes", "no"))
     assert (kept.model, kept.method, kept.inputs, kept.space) == (kind, "likelihood", model.inputs, SPACE)
     assert kept.certificate == model.certificate
-    assert not any(parameter.requires_grad for parameter in kept.module.parameters())
-    assert not kept.module.training
+    assert not any(parameter.requires_grad for parameter in kept.scores.module.parameters())
+    assert not kept.scores.module.training
 
 
 def test_images_may_be_handed_over_in_any_form():
@@ -191,8 +184,8 @@ def test_a_file_that_was_never_written_here_is_refused(case, small, tmp_path):
     about, weights = FORGED[case]
     path = written_as(small, tmp_path, about, weights)
     with pytest.raises(InputError, match=r"^expected a model"):
-        NetworkModel.load(path)
-    assert isinstance(NetworkModel.load(tmp_path / "good"), NetworkModel)
+        open_model(path)
+    assert isinstance(open_model(tmp_path / "good"), NetworkModel)
 
 
 def test_a_certificate_whose_law_costs_more_is_refused(small, tmp_path):
@@ -202,13 +195,13 @@ def test_a_certificate_whose_law_costs_more_is_refused(small, tmp_path):
     forged = dataclasses.replace(small.certificate, draws=(cheap,))
     path = written_as(small, tmp_path, {"certificate": json.loads(forged.to_json())})
     with pytest.raises(InputError, match=r"found expected epsilon .*, found epsilon 0\.01"):
-        NetworkModel.load(path)
+        open_model(path)
 
 
 def test_predictions_that_are_no_numbers_are_refused(small, tmp_path):
     """Weights that are finite and too large name no class."""
-    large = torch.full_like(small.module[0].weight, 3e38)
-    model = NetworkModel.load(written_as(small, tmp_path, weights={"0.weight": large}))
+    large = torch.full_like(small.scores.module[0].weight, 3e38)
+    model = open_model(written_as(small, tmp_path, weights={"0.weight": large}))
     for predict in (model.predict, model.predict_proba):
         with pytest.raises(InputError, match="expected finite predictions, found others at position 0"):
             predict(columns())
@@ -218,7 +211,7 @@ def test_an_enormous_network_takes_no_memory_before_it_is_refused(small, tmp_pat
     """A header that asks for terabytes is refused by the shapes of what the file holds."""
     path = written_as(small, tmp_path, {"network/sizes": {"width": 1 << 24}})
     with pytest.raises(InputError, match="something else"):
-        NetworkModel.load(path)
+        open_model(path)
 
 
 def header(text, size=None):
@@ -262,22 +255,19 @@ def test_a_damaged_file_is_refused(small, tmp_path):
     for data in [*cut, *changed]:
         (tmp_path / "bad").write_bytes(data)
         try:
-            assert NetworkModel.load(tmp_path / "bad").space.size == 2
+            assert open_model(tmp_path / "bad").space.size == 2
         except InputError:
             refused += 1
     assert refused >= 75
 
 
-def test_a_table_model_is_opened_as_one(tmp_path):
-    """A file that is no network goes to the other reader, which says what it expected."""
+def test_a_file_of_something_else_is_no_model(tmp_path):
+    """A table, or no file, is refused in words that say what was expected."""
     (tmp_path / "m").write_text("age,town\n")
-    for opener in (open_model, TableModel.load):
-        with pytest.raises(InputError, match="expected a model made by 'labeldp learn'"):
-            opener(tmp_path / "m")
+    with pytest.raises(InputError, match="expected a model made by 'labeldp learn'"):
+        open_model(tmp_path / "m")
     with pytest.raises(InputError, match="found no file"):
         open_model(tmp_path / "none")
-    with pytest.raises(InputError, match="found no file"):
-        NetworkModel.load(tmp_path / "none")
 
 
 def test_a_network_is_opened_where_it_is_installed_alone(small, tmp_path, monkeypatch):
@@ -291,8 +281,8 @@ def test_a_network_is_opened_where_it_is_installed_alone(small, tmp_path, monkey
 
 
 REFUSED = {
-    "no such network": ({"model": "torch:transformer"}, "expected a model among torch:patches, torch:ensemble, "),
-    "no network": ({"model": "softmax"}, "expected a model among torch:patches, torch:ensemble, "),
+    "no such network": ({"model": "torch:transformer"}, "expected a model among patches, torch:ensemble, "),
+    "no network": ({"model": "softmax"}, "expected a model among patches, torch:ensemble, "),
     "no images": ({"model": "torch:inception"}, "expected images for a model of images"),
     "images for columns": ({"model": "torch:mlp", "images": Images(pixels())}, "expected images for a model of images"),
     "too few images": ({"model": "torch:inception", "images": Images(pixels(3))}, "each of the 40 rows, found 3"),
@@ -383,7 +373,7 @@ def test_a_network_of_noise_predicts_class_shares(tmp_path):
     else:
         pytest.fail("expected class shares, found a network")
     assert "replaced by class shares" in learned.setting
-    opened = NetworkModel.load(learned.model.save(tmp_path / "m"))
+    opened = open_model(learned.model.save(tmp_path / "m"))
     found = opened.predict_proba(table)
     assert np.ptp(found, axis=0).max() == 0.0
     assert found[0, 1] < 0.6

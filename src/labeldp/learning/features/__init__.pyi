@@ -17,11 +17,6 @@ from ._encoders import Encoder as Encoder
 from ._encoders import PairEncoder as PairEncoder
 from ._encoders import PixelEncoder as PixelEncoder
 from ._encoders import encoder_from as encoder_from
-from ._files import FileFormat as FileFormat
-from ._files import OtherVersionError as OtherVersionError
-from ._files import check_model_path as check_model_path
-from ._files import check_stored as check_stored
-from ._files import is_network as is_network
 from ._images import Images as Images
 from ._images import read_images as read_images
 from ._ranges import OutsideRangeWarning as OutsideRangeWarning

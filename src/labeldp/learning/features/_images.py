@@ -1,4 +1,4 @@
-"""Images as features: IDX files, and folders of PNG files, which need the extra ``torch``.
+"""Images as features: IDX files, and folders of PNG files, which need the extra ``images``.
 
 The files are not trusted: an image's header is checked before it is unpacked, and sizes are limited.
 """
@@ -108,7 +108,7 @@ def read_images(path: str | Path) -> Images:
 
 def _read_folder(folder: Path) -> Images:
     """The PNG files of a folder, in the order of their names."""
-    require_extra("torch", "PIL")
+    require_extra("images", "PIL")
     from PIL import Image  # noqa: PLC0415 (only folders need it)
 
     files = sorted(file for file in folder.iterdir() if file.name.lower().endswith(_ENDING) and file.is_file())

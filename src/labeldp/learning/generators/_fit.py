@@ -13,16 +13,16 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
-from labeldp._new_files import write_new_file
 from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
 from labeldp.errors import InputError, RowsError
-from labeldp.learning.features import FileFormat
+from labeldp.learning.files import FileFormat
 from labeldp.learning.generators._cell_law import CellLaw, cell_codes, cell_law, check_smoothing
 from labeldp.learning.generators._coarse_form import coarse_form
 from labeldp.learning.generators._columns import FEW, FormEncoder, FreshNumbers
@@ -32,17 +32,13 @@ from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.mechanisms.resampling import Form, Generator, Source, form_from, seen_in
 from labeldp.privacy import Classes, LabelSpace, predicted_columns, space_from
 from labeldp.release import Release, check_same_rows
-from labeldp.release.tables import disk_path
 
-_FORMAT = FileFormat(
-    "labeldp/generator/1", "generator", "made by 'labeldp generator'", "make one with 'labeldp generator'"
-)
 Law = CopulaLaw | CellLaw
 
 _LAWS: Mapping[str, type[Law]] = {law.name: law for law in (CopulaLaw, CellLaw)}
 _ROWS_AT_ONCE = 1 << 14
+_SCHEMA, _ABOUT, _SEEN = "labeldp/generator/1", "about", "seen"
 _LARGEST_FILE = 1 << 31
-_ABOUT, _SEEN = "about", "seen"
 _MARGIN = 1e-9
 #: Prior variance of the logits of the softmax model that imputes the classes of a paid split.
 _LOGIT_VARIANCE = 4.0
@@ -172,16 +168,8 @@ class FittedGenerator:
             "form": self.form.describe(),
             "source": self.source.describe(),
         }
-        held = dict(vars(self.law)) | {
-            _ABOUT: np.frombuffer(_FORMAT.description(about).encode(), dtype=np.uint8),
-            _SEEN: np.array(sorted(self.seen) if self.source.kind == "public" else [], dtype=np.uint64),
-        }
-
-        def write(file: Path) -> None:
-            with file.open("wb") as opened:
-                np.savez_compressed(opened, **held)
-
-        return write_new_file(disk_path(path), write, private=True)
+        seen = np.array(sorted(self.seen) if self.source.kind == "public" else [], dtype=np.uint64)
+        return _FILES.save(path, _SCHEMA, about, {**vars(self.law), _SEEN: seen})
 
 
 def fit_copula(
@@ -360,21 +348,29 @@ def open_generator(path: str | Path) -> FittedGenerator:
     Raises:
         InputError: The file does not exist, or is not a generator.
     """
-    with _FORMAT.reading(path) as file, file.open("rb") as opened:
-        with zipfile.ZipFile(opened) as parts:
-            if sum(entry.file_size for entry in parts.infolist()) > _LARGEST_FILE:
-                raise ValueError("a larger file than any generator")
-        opened.seek(0)
-        with np.load(opened, allow_pickle=False) as arrays:
-            about = _FORMAT.read_description(arrays[_ABOUT].tobytes().decode())
-            kind = _LAWS[about["law"]]
-            names = {field.name for field in dataclasses.fields(kind)}
-            if set(arrays.files) != names | {_ABOUT, _SEEN}:
-                raise ValueError("other numbers")
-            law, seen = kind(**{name: arrays[name] for name in names}), arrays[_SEEN]
+    with _FILES.opened(path) as (about, arrays):
+        kind = _LAWS[about["law"]]
+        names = {field.name for field in dataclasses.fields(kind)}
+        if set(arrays) != names | {_SEEN}:
+            raise ValueError("other numbers")
+        law, seen = kind(**{name: arrays[name] for name in names}), arrays[_SEEN]
         space, form, source = space_from(about["space"]), form_from(about["form"]), Source(**about["source"])
         if not isinstance(space, Classes) or seen.dtype != np.uint64 or seen.ndim != 1:
             raise ValueError("other parts")
         law.check(FormEncoder(form, law.few), space.size)
         smoothing = check_smoothing(about["smoothing"])
         return FittedGenerator(space, form, source, law, smoothing, frozenset(seen.tolist()))
+
+
+def _earlier(file: BinaryIO) -> tuple[str, dict[str, np.ndarray]]:
+    """The description and the arrays of a compressed file, as earlier versions wrote it."""
+    with zipfile.ZipFile(file) as parts:
+        if sum(entry.file_size for entry in parts.infolist()) > _LARGEST_FILE:
+            raise ValueError("a larger file than any generator")
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as arrays:
+        found = {name: arrays[name] for name in arrays.files}
+    return found.pop(_ABOUT).tobytes().decode(), found
+
+
+_FILES = FileFormat((_SCHEMA,), "generator", "labeldp generator", _earlier)

@@ -4,7 +4,7 @@ import lazy_loader
 
 from labeldp._extras import require_extra
 
-require_extra("learn", "sklearn", "pandas", "skops")
+require_extra("learn", "sklearn", "pandas")
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [

@@ -2,9 +2,12 @@ from ._class_scores import ClassScores as ClassScores
 from ._class_scores import rows_to_show as rows_to_show
 from ._clusters import cluster_table as cluster_table
 from ._evaluate import evaluate as evaluate
-from ._evaluate import images_of_rows as images_of_rows
-from ._files import TableModel as TableModel
-from ._files import open_model as open_model
+from ._model import open_model as open_model
+from ._network_model import Network as Network
+from ._network_model import NetworkModel as NetworkModel
+from ._network_model import is_network as is_network
+from ._predict import images_of_rows as images_of_rows
+from ._table_model import TableModel as TableModel
 from ._learn import Images as Images
 from ._learn import Learned as Learned
 from ._learn import ModelChoice as ModelChoice

@@ -5,23 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-
-from labeldp.columns import KINDS
 from labeldp.errors import InputError, LabelError
 from labeldp.learning.tables._class_scores import ClassScores, class_scores
-from labeldp.learning.tables._files import TableModel
 from labeldp.learning.tables._folds import units_in
+from labeldp.learning.tables._predict import columns_to_read, images_of_rows
 from labeldp.learning.tables._regressors import NumberScores, number_scores
 from labeldp.privacy import ClassProbabilities, Interval
 from labeldp.release import Release, public_columns, public_table
 from labeldp.release.folder import Certificate, group_column, is_release, local_copy
 from labeldp.release.tables import Place, TableFile, place_of
 
-if TYPE_CHECKING:  # PyTorch is an extra of its own
+if TYPE_CHECKING:
     from labeldp.learning.features import Images
-    from labeldp.learning.torch import NetworkModel
+    from labeldp.learning.tables._network_model import NetworkModel
+    from labeldp.learning.tables._table_model import TableModel
 
 _SHOWN_CLASSES = 12
 
@@ -78,52 +75,10 @@ def evaluate(
         _check_other(model.certificate, labels.certificate, label)
     units = units_in(table, group_column(labels.certificate))
     pixels = images_of_rows(model, table, len(labels), images, image_column)
-    if isinstance(model, TableModel) and model.of_numbers:
+    if model.of_numbers:
         return number_scores(labels, model.predict(table), units=units)
     probabilities = ClassProbabilities.of(model, table if pixels is None else pixels)
     return class_scores(labels, probabilities.in_order(model.space.points), units=units)
-
-
-def columns_to_read(model: TableModel | NetworkModel, image_column: str | None) -> dict[str, pa.DataType]:
-    """The columns that a model predicts from, and that of the names of images, with their types in a CSV file."""
-    names = {image_column: pa.string()} if image_column else {}
-    return names | {name: KINDS[kind] for name, kind in model.columns.items()}
-
-
-def images_of_rows(
-    model: TableModel | NetworkModel, table: pa.Table, rows: int, images: Images | None, image_column: str | None
-) -> np.ndarray | None:
-    """The image of each row, or None without images.
-
-    Raises:
-        InputError: A row has no image, or the model predicts from columns.
-    """
-    if images is None:
-        if image_column is not None:
-            raise InputError(f"expected images that the column {image_column!r} names, found none (--images)")
-        return None
-    if model.columns:
-        raise InputError("expected no images for a model of columns, found some; leave them out")
-    return images.of_rows(rows, image_names(table, image_column, images))
-
-
-def image_names(table: pa.Table, column: str | None, images: Images) -> list[object] | None:
-    """The image names of the rows from a column, if one is given.
-
-    Raises:
-        InputError: There is no such column, or images with names need one.
-    """
-    if column is None and images.names is None:
-        return None
-    found = ", ".join(filter(None, table.column_names))
-    if column is None:
-        known = f"; columns: {found}" if found else ""
-        raise InputError(
-            f"a folder of images needs --image-column COLUMN, the one with the file name of each row{known}"
-        )
-    if column not in table.column_names:
-        raise InputError(f"expected the names of images in a public column {column!r}, found {found or 'none'}")
-    return list(table[column].to_pylist())
 
 
 def _check_other(learned_from: Certificate, certificate: Certificate | None, label: str) -> None:

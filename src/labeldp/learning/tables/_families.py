@@ -38,6 +38,7 @@ from labeldp.learning.sklearn import (
     usual_boosting,
 )
 from labeldp.learning.tables._folds import FOLDS
+from labeldp.learning.tables._model import OF_CLASSES
 from labeldp.learning.tables._resampled import corrected
 from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import Classes, Interval
@@ -52,8 +53,6 @@ CLUSTERS = "clusters"
 AUTO = "auto"
 #: The model of ratings, whose first two columns are users and items.
 RATINGS = "factorization"
-#: The linear model of classes.
-OF_CLASSES = "softmax"
 
 _TREES = 50
 _LEAVES = (8, 31)
@@ -120,9 +119,7 @@ class Kind:
         return method if method is None else _checks.among(method, f"a method of {model}", known)
 
     def template(self, columns: Mapping[str, str], model: str, method: str) -> Any:
-        """An unfitted model as files hold it: the combination, or the pipeline of a family."""
-        if model == AUTO:
-            return self.auto()
+        """The unfitted pipeline of a family."""
         encoder, named = self.families[model].learners(columns, method, 1.0)
         return Pipeline([("columns", clone(encoder)), ("model", next(iter(named.values())))])
 

@@ -36,7 +36,6 @@ from labeldp.learning.tables._families import (
     CLUSTERS,
     EXCHANGED,
     NUMBERS,
-    OF_CLASSES,
     RATINGS,
     Rows,
     checked_method,
@@ -44,10 +43,11 @@ from labeldp.learning.tables._families import (
     judged_model,
     kind_of,
 )
-from labeldp.learning.tables._files import TableModel
 from labeldp.learning.tables._folds import FOLDS, chosen_rows, enough_rows, units_in, units_of
+from labeldp.learning.tables._model import OF_CLASSES
 from labeldp.learning.tables._regressors import NumberScores, number_scores
 from labeldp.learning.tables._resampled import accuracy_of_true_rows, check_generator
+from labeldp.learning.tables._table_model import TableModel
 from labeldp.mechanisms.queries import FlippedLabels
 from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import columns_in_order
@@ -57,8 +57,8 @@ from labeldp.release.tables import disk_path
 
 __all__ = ["Images", "Scores", "points_of", "read_images"]  # documented here, defined elsewhere
 
-if TYPE_CHECKING:  # PyTorch is an extra of its own
-    from labeldp.learning.torch import NetworkModel
+if TYPE_CHECKING:
+    from labeldp.learning.tables._network_model import NetworkModel
 
 _SHOWN_CLASSES = 12
 _BY_FOLDS = "five-fold cross-validation on released labels"

@@ -16,31 +16,27 @@ from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.learning.choice import Fitted, Progress, fit_in_units, folds_of
 from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, columns_of, frame_of, without_calendar
-from labeldp.learning.images import PatchClassifier
-from labeldp.learning.sklearn import Mixture, held_out_classes
+from labeldp.learning.images import PatchClassifier, PatchScores
+from labeldp.learning.sklearn import Mixture, UnguardedFitWarning, held_out_classes
 from labeldp.learning.tables._class_scores import class_scores
-from labeldp.learning.tables._evaluate import image_names
 from labeldp.learning.tables._folds import FOLDS, chosen_rows, enough_rows, units_in, units_of
 from labeldp.learning.tables._learn import Learned, ModelChoice, merged_classes
-from labeldp.learning.torch import (
+from labeldp.learning.tables._network_model import (
     ENCODERS,
-    NETWORK_METHODS,
+    PATCHES,
     PREFIX,
-    ImageEnsemble,
     Network,
     NetworkModel,
-    TorchClassifier,
-    UnguardedFitWarning,
-    with_ensemble,
-    with_patches,
+    is_network,
+    methods_of,
+    model_of,
 )
+from labeldp.learning.tables._predict import image_names
 from labeldp.privacy import ClassProbabilities
 from labeldp.release import Release, is_answer, public_columns
 from labeldp.release.folder import Certificate, group_column
 
-#: The model of images that is taken by default.
-PATCHES = f"{PREFIX}patches"
-_ENSEMBLE = f"{PREFIX}ensemble"
+_ENSEMBLE = "ensemble"
 _TENTH = 10
 _JUDGED_BY = "released labels of a tenth of the rows, which it was not fitted on"
 #: Default training settings of each network; those of the papers are from Ghazi et al. 2021, B.
@@ -74,7 +70,7 @@ def network_of(
     """A network for the rows of a table, the inputs of each row, and the columns left out. No label is read.
 
     Args:
-        choice: The model, whose name is ``"torch:"`` and one of ``NETWORKS``, and its inputs.
+        choice: The model, whose name is ``"patches"``, or ``"torch:"`` and another one of ``ENCODERS``; and its inputs.
         classes: Number of classes.
         table: Public columns.
         unit: The column of privacy units, which is not an input unless named in ``features``.
@@ -83,10 +79,10 @@ def network_of(
         InputError: There is no such model, its inputs are others, or a column is missing.
     """
     model, images, features = choice.model, choice.images, choice.features
-    kind = ENCODERS.get(model.removeprefix(PREFIX))
-    if kind is None or not model.startswith(PREFIX):
-        known = ", ".join(PREFIX + name for name in ENCODERS)
-        raise InputError(f"expected a model among {known}, found {model!r}")
+    name = model.removeprefix(PREFIX)
+    if name not in ENCODERS or not is_network(model):
+        raise InputError(f"expected a model among {', '.join(map(model_of, ENCODERS))}, found {model!r}")
+    kind = ENCODERS[name]
     if choice.image_column is not None and images is None:
         raise InputError(
             f"expected images that the column {choice.image_column!r} names, found none; name them (--images)"
@@ -99,9 +95,9 @@ def network_of(
             raise InputError("expected no features besides images, found some; leave them out")
         pixels = images.of_rows(table.num_rows, image_names(table, choice.image_column, images))
         encoder: Any = PixelEncoder.of(pixels)
-        if model in (PATCHES, _ENSEMBLE):  # their contrast is theirs to scale
+        if name in (PATCHES, _ENSEMBLE):  # their contrast is theirs to scale
             encoder = replace(encoder, mean=(0.0,) * len(encoder.mean), deviation=(1 / 255,) * len(encoder.mean))
-        return Network(model.removeprefix(PREFIX), classes, encoder, {}), pixels, {}
+        return Network(name, classes, encoder, {}), pixels, {}
     if kind is PairEncoder and features is None:
         raise InputError(
             "expected two columns for ratings, users and items, found none; name both (--features user,item)"
@@ -110,7 +106,7 @@ def network_of(
     columns = without_calendar(columns)
     frame = frame_of(table, columns)
     encoder = PairEncoder.of(frame, columns) if kind is PairEncoder else ColumnEncoder.of(frame, columns)
-    return Network(model.removeprefix(PREFIX), classes, encoder, {}), encoder.features(frame, None), left_out
+    return Network(name, classes, encoder, {}), encoder.features(frame, None), left_out
 
 
 def learner_of(network: Network, choice: ModelChoice, report: Progress | None = None) -> Any:
@@ -119,35 +115,41 @@ def learner_of(network: Network, choice: ModelChoice, report: Progress | None = 
     Raises:
         InputError: There is no such method, or the network does not take a method, or settings of training.
     """
-    if network.name in _TRAINING:
-        method: Any = _checks.among(choice.method or NETWORK_METHODS[0], "a method of networks", NETWORK_METHODS)
-        return TorchClassifier(
-            lambda: network.module(),  # noqa: PLW0108 (a function is not copied with a learner, a method is, with its object)
-            method=method,
-            report=report,
-            **{**_TRAINING[network.name], **choice.training},
-        )
-    alone = choice.model == PATCHES
-    if (choice.training and alone) or choice.method not in (None, "likelihood"):
+    known = methods_of(network.name)
+    alone = network.name == PATCHES
+    if (choice.training and alone) or (network.name not in _TRAINING and choice.method not in (None, *known)):
         options = "no method and no options of training" if alone else "no method"
         raise InputError(f"expected {options} with {choice.model}, found some; leave them out")
     if alone:
         return PatchClassifier(report=report)
-    return ImageEnsemble(training=choice.training, report=report)
+    from labeldp.learning import torch as networks  # noqa: PLC0415 (PyTorch is an extra of its own)
+
+    if network.name in _TRAINING:
+        name, encoder, sizes = network.name, network.encoder, network.arguments
+        method: Any = _checks.among(choice.method or known[0], "a method of networks", known)
+        return networks.TorchClassifier(
+            lambda: networks.module_of(name, encoder, sizes),
+            method=method,
+            report=report,
+            **{**_TRAINING[name], **choice.training},
+        )
+    return networks.ImageEnsemble(training=choice.training, report=report)
 
 
 def trained_model(
     network: Network, learner: Any, certificate: Certificate, calibrator: Mixture | None = None
 ) -> NetworkModel:
     """The trained network of a learner, with the certificate of its release."""
-    if isinstance(learner, TorchClassifier):
-        return NetworkModel(network, learner.module_.cpu(), learner.method, certificate, calibrator)
-    alone = isinstance(learner, PatchClassifier)
-    network = replace(network, sizes=_sizes(learner if alone else learner.patches_))
-    module: Any = network.module()
-    fill: Any = with_patches if alone else with_ensemble
-    fill(module[-1], learner, np.argsort(certificate.space.sorted_codes))
-    return NetworkModel(network, module.eval(), "likelihood", certificate, calibrator)
+    order = np.argsort(certificate.space.sorted_codes)
+    if network.name == PATCHES:
+        scores: Any = PatchScores.of(learner, order)
+    else:
+        from labeldp.learning.torch import NetworkScores  # noqa: PLC0415 (PyTorch is an extra of its own)
+
+        of_ensemble = network.name not in _TRAINING
+        scores = NetworkScores.of_ensemble(learner, order) if of_ensemble else NetworkScores(learner.module_.cpu())
+    method = getattr(learner, "method", "likelihood")
+    return NetworkModel(replace(network, sizes=scores.sizes), scores, method, certificate, calibrator)
 
 
 def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress | None = None) -> Learned:
@@ -207,19 +209,11 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
 
 def _setting(learner: Any) -> str:
     """The settings that were chosen in a fit, in words."""
-    if isinstance(learner, TorchClassifier):
-        return f"{learner.n_iter_} epochs"
     if isinstance(learner, PatchClassifier):
         return _named(learner)
-    return f"{_named(learner.patches_)}; {_beside(learner)}"
-
-
-def _sizes(model: PatchClassifier) -> dict[str, int]:
-    """The sizes of the network that says what a classifier of patches says."""
-    landmarks, components = model.kernel_.landmarks_.shape
-    scales, filters = model.features_.offsets_.shape
-    views = 1 + int(model.features_.mirrored)
-    return {"components": components, "landmarks": landmarks, "filters": filters, "scales": scales, "views": views}
+    if hasattr(learner, "patches_"):
+        return f"{_named(learner.patches_)}; {_beside(learner)}"
+    return f"{learner.n_iter_} epochs"
 
 
 def _named(learner: PatchClassifier) -> str:
@@ -228,7 +222,7 @@ def _named(learner: PatchClassifier) -> str:
     return f"patches{both}; heads of components, with their weights: {_weights(learner.weights_)}"
 
 
-def _beside(learner: ImageEnsemble) -> str:
+def _beside(learner: Any) -> str:
     """The parts of an ensemble with their weights."""
     return f"a network of {learner.n_iter_} epochs beside them; weights: {_weights(learner.weights_)}"
 

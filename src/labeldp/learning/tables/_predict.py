@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from labeldp.columns import KINDS
 from labeldp.errors import InputError
-from labeldp.learning.tables._evaluate import columns_to_read, images_of_rows
-from labeldp.learning.tables._files import TableModel
 from labeldp.release import some_columns
 from labeldp.release.tables import Place, TableFile
 
-if TYPE_CHECKING:  # PyTorch is an extra of its own
+if TYPE_CHECKING:
     from labeldp.learning.features import Images
-    from labeldp.learning.torch import NetworkModel
+    from labeldp.learning.tables._network_model import NetworkModel
+    from labeldp.learning.tables._table_model import TableModel
 
 
 def predict_table(
@@ -58,10 +58,52 @@ def predict_table(
     return _predicted(model, images).add_column(0, "image", pa.array(images.names))
 
 
+def columns_to_read(model: TableModel | NetworkModel, image_column: str | None) -> dict[str, pa.DataType]:
+    """The columns that a model predicts from, and that of the names of images, with their types in a CSV file."""
+    names = {image_column: pa.string()} if image_column else {}
+    return names | {name: KINDS[kind] for name, kind in model.columns.items()}
+
+
+def images_of_rows(
+    model: TableModel | NetworkModel, table: pa.Table, rows: int, images: Images | None, image_column: str | None
+) -> np.ndarray | None:
+    """The image of each row, or None without images.
+
+    Raises:
+        InputError: A row has no image, or the model predicts from columns.
+    """
+    if images is None:
+        if image_column is not None:
+            raise InputError(f"expected images that the column {image_column!r} names, found none (--images)")
+        return None
+    if model.columns:
+        raise InputError("expected no images for a model of columns, found some; leave them out")
+    return images.of_rows(rows, image_names(table, image_column, images))
+
+
+def image_names(table: pa.Table, column: str | None, images: Images) -> list[object] | None:
+    """The image names of the rows from a column, if one is given.
+
+    Raises:
+        InputError: There is no such column, or images with names need one.
+    """
+    if column is None and images.names is None:
+        return None
+    found = ", ".join(filter(None, table.column_names))
+    if column is None:
+        known = f"; columns: {found}" if found else ""
+        raise InputError(
+            f"a folder of images needs --image-column COLUMN, the one with the file name of each row{known}"
+        )
+    if column not in table.column_names:
+        raise InputError(f"expected the names of images in a public column {column!r}, found {found or 'none'}")
+    return list(table[column].to_pylist())
+
+
 def _predicted(model: TableModel | NetworkModel, rows: object) -> pa.Table:
     """The predictions for a table, or for images."""
     label = f"{model.certificate.label}_predicted"
-    if isinstance(model, TableModel) and model.of_numbers:
+    if model.of_numbers:
         return pa.table({label: model.predict(rows)})
     chances, classes = model.predict_proba(rows), model.classes_
     columns = {f"{model.certificate.label}_probability_{name}": chances[:, i] for i, name in enumerate(classes)}

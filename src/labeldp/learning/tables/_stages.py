@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,21 +22,21 @@ from sklearn.pipeline import Pipeline
 from labeldp import _checks
 from labeldp.errors import InputError, TableError
 from labeldp.learning.cells import cluster, suggested_count
-from labeldp.learning.features import check_model_path, columns_of, frame_of, scaling_transformer
+from labeldp.learning.features import columns_of, frame_of, scaling_transformer
+from labeldp.learning.files import ENDING, check_model_path
 from labeldp.learning.ratings import FactorizationClassifier
 from labeldp.learning.stages import RESPONSES, ClusterPrior, FixedPrior, MultiStage, Prior, Stage, UniformPrior
 from labeldp.learning.tables._families import CLASSES, RATINGS
-from labeldp.learning.tables._files import TableModel
 from labeldp.learning.tables._learn import ModelChoice
+from labeldp.learning.tables._network import learner_of, network_of, trained_model
+from labeldp.learning.tables._network_model import PREFIX, NetworkModel, is_network
+from labeldp.learning.tables._table_model import TableModel
 from labeldp.mechanisms.randomizers import best_response
 from labeldp.privacy import ClassProbabilities, LabelSpace
 from labeldp.privacy.channels import pair_share
 from labeldp.release import Curator, Release, TableRelease, release_with
 from labeldp.release.folder import Certificate
 from labeldp.release.tables import Place, TableFile, disk_path, place_of
-
-if TYPE_CHECKING:  # PyTorch is an extra of its own
-    from labeldp.learning.torch import NetworkModel
 
 Progress = Callable[[str, int, int], None]
 
@@ -45,7 +45,6 @@ UNIFORM, CLUSTERS, AUTO = "uniform", "clusters", "auto"
 #: Models of columns whose fit never fails: an error after a stage would disclose something about its labels, and lose
 #: what they cost. Descent fails with too few rows for the noise.
 _MODELS = ("softmax", "boosting", RATINGS)
-_NETWORK = "torch:"
 #: Training settings that write nothing to disk and do not let the length of training depend on labels.
 _SETTINGS = (
     "augment",
@@ -116,7 +115,7 @@ class StagePlan:
 
     def check(self) -> None:
         """Refuse parts that do not fit together, before a label is read."""
-        name, network = self.choice.model, self.choice.model.startswith(_NETWORK)
+        name, network = self.choice.model, is_network(self.choice.model)
         if others := sorted(set(self.choice.training) - set(_SETTINGS)):
             raise InputError(
                 f"expected settings of training among {', '.join(_SETTINGS)}, found {others[0]!r}, which could "
@@ -124,19 +123,17 @@ class StagePlan:
             )
         _checks.among(self.response, "response", RESPONSES)
         if not network and name not in _MODELS:
-            raise InputError(
-                f"expected a model among {', '.join(_MODELS)}, or a network ({_NETWORK}...), found {name!r}"
-            )
+            raise InputError(f"expected a model among {', '.join(_MODELS)}, or a network ({PREFIX}...), found {name!r}")
         if self.choice.images is not None and not network:
             raise InputError(
-                f"expected images only for a network ({_NETWORK}...), found them with {name}; leave them out"
+                f"expected images only for a network ({PREFIX}...), found them with {name}; leave them out"
             )
         if name == RATINGS and self.choice.features is None:
             raise InputError(
                 f"expected the columns of users and items as the first features with the model {RATINGS}, found none; "
                 "name them (--features user,item,...)"
             )
-        if self.prior == CLUSTERS and name in (RATINGS, f"{_NETWORK}ratings"):
+        if self.prior == CLUSTERS and name in (RATINGS, f"{PREFIX}ratings"):
             raise InputError(f"expected another prior for ratings, whose rows cannot be clustered, found {CLUSTERS!r}")
         if self.clusters is not None and self.prior != CLUSTERS:
             raise InputError(
@@ -145,11 +142,10 @@ class StagePlan:
 
     def file(self, output: Place) -> Path:
         """The file of the model, on a disk."""
-        ending = ".safetensors" if self.choice.model.startswith(_NETWORK) else ".skops"
-        path = self.model_file or output.with_name(f"{output.name}{ending}")
+        path = self.model_file or output.with_name(f"{output.name}{ENDING}")
         if not isinstance(path, Path):
             raise InputError(f"expected --model-file, a file on a disk, with an output at {output}, found none")
-        return check_model_path(path, ending)
+        return check_model_path(path)
 
 
 _TWO_STAGES = StagePlan()
@@ -250,13 +246,7 @@ class _Student:
 
 
 def _student(choice: ModelChoice, table: pa.Table, classes: int, progress: Progress | None) -> _Student:
-    if choice.model.startswith(_NETWORK):
-        from labeldp.learning.tables._network import (  # noqa: PLC0415 (PyTorch is an extra of its own)
-            learner_of,
-            network_of,
-            trained_model,
-        )
-
+    if is_network(choice.model):
         network, inputs, left_out = network_of(choice, classes, table)
         white = 255.0 if inputs.dtype == np.uint8 else 1.0
         learner = learner_of(network, choice, progress)

@@ -4,7 +4,7 @@ import lazy_loader
 
 from labeldp._extras import require_extra
 
-require_extra("torch", "torch", "accelerate", "kornia", "safetensors", "PIL")
+require_extra("torch", "torch", "accelerate", "kornia")
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [

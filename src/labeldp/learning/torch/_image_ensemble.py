@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
+from torch import nn
 
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
@@ -19,11 +21,10 @@ from labeldp.learning.heads import softmax
 from labeldp.learning.images import ImageRows, PatchClassifier, likeliest_sum, pixels_of
 from labeldp.learning.losses import require_release
 from labeldp.learning.metrics import ROWS, Units
-from labeldp.learning.sklearn import ProbabilityClassifier, ScoreClassifier, check_released_rows
+from labeldp.learning.sklearn import ScoreClassifier, check_released_rows
 from labeldp.learning.torch._augmentation import augmentation
 from labeldp.learning.torch._classifier import TorchClassifier
-from labeldp.learning.torch._networks import Ensemble, residual
-from labeldp.learning.torch._patches import with_patches
+from labeldp.learning.torch._networks import residual
 from labeldp.learning.torch._training import Progress
 from labeldp.privacy import ClassProbabilities
 from labeldp.release import Release
@@ -113,7 +114,7 @@ class ImageEnsemble(ScoreClassifier):
         scores = self._by_others(head, rows, release, units, fit, held)
         network = self._network(pixels, mirrored=head.features_.mirrored)
         self._learn(network, pixels, release, scores, fit)
-        both = _logarithms(network, pixels[held]), scores[held]
+        both = logarithms(network.predict_proba(pixels[held])), scores[held]
         _, weights = likeliest_sum([each[:, np.argsort(order)] for each in both], release[held])
         self.weights_ = dict(zip(("network", "patches"), weights.tolist(), strict=True))
         self.patches_ = head.fit_head(rows, release, units)
@@ -131,7 +132,7 @@ class ImageEnsemble(ScoreClassifier):
         check_is_fitted(self, "weights_")
         both = (("patches", self.patches_), ("network", self.network_))
         pixels = pixels_of(X)
-        return np.asarray(sum(self.weights_[name] * _logarithms(model, pixels) for name, model in both))
+        return np.asarray(sum(self.weights_[name] * logarithms(model.predict_proba(pixels)) for name, model in both))
 
     def _by_others(
         self,
@@ -208,20 +209,14 @@ def _splits(
     yield fit, held
 
 
-def _logarithms(model: ProbabilityClassifier, pixels: np.ndarray) -> Float[np.ndarray, "n k"]:
+def logarithms(probabilities: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
     """Logarithms of the probabilities of classes, which are scores."""
-    return np.asarray(np.log(np.maximum(model.predict_proba(pixels), np.finfo(np.float64).tiny)))
+    return np.asarray(np.log(np.maximum(probabilities, np.finfo(np.float64).tiny)))
 
 
-def with_ensemble(network: Ensemble, model: ImageEnsemble, order: Int[np.ndarray, "k"]) -> None:
-    """Give a network of ``ensemble`` what a fitted ensemble has learned.
-
-    Args:
-        network: A network of ``ensemble`` of the same sizes.
-        model: The ensemble.
-        order: The place of each declared class in ``classes_``.
-    """
-    with_patches(network.patches, model.patches_, order, model.weights_["patches"])
-    network.network.load_state_dict(model.network_.module_.state_dict())
-    linear = network.network[-1]
+def folded_network(model: ImageEnsemble) -> nn.Module:
+    """The network of a fitted ensemble, whose outputs are times its weight."""
+    module = copy.deepcopy(model.network_.module_).cpu().eval()
+    linear: Any = module[-1]
     linear.load_state_dict({name: model.weights_["network"] * each for name, each in linear.state_dict().items()})
+    return module

@@ -14,12 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from labeldp.learning.torch._patches import patches
-
 _RESIDUAL_WIDTHS = (64, 128, 256, 512)
 _SPREAD = 0.05
 _DROPPED = 0.2
-_WHITE = 255
 
 
 def convolutional(classes: int, channels: int = 1) -> nn.Sequential:
@@ -144,33 +141,9 @@ def mlp(features: int, classes: int, width: int = 128) -> nn.Sequential:
     )
 
 
-def ensemble(
-    classes: int,
-    channels: int = 1,
-    components: int = 256,
-    landmarks: int = 4096,
-    filters: int = 256,
-    views: int = 1,
-    scales: int = 1,
-) -> nn.Module:
-    """The sum of ``patches`` and ``residual``, which ``ImageEnsemble`` learns.
-
-    Args:
-        classes: Number of classes.
-        channels: Channels of an image, whose pixels are from 0 to 255.
-        components: As for ``patches``, and so are all others.
-        landmarks: Number of landmarks.
-        filters: Number of filters of each scale.
-        views: 2 if responses are those to mirror images too.
-        scales: Number of scales.
-    """
-    sizes = {"components": components, "landmarks": landmarks, "filters": filters, "views": views, "scales": scales}
-    return Ensemble(patches(classes, channels, **sizes), residual(classes, channels))
-
-
 #: Every network by its name.
 NETWORKS: Mapping[str, Callable[..., nn.Module]] = MappingProxyType(
-    {each.__name__: each for each in (patches, ensemble, convolutional, residual, inception, resnet18, ratings, mlp)}
+    {each.__name__: each for each in (convolutional, residual, inception, resnet18, ratings, mlp)}
 )
 
 
@@ -199,19 +172,6 @@ class _Branches(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Both outputs, concatenated along channels."""
         return torch.cat([self.points(images), self.squares(images)], dim=1)
-
-
-class Ensemble(nn.Module):
-    """The sum of the scores of a classifier of patches and of a network."""
-
-    def __init__(self, patches: nn.Sequential, network: nn.Sequential) -> None:
-        super().__init__()
-        self.patches, self.network = patches, network
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Both scores of images, whose pixels are from 0 to 255; the network was trained on those from 0 to 1."""
-        total: Tensor = self.patches(images) + self.network(images / _WHITE)
-        return total
 
 
 class _Residual(nn.Module):

@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from labeldp._new_files import replace_file
 from labeldp._own_files import opened_own
 from labeldp.errors import OutputError, VerificationError
-from labeldp.learning.features import check_stored
+from labeldp.learning.files import check_stored
 
 Schedule = Callable[[float], float]
 

@@ -1,4 +1,4 @@
-"""Files of models: no larger in memory than on disk."""
+"""Files of earlier versions, and of images: no larger in memory than on disk."""
 
 import gzip
 import io
@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from labeldp.errors import InputError, TableError
-from labeldp.learning.features import check_stored, read_images
-from labeldp.learning.tables import TableModel
+from labeldp.learning.features import read_images
+from labeldp.learning.files import check_stored
+from labeldp.learning.tables import open_model
 
 MODEL = Path(__file__).parents[2] / "golden" / "models" / "softmax.skops.gz"
 
@@ -52,7 +53,7 @@ def test_a_model_that_is_larger_than_its_file_is_refused(damage, tmp_path):
     with pytest.raises(ValueError, match="larger than"), path.open("rb") as file:
         check_stored(file)
     with pytest.raises(InputError, match="expected a model"):
-        TableModel.load(path)
+        open_model(path)
 
 
 def test_an_image_file_that_grows_a_thousandfold_is_refused(tmp_path):

@@ -1,0 +1,107 @@
+"""A kind of file: a description in JSON, whose schema comes first, beside named arrays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from labeldp._new_files import check_new_file, write_new_file
+from labeldp._strict_json import strict_json
+from labeldp.errors import InputError, MissingExtraError, OutputError, VerificationError
+from labeldp.learning.files._arrays import read_arrays, write_arrays
+from labeldp.release.tables import disk_path
+
+#: The ending of a model's file.
+ENDING = ".safetensors"
+#: The first bytes of a zip file, which earlier versions wrote.
+_ZIP = b"PK"
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class OtherVersionError(InputError):
+    """A file of another version of its schema, or of a library, than can be read here."""
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """A kind of file.
+
+    Attributes:
+        schemas: Names and versions that its descriptions begin with.
+        noun: What it holds, such as ``"model"``.
+        command: The command that makes such files.
+        earlier: Function that reads the zip files of earlier versions: a description and arrays as they are now.
+    """
+
+    schemas: Collection[str]
+    noun: str
+    command: str
+    earlier: Callable[[BinaryIO], tuple[str, Arrays]]
+
+    def save(
+        self, path: str | Path, schema: str, about: Mapping[str, Any], arrays: Arrays, libraries: Collection[str] = ()
+    ) -> Path:
+        """Write a private file that does not exist yet.
+
+        Args:
+            path: The file.
+            schema: Name and version of the description.
+            about: The description.
+            arrays: The arrays.
+            libraries: Libraries whose versions are part of the description.
+
+        Raises:
+            OutputError: The file exists, or its folder does not.
+        """
+        made_with = {name: version(name) for name in ("labeldp", *libraries)}
+        text = json.dumps({"schema": schema, "made_with": made_with, **about}, ensure_ascii=False)
+        return write_new_file(disk_path(path), lambda file: write_arrays(file, text, arrays), private=True)
+
+    @contextmanager
+    def opened(self, path: str | Path) -> Iterator[tuple[dict[str, Any], Arrays]]:
+        """The description and the arrays of a file, which are read within the context.
+
+        Nothing in it is run, and no array is larger than its part of the file. What cannot be read within the context
+        is refused in one sentence.
+
+        Raises:
+            InputError: The file does not exist, or is not of this kind.
+            MissingExtraError: It needs a library that is not installed.
+        """
+        place = disk_path(path)
+        advice = f"make one with '{self.command}'"
+        if not place.is_file():
+            raise InputError(f"expected a {self.noun}, found no file {place}; {advice}")
+        try:
+            with place.open("rb") as file:
+                reader = self.earlier if file.read(len(_ZIP)) == _ZIP else read_arrays
+                text, arrays = reader(file)
+                about = strict_json(text)
+                if about["schema"] not in self.schemas:
+                    known = " or ".join(self.schemas)
+                    raise OtherVersionError(
+                        f"expected a {self.noun} of schema {known}, found {about['schema']!r}; {advice}"
+                    )
+                yield about, arrays
+        except (OtherVersionError, MissingExtraError):
+            raise
+        except Exception as problem:  # a damaged or forged file fails in many ways
+            why = str(problem) if isinstance(problem, VerificationError) else "something else, or a damaged one"
+            raise InputError(f"expected a {self.noun} made by '{self.command}' in {place}, found {why}") from problem
+
+
+def check_model_path(path: Path) -> Path:
+    """Refuse a file that exists, that has no folder to be in, or whose name has another ending than models have."""
+    if path.suffix not in ("", ENDING):
+        raise OutputError(
+            f"expected a model file that ends in {ENDING}, found {path}; name it {path.with_suffix(ENDING).name}"
+        )
+    return check_new_file(path)

@@ -1,0 +1,137 @@
+"""A model in a file: what it was learned from, and what it predicts of the rows of a table, or of images."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from labeldp._shapes import Float
+from labeldp.errors import InputError
+from labeldp.learning.files import Arrays, FileFormat
+from labeldp.learning.sklearn import Mixture
+from labeldp.learning.tables._earlier import earlier_model
+from labeldp.privacy import LabelSpace, columns_in_order
+from labeldp.release.folder import Certificate, check_charges
+
+#: The linear model of classes, which takes numbers for classes too.
+OF_CLASSES = "softmax"
+#: The module and the name of the model of each schema.
+_KINDS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "labeldp/model/2": ("_table_model", "TableModel"),
+        "labeldp/network/1": ("_network_model", "NetworkModel"),
+    }
+)
+_FILES = FileFormat(tuple(_KINDS), "model", "labeldp learn", earlier_model)
+
+
+class Model(ABC):
+    """A trained model, with the certificate of the release that it was learned from.
+
+    Attributes:
+        method: Training method.
+        certificate: Certificate of the release, whose guarantee covers the model.
+        calibrator: Combination of its predictions with the constant, by held-out released labels; None without one.
+        schema: Name and version of its description in a file.
+    """
+
+    method: str
+    certificate: Certificate
+    calibrator: Mixture | None
+    schema: ClassVar[str]
+
+    @property
+    def space(self) -> LabelSpace:
+        """The declared label space."""
+        return self.certificate.space
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The declared classes, sorted; of numeric labels the grid points."""
+        return np.asarray(np.array(self.space.points)[self.space.sorted_codes])
+
+    @property
+    def of_numbers(self) -> bool:
+        """True if it predicts numbers."""
+        return False
+
+    def predict_proba(self, table: object, images: object = None) -> Float[np.ndarray, "n k"]:
+        """Probabilities of the true classes, shape (n, k), in the order of ``classes_``.
+
+        Args:
+            table: An Arrow table or a pandas or polars frame; for a model of images these, or None.
+            images: The image of each row, for a model of images with a table: what ``read_images`` read from one file,
+                or an array of shape (n, channels, height, width).
+
+        Raises:
+            InputError: A column is missing or not of its kind, or images are missing or of another size, or the model
+                predicts numbers.
+        """
+        if self.of_numbers:
+            raise InputError("expected a model of classes for probabilities, found one of numbers; use predict")
+        return columns_in_order(self._predicted(table, images), self.space.points, self.classes_)
+
+    def predict(self, table: object, images: object = None) -> np.ndarray:
+        """The most likely true class of each row, or the mean of its numeric label."""
+        if self.of_numbers:
+            return self._predicted(table, images)
+        return np.asarray(self.classes_[np.argmax(self.predict_proba(table, images), axis=1)])
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model to a file that does not exist yet, as arrays and a description in JSON.
+
+        Raises:
+            OutputError: The file exists, or its folder does not.
+        """
+        about, arrays, libraries = self._described()
+        shared = {
+            "method": self.method,
+            "certificate": self.certificate.plain(),
+            "calibrator": None if self.calibrator is None else self.calibrator.plain(),
+        }
+        return _FILES.save(path, self.schema, shared | about, arrays, libraries)
+
+    def _predicted(self, table: object, images: object) -> np.ndarray:
+        """Predictions, combined with the constant: probabilities in declared order, or numbers."""
+        predicted = self._alone(table, images)
+        return predicted if self.calibrator is None else self.calibrator(predicted[None])
+
+    @abstractmethod
+    def _alone(self, table: object, images: object) -> np.ndarray:
+        """Predictions of the model alone."""
+
+    @abstractmethod
+    def _described(self) -> tuple[dict[str, Any], dict[str, np.ndarray], tuple[str, ...]]:
+        """The description of this kind of model, its arrays, and the libraries whose versions it names."""
+
+    @classmethod
+    @abstractmethod
+    def _restored(cls, about: dict[str, Any], arrays: Arrays, certificate: Certificate) -> Self:
+        """The model of a description and arrays."""
+
+
+def open_model(path: str | Path) -> Any:
+    """Load a model that ``labeldp learn`` saved, of columns or of images.
+
+    Args:
+        path: A file that ``save`` wrote, or one of an earlier version. It holds numbers and text: nothing in it is run,
+            and only types that models need are made. A forged decision tree can still crash the process: open models
+            only from people you trust.
+
+    Raises:
+        InputError: The file does not exist, or is not such a model.
+        MissingExtraError: It needs a library that is not installed, such as PyTorch for a network.
+    """
+    with _FILES.opened(path) as (about, arrays):
+        certificate = Certificate.from_json(json.dumps(about["certificate"]))
+        check_charges(certificate)
+        module, name = _KINDS[about["schema"]]
+        kind = getattr(importlib.import_module(f"labeldp.learning.tables.{module}"), name)
+        return kind._restored(about, arrays, certificate)

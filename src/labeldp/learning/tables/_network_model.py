@@ -1,0 +1,212 @@
+"""A trained network, or a classifier of patches of images, by its architecture and its arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+
+from labeldp._arrow import Columns
+from labeldp.errors import InputError
+from labeldp.learning.features import (
+    ColumnEncoder,
+    Encoder,
+    Images,
+    PairEncoder,
+    PixelEncoder,
+    encoder_from,
+    frame_of,
+)
+from labeldp.learning.files import Arrays, StoredArrays
+from labeldp.learning.heads import softmax
+from labeldp.learning.images import PatchScores
+from labeldp.learning.sklearn import Mixture
+from labeldp.learning.tables._model import Model
+from labeldp.release.folder import Certificate
+
+#: What the names of networks begin with on the command line.
+PREFIX = "torch:"
+#: The classifier of patches, which needs no PyTorch, and what its arrays begin with in a file.
+PATCHES, _START = "patches", "1."
+_MOST_SIZE = 1 << 31
+#: Encoder of the inputs of each network.
+ENCODERS: Mapping[str, type[Encoder]] = MappingProxyType(
+    {
+        PATCHES: PixelEncoder,
+        "ensemble": PixelEncoder,
+        "convolutional": PixelEncoder,
+        "residual": PixelEncoder,
+        "inception": PixelEncoder,
+        "resnet18": PixelEncoder,
+        "ratings": PairEncoder,
+        "mlp": ColumnEncoder,
+    }
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Architecture of a network, or of patches, with the encoder of its inputs.
+
+    Attributes:
+        name: Name in ``ENCODERS``.
+        classes: Number of classes.
+        encoder: Encoder of its inputs.
+        sizes: Further arguments of the architecture, besides those that follow from the encoder.
+    """
+
+    name: str
+    classes: int
+    encoder: Encoder
+    sizes: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.encoder, ENCODERS[self.name]):
+            raise ValueError("no network has this name and encoder")
+        if len({*self.encoder.sizes, *self.sizes, "classes"}) <= len(self.encoder.sizes) + len(self.sizes):
+            raise ValueError("a size twice")
+        if not all(isinstance(size, int) and 0 < size < _MOST_SIZE for size in self.arguments.values()):
+            raise ValueError("the arguments of the network are not positive whole numbers")
+
+    @property
+    def arguments(self) -> dict[str, int]:
+        """The arguments of the architecture."""
+        return {**self.encoder.sizes, **self.sizes, "classes": self.classes}
+
+    @property
+    def needs_torch(self) -> bool:
+        """True if PyTorch makes its predictions."""
+        return self.name != PATCHES
+
+    def plain(self) -> dict[str, Any]:
+        """The architecture as plain data."""
+        return {
+            "name": self.name,
+            "classes": self.classes,
+            "sizes": dict(self.sizes),
+            "takes": self.encoder.plain(),
+        }
+
+    @classmethod
+    def from_plain(cls, body: Mapping[str, Any]) -> Network:
+        """An architecture from plain data."""
+        network = cls(body["name"], body["classes"], encoder_from(body["takes"]), dict(body["sizes"]))
+        if network.plain() != body:
+            raise ValueError("the description has other parts")
+        return network
+
+    def scores(self, arrays: StoredArrays) -> Any:
+        """What predicts by arrays in a file, whose names, types and shapes are checked before any is read.
+
+        Raises:
+            ValueError: They are others than those of the network, or not finite.
+        """
+        if self.needs_torch:
+            from labeldp.learning.torch import NetworkScores  # noqa: PLC0415 (PyTorch is an extra of its own)
+
+            return NetworkScores.from_arrays(self.name, self.encoder, self.arguments, arrays)
+        shapes = PatchScores.shapes(**self.arguments)
+        arrays.check({_START + name: (np.dtype("<f4"), shape) for name, shape in shapes.items()})
+        looks = {name: self.sizes[name] for name in ("scales", "views") if name in self.sizes}
+        return PatchScores.from_arrays({name: arrays.finite(_START + name) for name in shapes}, **looks)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkModel(Model):
+    """A trained network for table rows or images, with the certificate of its release.
+
+    Attributes:
+        network: Architecture, with the encoder of its inputs.
+        scores: What predicts: ``PatchScores``, or the trained network; outputs are in declared order.
+        method: Training method.
+        certificate: Certificate of the release that it was learned from, whose guarantee covers the model.
+        calibrator: Calibration of its probabilities by held-out released labels; None without one.
+    """
+
+    network: Network
+    scores: Any
+    method: str
+    certificate: Certificate
+    calibrator: Mixture | None = None
+
+    schema: ClassVar[str] = "labeldp/network/1"
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """Kind of each input column."""
+        return self.network.encoder.columns
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the inputs."""
+        return self.network.encoder.inputs
+
+    @property
+    def model(self) -> str:
+        """Name on the command line."""
+        return model_of(self.network.name)
+
+    def _alone(self, table: object, images: object) -> np.ndarray:
+        table, pixels = _rows_and_images(table, images)
+        chosen, texts = self.columns, self.network.encoder.texts
+        frame = frame_of(Columns(table).table(chosen), chosen, texts) if chosen else pd.DataFrame()
+        features = self.network.encoder.features(frame, pixels)
+        if isinstance(self.scores, PatchScores):
+            return softmax(self.scores(features))
+        return np.asarray(self.scores.probabilities(features, self.space.size))
+
+    def _described(self) -> tuple[dict[str, Any], dict[str, np.ndarray], tuple[str, ...]]:
+        start, libraries = ("", ("torch",)) if self.network.needs_torch else (_START, ())
+        arrays = {start + name: each for name, each in self.scores.arrays.items()}
+        return {"network": self.network.plain()}, arrays, libraries
+
+    @classmethod
+    def _restored(cls, about: dict[str, Any], arrays: Arrays, certificate: Certificate) -> Self:
+        network, method = Network.from_plain(about["network"]), about["method"]
+        if not isinstance(arrays, StoredArrays):
+            raise TypeError("a network in a file of another form")
+        if network.classes != certificate.space.size or method not in methods_of(network.name):
+            raise ValueError("the parts of the file contradict each other")
+        calibrator = Mixture.from_plain(about.get("calibrator"), network.classes)
+        return cls(network, network.scores(arrays), method, certificate, calibrator)
+
+
+def model_of(name: str) -> str:
+    """The name of a network on the command line."""
+    return name if name == PATCHES else f"{PREFIX}{name}"
+
+
+def is_network(model: str) -> bool:
+    """True for the name of a network, or of patches, on the command line."""
+    return model.startswith(PREFIX) or model == PATCHES
+
+
+def methods_of(name: str) -> tuple[str, ...]:
+    """The methods of a network, the default one first."""
+    if name in (PATCHES, "ensemble"):
+        return ("likelihood",)
+    from labeldp.learning.torch import NETWORK_METHODS  # noqa: PLC0415 (PyTorch is an extra of its own)
+
+    return NETWORK_METHODS
+
+
+def _rows_and_images(table: Any, images: Any) -> tuple[Any, np.ndarray | None]:
+    """The table, if there is one, and the pixels of its rows, or of all images that were read.
+
+    Raises:
+        InputError: There is not one image for each row in the order of the rows.
+    """
+    if images is None and isinstance(table, Images | np.ndarray):
+        table, images = None, table
+    if not isinstance(images, Images):
+        return table, images
+    if table is not None and images.names is not None:
+        raise InputError(
+            "expected an image for each row of the table, found those of a folder in the order of their names; pass "
+            "images.of_rows(len(table), table[...]) with the column of the file names"
+        )
+    return table, images.pixels if table is None else images.of_rows(len(Columns(table)))

@@ -1,0 +1,158 @@
+"""Arrays beside a text in a file: they are read again, by others too, and a file that contradicts itself is refused."""
+
+import json
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors import safe_open
+
+from labeldp.learning.files import described, restored
+from labeldp.learning.files._arrays import read_arrays, write_arrays
+
+ARRAYS = {
+    "double": np.linspace(0.0, 1.0, 6).reshape(2, 3),
+    "single": np.float32([[1.5]]),
+    "half": np.float16([2.0, 0.5]),
+    "none": np.empty((0, 4)),
+    "number": np.array(7, dtype=np.int64),
+    "bytes": np.arange(5, dtype=np.uint8),
+    "large": np.array([2**64 - 1], dtype=np.uint64),
+    "flags": np.array([True, False]),
+    "swapped": np.array([1, 2], dtype=">i4"),
+    "columns": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+}
+
+
+def read(path):
+    """The text and the arrays of a file."""
+    with path.open("rb") as file:
+        text, arrays = read_arrays(file)
+        return text, dict(arrays)
+
+
+def test_what_is_written_is_read(tmp_path):
+    """Every type of numbers and every shape, with the text, by us and by the library of the layout."""
+    path = tmp_path / "file"
+    write_arrays(path, "text", ARRAYS)
+    text, found = read(path)
+    assert text == "text"
+    assert list(found) == sorted(found, key=list(found).index)
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(found[name], array, strict=name != "swapped")
+    with safe_open(path, framework="np") as opened:
+        assert opened.metadata() == {"labeldp": "text"}
+        for name, array in ARRAYS.items():
+            np.testing.assert_array_equal(opened.get_tensor(name), array)
+
+
+def test_objects_are_no_array(tmp_path):
+    """Objects have no type in a file, so that none is written or made."""
+    with pytest.raises(KeyError):
+        write_arrays(tmp_path / "file", "", {"a": np.array([print])})
+
+
+def header(**entries):
+    """The bytes of a file with a header and sixteen bytes of arrays."""
+    text = json.dumps({"__metadata__": {"labeldp": ""}, **entries}).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(16)
+
+
+def entry(dtype="F64", shape=(2,), begin=0, end=16):
+    """An entry of a header."""
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
+
+
+#: Files that contradict themselves.
+LIES = {
+    "a header longer than the file": struct.pack("<Q", 1 << 40) + b"{}",
+    "less than a length": b"abc",
+    "no JSON": struct.pack("<Q", 2) + b"xx",
+    "no text": struct.pack("<Q", 2) + b"{}",
+    "an array larger than the file": header(a=entry(shape=(1 << 40,), end=1 << 43)),
+    "a shape larger than its bytes": header(a=entry(shape=(1 << 40,))),
+    "a negative size": header(a=entry(shape=(-2,))),
+    "a size that is a truth value": header(a=entry(shape=(True, 2))),
+    "a size that is no number": header(a=entry(shape=("2",))),
+    "too many dimensions": header(a=entry(shape=(1,) * 40 + (2,))),
+    "overlapping arrays": header(a=entry(), b=entry()),
+    "a gap": header(a=entry(shape=(1,), begin=8)),
+    "bytes that are no array": header(a=entry(shape=(1,), end=8)),
+    "objects": header(a=entry(dtype="O")),
+    "types of Python": header(a=entry(dtype="|O")),
+    "a number of another library": header(a=entry(dtype="BF16", shape=(8,))),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_file_that_contradicts_itself_is_refused(lie, tmp_path):
+    """Before any array is made, however large it says that it is."""
+    (tmp_path / "file").write_bytes(LIES[lie])
+    with pytest.raises((ValueError, LookupError, TypeError)):
+        read(tmp_path / "file")
+
+
+def test_truth_values_are_zero_or_one(tmp_path):
+    """Other bytes would be read as a third one."""
+    (tmp_path / "file").write_bytes(header(a=entry(dtype="BOOL", shape=(16,)))[:-1] + b"\x02")
+    with pytest.raises(ValueError, match="neither 0 nor 1"):
+        read(tmp_path / "file")
+
+
+def test_damaged_headers_are_refused_or_say_the_same(tmp_path):
+    """A changed byte of a header never gives an array of another size than its part of the file."""
+    write_arrays(tmp_path / "file", "text", ARRAYS)
+    whole, random = (tmp_path / "file").read_bytes(), np.random.default_rng(0)
+    (size,) = struct.unpack("<Q", whole[:8])
+    for place in random.integers(0, size + 8, 300):
+        damaged = bytearray(whole)
+        damaged[place] ^= int(random.integers(1, 256))
+        (tmp_path / "bad").write_bytes(damaged)
+        try:
+            _, found = read(tmp_path / "bad")
+        except (ValueError, LookupError, TypeError):
+            continue
+        assert sum(each.nbytes for each in found.values()) == len(whole) - size - 8
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(VALUES)
+def test_values_are_restored(value):
+    """Nested lists, tuples and dictionaries come back as they were, by way of JSON."""
+    body, arrays = described(value)
+    assert restored(json.loads(json.dumps(body)), arrays) == value
+
+
+def test_arrays_and_numbers_are_restored():
+    """Texts, missing values, numbers of NumPy, types and slices too, in their types; shared arrays are there once."""
+    shared = np.arange(3.0)
+    value = {
+        "texts": np.array(["a", "bc"]),
+        "objects": np.array([["a", None], [float("nan"), 2]], dtype=object),
+        "number": np.float32(0.1),
+        "infinite": float("-inf"),
+        "type": np.float64,
+        "dtype": np.dtype("i4"),
+        "slice": slice(1, None, 2),
+        "columns": np.asfortranarray(np.eye(3)[:2]),
+        "shared": [shared, shared],
+    }
+    body, arrays = described(value)
+    found = restored(json.loads(json.dumps(body)), arrays)
+    assert len(arrays) == 2
+    assert found["shared"][0] is found["shared"][1]
+    assert found["columns"].flags.f_contiguous
+    np.testing.assert_array_equal(found["columns"], value["columns"])
+    np.testing.assert_array_equal(found["texts"], value["texts"], strict=True)
+    assert found["objects"][0].tolist() == ["a", None]
+    assert np.isnan(found["objects"][1, 0])
+    for name in ("number", "infinite", "type", "dtype", "slice"):
+        assert (found[name], type(found[name])) == (value[name], type(value[name]))
