@@ -44,7 +44,7 @@ NAMES = {
     "probabilities", "public", "public_rows", "released", "rows", "sample_weight", "scores", "second", "table",
     "truth", "units", "unlabelled", "values",
 }  # fmt: skip
-RETURNED = (tables.TableModel, torch.NetworkModel)
+RETURNED = (tables.TableModel, tables.NetworkModel)
 HIDDEN = "SECRET-7f3a"
 ROWS, SPACE, GRID = 240, dp.Classes(["no", "yes"]), dp.Interval(0, 1, 0.25)
 LABELS, HALVES = np.array(["no", "yes"] * (ROWS // 2)), np.arange(ROWS) % 2
@@ -286,11 +286,11 @@ CALLS = {
     "Knowledge(probabilities)": lambda odd, at: audit.attack_release(at.release, audit.Knowledge(odd)),
     "LabelMoments(features)": lambda odd, _: dp.LabelMoments(SPACE, 1.0, 1e-3, odd),
     "MemberFits.frame(features)": lambda odd, _: fitted("AutoClassifier")[0].frame(odd),
+    "Model.predict(images)": lambda odd, at: at.network.predict(None, odd),
+    "Model.predict(table)": lambda odd, at: at.model.predict(odd),
+    "Model.predict_proba(images)": lambda odd, at: at.network.predict_proba(None, odd),
+    "Model.predict_proba(table)": lambda odd, at: at.network.predict_proba(odd),
     "Neighbourhood.sentence(second)": lambda odd, _: audit.Neighbourhood().sentence(odd, ROWS),
-    "NetworkModel.predict(images)": lambda odd, at: at.network.predict(None, odd),
-    "NetworkModel.predict(table)": lambda odd, at: at.network.predict(odd),
-    "NetworkModel.predict_proba(images)": lambda odd, at: at.network.predict_proba(None, odd),
-    "NetworkModel.predict_proba(table)": lambda odd, at: at.network.predict_proba(odd),
     "NoisyArgmax(cells)": lambda odd, _: dp.NoisyArgmax(SPACE, 1.0, odd),
     "NoisyHistogram(cells)": lambda odd, _: dp.NoisyHistogram(SPACE, 1.0, odd),
     "NoisyMean(cells)": lambda odd, _: dp.NoisyMean(GRID, 1.0, odd),
@@ -321,8 +321,6 @@ CALLS = {
     "ReleasePrior(rows)": lambda odd, at: stages.ReleasePrior(at.release, odd).ask(curator()),
     "RowRelease.take(rows)": lambda odd, at: at.rows.take(odd),
     "TableModel.held_out_proba(table)": lambda odd, at: at.model.held_out_proba(at.release, odd),
-    "TableModel.predict(table)": lambda odd, at: at.model.predict(odd),
-    "TableModel.predict_proba(table)": lambda odd, at: at.model.predict_proba(odd),
     "TopKResponse(prior)": lambda odd, _: dp.TopKResponse(SPACE, 1.0, odd, 1),
     "accuracy_scorer(X)": lambda odd, at: metrics.accuracy_scorer(at.softmax, odd, at.release),
     "attack_folder(mixing)": lambda odd, at: audit.attack_folder(at.saved, at.model, mixing=odd),

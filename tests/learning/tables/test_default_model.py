@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from sklearn.tree import DecisionTreeClassifier
 
 from labeldp import Classes, Curator, RandomizedResponse, release_table
 from labeldp.errors import InputError
@@ -71,24 +70,6 @@ def test_a_file_gives_the_same_predictions(base, tmp_path):
     np.testing.assert_array_equal(
         opened.predict_proba(public_columns(folder)), found.model.predict_proba(public_columns(folder))
     )
-
-
-@pytest.mark.parametrize("part", ["learner", "encoder", "family", "name"])
-def test_a_file_with_another_member_is_refused(base, tmp_path, part):
-    """Only the families that learn fits are taken from a file, each with its own encoder."""
-    path = learned(base)[1].model.save(tmp_path / "model.safetensors")
-    forged = open_model(path)
-    members = forged.estimator.members_
-    if part == "learner":
-        members["linear"].steps[-1] = ("model", DecisionTreeClassifier())
-    elif part == "encoder":
-        members["linear"].steps[0] = ("columns", members["boosting"][0])
-    elif part == "family":
-        members["linear"] = members["boosting"]
-    else:
-        members["other"] = members.pop("linear")
-    with pytest.raises(InputError, match="expected a model made by 'labeldp learn'"):
-        open_model(forged.save(tmp_path / "forged.safetensors"))
 
 
 def test_an_index_of_neighbours_in_a_file_is_built_anew(base, tmp_path):

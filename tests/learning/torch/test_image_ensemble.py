@@ -9,12 +9,12 @@ torch = pytest.importorskip("torch")
 from labeldp import Classes, Curator, Release  # noqa: E402 (torch is an extra)
 from labeldp.errors import InputError  # noqa: E402
 from labeldp.learning.choice import folds_of  # noqa: E402
-from labeldp.learning.features import Images, PixelEncoder  # noqa: E402
+from labeldp.learning.features import Images  # noqa: E402
 from labeldp.learning.images import PatchClassifier  # noqa: E402
 from labeldp.learning.metrics import Units  # noqa: E402
 from labeldp.learning.sklearn import rehearse  # noqa: E402
 from labeldp.learning.tables import ModelChoice, learn_network, open_model  # noqa: E402
-from labeldp.learning.torch import ImageEnsemble, Network, TorchClassifier, with_ensemble  # noqa: E402
+from labeldp.learning.torch import ImageEnsemble, NetworkScores, TorchClassifier  # noqa: E402
 
 torch.set_num_threads(1)
 #: Another class stands for the network in some tests, and not in annotations.
@@ -144,18 +144,15 @@ def test_released_labels_weigh_the_network(stripes, untrained, monkeypatch, know
         assert (model.predict(images) == labels).mean() > 0.95
 
 
-def test_the_module_says_what_the_ensemble_says(stripes):
+def test_the_scores_of_a_file_are_those_of_the_ensemble(stripes):
     """The sum of both, with their weights, in declared order."""
     images, labels = stripes(80)
     model = ImageEnsemble(PatchClassifier(**FEW), training={"epochs": 2}).fit(images, Release.public(labels, SPACE))
     model.weights_ = {"network": 0.7, "patches": 0.4}
-    components = model.patches_.features_.components_.shape[1]
-    encoder = PixelEncoder(1, 14, 12, (0.0,), (1 / 255,))
-    module = Network("ensemble", 2, encoder, {"components": components, "landmarks": 80, "filters": 4}).module()
-    with_ensemble(module[-1], model, np.argsort(SPACE.sorted_codes))
-    with torch.no_grad():
-        found = torch.softmax(module.eval()(torch.from_numpy(images) / 255.0), dim=1).numpy()
-    np.testing.assert_allclose(found[:, SPACE.sorted_codes], model.predict_proba(images), atol=1e-3)
+    scores = NetworkScores.of_ensemble(model, np.argsort(SPACE.sorted_codes))
+    found = scores.probabilities(images, 2)[:, SPACE.sorted_codes]
+    np.testing.assert_allclose(found, model.predict_proba(images), atol=1e-4)
+    assert not np.allclose(found, model.patches_.predict_proba(images), atol=1e-3)
 
 
 def test_a_fifth_judges_and_no_other_rows(stripes):

@@ -88,8 +88,8 @@ def test_what_was_kept_predicts_the_same(kind, tmp_path):
     np.testing.assert_array_equal(kept.predict(columns(), images), np.where(np.argmax(found, axis=1), "yes", "no"))
     assert (kept.model, kept.method, kept.inputs, kept.space) == (kind, "likelihood", model.inputs, SPACE)
     assert kept.certificate == model.certificate
-    assert not any(parameter.requires_grad for parameter in kept.scores.module.parameters())
-    assert not kept.scores.module.training
+    assert not any(parameter.requires_grad for parameter in kept.predictor.module.parameters())
+    assert not kept.predictor.module.training
 
 
 def test_images_may_be_handed_over_in_any_form():
@@ -200,7 +200,7 @@ def test_a_certificate_whose_law_costs_more_is_refused(small, tmp_path):
 
 def test_predictions_that_are_no_numbers_are_refused(small, tmp_path):
     """Weights that are finite and too large name no class."""
-    large = torch.full_like(small.scores.module[0].weight, 3e38)
+    large = torch.full_like(small.predictor.module[0].weight, 3e38)
     model = open_model(written_as(small, tmp_path, weights={"0.weight": large}))
     for predict in (model.predict, model.predict_proba):
         with pytest.raises(InputError, match="expected finite predictions, found others at position 0"):

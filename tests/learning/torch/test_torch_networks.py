@@ -9,10 +9,8 @@ torch = pytest.importorskip("torch")
 
 from labeldp.learning.torch import (  # noqa: E402 (torch is an extra)
     convolutional,
-    ensemble,
     inception,
     mlp,
-    patches,
     ratings,
     residual,
     resnet18,
@@ -29,16 +27,6 @@ def numbers(*most):
 
 #: A small network of each kind, its number of classes, and what makes input of so many rows.
 KINDS = {
-    "patches": (
-        lambda: patches(4, 2, components=3, filters=2, size=4, cells=2),
-        4,
-        lambda rows: 99 * torch.rand(rows, 2, 9, 8),
-    ),
-    "ensemble": (
-        lambda: ensemble(4, 2, components=3, landmarks=5, filters=2),
-        4,
-        lambda rows: 99 * torch.rand(rows, 2, 9, 8),
-    ),
     "residual": (lambda: residual(4, width=3), 4, lambda rows: torch.randn(rows, 1, 12, 12)),
     "convolutional": (lambda: convolutional(4), 4, lambda rows: torch.randn(rows, 1, 12, 12)),
     "convolutional, colour": (lambda: convolutional(3, channels=3), 3, lambda rows: torch.randn(rows, 3, 9, 11)),

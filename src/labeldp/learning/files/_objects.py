@@ -189,7 +189,7 @@ def _object(name: str, state: dict[str, Any]) -> Any:
 
 def _nodes(tree: Any) -> dict[str, Any]:
     """The attributes of a tree, with its nodes as bytes."""
-    return vars(tree) | {"nodes": tree.nodes.view(np.uint8)}
+    return {**vars(tree), "nodes": tree.nodes.view(np.uint8)}
 
 
 def _tree(kind: Any, state: dict[str, Any]) -> Any:

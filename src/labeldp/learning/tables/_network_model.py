@@ -99,7 +99,7 @@ class Network:
             raise ValueError("the description has other parts")
         return network
 
-    def scores(self, arrays: StoredArrays) -> Any:
+    def predictor(self, arrays: StoredArrays) -> Any:
         """What predicts by arrays in a file, whose names, types and shapes are checked before any is read.
 
         Raises:
@@ -121,14 +121,14 @@ class NetworkModel(Model):
 
     Attributes:
         network: Architecture, with the encoder of its inputs.
-        scores: What predicts: ``PatchScores``, or the trained network; outputs are in declared order.
+        predictor: What predicts: ``PatchScores``, or the trained network; outputs are in declared order.
         method: Training method.
         certificate: Certificate of the release that it was learned from, whose guarantee covers the model.
         calibrator: Calibration of its probabilities by held-out released labels; None without one.
     """
 
     network: Network
-    scores: Any
+    predictor: Any
     method: str
     certificate: Certificate
     calibrator: Mixture | None = None
@@ -155,13 +155,13 @@ class NetworkModel(Model):
         chosen, texts = self.columns, self.network.encoder.texts
         frame = frame_of(Columns(table).table(chosen), chosen, texts) if chosen else pd.DataFrame()
         features = self.network.encoder.features(frame, pixels)
-        if isinstance(self.scores, PatchScores):
-            return softmax(self.scores(features))
-        return np.asarray(self.scores.probabilities(features, self.space.size))
+        if isinstance(self.predictor, PatchScores):
+            return softmax(self.predictor(features))
+        return np.asarray(self.predictor.probabilities(features, self.space.size))
 
     def _described(self) -> tuple[dict[str, Any], dict[str, np.ndarray], tuple[str, ...]]:
         start, libraries = ("", ("torch",)) if self.network.needs_torch else (_START, ())
-        arrays = {start + name: each for name, each in self.scores.arrays.items()}
+        arrays = {start + name: each for name, each in self.predictor.arrays.items()}
         return {"network": self.network.plain()}, arrays, libraries
 
     @classmethod
@@ -172,7 +172,7 @@ class NetworkModel(Model):
         if network.classes != certificate.space.size or method not in methods_of(network.name):
             raise ValueError("the parts of the file contradict each other")
         calibrator = Mixture.from_plain(about.get("calibrator"), network.classes)
-        return cls(network, network.scores(arrays), method, certificate, calibrator)
+        return cls(network, network.predictor(arrays), method, certificate, calibrator)
 
 
 def model_of(name: str) -> str:
