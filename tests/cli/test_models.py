@@ -137,8 +137,7 @@ def test_images_by_the_names_of_their_files(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("command", "library", "kept", "message"),
     [
-        ("learn", "skops", r"(tables|convex|sklearn)", r"; pip install .*'(pandas|scikit-learn|skops)>="),
-        ("learn", "sklearn", r"(tables|convex|sklearn)", r"; pip install .*'(pandas|scikit-learn|skops)>="),
+        ("learn", "sklearn", r"(tables|convex|sklearn)", r"; pip install .*'(pandas|scikit-learn)>="),
         ("learn --model torch:mlp", "torch", r"(torch|tables)", r"; pip install 'torch>="),
         ("stages --model torch:mlp", "torch", r"(torch|tables)", r"; pip install 'torch>="),
     ],

@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,79 @@ print(*sorted({{"skops", "torch"}} & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+#: A program that counts the files of the package with a function that a command calls, imports apart.
+ENTERED = """
+import sys
+from labeldp.cli import app
+
+entered, importing = set(), 0
+
+
+def watch(frame, event, _):
+    global importing
+    code = frame.f_code
+    if code.co_name == "_find_and_load":
+        importing += {"call": 1, "return": -1}.get(event, 0)
+    elif event == "call" and not importing and "/labeldp/" in code.co_filename:
+        entered.add(code.co_filename.rpartition("/labeldp/")[2])
+
+
+sys.setprofile(watch)
+try:
+    app(sys.argv[1:])
+except SystemExit as done:
+    sys.setprofile(None)
+    assert not done.code
+learners = [name for name in sys.modules if name.startswith("labeldp.learning.") and name.count(".") > 2]
+print(len(entered), *learners)
+"""
+#: Modules of learners that a linear model does not need.
+OTHERS = ("boosting", "cells", "convex", "generators", "images", "ratings", "stages", "torch")
+OTHER_LEARNERS = (
+    "_auto",
+    "_boosting",
+    "_neighbors",
+    "_tree",
+    "_calibrated",
+    "_resampled",
+    "_families",
+    "_network",
+    "_learn",
+)
+
+
+def test_a_prediction_enters_few_files(softmax_file, tmp_path):
+    """Those of a linear model are fewer than sixty files with a function that is called, and no other learner's."""
+    rows = GOLDEN.parent / "public.csv"
+    command = [sys.executable, "-c", ENTERED, "predict", softmax_file, rows, "--output", tmp_path / "p.csv"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    count, *modules = done.stdout.splitlines()[-1].split()
+    assert 20 < int(count) < 60
+    packages = {name.split(".")[2] for name in modules}
+    assert packages.isdisjoint(OTHERS)
+    assert {name.rpartition(".")[2] for name in modules}.isdisjoint(OTHER_LEARNERS)
+    assert "labeldp.learning.sklearn._softmax" in modules
+
+
+def test_images_need_no_pytorch(tmp_path):
+    """The default model of images is learned, saved, opened and predicts where PyTorch and Pillow are missing."""
+    pixels = np.random.default_rng(0).integers(0, 256, (80, 8, 8), dtype=np.uint8)
+    (tmp_path / "images-idx3-ubyte").write_bytes(struct.pack(">4B3I", 0, 0, 8, 3, *pixels.shape) + pixels.tobytes())
+    code = f"""
+import sys
+class Missing:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in ("torch", "skops", "safetensors", "PIL"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+from labeldp.cli import main
+for command in ("learn {GOLDEN / "images"} --output {tmp_path}/m", "predict {tmp_path}/m --output {tmp_path}/p.csv"):
+    assert main([*command.split(), "--images", "{tmp_path}/images-idx3-ubyte"]) in (None, 0)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    assert len((tmp_path / "p.csv").read_text().splitlines()) == 81
 
 
 def mixed_table(path, rows=200):

@@ -171,6 +171,7 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
         VerificationError: The folder does not agree with its certificate.
         InputError: There is no such model, method or column, or there is not an image for each row.
     """
+    methods_of(choice.model.removeprefix(PREFIX))  # PyTorch is missing before anything is read
     if is_answer(directory):
         raise InputError("expected released labels for a network, found the answer to a query; learn with softmax")
     release = Release.load(directory)

@@ -186,12 +186,16 @@ def is_network(model: str) -> bool:
 
 
 def methods_of(name: str) -> tuple[str, ...]:
-    """The methods of a network, the default one first."""
-    if name in (PATCHES, "ensemble"):
+    """The methods of a network, the default one first.
+
+    Raises:
+        MissingExtraError: It needs PyTorch, which is not installed.
+    """
+    if name == PATCHES:
         return ("likelihood",)
     from labeldp.learning.torch import NETWORK_METHODS  # noqa: PLC0415 (PyTorch is an extra of its own)
 
-    return NETWORK_METHODS
+    return NETWORK_METHODS[:1] if name == "ensemble" else NETWORK_METHODS
 
 
 def _rows_and_images(table: Any, images: Any) -> tuple[Any, np.ndarray | None]:

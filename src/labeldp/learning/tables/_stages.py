@@ -29,7 +29,7 @@ from labeldp.learning.stages import RESPONSES, ClusterPrior, FixedPrior, MultiSt
 from labeldp.learning.tables._families import CLASSES, RATINGS
 from labeldp.learning.tables._learn import ModelChoice
 from labeldp.learning.tables._network import learner_of, network_of, trained_model
-from labeldp.learning.tables._network_model import PREFIX, NetworkModel, is_network
+from labeldp.learning.tables._network_model import PREFIX, NetworkModel, is_network, methods_of
 from labeldp.learning.tables._table_model import TableModel
 from labeldp.mechanisms.randomizers import best_response
 from labeldp.privacy import ClassProbabilities, LabelSpace
@@ -122,6 +122,8 @@ class StagePlan:
                 "disclose something about labels before their release is complete"
             )
         _checks.among(self.response, "response", RESPONSES)
+        if network:
+            methods_of(name.removeprefix(PREFIX))  # PyTorch is missing before a label is read
         if not network and name not in _MODELS:
             raise InputError(f"expected a model among {', '.join(_MODELS)}, or a network ({PREFIX}...), found {name!r}")
         if self.choice.images is not None and not network:
