@@ -9,6 +9,7 @@ import pytest
 
 from labeldp import Classes, PriorResponse, PriorSubsetResponse, SubsetResponse
 from labeldp.privacy.channels import CandidateChannel, pack, pair_share, prior_subset_candidates, unpack
+from labeldp.privacy.channels._candidate_subsets import _pair_values
 
 EPSILONS = (0.2, 0.5, 1.0, 2.0, 4.0)
 
@@ -105,6 +106,26 @@ def test_the_number_of_candidates_is_that_of_the_most_pairs(epsilon):
         mine = worth[int(mask.sum())] * (p[mask].sum() ** 2 - (p[mask] ** 2).sum())
         assert mine == pytest.approx(max(values), rel=1e-9)
         assert mass[row] == pytest.approx(p[mask].sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 10, 64, 65, 300])
+def test_candidates_of_many_classes_are_those_of_a_sort(classes):
+    """A stable sort of each row and running sums give the same candidates and mass, with ties and zeros too."""
+    rng = np.random.default_rng(classes)
+    even = np.full((1, classes), 1 / classes)
+    prior = np.vstack([rng.dirichlet(np.ones(classes), 20), rng.dirichlet(np.full(classes, 0.05), 20), even])
+    few = rng.integers(0, 3, (20, classes)) + np.eye(1, classes)
+    prior = np.vstack([prior, few / few.sum(axis=1, keepdims=True), np.eye(2, classes)])
+    values = _pair_values(classes, 1.0)
+    order = np.argsort(-prior, axis=1, kind="stable")
+    ranked = np.take_along_axis(prior, order, axis=1)
+    total = np.cumsum(ranked, axis=1)
+    most = (values * (total**2 - np.cumsum(ranked**2, axis=1))).argmax(axis=1)
+    mask = np.zeros(prior.shape, dtype=np.bool_)
+    np.put_along_axis(mask, order, np.arange(classes) <= most[:, None], axis=1)
+    packed, mass = prior_subset_candidates(prior, 1.0)
+    assert np.array_equal(packed, pack(mask))
+    assert mass == pytest.approx(total[np.arange(len(most)), most], rel=1e-12)
 
 
 def test_a_permuted_prior_gives_permuted_candidates():

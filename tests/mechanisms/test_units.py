@@ -76,7 +76,7 @@ def test_rows_of_a_unit_are_drawn_by_their_own_share():
     codes = np.arange(7, dtype=np.int32) % 6
     tape = TapeWords(np.random.default_rng(4).integers(0, 2**64, 997, dtype=np.uint64))
     released = draw(law, codes, tape)
-    words = tape.block(0, 7 * law.words_per_row).reshape(7, -1)
+    words = tape.block(0, 7 * law.usual_words).reshape(7, -1)
     for i, size in enumerate(rows.tolist()):
         alone = SubsetResponse(SPACE, 3.0 if size == 1 else math.nextafter(3.0 / size, 0.0), size=2).channel()
-        assert (alone.draw(codes[i : i + 1], words[i : i + 1, : alone.words_per_row]) == released[i]).all()
+        assert (alone.draw(codes[i : i + 1], words[i : i + 1, : alone.usual_words]) == released[i]).all()

@@ -40,58 +40,48 @@ KERNEL void draw_candidates(int64_t n, int64_t w, int64_t b, int64_t s, const in
 
 #define LANES 8
 
-/* The sum of a row of probabilities, in an order that a processor adds several at a time in. */
-static inline double sum_of(int64_t k, const double *row) {
+/* The sum of probabilities, in an order that a processor adds several at a time in. */
+PART double sum_of(int64_t k, const double *row) {
     double lanes[LANES] = {0.0}, total = 0.0;
     int64_t j = 0;
     for (; j + LANES <= k; j += LANES) {
         for (int lane = 0; lane < LANES; lane++) lanes[lane] += row[j + lane];
     }
     for (; j < k; j++) total += row[j];
-    for (int lane = 0; lane < LANES; lane++) total += lanes[lane];
+    for (int lane = 0; k >= LANES && lane < LANES; lane++) total += lanes[lane];
     return total;
 }
 
-/* The sum of the probabilities above a value, and their number. */
-static inline double sum_above(int64_t k, const double *row, double value, int64_t *count) {
-    double lanes[LANES] = {0.0}, total = 0.0;
-    int64_t counts[LANES] = {0}, left = 0, j = 0;
-    for (; j + LANES <= k; j += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            double p = row[j + lane];
-            lanes[lane] += p > value ? p : 0.0;
-            counts[lane] += p > value;
-        }
+/* Collect the probabilities above a value, in order; their number. They may stay where they are. */
+PART int64_t keep_above(int64_t k, const double *row, double value, double *to) {
+    int64_t count = 0;
+    for (int64_t j = 0; j < k; j++) {
+        double p = row[j];
+        to[count] = p;
+        count += p > value;
     }
-    for (; j < k; j++) {
-        total += row[j] > value ? row[j] : 0.0;
-        left += row[j] > value;
-    }
-    for (int lane = 0; lane < LANES; lane++) {
-        total += lanes[lane];
-        left += counts[lane];
-    }
-    *count = left;
-    return total;
+    return count;
 }
 
 /* The candidates that maximise sum_A prior / (gain + |A|), gain = exp(epsilon) - 1, and their mass.
  *
  * The best set is {j : prior_j > value} with `value` the maximum itself, and iterating from the value of the full set
- * climbs to it (Dinkelbach 1967). Equal priors are all in or all out; at a tie in value the smaller set is taken. */
-WIDE KERNEL void best_candidates(int64_t n, int64_t k, int64_t b, const double *prior, double gain, uint8_t *out,
-                                 double *mass) {
+ * climbs to it (Dinkelbach 1967). Equal priors are all in or all out; at a tie in value the smaller set is taken. `room`
+ * has that for the probabilities of one row. */
+WIDE KERNEL void best_candidates(int64_t n, int64_t k, int64_t b, const double *prior, double gain, double *room,
+                                 uint8_t *out, double *mass) {
     for (int64_t i = 0; i < n; i++) {
-        const double *row = prior + i * k;
+        const double *row = prior + i * k, *values = row;
         double bar = -1.0, total = sum_of(k, row);
-        int64_t count = k, left;
+        int64_t count = k;
         for (;;) {
             double value = total / (gain + (double)count);
-            double above = sum_above(k, row, value, &left);
+            int64_t left = keep_above(count, values, value, room);
             if (left >= count || left == 0) break;
             bar = value;
             count = left;
-            total = above;
+            values = room;
+            total = sum_of(count, room);
         }
         for (int64_t byte = 0; byte < b; byte++) {
             int64_t first = 8 * byte, last = first + 8 < k ? first + 8 : k;
@@ -103,15 +93,78 @@ WIDE KERNEL void best_candidates(int64_t n, int64_t k, int64_t b, const double *
     }
 }
 
-/* The first row that is not a distribution, or -1; NaN counts as invalid. */
-WIDE KERNEL int64_t first_bad_row(int64_t n, int64_t k, const double *prior, double tolerance) {
+#define FEW_VALUES 64
+#define DIGIT 11
+#define DIGITS 3
+
+/* The digit of a probability that counts from the top, the largest probabilities first: floats above zero are ordered as
+ * their bits are. */
+static inline int64_t digit_of(double value, int64_t digit) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (int64_t)(~bits >> (64 - DIGIT * (digit + 1)) & ((1 << DIGIT) - 1));
+}
+
+/* Sort probabilities, the largest first: many by their upper bits, one digit after the other, and then by insertion. */
+static void sort_falling(int64_t k, double *values, double *spare) {
+    for (int64_t digit = DIGITS - 1; k > FEW_VALUES && digit >= 0; digit--) {
+        int64_t ends[(1 << DIGIT) + 1] = {0};
+        for (int64_t j = 0; j < k; j++) ends[digit_of(values[j], digit) + 1]++;
+        for (int64_t j = 0; j < 1 << DIGIT; j++) ends[j + 1] += ends[j];
+        for (int64_t j = 0; j < k; j++) spare[ends[digit_of(values[j], digit)]++] = values[j];
+        memcpy(values, spare, (size_t)k * sizeof *values);
+    }
+    for (int64_t i = 1; i < k; i++) {
+        double value = values[i];
+        int64_t j = i;
+        for (; j > 0 && values[j - 1] < value; j--) values[j] = values[j - 1];
+        values[j] = value;
+    }
+}
+
+#define MOST_MASS 1.01 /* of a row, squared; rows sum to one within a thousandth */
+
+/* The m most likely classes, m maximising values[m - 1] ((sum p)**2 - sum p**2) over them, and their mass.
+ *
+ * Of equal probabilities those of the first classes are in. `ahead` has the largest value from each number of classes
+ * on, so that no further classes are looked at once the best set is better than that allows. */
+KERNEL void best_subsets(int64_t n, int64_t k, int64_t b, const double *prior, const double *values, const double *ahead,
+                         double *room, uint8_t *out, double *mass) {
     for (int64_t i = 0; i < n; i++) {
         const double *row = prior + i * k;
-        int64_t negative = 0;
-        for (int64_t j = 0; j < k; j++) negative += !(row[j] >= 0.0);
-        if (negative || !(fabs(sum_of(k, row) - 1.0) <= tolerance)) return i;
+        double best = -1.0, limit = 0.0, total = 0.0, squares = 0.0;
+        int64_t ties = 0;
+        memcpy(room, row, (size_t)k * sizeof *room);
+        sort_falling(k, room, room + k);
+        for (int64_t m = 0; m < k && ahead[m] * MOST_MASS > best; m++) {
+            double top = room[m];
+            total += top;
+            squares += top * top;
+            double value = values[m] * (total * total - squares);
+            if (value <= best) continue;
+            best = value, limit = top, mass[i] = total, ties = m + 1;
+        }
+        for (int64_t j = 0; j < k; j++) ties -= row[j] > limit;
+        memset(out + i * b, 0, (size_t)b);
+        for (int64_t j = 0; j < k; j++) {
+            bool tie = row[j] == limit && ties > 0;
+            ties -= tie;
+            out[i * b + (j >> 3)] |= (uint8_t)((row[j] > limit || tie) << (j & 7));
+        }
     }
-    return -1;
+}
+
+/* Copy rows of probabilities; the first that is not a distribution, or -1. NaN counts as invalid. */
+WIDE KERNEL int64_t copy_prior(int64_t n, int64_t k, const double *prior, double tolerance, double *out) {
+    int64_t bad = -1;
+    for (int64_t i = n - 1; i >= 0; i--) {
+        const double *row = out + i * k; /* what is checked is the copy */
+        int64_t negative = 0;
+        memcpy(out + i * k, prior + i * k, (size_t)k * sizeof *row);
+        for (int64_t j = 0; j < k; j++) negative += !(row[j] >= 0.0);
+        if (negative || !(fabs(sum_of(k, row) - 1.0) <= tolerance)) bad = i;
+    }
+    return bad;
 }
 
 /* The cuts of classes into groups whose randomized response is most informative, as packed first classes.

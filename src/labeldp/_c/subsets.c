@@ -136,6 +136,15 @@ KERNEL void pairs_within(int64_t n, int64_t b, const uint8_t *firsts, int64_t cl
     }
 }
 
+/* The number of classes in each packed set. */
+WIDE KERNEL void set_sizes(int64_t n, int64_t b, const uint8_t *sets, int64_t *out) {
+    for (int64_t i = 0; i < n; i++) {
+        int64_t count = 0;
+        for (int64_t j = 0; j < b; j++) count += __builtin_popcount(sets[i * b + j]);
+        out[i] = count;
+    }
+}
+
 /* The places of the bits of each row of bytes, lowest first, one row after the other, and where each row ends.
  *
  * There is room for one place more: each is written, and stays if its bit is set, so that nothing depends on a branch.

@@ -20,7 +20,7 @@ from labeldp.privacy.channels import (
     CandidateChannel,
     CandidateSubsetChannel,
     ClassChannel,
-    bad_prior_row,
+    copied_prior,
     prior_candidates,
     prior_subset_candidates,
     top_candidates,
@@ -205,16 +205,16 @@ class PriorSubsetResponse(CandidateRandomizer):
 
 def checked_prior(prior: object, classes: int, first_row: int = 0) -> np.ndarray:
     """A prior as a read-only copy in floats, of shape (n, classes), whose rows are distributions."""
-    array = np.array(floats(prior, f"a prior of shape (rows, {classes})", PriorError), order="C")
+    array = floats(prior, f"a prior of shape (rows, {classes})", PriorError)
     if array.ndim != 2 or array.shape[1] != classes:
         raise PriorError(
             f"expected a prior with one row for each label and one column for each of the {classes} classes, "
             f"found shape {array.shape}"
         )
-    row = bad_prior_row(array, _TOLERANCE)
+    copied, row = copied_prior(array, _TOLERANCE)
     if row >= 0:
         raise PriorError(
             "expected non-negative probabilities that sum to 1 in every row of the prior, found other numbers in "
             f"{row_name(first_row + row)}; normalize it"
         )
-    return read_only(array)
+    return read_only(copied)

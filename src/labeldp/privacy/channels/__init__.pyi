@@ -8,7 +8,7 @@ from ._candidate_subsets import CandidateSubsetChannel as CandidateSubsetChannel
 from ._candidate_subsets import prior_subset_candidates as prior_subset_candidates
 from ._candidates import CandidateChannel as CandidateChannel
 from ._candidates import CandidateRows as CandidateRows
-from ._candidates import bad_prior_row as bad_prior_row
+from ._candidates import copied_prior as copied_prior
 from ._candidates import prior_candidates as prior_candidates
 from ._candidates import top_candidates as top_candidates
 from ._channel import Bins as Bins

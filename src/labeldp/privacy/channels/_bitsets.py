@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from labeldp._shapes import Bool, Int, UInt8
-from labeldp.privacy.channels._kernels import bits_of
+from labeldp.privacy.channels._kernels import bits_of, set_sizes
 
 
 def pack(mask: Bool[np.ndarray, "n k"]) -> UInt8[np.ndarray, "n b"]:
@@ -26,7 +26,9 @@ def beyond(packed: UInt8[np.ndarray, "n b"], classes: int) -> bool:
 
 def sizes(packed: UInt8[np.ndarray, "n b"]) -> np.ndarray:
     """Number of classes in each packed set."""
-    return np.asarray(np.bitwise_count(packed).sum(axis=1, dtype=np.int64))
+    counts = np.empty(len(packed), dtype=np.int64)
+    set_sizes(packed, counts)
+    return counts
 
 
 def members(packed: UInt8[np.ndarray, "n b"]) -> tuple[Int[np.ndarray, "n1"], Int[np.ndarray, "m"]]:

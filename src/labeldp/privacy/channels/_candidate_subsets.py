@@ -24,7 +24,7 @@ from labeldp.privacy.channels._channel import (
     require_words,
 )
 from labeldp.privacy.channels._class_channel import ClassSetChannel
-from labeldp.privacy.channels._kernels import draw_candidate_subset
+from labeldp.privacy.channels._kernels import best_subsets, draw_candidate_subset
 from labeldp.privacy.channels._subset import SubsetChannel, subset_odds, words_for_picks
 from labeldp.privacy.channels._utility import training_sizes
 
@@ -178,21 +178,15 @@ def prior_subset_candidates(
     that two draws of the class give that pair. For a set of m classes the sum, ``(sum p)**2 - sum p**2``, is largest
     for the most likely ones. A prior that is sure of a class gives one candidate.
     """
-    value = _pair_values(prior.shape[1], epsilon)
-    packed = np.zeros((len(prior), (prior.shape[1] + 7) // 8), dtype=np.uint8)
+    values = _pair_values(prior.shape[1], epsilon)
+    ahead = np.maximum.accumulate(values[::-1])[::-1]
+    packed = np.empty((len(prior), (prior.shape[1] + 7) // 8), dtype=np.uint8)
     mass = np.empty(len(prior))
 
-    def choose_candidates(part: slice) -> None:
-        order = np.argsort(-prior[part], axis=1, kind="stable")
-        ranked = np.take_along_axis(prior[part], order, axis=1)
-        total = np.cumsum(ranked, axis=1)
-        best = (value * (total**2 - np.cumsum(ranked**2, axis=1))).argmax(axis=1)
-        mask = np.zeros(ranked.shape, dtype=np.bool_)
-        np.put_along_axis(mask, order, np.arange(ranked.shape[1]) <= best[:, None], axis=1)
-        packed[part] = pack(mask)
-        mass[part] = total[np.arange(len(best)), best]
+    def choose(part: slice) -> None:
+        best_subsets(prior[part], values, ahead, np.empty((2, prior.shape[1])), packed[part], mass[part])
 
-    over_chunks(choose_candidates, len(prior), max(1, ENTRIES_PER_CHUNK // prior.shape[1]))
+    over_chunks(choose, len(prior), max(1, ENTRIES_PER_CHUNK // prior.shape[1]))
     return packed, mass
 
 

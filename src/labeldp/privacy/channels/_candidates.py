@@ -15,7 +15,7 @@ from labeldp.privacy.channels._bitsets import beyond, pack, sizes, unpack
 from labeldp.privacy.channels._calibration import accept, response_weights
 from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable, candidate_numbers
 from labeldp.privacy.channels._class_channel import ExchangeableChannel, SingleClassChannel
-from labeldp.privacy.channels._kernels import best_candidates, draw_candidates, first_bad_row
+from labeldp.privacy.channels._kernels import best_candidates, copy_prior, draw_candidates
 
 ENTRIES_PER_CHUNK = 1 << 20
 
@@ -202,21 +202,25 @@ def prior_candidates(
     """
     packed = np.zeros((len(prior), (prior.shape[1] + 7) // 8), dtype=np.uint8)
     mass, gain = np.empty(len(prior)), np.expm1(epsilon)
-    rows = max(1, ENTRIES_PER_CHUNK // prior.shape[1])
-    over_chunks(lambda part: best_candidates(prior[part], gain, packed[part], mass[part]), len(prior), rows)
+
+    def choose(part: slice) -> None:
+        best_candidates(prior[part], gain, np.empty(prior.shape[1]), packed[part], mass[part])
+
+    over_chunks(choose, len(prior), max(1, ENTRIES_PER_CHUNK // prior.shape[1]))
     return packed, mass
 
 
-def bad_prior_row(prior: Float[np.ndarray, "n k"], tolerance: float) -> int:
-    """The first row of a prior that is not a distribution, or -1."""
+def copied_prior(prior: Float[np.ndarray, "n k"], tolerance: float) -> tuple[Float[np.ndarray, "n k"], int]:
+    """A copy of a prior, and its first row that is not a distribution, or -1."""
     bad_rows: dict[int, int] = {}
+    copied = np.empty(prior.shape)
 
-    def check(part: slice) -> None:
-        if (row := first_bad_row(prior[part], tolerance)) >= 0:
+    def copy(part: slice) -> None:
+        if (row := copy_prior(prior[part], tolerance, copied[part])) >= 0:
             bad_rows[part.start] = part.start + row
 
-    over_chunks(check, len(prior), max(1, ENTRIES_PER_CHUNK // prior.shape[1]))
-    return min(bad_rows.values(), default=-1)
+    over_chunks(copy, len(prior), max(1, ENTRIES_PER_CHUNK // max(1, prior.shape[1])))
+    return copied, min(bad_rows.values(), default=-1)
 
 
 def top_candidates(

@@ -130,6 +130,11 @@ def pairs_within(firsts: UInt8[np.ndarray, "n b"], classes: int, out: Float64[np
     """The share of pairs of different classes that are in one group, for each row."""
 
 
+@kernel("out")
+def set_sizes(sets: UInt8[np.ndarray, "n b"], out: Int64[np.ndarray, "n"]) -> None:
+    """The number of classes in each packed set."""
+
+
 @kernel("ends", "places")
 def bits_of(packed: UInt8[np.ndarray, "n b"], ends: Int32[np.ndarray, "n"], places: Int32[np.ndarray, "m"]) -> None:
     """The places of the bits of each row of bytes, with room for one more, and where each row ends."""
@@ -149,19 +154,32 @@ def draw_candidates(
     """Randomized response on a row's candidates; the last weights are indexed by the number of candidates."""
 
 
-@kernel("out", "mass")
+@kernel("room", "out", "mass")
 def best_candidates(
     prior: Float64[np.ndarray, "n k"],
     gain: float,
+    room: Float64[np.ndarray, "k"],
     out: UInt8[np.ndarray, "n b"],
     mass: Float64[np.ndarray, "n"],
 ) -> None:
     """The candidates that maximise ``sum_A prior / (gain + |A|)``, and their mass."""
 
 
-@kernel()
-def first_bad_row(prior: Float64[np.ndarray, "n k"], tolerance: float) -> int:
-    """The first row that is not a distribution, or -1; NaN counts as invalid."""
+@kernel("room", "out", "mass")
+def best_subsets(
+    prior: Float64[np.ndarray, "n k"],
+    values: Float64[np.ndarray, "k"],
+    ahead: Float64[np.ndarray, "k"],
+    room: Float64[np.ndarray, "2 k"],
+    out: UInt8[np.ndarray, "n b"],
+    mass: Float64[np.ndarray, "n"],
+) -> None:
+    """The m most likely classes, m maximising ``values[m - 1] ((sum p)**2 - sum p**2)``, and their mass."""
+
+
+@kernel("out")
+def copy_prior(prior: Float64[np.ndarray, "n k"], tolerance: float, out: Float64[np.ndarray, "n k"]) -> int:
+    """Copy rows; the first that is not a distribution, or -1. NaN counts as invalid."""
 
 
 @kernel("best", "place", "cuts", "out")
