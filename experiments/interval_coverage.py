@@ -32,6 +32,9 @@ from labeldp import (
 )
 from labeldp.errors import InputError
 from labeldp.learning import metrics
+from labeldp.learning.choice import folds_of, numbers_of
+from labeldp.learning.sklearn import ClusterLeaves, SoftmaxRegression
+from labeldp.learning.tables._class_scores import class_scores
 from labeldp.results._numbers import is_clear
 
 PUBLIC = math.inf
@@ -331,6 +334,62 @@ def found_of(
                 yield name, Found(found, truths[name])
 
 
+#: What is said of the people of rows in folds: rows are of one person each, a column names people, or it is gone and
+#: sets of similar rows stand for them.
+PEOPLE = {"a row each": 1, "named": 5, "similar rows": 5}
+#: Logits of class 1 for each unit of the first feature: noise, and signal.
+SIGNALS = {"noise": 0.0, "signal": 1.5}
+FEATURES, FRESH, FOLDS = 4, 20_000, 5
+
+
+def settings_of_folds(given: Given) -> Iterator[Mapping[str, Any]]:
+    """Models of folds of 1,500 rows, with and without signal, by what is said of people."""
+    for signal, (people, unit), epsilon in itertools.product(SIGNALS, PEOPLE.items(), given.epsilons):
+        if epsilon in (3.0, 8.0):
+            yield {"mechanism": f"{signal}, {people}", "epsilon": epsilon, "rows": 1_500, "share": 0.6, "unit": unit}
+
+
+def replicates_of_folds(
+    setting: Mapping[str, Any], count: int, rng: np.random.Generator
+) -> Iterator[Mapping[str, Found]]:
+    """Scores of cross-validation beside what the models of the folds score on fresh people, in the mean."""
+    signal, people = setting["mechanism"].split(", ")
+    person = np.arange(setting["rows"]) // setting["unit"]
+    slope, usual = SIGNALS[signal], math.log(setting["share"] / (1.0 - setting["share"]))
+    fresh = rng.normal(size=(FRESH, FEATURES))
+    chance = expit(slope * fresh[:, 0] + usual)
+    labels = rng.random(FRESH) < chance
+    for _ in range(count):
+        own = rng.normal(size=(person[-1] + 1, FEATURES))
+        rows = own[person] + 0.05 * rng.normal(size=(len(person), FEATURES))
+        codes = (rng.random(len(own)) < expit(slope * own[:, 0] + usual)).astype(int)[person]
+        units = person if setting["unit"] > 1 else None
+        curator = Curator(codes, Classes([0, 1]), units=units, budget=setting["epsilon"])
+        release = curator.randomize(RandomizedResponse(Classes([0, 1]), setting["epsilon"]))
+        told = ClusterLeaves().similar(rows, setting["unit"]) if people == "similar rows" else person
+        known = metrics.Units.of(told if setting["unit"] > 1 else "rows", len(rows))
+        parts, predicted, truths = folds_of(known, FOLDS), np.empty((len(rows), 2)), list[dict[str, float]]()
+        for fit, held in parts:
+            model = SoftmaxRegression().fit(rows[fit], release[fit], groups=known.take(fit))
+            predicted[held] = model.predict_proba(rows[held])
+            shares = SoftmaxRegression(l2=math.inf).fit(rows[fit], release[fit], groups="rows").predict_proba(fresh[:1])
+            truths.append(expected(model.predict_proba(fresh), shares, chance, labels))
+        found = class_scores(release, predicted, numbers_of(parts, len(rows)), known)
+        yield {name: Found(getattr(found, name), float(np.mean([each[name] for each in truths]))) for name in truths[0]}
+
+
+def expected(model: np.ndarray, constant: np.ndarray, chance: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Scores of probabilities of fresh people, and gains over the most common class and over class shares."""
+    both = np.stack([1.0 - chance, chance], axis=1)
+    right, common = (
+        np.take_along_axis(both, each.argmax(axis=1)[:, None], axis=1).mean() for each in (model, constant)
+    )
+    loss, usual = (-(both * np.log(each)).sum(axis=1).mean() for each in (model, constant))
+    ranks = stats.rankdata(model[:, 1])
+    area = (ranks[labels].sum() - labels.sum() * (labels.sum() + 1) / 2) / (labels.sum() * (~labels).sum())
+    return {"accuracy": right, "better": right - common, "log_loss_gain": usual - loss, "auc": area}
+
+
 def settings_of(mechanisms: Iterable[str], given: Given) -> Iterator[Mapping[str, Any]]:
     """The grid of the metrics; of the most rows, and of further mechanisms, a part of it."""
     for mechanism, share, epsilon, rows, unit in itertools.product(
@@ -360,6 +419,11 @@ FAMILIES: Mapping[str, Family] = {
         lambda given: (each for each in settings_of(CLASSES, given) if each["rows"] <= 2_000),
         of_metrics(class_rows, lambda setting: Classes(range(CLASSES[setting["mechanism"]])), MEAN_METRICS),
         dict.fromkeys(MEAN_METRICS, UNIT_RANGE),
+    ),
+    "folds": Family(
+        settings_of_folds,
+        replicates_of_folds,
+        {"accuracy": UNIT_RANGE, "auc": UNIT_RANGE, "better": (-1.0, 1.0)},
     ),
     "numbers": Family(
         lambda given: settings_of(("OptimalResponse", "RandomizedResponse of numbers"), given),

@@ -588,6 +588,19 @@ def test_coverage_of_few_intervals(tmp_path):
     assert "| classes | recall |" in (tmp_path / "interval_coverage.md").read_text()
 
 
+def test_coverage_of_scores_of_folds(tmp_path):
+    """Scores of cross-validation have intervals with and without signal, whatever is said of people."""
+    run("interval_coverage.py", tmp_path, "--families", "folds", "--replicates", "1", "--epsilons", "8", "--draws", "1")
+    rows = rows_of(tmp_path / "interval_coverage.csv")
+    assert {row["statistic"] for row in rows} == {"accuracy", "better", "log_loss_gain", "auc"}
+    assert {(row["mechanism"], row["unit"]) for row in rows} == {
+        (f"{signal}, {people}", unit)
+        for signal in ("noise", "signal")
+        for people, unit in (("a row each", "1"), ("named", "5"), ("similar rows", "5"))
+    }
+    assert all(row["given"] == "1" for row in rows)
+
+
 @pytest.fixture
 def intervals(monkeypatch):
     """The experiment on coverage, with a truth of fewer rows."""
