@@ -185,5 +185,6 @@ def test_no_argument_of_a_function_is_named_to_who_types(capsys):
     for text in named:
         complain_of(InputError(text))
         assert not re.search(r"[a-z]=\)", capsys.readouterr().err), text
-    complain_of(InputError("pass --budget 2 (budget=), or --encoding latin-1 (TableFile(..., encoding=)); see f(x)"))
+    named = "pass --budget 2 (budget=), or --encoding latin-1 (TableFile(..., encoding=)) (in Python: g(1)); see f(x)"
+    complain_of(InputError(named))
     assert capsys.readouterr().err == "error: pass --budget 2, or --encoding latin-1; see f(x)\n"

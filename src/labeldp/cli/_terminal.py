@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from labeldp.results import Part
 
 _WIDTH_OF_FILES = 1000
-#: A Python argument in parentheses after its option, such as (budget=) after --budget.
-_ARGUMENT = re.compile(r" \((?:\w+\(\.\.\., )?\w+=\)?\)")
+#: What is written in Python, in parentheses after what is typed, such as (budget=) after --budget.
+_ARGUMENT = re.compile(r" \((?:(?:\w+\(\.\.\., )?\w+=\)?|in Python:? (?:[^()]|\([^()]*\))*)\)")
 #: Seconds from which on a time is told in a unit, and the seconds of that unit.
 _TIMES = ((5400.0, 3600.0, "hour"), (90.0, 60.0, "minute"), (0.0, 1.0, "second"))
 #: Seconds between two lines of progress, where no bar can be drawn.

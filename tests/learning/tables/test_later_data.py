@@ -9,7 +9,7 @@ import pytest
 from labeldp import Classes, release_table
 from labeldp.learning.features import OutsideRangeWarning
 from labeldp.learning.sklearn import AutoClassifier
-from labeldp.learning.tables import TableModel, learn
+from labeldp.learning.tables import learn, open_model
 from labeldp.release import Release
 
 
@@ -34,7 +34,7 @@ def test_the_mean_prediction_of_march_is_one_of_january(tmp_path, model):
         unit="row", ledger=tmp_path / "ledger", budget=6.0,
     )  # fmt: skip
     learned = learn(tmp_path / "shared", model=model, features=list(features)).model
-    opened = TableModel.load(learned.save(tmp_path / "model.safetensors"))
+    opened = open_model(learned.save(tmp_path / "model.safetensors"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         before = opened.predict_proba(features)[:, 1]

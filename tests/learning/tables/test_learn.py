@@ -8,7 +8,7 @@ import pytest
 
 from labeldp import Classes, Curator, Interval, release_table
 from labeldp.errors import InputError, LabelDPError
-from labeldp.learning.tables import TableModel, evaluate, learn
+from labeldp.learning.tables import evaluate, learn, open_model
 from labeldp.learning.tables._folds import chosen_rows
 
 SPACE, COSTS = Classes(["no", "yes"]), Interval(0.0, 120.0, 1.0)
@@ -77,7 +77,7 @@ def test_many_texts_and_few_numbers_are_learned_from(released, tmp_path, model, 
     """Columns whose texts make sparse features give a model, which is judged by numbers on another release."""
     found = learn(released(costs(), COSTS, mechanism=mechanism), model=model)
     assert found.scores.gain.value > 0
-    kept = TableModel.load(found.model.save(tmp_path / "m.safetensors"))
+    kept = open_model(found.model.save(tmp_path / "m.safetensors"))
     other = released(costs(), COSTS, other_people="made up")
     assert evaluate(kept, other, "cost", public=False).gain.value > 0
 

@@ -9,7 +9,7 @@ import pytest
 from labeldp import Classes, Curator, GroupResponse
 from labeldp.errors import InputError
 from labeldp.learning.ratings import FactorizationClassifier
-from labeldp.learning.tables import TableModel, learn, open_model
+from labeldp.learning.tables import learn, open_model
 
 STARS = Classes([1, 2, 3, 4, 5])
 
@@ -85,10 +85,10 @@ def test_users_and_items_are_named(folder, features):
 @pytest.mark.parametrize("part", ["users", "items", "cuts", "coefficients", "rates"])
 def test_parameters_of_another_form_are_refused(learned, tmp_path, part):
     """A file whose parameters do not fit its users, items and classes is refused, not read beyond their end."""
-    model = TableModel.load(learned.model.save(tmp_path / "whole.safetensors"))
+    model = open_model(learned.model.save(tmp_path / "whole.safetensors"))
     fitted = model.estimator[-1]
     wrong = getattr(fitted.draws_[0], part)
     short = tuple(each[:-1] for each in wrong) if part in ("coefficients", "rates") else wrong[:-1]
     fitted.draws_ = (dataclasses.replace(fitted.draws_[0], **{part: short}), *fitted.draws_[1:])
     with pytest.raises(InputError, match="expected a model"):
-        TableModel.load(model.save(tmp_path / "model.safetensors"))
+        open_model(model.save(tmp_path / "model.safetensors"))

@@ -490,6 +490,7 @@ def test_a_forged_file_in_a_store_does_not_verify(ledger):
         ("s3://bucket/t#x", "expected a folder or a file in a bucket"),
         ("http://host/t", "expected a path, or an address that begins with s3://"),
         ("http://host/t?x=1", "expected a path, or an address that begins with s3://"),
+        ("https://host/t.csv", "found https://; download the file, and name its path"),
         (
             "s3://KEY:secret\uff0f@bucket/t",
             "only looks like an address",
@@ -504,6 +505,14 @@ def test_an_address_that_is_none_is_refused(address, message):
     assert "secret" not in str(found.value)
     assert "KEY" not in str(found.value)
     assert "account" not in str(found.value)
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize("table", [pa.table({"y": [1]}), {"y": [1]}, 3], ids=["Arrow", "mapping", "number"])
+def test_a_table_in_memory_is_no_place(table):
+    """The message says what to do: files and ledgers are found by paths."""
+    with pytest.raises(InputError, match=f"found {type(table).__name__} in memory; save it to a private Parquet file"):
+        place_of(table)
 
 
 #: Spellings of an address with a password that are none, or of a store that is not read.

@@ -281,6 +281,8 @@ SINGLE = {
     "names": ([f"First{each} Last" for each in range(ROWS)], "rows"),
     "addresses": ([f"{each}@example.org" for each in range(ROWS)], "rows"),
     "dates of birth": ([f"{each:02}/01/1990" for each in range(1, 29)], "rows"),
+    "dates of birth that were read": (np.arange(28) * 97 + np.datetime64("1950-03-01"), "rows"),
+    "moments": (np.arange(28) * 97 + np.datetime64("1950-03-01T00:00:00"), None),
     "numbers of accounts": ([f"1,{each:03},567" for each in range(1, 29)], "rows"),
     "few measurements": (np.arange(40) ** 3 * 7919, None),
     "fractions": (np.arange(ROWS) / 7, None),

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import zipfile
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pytest
@@ -125,3 +126,48 @@ def test_a_damaged_file_is_refused_without_its_values(tmp_path, name):
     with pytest.raises(TableError, match=name) as refused:
         check_table(tmp_path / name, "y")
     assert "SECRET" not in str(refused.value)
+
+
+def patients(rows=600):
+    """Rows of a hospital, whose outcome follows from a number and a date."""
+    chance = np.random.default_rng(0)
+    days = [dt.date(2026, 1, 1) + dt.timedelta(int(chance.integers(180))) for _ in range(rows)]
+    bmi = [round(float(chance.uniform(15.0, 45.0)), 1) for _ in range(rows)]
+    late = [number + 10 * (day.month > 3) > 35 for number, day in zip(bmi, days, strict=True)]
+    return {"bmi": bmi, "admitted": days, "outcome": ["Pflege" if each else "zu Hause" for each in late]}
+
+
+def as_people_have_it(folder, kind):
+    """The rows of patients in one of the forms that people have, and what is typed to read it."""
+    table = patients()
+    path, rows = folder / f"{kind}.csv", list(zip(*table.values(), strict=True))
+    if kind == "workbook":
+        pytest.importorskip("python_calamine")
+        write_excel(folder / "t.xlsx", {"Tabelle1": [list(table), *rows]})
+        return folder / "t.xlsx", []
+    if kind == "clean":
+        path.write_text("\n".join(",".join(map(str, row)) for row in [list(table), *rows]), "utf-8")
+        return path, []
+    german = [f"{str(bmi).replace('.', ',')};{day:%d.%m.%Y};{outcome}" for bmi, day, outcome in rows]
+    path.write_text("\n".join([";".join(table), *german]), "cp1252")
+    return path, ["--decimal", ",", "--dates", "dmy"]
+
+
+@pytest.mark.parametrize("kind", ["clean", "semicolons", "workbook"])
+def test_a_table_as_people_have_it_is_learned_from_as_a_clean_one(kind, tmp_path, capsys):
+    """`check` says how it is read, and the model is as accurate: a number in text would be a category."""
+    pytest.importorskip("sklearn")
+    from labeldp.learning.tables import open_model  # noqa: PLC0415 (the learners are an extra)
+
+    path, options = as_people_have_it(tmp_path, kind)
+    main(["check", str(path), "--label", "outcome"])
+    shown = capsys.readouterr().out
+    assert all(each in shown for each in options)
+    told = ["--label", "outcome", "--classes", "zu Hause,Pflege", "--epsilon", "16", "--unit", "row", *options]
+    assert not main(["release", str(path), *told, "--keep", "bmi,admitted", "--output", str(tmp_path / "shared")])
+    assert not main(["learn", str(tmp_path / "shared"), "--model", "softmax", "--output", str(tmp_path / "m")])
+    model = open_model(tmp_path / "m")
+    assert model.columns == {"bmi": "number", "admitted": "day"}
+    table = patients()
+    right = model.predict(pa.table(table)) == table["outcome"]
+    assert right.mean() > 0.9

@@ -188,14 +188,15 @@ def _object(name: str, state: dict[str, Any]) -> Any:
 
 
 def _nodes(tree: Any) -> dict[str, Any]:
-    """The attributes of a tree, with its nodes as bytes."""
-    return {**vars(tree), "nodes": tree.nodes.view(np.uint8)}
+    """The attributes of a tree, with its nodes as bytes and the types of their fields."""
+    fields = [[name, name_of(kind)] for name, (kind, *_) in (tree.nodes.dtype.fields or {}).items()]
+    return {**vars(tree), "nodes": tree.nodes.view(np.uint8), "fields": fields}
 
 
 def _tree(kind: Any, state: dict[str, Any]) -> Any:
-    from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE  # noqa: PLC0415 (trees alone)
-
-    return kind(**state | {"nodes": state["nodes"].view(PREDICTOR_RECORD_DTYPE)})
+    """A tree of nodes; scikit-learn refuses those of other fields."""
+    fields = np.dtype([(name, number_type(each)) for name, each in state.pop("fields")])
+    return kind(**state | {"nodes": state["nodes"].view(fields)})
 
 
 #: For types whose attributes are not what is kept: a function that gives it, and one that makes an object of it.

@@ -28,7 +28,7 @@ from labeldp.release.jobs._ledgers import Spending, unit_key_of
 from labeldp.release.jobs._new_rows import only_new_rows
 from labeldp.release.jobs.mechanisms import AUTO, TableInput, TableMechanism, TableRequest, mechanism_of
 from labeldp.release.ledger import Ledger
-from labeldp.release.released import UNIT, Answer, declare, declared_by
+from labeldp.release.released import UNIT, Answer, declare, declared_by, declared_columns
 from labeldp.release.tables import SHUFFLE, Place, Table, TableFile, UnitKey, sorted_columns
 
 #: The most values that are shuffled in memory.
@@ -65,7 +65,7 @@ def release_table(
         epsilon: The cost of each row's label, or of all labels of one unit.
         output: A folder that does not exist yet: a path, where it appears at once or not at all, or an address, where
             nothing is a release before its certificate is there, which comes last.
-        keep: The public columns, or None with ``drop``.
+        keep: The public columns, or ``"all"`` but the label; None with ``drop``.
         drop: The columns that are not public; all others are declared public.
         mechanism: A mechanism with its options, such as ``ClusterMechanism("family")``; or the name of one that needs
             none. ``"auto"`` and the names of randomizers randomize each label alone (``RandomizerMechanism``), and with
@@ -119,7 +119,9 @@ def release_table(
     _check_whole(asked, executor, shuffle=shuffle)
     spending = Spending.of(budget, ledger, other_people)
     engine = engine_of(executor, InProcess())
-    public = _without_unit(asked, unit, keep, drop) if renumber else (keep, drop)
+    public = declared_columns(keep, drop)
+    if renumber:
+        public = _without_unit(asked, unit, *public)
     job = TableJob.of(source, label, space, output, public, spending, progress, engine)
     column, label = unit_column(job.table, unit), job.table.label
     if renumber and column in job.kept:

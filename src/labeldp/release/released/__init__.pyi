@@ -11,6 +11,7 @@ from ._gate import declared_by as declared_by
 from ._gate import drawn_labels as drawn_labels
 from ._gate import IMPORTED as IMPORTED
 from ._gate import KEEP as KEEP
+from ._gate import declared_columns as declared_columns
 from ._gate import kept_columns as kept_columns
 from ._gate import OWN_LEDGER as OWN_LEDGER
 from ._gate import refuse_labels as refuse_labels

@@ -78,6 +78,20 @@ def _refuse_differing(schema: pa.Schema, names: Collection[str]) -> None:
         raise TableError(f"expected one type of each public column in all files, found {why}; convert or drop it")
 
 
+def declared_columns(
+    keep: Sequence[str] | None, drop: Sequence[str] | None
+) -> tuple[Sequence[str] | None, Sequence[str] | None]:
+    """The columns to keep, and those to drop; ``keep="all"`` drops none.
+
+    Raises:
+        InputError: Another text stands for a list: it would be read letter by letter.
+    """
+    for option, names in (("keep", keep), ("drop", drop)):
+        if isinstance(names, str) and (option, names) != ("keep", "all"):
+            raise InputError(f"expected a list of columns for {option}, found the text {names!r}; write [{names!r}]")
+    return (None, drop or ()) if keep == "all" else (keep, drop)
+
+
 def kept_columns(
     schema: pa.Schema, label: str | None, keep: Sequence[str] | None, drop: Sequence[str] | None
 ) -> list[str]:
@@ -87,6 +101,7 @@ def kept_columns(
         InputError: Neither or both were declared, a column does not exist, or the label is among them.
     """
     others = [name for name in schema.names if name != label]
+    keep, drop = declared_columns(keep, drop)
     if (keep is None) == (drop is None):
         raise InputError(
             f"expected either --keep or --drop to declare the public columns, found "

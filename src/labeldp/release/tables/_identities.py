@@ -153,6 +153,8 @@ class _Column:
             self._add_bytes(values.cast(pa.large_binary()), times)
         elif self.is_text:
             self._add_texts(pc.utf8_lower(pc.utf8_trim_whitespace(values.cast(pa.large_string()))), times)
+        elif pa.types.is_date(values.type):
+            self._add_days(as_array(values.cast(pa.date32()).cast(pa.int32())), times)
         else:
             decimal = pa.types.is_decimal(values.type)
             self._add_numbers(as_array(values.cast(pa.float64(), safe=False) if decimal else values), times)
@@ -189,6 +191,11 @@ class _Column:
         if values.size:
             self._widen((int(values.min()), int(values.max())))
             self._values.add_counted(block_codes(values), times)
+
+    def _add_days(self, days: Int[np.ndarray, "m"], times: Int[np.ndarray, "m"]) -> None:
+        """Add numbers of days, and how often each occurs."""
+        self.kinds["day"] += int(times.sum())
+        self._values.add_counted(block_codes(days.astype(np.int64)), times)
 
     def _add_texts(self, values: pa.Array, times: Int[np.ndarray, "m"]) -> None:
         """Add texts, and how often each occurs; those that are whole numbers count as such."""
@@ -233,11 +240,11 @@ class _Column:
         return Identity(self.name, "few", *facts) if few else None
 
     def _names_rows(self, known: int) -> bool:
-        """True if different values name rows: texts, and whole numbers that were given out or have such a name."""
+        """True if different values name rows: texts, days, and whole numbers given out or with such a name."""
         if known < _FEWEST_ROWS or self.kinds["image"] == known:
             return False
         many = known >= _MANY_ROWS or (self.ends is not None and number_rows(known, *self.ends))
-        return self.is_text or tells_people_apart(self.name) or many
+        return self.is_text or self.kinds["day"] > 0 or tells_people_apart(self.name) or many
 
     def _names_people(self, codes: np.ndarray, times: np.ndarray, facts: tuple[int, int, int]) -> bool:
         """True if the values repeat like people: by number and form, or by the column's name if these do not decide."""
@@ -253,8 +260,8 @@ class _Column:
 
 
 def _may_identify(kind: pa.DataType) -> bool:
-    """True for numbers, texts and bytes; of floats, the values decide."""
-    return is_number(values_type(kind)) or _is_text(kind)
+    """True for numbers, dates, texts and bytes; of floats, the values decide."""
+    return is_number(values_type(kind)) or pa.types.is_date(kind) or _is_text(kind)
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -79,9 +80,10 @@ class StorePath:
         """
         found, options = _split(address)
         if found.scheme not in _SCHEMES:
+            hint = "; download the file, and name its path" if found.scheme in ("http", "https", "ftp") else ""
             raise InputError(
                 f"expected a path, or an address that begins with {', '.join(f'{each}://' for each in _SCHEMES)}, "
-                f"found {found.scheme}://"
+                f"found {found.scheme}://{hint}"
             )
         host = _CONTAINER if found.scheme in _AZURE else _BUCKET
         secret = "@" in address.replace(found.netloc, "", 1) or not (host.fullmatch(found.netloc) or not found.netloc)
@@ -231,8 +233,13 @@ def place_of(text: str | Path | StorePath) -> Place:
     """The place that a text names: an address of an object store, or else a path.
 
     Raises:
-        InputError: It is an address of another kind, or only looks like one; it is not repeated.
+        InputError: It is an address of another kind, or only looks like one, and is not repeated; or no text at all.
     """
+    if not isinstance(text, str | os.PathLike | StorePath):
+        raise InputError(
+            f"expected the path or the address of a table, found {type(text).__name__} in memory; save it to a private "
+            "Parquet file, or release its labels by Curator(labels, space), and save(folder, table, keep=[...])"
+        )
     if isinstance(text, StorePath):
         return text
     return StorePath.of(str(text)) if is_address(text) else Path(text)
