@@ -515,6 +515,18 @@ def test_exposure_of_a_bundled_table(tmp_path):
     assert "| breast_cancer | released |" in (tmp_path / "exposure.md").read_text()
 
 
+@pytest.mark.slow
+def test_rare_classes_of_a_bundled_table(tmp_path):
+    """True labels are drawn once and tell the rare class apart; the page has what a plan is compared with."""
+    run("rare_classes.py", tmp_path, "--data", "breast_cancer")
+    rows = rows_of(tmp_path / "rare_classes.csv")
+    assert len(rows) == 5
+    (clean,) = (row for row in rows if row["epsilon"] == "inf")
+    assert float(clean["area"]) > 95
+    assert all(0.04 < float(row["share"]) < 0.06 for row in rows)
+    assert " to " in (tmp_path / "rare_classes.md").read_text().rpartition("| breast_cancer |")[2]
+
+
 def test_units_are_asked_for_in_tables_of_a_package(tmp_path):
     """Tables of measurements are not asked about, whatever columns are called; absent packages are left out."""
     out = run("units.py", tmp_path, "--packages", "sklearn,no_such_package", draws=None)

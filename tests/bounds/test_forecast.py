@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -279,6 +280,22 @@ def test_the_log_loss_of_few_rows_is_that_of_a_logistic_model():
     assert 0.25 * stated < np.median(added) < 1.5 * stated
     entropy = -share * math.log(share) - (1 - share) * math.log(1 - share)
     assert planned.over_epsilon[0].log_loss == pytest.approx(entropy)  # a model is not worse than the class shares
+
+
+def test_the_area_of_a_rare_class_falls_as_noise_on_its_scores_says():
+    """Normal noise on normal scores, of the variance that adds the stated log loss, leaves the stated area."""
+    random, share = np.random.default_rng(0), 0.02
+    rows, conventions = 10_000, Conventions(4.0, shares=[1 - share, share])
+    stated = next(
+        option for option in forecast(Classes([0, 1]), rows, 2.0, conventions=conventions).options if option.auto
+    )
+    separation = math.sqrt(2) * NormalDist().inv_cdf(0.8)
+    for times, area in zip((0.5, 4.0), (stated.area_high, stated.area_low), strict=True):
+        variance = 2 * times * 5 / (2 * stated.effective_rows) / (share * (1 - share))
+        scores = random.normal(size=(2, 200_000)) * separation + math.sqrt(variance) * random.normal(size=(2, 200_000))
+        assert np.mean(scores[1] + separation**2 > scores[0]) == pytest.approx(area, abs=0.004)
+    even = forecast(Classes([0, 1]), rows, 2.0, conventions=Conventions(4.0)).options[0]
+    assert (even.area_low, even.area_high) == (None, None)
 
 
 @pytest.mark.parametrize("columns", [1, 4])

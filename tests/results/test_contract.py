@@ -315,8 +315,8 @@ def rows_in(form, part):
 def told(row, loses):
     """A row of the table over epsilon, from the JSON of its option alone."""
     error = [row["test_error"] if row["test_error"] is not None else row["error"]] if row["at_most"] is None else []
-    lost = {"accuracy": ["lost_low", "lost_high"], "log loss": ["log_loss"]}.get(loses)
-    lost = [row[name] * (1 if name == "log_loss" else 100) for name in lost] if lost else error
+    ends = {"accuracy": ("lost_low", "lost_high"), "area": ("area_low", "area_high")}.get(loses)
+    lost = [row[name] * (100 if loses == "accuracy" else 1) for name in ends] if ends else error
     return [row["epsilon"], row["effective_rows"], 100 * row["share"], *lost, 100 * row["suspicion"]]
 
 
@@ -325,7 +325,7 @@ def told(row, loses):
     ("space", "more", "loses"),
     [
         (SPACE, {"conventions": Conventions(4.0)}, "accuracy"),
-        (SPACE, {"conventions": Conventions(4.0, shares=(0.986, 0.014))}, "log loss"),
+        (SPACE, {"conventions": Conventions(4.0, shares=(0.986, 0.014))}, "area"),
         (SPACE, {"conventions": Conventions(2.0), "units": UnitSizes((1, 3), (491, 1500))}, "accuracy"),
         (SPACE, {}, ""),
         (Interval(0, 100, 5), {"conventions": Conventions(3.0)}, ""),

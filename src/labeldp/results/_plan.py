@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from labeldp._checks import printable
-from labeldp.bounds.planning import SUSPICION, EffectiveDimension, Forecast, Goal, Option
+from labeldp.bounds.planning import CLEAN_AREA, SUSPICION, EffectiveDimension, Forecast, Goal, Option
 from labeldp.privacy import Guarantee, Interval, LabelSpace
 from labeldp.results._blocks import Block, Grid, Part, Picture, Prose, Section, Terms
 from labeldp.results._numbers import counted, exactly_above, posterior, share, three_digits
@@ -44,7 +44,10 @@ _LITTLE = (
     "With {} of the rows in one class, accuracy says little: always predicting it is wrong in {}. Judge models by the "
     "area under the ROC and by log loss, as 'labeldp learn' prints them."
 )
-_LOG_LOSS = "A logistic model would lose about {} nats of log loss to few effective rows, by its asymptotic formula."
+_AREA = (
+    "A model whose area under the ROC would be {:.2f} on true labels has about {}, by experience on five real tables. "
+    "A logistic model would lose about {} nats of log loss to few effective rows, by its asymptotic formula."
+)
 #: The error that a target is for, by whether labels are numeric.
 _ERROR = {
     True: "the error of the mean of labels with the same features, without the spread of labels around it",
@@ -216,7 +219,7 @@ def _costs(epsilon: str, row: Option, forecast: Forecast) -> Iterator[str]:
         largest = forecast.largest_share
         yield _LITTLE.format(share(largest), share(1.0 - largest))
         if row.log_loss is not None:
-            yield _LOG_LOSS.format(three_digits(row.log_loss))
+            yield _AREA.format(CLEAN_AREA, _area(row), three_digits(row.log_loss))
     elif forecast.dimension:
         yield _sentence(f"{given}{_expected(row, forecast)}")
 
@@ -275,6 +278,12 @@ def _points(part: float) -> str:
 def _lost(row: Option) -> str:
     """The points of accuracy that privacy may cost."""
     return " to ".join(dict.fromkeys(map(_points, (row.lost_low or 0.0, row.lost_high or 0.0))))
+
+
+def _area(row: Option) -> str:
+    """The area under the ROC that is expected of a model of a rare class."""
+    ends = (row.area_low, row.area_high)
+    return " to ".join(dict.fromkeys(f"{end:.2f}" for end in ends if end is not None))
 
 
 def _is_mean(row: Option, forecast: Forecast) -> bool:
@@ -339,8 +348,8 @@ def _effective_rows(row: Option) -> str:
 def _error_name(forecast: Forecast) -> str:
     if forecast.of_numbers:
         return "test RMSE" if forecast.dimension else "error of the mean"
-    if forecast.is_rare and forecast.randomizes_classes:
-        return "log loss added, nats"
+    if forecast.has_area:
+        return f"area under the ROC, of {CLEAN_AREA:.2f}"
     return "accuracy lost, points" if forecast.dimension else "wrong classes added"
 
 
@@ -349,8 +358,8 @@ def _error_cell(row: Option, forecast: Forecast) -> str:
         if _is_mean(row, forecast):
             return f"{three_digits(forecast.spread or 0.0)}, of the mean"
         return three_digits(row.error if row.test_error is None else row.test_error)
-    if forecast.is_rare and forecast.randomizes_classes:
-        return "unknown" if row.log_loss is None else three_digits(row.log_loss)
+    if forecast.has_area:
+        return _area(row) or "unknown"
     return f"{_points(row.error)} %" if row.lost_low is None else _lost(row)
 
 

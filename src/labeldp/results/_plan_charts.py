@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from labeldp.bounds.planning import Forecast
+from labeldp.bounds.planning import CLEAN_AREA, Forecast, Option
 from labeldp.results._charts import Curves, Lines, Mark
 
 #: Curves that are nowhere further apart than this factor are drawn as one.
@@ -17,7 +17,14 @@ _PERCENT = 100.0
 def plan_chart(forecast: Forecast) -> Curves:
     """The accuracy lost, the expected error or the effective rows over epsilon."""
     if forecast.loses_accuracy:
-        return _lost_chart(forecast)
+        return _band_chart(
+            forecast, "Accuracy lost, by experience on 30 real tables,", "accuracy lost, in points", _lost
+        )
+    if forecast.has_area:
+        what = f"Area under the ROC of a model that would have {CLEAN_AREA:.2f} on true labels,"
+        return _band_chart(
+            forecast, what, "area under the ROC", lambda row: (row.area_low or 0.5, row.area_high or 0.5)
+        )
     return _error_chart(forecast) if forecast.has_error else _rows_chart(forecast)
 
 
@@ -51,18 +58,19 @@ def _error_chart(forecast: Forecast) -> Curves:
     return _chart(forecast, "Expected error", error[not forecast.of_numbers], lines, marks)
 
 
-def _lost_chart(forecast: Forecast) -> Curves:
-    """The points of accuracy that a model is expected to lose over epsilon, as the table says."""
-    band = [
-        (row.epsilon, _PERCENT * (row.lost_low or 0.0), _PERCENT * (row.lost_high or 0.0))
-        for row in forecast.over_epsilon
-    ]
-    ends = [
+def _lost(row: Option) -> tuple[float, float]:
+    """The points of accuracy lost, as the table says."""
+    return _PERCENT * (row.lost_low or 0.0), _PERCENT * (row.lost_high or 0.0)
+
+
+def _band_chart(forecast: Forecast, what: str, figure: str, ends: Callable[[Option], tuple[float, float]]) -> Curves:
+    """What a model of features is expected to lose or to have over epsilon, as a range."""
+    band = [(row.epsilon, *ends(row)) for row in forecast.over_epsilon]
+    lines = [
         ("upper end", [(epsilon, high) for epsilon, _, high in band]),
         ("lower end", [(epsilon, low) for epsilon, low, _ in band]),
     ]
-    what = "Accuracy lost, by experience on 30 real tables,"
-    return _chart(forecast, what, "accuracy lost, in points", ends, bands=(band,))
+    return _chart(forecast, what, figure, lines, bands=(band,))
 
 
 def _by_name(named: Iterable[tuple[str, tuple[float, float]]]) -> list[tuple[str, list[tuple[float, float]]]]:

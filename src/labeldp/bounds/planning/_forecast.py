@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any
 
 from labeldp import _checks
@@ -35,6 +36,9 @@ _CLOSE = 5e-3
 #: Accuracy that was lost on 30 real tables, in multiples of the forecast: means at four epsilons, least and largest
 #: (experiments/auto_tables.md).
 TIMES_LOST = (4, 7)
+#: The area under the ROC that a model of a rare class is forecast from, and the noise of its scores in multiples of
+#: what few effective rows add: the range in which most of five real tables were (experiments/rare_classes.md).
+CLEAN_AREA, TIMES_NOISE = 0.8, (0.5, 4.0)
 _MOST_ROWS = float(1 << 62)
 
 
@@ -67,6 +71,10 @@ class Option:
         lost_high: The upper end.
         log_loss: The log loss in nats that few effective rows add to a logistic model of features, by its asymptotic
             formula (coefficients over twice the rows), at most that of class shares; None of other labels.
+        area_low: The area under the ROC that a model of features is expected to have if it were ``CLEAN_AREA`` on true
+            labels: the lower end of the range that real tables showed; None of other labels, and where no class has
+            nine tenths of the rows.
+        area_high: The upper end.
         test_error: Root mean squared error of a model of features against single numeric labels, at most that of
             their mean; None of classes, and without features.
         best: True if the error is the smallest; False for all if none is below that of the trivial predictor.
@@ -89,6 +97,8 @@ class Option:
     lost_low: float | None = None
     lost_high: float | None = None
     log_loss: float | None = None
+    area_low: float | None = None
+    area_high: float | None = None
     test_error: float | None = None
     best: bool = False
     auto: bool = False
@@ -187,6 +197,11 @@ class Forecast(Shown):
     def is_rare(self) -> bool:
         """True if one class has so many of the rows that accuracy says little of a model."""
         return self.largest_share > _RARE
+
+    @property
+    def has_area(self) -> bool:
+        """True if the area under the ROC is what a model of features of a rare class is judged by."""
+        return self.dimension > 0 and self.randomizes_classes and self.is_rare
 
     @property
     def has_error(self) -> bool:
@@ -439,7 +454,25 @@ class _ForecastInputs:
         entropy = -sum(each * math.log(each) for each in shares if each)
         coefficients = (self.space.size - 1) * (self.dimension + 1.0)
         added = None if share is None else min(entropy, coefficients / (2.0 * self.rows * share) if share else math.inf)
-        return {"lost_low": low, "lost_high": high, "log_loss": added}
+        lost = {"lost_low": low, "lost_high": high, "log_loss": added}
+        if max(shares) <= _RARE or not share:
+            return lost
+        noise = (self.dimension + 1.0) / (2.0 * self.rows * share)
+        area_high, area_low = (_noisy_area(CLEAN_AREA, 1.0 - max(shares), times * noise) for times in TIMES_NOISE)
+        return {**lost, "area_low": area_low, "area_high": area_high}
+
+
+def _noisy_area(area: float, share: float, added: float) -> float:
+    """The area under the ROC of scores whose noise adds some log loss.
+
+    Scores of both classes are taken for normal, of one variance (Green and Swets 1966): areas of ``Phi(z)`` are those
+    of log odds of variance ``2 z^2`` in each class. Noise of variance v adds ``share (1 - share) v / 2`` to the log
+    loss, to second order.
+    """
+    normal = NormalDist()
+    separation = normal.inv_cdf(area)
+    gain = share * (1.0 - share) * separation**2
+    return normal.cdf(separation / math.sqrt(1.0 + added / gain))
 
 
 def _rounded_down(rows: int, share: float | None) -> int | None:
