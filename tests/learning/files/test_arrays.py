@@ -2,12 +2,15 @@
 
 import json
 import struct
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
+from sklearn.cluster import KMeans
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from labeldp.learning.files import described, restored
 from labeldp.learning.files._arrays import read_arrays, write_arrays
@@ -156,3 +159,62 @@ def test_arrays_and_numbers_are_restored():
     assert np.isnan(found["objects"][1, 0])
     for name in ("number", "infinite", "type", "dtype", "slice"):
         assert (found[name], type(found[name])) == (value[name], type(value[name]))
+
+
+def grown():
+    """Boosted trees with a category, whose classes no single split tells apart."""
+    random = np.random.default_rng(0)
+    rows = np.column_stack([random.normal(size=400), random.integers(0, 9, 400)])
+    labels = (rows[:, 0] > 0) ^ (rows[:, 1] % 2 == 1)
+    return HistGradientBoostingClassifier(max_iter=2, categorical_features=[1]).fit(rows, labels), rows
+
+
+def with_field(name, value):
+    """A change of a field of all inner nodes of a tree."""
+
+    def change(model):
+        nodes = model._predictors[1][0].nodes
+        nodes[name][nodes["is_leaf"] == 0] = value
+
+    return change
+
+
+def without_categories(model):
+    """A tree without the sets of categories that its nodes name."""
+    model._predictors[1][0].raw_left_cat_bitsets = np.zeros((0, 8), dtype=np.uint32)
+
+
+def with_narrow_rows(model):
+    """Rows that lose a feature before trees read it."""
+    model._preprocessor.transformers_ = model._preprocessor.transformers_[:1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        with_field("left", 1 << 31),
+        with_field("right", 0),
+        with_field("feature_idx", 1 << 20),
+        with_field("feature_idx", -1),
+        with_field("bitset_idx", 1 << 20),
+        without_categories,
+        with_narrow_rows,
+        lambda model: setattr(model, "_bin_mapper", SimpleNamespace(is_categorical_=np.zeros(1, dtype=bool))),
+    ],
+)
+def test_trees_that_read_outside_their_rows_are_refused(change):
+    """Compiled code of trees looks at no bounds: a forged file would end the process, or show its memory."""
+    model, rows = grown()
+    np.testing.assert_array_equal(restored(*described(model)).predict_proba(rows), model.predict_proba(rows))
+    change(model)
+    with pytest.raises((ValueError, TypeError)):
+        restored(*described(model))
+
+
+def test_centres_of_other_features_are_refused():
+    """Nearest centres are found by compiled code, too."""
+    model = KMeans(3, n_init=1).fit(np.random.default_rng(0).normal(size=(50, 2)))
+    assert restored(*described(model)).n_features_in_ == 2
+    model.cluster_centers_ = model.cluster_centers_[:, :1].copy()
+    with pytest.raises(ValueError, match="KMeans whose parts fit together"):
+        restored(*described(model))

@@ -184,6 +184,8 @@ def _object(name: str, state: dict[str, Any]) -> Any:
         return make(kind, state)
     value = object.__new__(kind)
     vars(value).update(state)
+    if name in _SOUND and not _SOUND[name](value):
+        raise ValueError(f"expected a {name} whose parts fit together, found another")
     return value
 
 
@@ -199,6 +201,43 @@ def _tree(kind: Any, state: dict[str, Any]) -> Any:
     return kind(**state | {"nodes": state["nodes"].view(fields)})
 
 
+def _has_sound_trees(model: Any) -> bool:
+    """Whether trees end in leaves, and read features and categories that there are: compiled code does not look."""
+    width = int(model.n_features_in_)
+    if model._preprocess_X(np.zeros((1, width)), reset=False).shape != (1, width):
+        return False
+    return model._bin_mapper.is_categorical_.shape == (width,) and all(
+        _is_sound(tree, width) for stage in model._predictors for tree in stage
+    )
+
+
+def _is_sound(tree: Any, width: int) -> bool:
+    nodes, places = tree.nodes, np.arange(len(tree.nodes))
+    inner = nodes["is_leaf"] == 0
+    ends = np.concatenate([nodes["left"][inner], nodes["right"][inner]]).astype(np.int64)
+    features, sets = nodes["feature_idx"][inner], nodes["bitset_idx"][inner & (nodes["is_categorical"] != 0)]
+    bitsets = tree.raw_left_cat_bitsets
+    return bool(
+        len(nodes)
+        and np.all((np.tile(places[inner], 2) < ends) & (ends < len(nodes)))
+        and np.all((features >= 0) & (features < width))
+        and np.all(sets < len(bitsets))
+        and bitsets.shape[1:] == (8,)
+    )
+
+
+def _has_sound_centres(model: Any) -> bool:
+    """Whether centres have as many features as rows: compiled code does not look."""
+    return bool(model.cluster_centers_.shape[1:] == (int(model.n_features_in_),))
+
+
+#: Checks of objects whose compiled code trusts what they hold.
+_SOUND: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
+    {
+        **dict.fromkeys(("HistGradientBoostingClassifier", "HistGradientBoostingRegressor"), _has_sound_trees),
+        **dict.fromkeys(("KMeans", "MiniBatchKMeans"), _has_sound_centres),
+    }
+)
 #: For types whose attributes are not what is kept: a function that gives it, and one that makes an object of it.
 _OWN: Mapping[str, tuple[Callable[[Any], dict[str, Any]], Callable[[Any, dict[str, Any]], Any]]] = MappingProxyType(
     {
