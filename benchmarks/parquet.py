@@ -62,7 +62,7 @@ def copy_default(source: Path, target: Path) -> None:
 
 def release(source: Path, target: Path, mechanism: str) -> None:
     """The release of the same file."""
-    from labeldp import Classes, release_table  # noqa: PLC0415 (the copies are measured without it)
+    from labeldp import Classes, ClusterMechanism, release_table  # noqa: PLC0415 (the copies are measured without it)
 
     if mechanism.endswith(UNRECOGNIZED):  # the same release without fingerprints of rows, to see what they cost
         from labeldp.release.jobs import _job as job  # noqa: PLC0415
@@ -71,9 +71,8 @@ def release(source: Path, target: Path, mechanism: str) -> None:
         mechanism = mechanism.removesuffix(UNRECOGNIZED)
         job.look_at = lambda _, parts, *__: Look(parts, None, (), None)
     ledger = target.with_suffix(".ledger")
-    clusters = CLUSTERS if mechanism == "cluster" else None
-    options = {"drop": [], "mechanism": mechanism, "clusters": clusters, "ledger": ledger}
-    release_table(source, "label", Classes(range(CLASSES)), 1.0, target, **options)
+    chosen = ClusterMechanism(CLUSTERS) if mechanism == "cluster" else mechanism
+    release_table(source, "label", Classes(range(CLASSES)), 1.0, target, drop=[], mechanism=chosen, ledger=ledger)
 
 
 def run(what: str, source: Path, folder: Path) -> tuple[float, float, float]:
