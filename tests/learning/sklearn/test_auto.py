@@ -176,7 +176,7 @@ def test_the_setting_for_a_row_is_chosen_by_other_groups(monkeypatch, use, many)
 
     chosen, found = [], {}
     use(boosting=Lucky, alone=True)
-    monkeypatch.setattr(auto, "_MANY_ROWS", 100 if many else 10**6)
+    monkeypatch.setattr(auto, "_ENOUGH_HELD", 1 if many else 10**6)
     monkeypatch.setattr(
         HeldOut,
         "cross_fitted",
@@ -234,20 +234,36 @@ def test_without_time_class_shares_are_predicted():
     assert (model.predict_proba(features) == model.predict_proba(features)[0]).all()
 
 
-def test_many_rows_are_judged_on_one_fold(monkeypatch):
-    """From a number of rows on, one fold alone is held out, unless every row is asked for."""
-    monkeypatch.setattr(auto, "_MANY_ROWS", 200)
+@pytest.mark.parametrize(("enough", "folds"), [(0.2, 1), (0.21, 2), (0.4, 2), (0.79, 4), (0.81, 5), (2.0, 5)])
+def test_no_more_folds_are_held_out_than_judge_members_well(monkeypatch, enough, folds):
+    """They have a share of the effective rows, unless every row is asked for, and are divided by five again."""
+    labels = table(300)[1]
+    release = Release.public(labels, SPACE)
+    monkeypatch.setattr(AutoClassifier, "target", replace(CLASSES, effective=lambda _: 1.0))
+    monkeypatch.setattr(auto, "_ENOUGH_HELD", 300 * enough)
+    for every_row, count in ((False, folds), (True, 5)):
+        model = AutoClassifier(every_row=every_row)
+        model._some(release, Units.of("rows", 300))
+        parts, held, folded = model._parts(Units.of("rows", 300))
+        assert (len(parts), len(held), len(folded)) == (count, 60 * count, 5)
+        assert sorted(np.concatenate([rows for _, rows in parts])) == held.tolist()
+        assert sorted(np.concatenate([rows for _, rows in folded])) == list(range(60 * count))
+
+
+def test_held_out_rows_of_some_folds_are_predicted(monkeypatch):
+    """Each of them has a prediction by models of other rows, in five groups."""
+    monkeypatch.setattr(auto, "_ENOUGH_HELD", 50)
     features, labels = table(300)
-    release = released(labels)
-    model = AutoClassifier().fit(features, release)
-    assert len(model.held_out_rows_) == len(model.held_out_) == 60
+    model = AutoClassifier().fit(features, released(labels))
+    assert len(model.held_out_rows_) == len(model.held_out_) == 120
     assert set(model.held_out_folds_) == set(range(5))
-    assert len(AutoClassifier(every_row=True).fit(features, release).held_out_) == 300
+    declared = model.classes_[model.held_out_.argmax(axis=1)]
+    assert (declared == labels[model.held_out_rows_]).mean() > 0.8
 
 
 def test_of_few_units_every_fold_is_held_out_however_many_rows_there_are(monkeypatch):
     """One fold of ten units has two, too few to divide again by units."""
-    monkeypatch.setattr(auto, "_MANY_ROWS", 200)
+    monkeypatch.setattr(auto, "_ENOUGH_HELD", 1)
     features, labels = table(300)
     model = AutoClassifier().fit(features, released(labels), groups=np.arange(300) % 10)
     assert len(model.held_out_) == 300
@@ -594,7 +610,6 @@ def test_of_very_many_rows_some_are_learned_from(monkeypatch):
 
 def test_clusters_are_for_few_effective_rows(monkeypatch):
     """Where many rows are effective they are left out, and it says why."""
-    monkeypatch.setattr(auto, "_MANY_ROWS", 300)
     monkeypatch.setattr(auto, "_NO_CLUSTERS", 100)
     features, labels = table(400)
     model = AutoClassifier().fit(features, released(labels))

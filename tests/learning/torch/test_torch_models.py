@@ -338,7 +338,7 @@ def test_a_tenth_of_the_rows_judges(shared):
 
 
 def test_the_rows_that_judge_are_not_fitted_on(shared, monkeypatch):
-    """No row is on both sides, and of the pairs that were given a learner gets those that fit."""
+    """A learner that is scored gets the pairs of other rows, and the one that is saved those of all."""
     from labeldp.learning.torch import TorchClassifier  # noqa: PLC0415 (its method is watched)
 
     seen, real = [], TorchClassifier.fit
@@ -348,12 +348,14 @@ def test_the_rows_that_judge_are_not_fitted_on(shared, monkeypatch):
         return real(self, rows, release, **given)
 
     monkeypatch.setattr(TorchClassifier, "fit", fit)
-    done = learn_network(shared, ModelChoice("torch:ratings", None, ["who", "it"], training={"epochs": 1}))
-    ((rows, release),) = seen
-    assert len(rows) == len(release) == ROWS - done.scores.rows
     whole = Release.load(shared)
-    assert set(release.codes) <= set(whole.codes)
-    assert rows.dtype == np.int64
+    done = learn_network(shared, ModelChoice("torch:ratings", "plain", ["who", "it"], training={"epochs": 1}))
+    assert [len(rows) for rows, _ in seen] == [ROWS - done.scores.rows, ROWS]
+    for rows, release in seen:
+        assert len(release) == len(rows)
+        assert set(release.codes) <= set(whole.codes)
+        assert rows.dtype == np.int64
+    np.testing.assert_array_equal(seen[1][1].codes, whole.codes)
 
 
 def test_a_network_of_noise_predicts_class_shares(tmp_path):

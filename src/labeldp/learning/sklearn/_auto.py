@@ -54,9 +54,9 @@ if TYPE_CHECKING:  # pandas is in another extra than the rest of this package
 #: Of more rows some are learned from, if they have so many effective rows: more change little, and take minutes.
 _SOME_ROWS, _ENOUGH_ROWS = 200_000, 20_000
 #: Effective rows from which clusters, which are for few, are left out.
-_NO_CLUSTERS = 5_000
-#: From this many rows on, one fold is held out instead of each in turn.
-_MANY_ROWS = 100_000
+_NO_CLUSTERS = 500
+#: Effective rows that are enough to judge members by: no more folds are held out than have as many.
+_ENOUGH_HELD = 1_500
 #: Least weight of the mean label that is named.
 _SHOWN = 0.005
 
@@ -276,7 +276,7 @@ class Combination(ABC):
         members = self._family(self.columns_)
         for place, (name, member) in enumerate(members.items()):
             work.tell(place, len(members))
-            if member.most < self.effective_rows_ and len(release) >= _MANY_ROWS:
+            if member.most < self.effective_rows_:
                 self.left_out_[name] = "it is for fewer rows"
                 continue
             try:
@@ -298,10 +298,11 @@ class Combination(ABC):
         """Folds of the rows, the rows that are held out from members, and folds of these rows."""
         folds = _checks.whole(self.folds, "folds", 2)
         parts = folds_of(units, folds)
-        held = parts[0][1]
-        of_one = units.take(held)
-        if units.rows >= _MANY_ROWS and of_one.count >= folds and not self.every_row:
-            return parts[:1], held, folds_of(of_one, folds)
+        some = parts[: folds if self.every_row else math.ceil(folds * _ENOUGH_HELD / self.effective_rows_)]
+        held = np.sort(np.concatenate([rows for _, rows in some]))
+        judges = units.take(held)
+        if len(some) < folds and judges.count >= folds:
+            return some, held, folds_of(judges, folds)
         return parts, np.arange(units.rows), parts
 
     def __getstate__(self) -> dict[str, Any]:
@@ -363,8 +364,8 @@ class AutoClassifier(Combination, ProbabilityClassifier):
     Args:
         minutes: No further fit is begun after this time, and an unfinished model is left out; None for no limit.
             Without one, the same release and rows give the same classifier.
-        folds: Folds; from 100 000 rows on only one of them is held out, if it has as many units as there are folds.
-        every_row: True to hold out every fold in turn however many rows there are.
+        folds: Folds; of many rows only as many of them are held out as have 1 500 effective rows.
+        every_row: True to hold out every fold however many rows there are.
 
     Attributes:
         classes_: The declared classes.
@@ -373,7 +374,7 @@ class AutoClassifier(Combination, ProbabilityClassifier):
         left_out_: Models that were not used, with reasons.
         held_out_: Probabilities for ``held_out_rows_`` by models and weights that were fitted on other rows, in the
             order of ``classes_``; not kept in files.
-        held_out_rows_: The rows, all of them or one fold.
+        held_out_rows_: The rows, all of them or those of some folds.
         held_out_folds_: The fold of each of these rows.
 
     Guarantee:
@@ -427,8 +428,8 @@ class AutoRegressor(Combination, NumberRegressor):
     Args:
         minutes: No further fit is begun after this time, and an unfinished model is left out; None for no limit.
             Without one, the same release and rows give the same regressor.
-        folds: Folds; from 100 000 rows on only one of them is held out, if it has as many units as there are folds.
-        every_row: True to hold out every fold in turn however many rows there are.
+        folds: Folds; of many rows only as many of them are held out as have 1 500 effective rows.
+        every_row: True to hold out every fold however many rows there are.
 
     Attributes:
         members_: The fitted models by name, each a pipeline that begins with an encoder of features.
@@ -439,7 +440,7 @@ class AutoRegressor(Combination, NumberRegressor):
         left_out_: Models that were not used, with reasons.
         held_out_: Predictions for ``held_out_rows_`` by models and weights that were fitted on other rows; not kept in
             files.
-        held_out_rows_: The rows, all of them or one fold.
+        held_out_rows_: The rows, all of them or those of some folds.
         held_out_folds_: The fold of each of these rows.
 
     Guarantee:

@@ -124,7 +124,8 @@ class TreeBoosting(ABC):
         most, gains_of = _checks.whole(self.rounds, "rounds", 1), self._judge(held.release)
         task = self._weighted(y, **of_rows)
         curves, trees = np.empty((len(LEAVES), most + 1, held.count)), list[Any]()
-        curves[:] = held.sums(gains_of(_scores(task.start, held.features, None, 0)))
+        curves[:] = -np.inf
+        curves[0, 0] = held.sums(gains_of(_scores(task.start, held.features, None, 0)))
         if any_varies(X):
             data = self._data(X, task.labels, task, weight=task.weights)
             rest = self._data(held.features, np.zeros(len(held.groups)), task, data)
@@ -135,7 +136,7 @@ class TreeBoosting(ABC):
             place, rounds = divmod(setting, most + 1)
             return self._predicted(_scores(task.start, held.features, trees[place] if trees else None, rounds))
 
-        return Path(Gains.of_sums(curves.reshape(-1, held.count), held), predict)
+        return Path(replace(Gains.of_sums(curves.reshape(-1, held.count), held), constant=0), predict)
 
     def fit_setting(self, setting: int, X: Any, y: Release, groups: Any = ROWS, **of_rows: Any) -> Self:  # noqa: ARG002, N803
         """Fit with one of the numbers of leaves and of rounds of a path."""

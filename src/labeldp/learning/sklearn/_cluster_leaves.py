@@ -21,7 +21,7 @@ _COLUMNS, _VECTORS = 64, 50
 #: Rows that trees are built from; of more, evenly spaced ones. The search for neighbours takes quadratic time.
 _ROWS = 5_000
 #: Rows in a leaf on average, and bounds on the number of leaves.
-_ROWS_PER_LEAF, _FEWEST, _MOST = 5, 20, 1000
+_ROWS_PER_LEAF, _FEWEST, _MOST = 10, 20, 500
 _NEIGHBOURS, _EIGENVECTORS = 5, (8, 15, 30)
 #: Units in a set of similar rows on average: larger sets divide fewer units, and leave fewer sets to hold out.
 _UNITS_OF_A_SET = 4

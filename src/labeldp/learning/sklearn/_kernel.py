@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
@@ -30,11 +31,12 @@ from labeldp.release import Release
 #: Squared widths of Gaussian kernels over the median squared distance of two landmarks.
 WIDTHS = (0.1, 0.3, 1.0, 3.0)
 #: Rows that serve as landmarks, and most columns of which a linear kernel needs none.
-_LANDMARKS, _FEW_COLUMNS = 200, 300
+_LANDMARKS, _FEW_COLUMNS = 100, 300
 #: Shares of the variance of what targets estimate that features explain, with even prior probabilities.
 _EXPLAINED = np.array([0.0, 0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 0.95, 0.99])
-#: Rows that are fitted at most; of more, evenly spaced ones, since more change nothing that can be seen.
-_MOST_ROWS = 200_000
+#: Rows that are fitted at most, and effective ones in Gaussian kernels; of more, evenly spaced ones, since more change
+#: nothing that can be seen.
+_MOST_ROWS, _MOST_EFFECTIVE = 200_000, 10_000
 #: Directions of landmarks with less of the largest variance are left out, and so are models of less weight.
 _LEAST_VARIANCE, _LEAST_WEIGHT = 1e-6, 1e-3
 #: Least probability of a class: sums of unbiased vectors may be negative.
@@ -110,11 +112,13 @@ class EvidenceRidge(SparseInput, RegressorMixin, BaseEstimator):
         """
         features = checked_features(self, X, accept_sparse="csr", dtype=np.float64)
         targets = np.asarray(y, dtype=np.float64)
+        _checks.positive(self.signal, "signal")
         self.columns_ = targets.shape[1:]
         weights = row_weights(sample_weight, len(targets))
         offsets = weights[:, None] * (targets.reshape(len(targets), -1) - np.average(targets, axis=0, weights=weights))
         weights = weights / Units.of(groups, len(targets)).design_effect(offsets)
-        step = -(-len(targets) // _MOST_ROWS)
+        most = min(_MOST_ROWS, _MOST_EFFECTIVE / self.signal) if self.widths else _MOST_ROWS
+        step = math.ceil(len(targets) / most)
         with one_thread_for_algebra():  # so that sums are added in one order
             self._fit(features[::step], targets.reshape(len(targets), -1)[::step], step * weights[::step])
         return self
@@ -136,7 +140,7 @@ class EvidenceRidge(SparseInput, RegressorMixin, BaseEstimator):
         self.landmarks_ = _landmarks(features)
         kernels = list(self._kernels(features.shape[1]))
         sums = _Sums.of(features, targets, weights, kernels, self.landmarks_)
-        explained = _EXPLAINED * _checks.positive(self.signal, "signal")
+        explained = _EXPLAINED * self.signal
         ratios = explained / (1.0 - explained)
         evidence, coefficients, variances = zip(*(each.posteriors(ratios) for each in sums), strict=True)
         shares = softmax(np.array(evidence))

@@ -32,7 +32,7 @@ _WIDE_VARIANCE = 1.0
 #: Dirichlet prior of weights: each model begins as if it alone had predicted this many rows.
 _PRIOR_ROWS = 3.0
 #: Rounds of expectation maximisation: their target is concave in the weights, and changes little after fewer.
-_ROUNDS = 500
+_ROUNDS, _WEIGHT_TOLERANCE = 500, 1e-5
 #: Prior variance of each weight of numbers.
 _WEIGHT_VARIANCE = 0.03
 
@@ -373,8 +373,11 @@ def _likeliest_weights(chances: Float[np.ndarray, "m n"], rows: Float[np.ndarray
     """
     weights = np.full(len(chances), 1.0 / len(chances))
     for _ in range(_ROUNDS):
-        weights = weights * (rows * chances / (weights @ chances)).sum(axis=1) + _PRIOR_ROWS
-        weights /= weights.sum()
+        before, sums = weights, chances @ (rows / (weights @ chances))
+        weights = weights * sums + _PRIOR_ROWS
+        weights = weights / weights.sum()
+        if np.abs(weights - before).max() < _WEIGHT_TOLERANCE:
+            break
     return np.asarray(weights)
 
 

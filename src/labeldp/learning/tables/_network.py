@@ -38,7 +38,7 @@ from labeldp.release.folder import Certificate, group_column
 
 _ENSEMBLE = "ensemble"
 _TENTH = 10
-_JUDGED_BY = "released labels of a tenth of the rows, which it was not fitted on"
+_JUDGED_BY = "released labels of a tenth of the rows, for a model that was fitted on the others"
 #: Default training settings of each network; those of the papers are from Ghazi et al. 2021, B.
 _TRAINING: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
@@ -153,7 +153,7 @@ def trained_model(
 
 
 def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress | None = None) -> Learned:
-    """Train a network on a release, and score it on a held-out tenth of the rows.
+    """Train a network on a release, score it on a held-out tenth of the rows, and train it once more on all.
 
     Args:
         directory: The folder of a release.
@@ -161,8 +161,9 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
         progress: Called with the name of the work, the number of epochs done, and the number of all epochs.
 
     Returns:
-        The model, calibrated on released labels of held-out rows, and its scores on them; where these labels do not
-        show that it helps it predicts class shares. No row is scored by a calibration that was fitted on it.
+        The model, trained on all rows, with the calibration and the scores of one that was trained on nine tenths of
+        them, by released labels of the others; where these labels do not show that it helps it predicts class shares.
+        No row is scored by a calibration that was fitted on it.
 
     Guarantee:
         Whatever is learned from a release is covered by the release's guarantee, at no further cost.
@@ -186,16 +187,22 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
         enough_rows(release[some])
     every, told = units_of(table, release, lambda: inputs.reshape(len(inputs), -1))
     fit, held = (some[part] for part in folds_of(every.take(some), _TENTH)[0])
-    with warnings.catch_warnings():  # the held-out tenth guards against noise
-        warnings.simplefilter("ignore", UnguardedFitWarning)
-        learner = learner_of(network, choice, progress)
-        fit_in_units(learner, inputs[fit], release[fit], every.take(fit))
+
+    def trained(rows: np.ndarray) -> Any:
+        with warnings.catch_warnings():  # the held-out tenth guards against noise
+            warnings.simplefilter("ignore", UnguardedFitWarning)
+            learner = learner_of(network, choice, progress)
+            return fit_in_units(learner, inputs[rows], release[rows], every.take(rows))
+
+    learner = trained(fit)
     judged, units, calibrator = release[held], every.take(held), None
     predicted = ClassProbabilities.of(learner, inputs[held]).in_order(release.space.points)
     if choice.method != "plain" and units.count >= FOLDS:
         model, parts = Fitted(learner, predicted, varies=True), folds_of(units, FOLDS)
         problem = held_out_classes(judged, [model], np.arange(len(held)), parts, units, doubt=True)
         calibrator, predicted = problem.best(), problem.cross_fitted(parts)
+    if calibrator is None or not calibrator.is_constant:
+        learner = trained(some)
     return Learned(
         trained_model(network, learner, certificate, calibrator),
         class_scores(judged, predicted, units=units) if told else None,
