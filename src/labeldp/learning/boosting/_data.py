@@ -5,20 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import softmax
 
 from labeldp._conversions import floats
 from labeldp._extras import require_extra
 from labeldp._shapes import Float
 from labeldp.errors import InputError
-from labeldp.learning.losses import class_shares, require_release
+from labeldp.learning.losses import class_shares, require_release, shifts_to
 from labeldp.release import Release
 
 if TYPE_CHECKING:  # an extra
     from lightgbm import Dataset
-
-#: Steps towards a mean probability, and the change of scores at which they end.
-_ROUNDS, _TOLERANCE = 100, 1e-6
 
 
 def start_scores(release: Release, scores: Any = None) -> Float[np.ndarray, "s"]:
@@ -51,12 +47,8 @@ def start_scores(release: Release, scores: Any = None) -> Float[np.ndarray, "s"]
     """
     shares = np.maximum(class_shares(require_release(release)), 0.5 / len(release))
     start = np.log(shares / shares.sum())
-    for _ in range(_ROUNDS if scores is not None else 0):
-        means = softmax(_of_classes(scores, len(shares)) + start, axis=1).mean(axis=0)
-        change = np.log(shares / shares.sum()) - np.log(means)
-        start = start + change
-        if np.abs(change).max() < _TOLERANCE:
-            break
+    if scores is not None:
+        start += shifts_to(shares / shares.sum(), _of_classes(scores, len(shares)) + start)
     return np.asarray(np.diff(start) if len(start) == 2 else start)
 
 

@@ -146,7 +146,7 @@ class Work:
         Fits that other groups judge saw the rows of the group, so their choice knows it a little. Of few rows that is
         visible, and each pair of folds has fits of its own that saw neither.
         """
-        if len(self.release) >= _FEW_ROWS or len(self.parts) < self.count or len(gains.sums) == 1:
+        if len(self.release) >= _FEW_ROWS or len(self.parts) < max(self.count, 3) or len(gains.sums) == 1:
             return [gains.best(group, combined=self.combined) for group in range(self.count)]
         judged: list[list[Gains]] = [[] for _ in range(self.count)]
         for (one, (fit, held)), (other, (fits, others)) in itertools.combinations(enumerate(self.parts), 2):

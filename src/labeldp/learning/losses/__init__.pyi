@@ -25,6 +25,7 @@ from ._rows import TargetLoss as TargetLoss
 from ._rows import row_loss as row_loss
 from ._score import gain as gain
 from ._score import judge as judge
+from ._score import shifts_to as shifts_to
 from ._rows import SyntheticRows as SyntheticRows
 from ._rows import stack_rows as stack_rows
 from ._released import blocks_of as blocks_of

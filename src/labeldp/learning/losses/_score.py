@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from scipy.special import softmax
 
 from labeldp._shapes import Float
 from labeldp.learning.losses._own_features import OriginalFeatures
 from labeldp.release import Release
+
+#: Steps towards a mean probability, and the change of logits at which they end.
+_STEPS, _TOLERANCE = 100, 1e-6
 
 #: Function of class probabilities for released rows: their gains.
 Judge = Callable[[Float[np.ndarray, "n k"]], Float[np.ndarray, "n"]]
@@ -59,3 +63,17 @@ def posterior(
     resampled = (1.0 - original.shares) * (release.likelihood() @ original.prior)
     joint *= original.shares[:, None]
     return np.asarray(joint / (joint.sum(axis=1) + resampled)[:, None])
+
+
+def shifts_to(
+    shares: Float[np.ndarray, "k"], logits: Float[np.ndarray, "n k"], weights: Float[np.ndarray, "n"] | None = None
+) -> Float[np.ndarray, "k"]:
+    """What to add to logits, so that the mean probability of each class is its share."""
+    shifts = np.zeros(len(shares))
+    for _ in range(_STEPS):
+        means = np.average(softmax(logits + shifts, axis=1), axis=0, weights=weights)
+        change = np.log(shares) - np.log(means)
+        shifts = shifts + change
+        if np.abs(change).max() < _TOLERANCE:
+            break
+    return shifts

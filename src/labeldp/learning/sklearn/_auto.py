@@ -186,7 +186,8 @@ class Combination(ABC):
                 each row is its own.
             sample_weight: Public weights of rows.
             unlabelled: Features of further rows without labels, in the form of X: clusters are found among these too.
-            report: Called with the name of the work, the number of fits done, and the number of all fits.
+            report: Called with the name of the work, the number of fits done, and the number of all fits. With one,
+                an interrupt (Ctrl-C) leaves out the models that are not finished, if one is; else it is raised.
         """
         release = self.target.require(y)
         units = Units.of(groups, release)
@@ -281,6 +282,11 @@ class Combination(ABC):
                 continue
             try:
                 found[name] = work.fit(member, held)
+            except KeyboardInterrupt:
+                if report is None or not found:
+                    raise
+                self.left_out_ |= dict.fromkeys(list(members)[place:], "it was interrupted")
+                break
             except Exception as problem:  # noqa: BLE001 (whatever a model raises, others may do)
                 self.left_out_[name] = " ".join(str(problem).split())
         work.tell(len(members), len(members))

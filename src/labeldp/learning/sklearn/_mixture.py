@@ -15,9 +15,10 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Bool, Float, Int
 from labeldp.learning.choice import NO_HELP, SHARES, Fitted, Parts, is_clearly_better, predict_others
 from labeldp.learning.heads import share_logits, softmax
-from labeldp.learning.losses import decoded_numbers, ends_of, expected_mean, gain, row_loss
+from labeldp.learning.losses import decoded_numbers, ends_of, expected_mean, gain, row_loss, shifts_to
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn._regressor import precisions, shrinkage, shrinkage_setting
+from labeldp.privacy.channels import pair_share
 from labeldp.release import Release
 
 #: Probabilities below this are raised to it, so that a few certain mistakes do not decide a slope.
@@ -29,6 +30,8 @@ _SPREAD = 0.25
 _SHIFT_VARIANCE = 0.03
 #: The same for a model of its own, which may be biased in any way.
 _WIDE_VARIANCE = 1.0
+#: Effective rows by which models themselves tell how common classes are: of fewer, class shares say less.
+_OWN_ROWS = 100.0
 #: Dirichlet prior of weights: each model begins as if it alone had predicted this many rows.
 _PRIOR_ROWS = 3.0
 #: Rounds of expectation maximisation: their target is concave in the weights, and changes little after fewer.
@@ -281,10 +284,11 @@ def _likeliest(problem: HeldOut) -> Mixture:
     """The mixture of largest likelihood for rows that the models were not fitted on.
 
     Released labels decide in three steps: the slope of each model, the weights, and the slope and the shifts of the
-    mean. The logarithm of a slope has a Cauchy prior around 0, weights have a Dirichlet prior around even ones and
-    shifts a normal prior around 0, so that few effective rows change little. The likelihood is that of the released
-    labels under the channel, so this is exact for every channel. A model that predicts the same for every row has no
-    weight: it tells nothing of rows, and in the mean would move others' predictions towards the most common class.
+    mean. The logarithm of a slope has a Cauchy prior around 0, weights have a Dirichlet prior around even ones, and
+    shifts a normal prior around those under which classes are as common as they are, or less of these where fewer
+    effective rows tell it. The likelihood is that of the released labels under the channel, so this is exact for every
+    channel. A model that predicts the same for every row has no weight: it tells nothing of rows, and in the mean would
+    move others' predictions towards the most common class.
 
     References:
         Wolpert 1992 (stacking); Breiman 1996 and van der Laan, Polley and Hubbard 2007, for weights on the simplex
@@ -303,7 +307,9 @@ def _likeliest(problem: HeldOut) -> Mixture:
     weights = np.zeros(models)
     weights[used] = _likeliest_weights(np.stack([(likelihood * each).sum(axis=1) for each in moved])[used], rows)
     mean = np.tensordot(weights, np.stack(moved), axes=1)
-    slope, shifts = _likeliest_line(release, mean, found, rows, _SHIFT_VARIANCE)
+    effective = float(np.mean(pair_share(release.class_channel.membership)) * rows.sum())
+    usual = shifts_to(found.constant, np.log(np.maximum(mean, _LEAST)), rows) * effective / (effective + _OWN_ROWS)
+    slope, shifts = _likeliest_line(release, mean, found, rows, _SHIFT_VARIANCE, usual)
     return replace(found, weights=weights, slopes=slopes, slope=slope, shifts=shifts)
 
 
@@ -345,9 +351,17 @@ def _likeliest_slope(
 
 
 def _likeliest_line(
-    release: Release, predicted: Float[np.ndarray, "n k"], shares: Mixture, rows: np.ndarray, variance: float
+    release: Release,
+    predicted: Float[np.ndarray, "n k"],
+    shares: Mixture,
+    rows: np.ndarray,
+    variance: float,
+    usual: Float[np.ndarray, "k"] | float = 0.0,
 ) -> tuple[float, Float[np.ndarray, "k"]]:
-    """The slope of predictions over class shares, and shifts of their logarithms, of largest likelihood times prior."""
+    """The slope of predictions over class shares, and shifts of their logarithms, of largest likelihood times prior.
+
+    The prior of shifts is normal around usual ones.
+    """
     start, loss = np.log(np.maximum(shares.constant, _LEAST)), row_loss(release, "likelihood")
     offsets = np.log(np.maximum(predicted, _LEAST)) - start
 
@@ -355,12 +369,14 @@ def _likeliest_line(
         power, shifts = point[0], point[1:]
         steep = math.exp(power) * offsets
         logits = start + steep + shifts
-        value = loss(logits, rows) + math.log1p((power / _SPREAD) ** 2) + 0.5 * float(shifts @ shifts) / variance
+        moves = shifts - usual
+        value = loss(logits, rows) + math.log1p((power / _SPREAD) ** 2) + 0.5 * float(moves @ moves) / variance
         of_power = float(np.vdot(logits, steep)) + 2.0 * power / (_SPREAD**2 + power**2)  # logits became the gradient
-        return value, np.array([of_power, *(logits.sum(axis=0) + shifts / variance)])
+        return value, np.array([of_power, *(logits.sum(axis=0) + moves / variance)])
 
     bounds = [(math.log(_FLATTEST), math.log(_STEEPEST)), *[(None, None)] * len(start)]
-    found = minimize(objective, np.zeros(1 + len(start)), jac=True, method="L-BFGS-B", bounds=bounds).x
+    first = np.append(0.0, np.broadcast_to(usual, start.shape))
+    found = minimize(objective, first, jac=True, method="L-BFGS-B", bounds=bounds).x
     return math.exp(found[0]), np.asarray(found[1:])
 
 
