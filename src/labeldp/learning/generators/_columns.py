@@ -14,10 +14,13 @@ from scipy.special import ndtri
 
 from labeldp._random_words import SecureWords
 from labeldp._shapes import Float, Int, UInt64
+from labeldp.columns import numbers_of
 from labeldp.errors import InputError
 from labeldp.mechanisms.resampling import ColumnForm, Form
 
 _MOST_WIDE = 1000
+#: The kinds of columns of dates and times, which are numbers of days and of microseconds.
+_KINDS = {"date32[day]": "day", "timestamp[us]": "time"}
 #: Most listed numbers that count as categories; longer lists are numbers, which the form rounds to the nearest one.
 FEW = 20
 
@@ -105,7 +108,7 @@ class FormEncoder:
             return self.form.array(rows).reshape(rows.num_rows, -1).astype(np.float64), np.empty(
                 (rows.num_rows, 0), int
             )
-        numbers = [_as_numbers(rows[column.name]) for column in self.of_numbers]
+        numbers = [numbers_of(rows[each.name], _KINDS.get(each.element, "number")) for each in self.of_numbers]
         codes = [_as_codes(column, rows[column.name]) for column in self.of_categories]
         none = np.empty((rows.num_rows, 0))
         return (
@@ -162,12 +165,6 @@ def _means(numbers: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d"]:
     """The means of columns over values that are not missing; 0 if all are."""
     there = ~np.isnan(numbers)
     return np.asarray(np.where(there, numbers, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1))
-
-
-def _as_numbers(values: pa.ChunkedArray) -> Float[np.ndarray, "n"]:
-    if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
-        values = values.cast(pa.int32() if pa.types.is_date(values.type) else pa.int64())
-    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
 
 
 def _as_codes(column: ColumnForm, values: pa.ChunkedArray) -> Int[np.ndarray, "n"]:
