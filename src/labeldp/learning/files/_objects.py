@@ -121,7 +121,7 @@ class _Writer:
         kind = _type_of(name)
         if kind not in (type(value), getattr(value, "func", None)):
             raise TypeError(f"expected a part that a file can hold, found {type(value).__name__}")
-        of, _ = _OWN.get(name, (vars, None))
+        of, _ = _OWN.get(name, (_state, None))
         self.objects.append({"type": name, "state": self.plain(of(value))})
         return {"object": len(self.objects) - 1}
 
@@ -189,6 +189,11 @@ def _object(name: str, state: dict[str, Any]) -> Any:
     return value
 
 
+def _state(value: Any) -> dict[str, Any]:
+    """The attributes of an object that it keeps: the combinations of models keep no predictions of rows."""
+    return {name: each for name, each in (value.__getstate__() or {}).items() if name != "_sklearn_version"}
+
+
 def _nodes(tree: Any) -> dict[str, Any]:
     """The attributes of a tree, with its nodes as bytes and the types of their fields."""
     fields = [[name, name_of(kind)] for name, (kind, *_) in (tree.nodes.dtype.fields or {}).items()]
@@ -203,6 +208,8 @@ def _tree(kind: Any, state: dict[str, Any]) -> Any:
 
 def _has_sound_trees(model: Any) -> bool:
     """Whether trees end in leaves, and read features and categories that there are: compiled code does not look."""
+    if not hasattr(model, "_predictors"):
+        return True  # not fitted
     width = int(model.n_features_in_)
     if model._preprocess_X(np.zeros((1, width)), reset=False).shape != (1, width):
         return False
@@ -228,7 +235,9 @@ def _is_sound(tree: Any, width: int) -> bool:
 
 def _has_sound_centres(model: Any) -> bool:
     """Whether centres have as many features as rows: compiled code does not look."""
-    return bool(model.cluster_centers_.shape[1:] == (int(model.n_features_in_),))
+    return not hasattr(model, "cluster_centers_") or bool(
+        model.cluster_centers_.shape[1:] == (int(model.n_features_in_),)
+    )
 
 
 #: Checks of objects whose compiled code trusts what they hold.
