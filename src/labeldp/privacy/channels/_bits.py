@@ -106,11 +106,11 @@ class BitChannel(ClassSetChannel, ExchangeableChannel):
         return np.asarray(self.membership.other**2)
 
     def draw_into(
-        self, released: UInt8[np.ndarray, "n b"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+        self, out: UInt8[np.ndarray, "n b"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
     ) -> None:
         """Write released sets as packed bits."""
         weights = self.bits // 2, self.true, self.false
-        require_words(draw_bits(codes, words, self.classes, *weights, released))
+        require_words(draw_bits(codes, words, self.classes, *weights, out))
 
     def levels(self, released: np.ndarray) -> Levels:
         """``odds`` for the classes in the set: the factors of all other bits are common to every true class."""

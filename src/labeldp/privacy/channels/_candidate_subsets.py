@@ -122,14 +122,14 @@ class CandidateSubsetChannel(ClassSetChannel, CandidateRows):
         return np.asarray(np.array(pairs)[self.sizes])
 
     def draw_into(
-        self, released: UInt8[np.ndarray, "n b"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+        self, out: UInt8[np.ndarray, "n b"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
     ) -> None:
         """Write released subsets as packed bits."""
         self.check_rows(codes, words)
         member = np.array([weight % (1 << self.bits) for weight in self.member], dtype=np.uint64)  # 0 is not used
         room = np.empty(8 * self.candidates.shape[1], dtype=np.int64)
         weights = np.array(self.size), member
-        require_words(draw_candidate_subset(codes, words, self.candidates, *weights, room, released))
+        require_words(draw_candidate_subset(codes, words, self.candidates, *weights, room, out))
 
     def levels(self, released: np.ndarray) -> Levels:
         """The odds of m for classes in the subset, one for other candidates, ``1 / (b C)`` for classes outside."""

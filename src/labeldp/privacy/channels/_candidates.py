@@ -152,7 +152,7 @@ class CandidateChannel(SingleClassChannel, CandidateRows):
         return np.zeros(())
 
     def draw_into(
-        self, released: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+        self, out: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
     ) -> None:
         """Write released class codes."""
         self.check_rows(codes, words)
@@ -162,7 +162,7 @@ class CandidateChannel(SingleClassChannel, CandidateRows):
             for m, (keep, other) in enumerate(zip(self.keep, self.other, strict=True))
         ]
         keep, other, uniform = np.array(weights, dtype=np.uint64).T
-        draw_candidates(codes, words, self.candidates, self.sizes, keep, other, uniform, released)
+        draw_candidates(codes, words, self.candidates, self.sizes, keep, other, uniform, out)
 
     def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
         """``keep / other`` for the released class, one for other candidates, ``W / (m other)`` for classes outside."""

@@ -178,7 +178,7 @@ class Channel(ABC):
         return released
 
     @abstractmethod
-    def draw_into(self, released: np.ndarray, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> None:
+    def draw_into(self, out: np.ndarray, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> None:
         """Write released labels, as ``draw`` returns them, over what an array holds."""
 
     @abstractmethod

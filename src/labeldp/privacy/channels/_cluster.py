@@ -149,10 +149,10 @@ class ClusterChannel(SingleClassChannel):
         return other + keep[self.clusters], other
 
     def draw_into(
-        self, released: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+        self, out: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
     ) -> None:
         """Write released class codes."""
-        draw_cluster(codes, words, self.clusters, *self._numbers, released)
+        draw_cluster(codes, words, self.clusters, *self._numbers, out)
 
     def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
         """``1 + keep / weight`` for the released class."""

@@ -122,7 +122,7 @@ class CoarseningChannel(ClassSetChannel):
         return keep, np.where(self.sizes > 1, other, 1.0)
 
     def draw_into(
-        self, released: UInt8[np.ndarray, "n b"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+        self, out: UInt8[np.ndarray, "n b"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
     ) -> None:
         """Write released groups as packed bits."""
         if not codes.size == len(words) == len(self.firsts):
@@ -130,7 +130,7 @@ class CoarseningChannel(ClassSetChannel):
         word = 1 << self.bits  # one group needs no word
         keep = np.array([weight % word for weight in self.keep], dtype=np.uint64)
         other = np.array(self.other, dtype=np.uint64)
-        draw_coarsening(codes, words, self.classes, self.firsts, self.sizes, keep, other, released)
+        draw_coarsening(codes, words, self.classes, self.firsts, self.sizes, keep, other, out)
 
     def levels(self, released: np.ndarray) -> Levels:
         """``keep / other`` for the classes of the released group."""

@@ -226,11 +226,11 @@ class GridChannel(SingleNumberChannel):
         return rest * float(whole) + np.ceil(rest * over / (self.classes - 1))
 
     def draw_into(
-        self, released: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+        self, out: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
     ) -> None:
         """Write indices of outcomes."""
         whole, over = divmod(1 << self.bits, self.classes - 1) if self.words_per_row == 2 else (0, 0)
-        draw_grid(codes, words, self._limits, self.classes - 1, whole, over, released)
+        draw_grid(codes, words, self._limits, self.classes - 1, whole, over, out)
 
     @cached_property
     def _limits(self) -> UInt64[np.ndarray, "knots m"]:
@@ -344,14 +344,14 @@ class BinChannel(SingleNumberChannel):
         return _float_above(max(distances))
 
     def draw_into(
-        self, released: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+        self, out: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
     ) -> None:
         """Write indices of bins."""
         drawn = np.zeros(codes.size, dtype=np.int32)
         if self.other:
             weights = len(self.starts), self.keep, self.other
             require_words(draw_response(self.bins_of(codes), words, *weights, drawn))
-        released[:] = drawn
+        out[:] = drawn
 
     def squares(self, released: object) -> Float[np.ndarray, "n"]:
         """Undefined: the position of a label within its bin is not disclosed.

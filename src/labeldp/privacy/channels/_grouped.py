@@ -97,9 +97,9 @@ class _Grouped(Channel):
         """Those of single rows of all groups."""
         return itertools.chain.from_iterable(channel.columns() for channel in self.channels)
 
-    def draw_into(self, released: np.ndarray, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> None:
+    def draw_into(self, out: np.ndarray, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> None:
         """Draw each group from its channel, each row from its own words."""
-        released[:] = self._by_group(
+        out[:] = self._by_group(
             lambda channel, part, its: channel.draw(part, np.ascontiguousarray(its[:, : channel.words_per_row])),
             codes,
             words,

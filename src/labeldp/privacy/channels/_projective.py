@@ -139,11 +139,11 @@ class ProjectiveChannel(EvenChannel):
         return Membership.of(true, together + alone, true - together + alone)
 
     def draw_into(
-        self, released: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+        self, out: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
     ) -> None:
         """Write numbers of points."""
         weights = self.member, (1 << self.bits) - self.member, self.favoured, self.points - self.favoured
-        require_words(draw_points(codes, words, *self._geometry, *weights, released))
+        require_words(draw_points(codes, words, *self._geometry, *weights, out))
 
     @cached_property
     def _geometry(self) -> Geometry:

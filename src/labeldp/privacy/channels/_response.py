@@ -84,10 +84,10 @@ class ResponseChannel(SingleClassChannel, ExchangeableChannel):
         return np.zeros(())
 
     def draw_into(
-        self, released: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+        self, out: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
     ) -> None:
         """Write released class codes."""
-        require_words(draw_response(codes, words, self.classes, self.keep, self.other, released))
+        require_words(draw_response(codes, words, self.classes, self.keep, self.other, out))
 
     def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
         """``keep / other`` for the released class."""

@@ -103,14 +103,14 @@ class SubsetChannel(ClassSetChannel, ExchangeableChannel):
         return np.array((true * (d - 1) * (d - 2) + (1 - true) * d * (d - 1)) / pairs)
 
     def draw_into(
-        self, released: UInt8[np.ndarray, "n b"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
+        self, out: UInt8[np.ndarray, "n b"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
     ) -> None:
         """Write released subsets as packed bits."""
         if self.listed:
             weights = self.member, (1 << self.bits) - self.member, math.comb(self.classes - 1, self.size - 1)
-            require_words(draw_listed_subset(codes, words, *weights, lists_of(self.classes, self.size), released))
+            require_words(draw_listed_subset(codes, words, *weights, lists_of(self.classes, self.size), out))
         else:
-            require_words(draw_subset(codes, words, self.classes, self.size, self.member, released))
+            require_words(draw_subset(codes, words, self.classes, self.size, self.member, out))
 
     def levels(self, released: np.ndarray) -> Levels:
         """``odds`` for the classes in the subset."""
