@@ -217,7 +217,7 @@ for _name in COMMANDS:
 def stages_by_command(folder: Path) -> None:
     """``labeldp stages``: the release, and its model."""
     with tempfile.TemporaryDirectory() as place:
-        source, model = shutil.copy(TABLE, place), Path(place) / "stages.skops"
+        source, model = shutil.copy(TABLE, place), Path(place) / "stages.safetensors"
         options = ["--label", "level", "--classes", ",".join(LEVELS), "--keep", ",".join(FEATURES)]
         options += ["--unit", "row", "--epsilon", 4.0]
         command("stages", source, *options, "--output", folder, "--model-file", model)
@@ -604,8 +604,9 @@ IN_A_TREE = "numbers-neighbours-in-a-tree"
 
 
 def model_path(name: str) -> Path:
-    """Where a model goes, before it is packed."""
-    return HERE / "models" / f"{name}.{'safetensors' if name.startswith('network') else 'skops'}"
+    """Where a model goes, before it is packed; those of version 0.1 end in .skops, and cannot be made again."""
+    earlier = HERE / "models" / f"{name}.skops"
+    return earlier if earlier.with_name(f"{earlier.name}.gz").exists() else earlier.with_suffix(".safetensors")
 
 
 def learned(name: str) -> None:

@@ -349,7 +349,7 @@ def _error_name(forecast: Forecast) -> str:
     if forecast.of_numbers:
         return "test RMSE" if forecast.dimension else "error of the mean"
     if forecast.has_area:
-        return f"area under the ROC, of {CLEAN_AREA:.2f}"
+        return f"ROC area, {CLEAN_AREA:.2f} on true labels"
     return "accuracy lost, points" if forecast.dimension else "wrong classes added"
 
 

@@ -12,6 +12,8 @@ from labeldp.results._charts import Curves, Lines, Mark
 #: Curves that are nowhere further apart than this factor are drawn as one.
 _SAME = 1.03
 _PERCENT = 100.0
+#: The area under the ROC of scores that say nothing.
+_NO_AREA = 0.5
 
 
 def plan_chart(forecast: Forecast) -> Curves:
@@ -22,9 +24,8 @@ def plan_chart(forecast: Forecast) -> Curves:
         )
     if forecast.has_area:
         what = f"Area under the ROC of a model that would have {CLEAN_AREA:.2f} on true labels,"
-        return _band_chart(
-            forecast, what, "area under the ROC", lambda row: (row.area_low or 0.5, row.area_high or 0.5)
-        )
+        marks: list[Mark] = [("on true labels", "y", CLEAN_AREA), ("noise alone", "y", _NO_AREA)]
+        return _band_chart(forecast, what, "area under the ROC", _areas, marks=marks, logarithmic="x")
     return _error_chart(forecast) if forecast.has_error else _rows_chart(forecast)
 
 
@@ -63,14 +64,21 @@ def _lost(row: Option) -> tuple[float, float]:
     return _PERCENT * (row.lost_low or 0.0), _PERCENT * (row.lost_high or 0.0)
 
 
-def _band_chart(forecast: Forecast, what: str, figure: str, ends: Callable[[Option], tuple[float, float]]) -> Curves:
+def _areas(row: Option) -> tuple[float, float]:
+    """The areas under the ROC, as the table says."""
+    return row.area_low or _NO_AREA, row.area_high or _NO_AREA
+
+
+def _band_chart(
+    forecast: Forecast, what: str, figure: str, ends: Callable[[Option], tuple[float, float]], **more: Any
+) -> Curves:
     """What a model of features is expected to lose or to have over epsilon, as a range."""
     band = [(row.epsilon, *ends(row)) for row in forecast.over_epsilon]
     lines = [
         ("upper end", [(epsilon, high) for epsilon, _, high in band]),
         ("lower end", [(epsilon, low) for epsilon, low, _ in band]),
     ]
-    return _chart(forecast, what, figure, lines, bands=(band,))
+    return _chart(forecast, what, figure, lines, bands=(band,), **more)
 
 
 def _by_name(named: Iterable[tuple[str, tuple[float, float]]]) -> list[tuple[str, list[tuple[float, float]]]]:

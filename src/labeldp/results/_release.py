@@ -16,7 +16,7 @@ from labeldp.privacy.accounting import Budget
 from labeldp.release.folder import Certificate, Check, Verdict, added_columns, stored_form
 from labeldp.results._answer import noise_text
 from labeldp.results._blocks import Block, Checks, Commands, Part, Points, Prose, Section, Terms, Tone
-from labeldp.results._numbers import delta_above, epsilon_above, listed, share, three_digits
+from labeldp.results._numbers import counted, delta_above, epsilon_above, listed, share, three_digits
 from labeldp.results._values import absent
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def _few_effective_rows(certificate: Certificate, effective: float | None) -> It
     rows = int(certificate.rows * (certificate.expects.clean_share if effective is None else effective))
     classes = 2 if isinstance(certificate.space, Interval) else certificate.space.size
     if rows < _FEW_PER_CLASS * classes:
-        found = f"about {rows:,} effective rows" if rows else "less than one effective row"
+        found = f"about {counted(rows, 'effective row')}" if rows else "less than one effective row"
         yield (
             f"{found} for {classes} classes: few to learn from. 'labeldp plan' shows what more rows or a larger "
             "epsilon change"

@@ -636,7 +636,7 @@ def test_clusters_are_for_few_effective_rows(monkeypatch):
     monkeypatch.setattr(auto, "_NO_CLUSTERS", 100)
     features, labels = table(400)
     model = AutoClassifier().fit(features, released(labels))
-    assert model.left_out_ == {"clusters": "it is for fewer rows"}
+    assert model.left_out_ == {"clusters": "it is for fewer effective rows"}
     assert "clusters" not in model.members_
 
 

@@ -278,7 +278,7 @@ class Combination(ABC):
         for place, (name, member) in enumerate(members.items()):
             work.tell(place, len(members))
             if member.most < self.effective_rows_:
-                self.left_out_[name] = "it is for fewer rows"
+                self.left_out_[name] = "it is for fewer effective rows"
                 continue
             try:
                 found[name] = work.fit(member, held)
