@@ -268,7 +268,8 @@ def examples():
 
 #: Learners whose examples take a second or more.
 LONG = {
-    *("labeldp.learning.torch.ImageEnsemble", "labeldp.learning.images.PatchClassifier"),
+    *("labeldp.learning.torch.ImageEnsemble", "labeldp.learning.torch._classifier.TorchClassifier"),
+    "labeldp.learning.images.PatchClassifier",
     *("labeldp.learning.sklearn.AutoClassifier", "labeldp.learning.sklearn.AutoRegressor"),
 }
 
