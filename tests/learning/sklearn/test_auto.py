@@ -178,7 +178,7 @@ def test_the_setting_for_a_row_is_chosen_by_other_groups(monkeypatch, use, many)
 
     chosen, found = [], {}
     use(boosting=Lucky, alone=True)
-    monkeypatch.setattr(auto, "_ENOUGH_HELD", 1 if many else 10**6)
+    monkeypatch.setattr(auto, "_ENOUGH_HELD", 1e-9 if many else 10**6)
     monkeypatch.setattr(
         HeldOut,
         "cross_fitted",
