@@ -41,6 +41,7 @@ from labeldp.privacy.channels import (
     row_arrays,
     unpack,
 )
+from labeldp.privacy.channels._kernels import draw_listed_subset
 
 WORDS = 1 << 16
 HALF = 1 << 32
@@ -825,6 +826,18 @@ def test_several_rows_at_a_time_are_drawn_as_each_is(law, epsilon):
         assert (channel.draw(codes, full) == several).all()
 
 
+def test_a_word_that_is_left_over_is_no_outcome_where_several_rows_are_drawn():
+    """Where outcomes have a power of two words, an upper half alone names one too many: a further word must decide."""
+    each, outside = 1 << 60, 3
+    rest = outside * each + 1  # one word is left over
+    member = (1 << 64) - rest
+    codes, sets = np.zeros(1, dtype=np.int32), np.zeros((2, 1 + outside, 1), dtype=np.uint8)
+    out = np.empty((1, 1), dtype=np.uint8)
+    for word, suffices in ((member + rest - 2, True), (member + rest - 1, False)):
+        words = np.array([[word]], dtype=np.uint64)
+        assert draw_listed_subset(codes, words, member, rest, 1, sets, out) == suffices
+
+
 @pytest.mark.parametrize(("classes", "order"), [(13, 3), (31, 2), (57, 7), (40, 3)])
 def test_points_are_the_solutions_of_their_equation(classes, order):
     """Each number is a point of its own, and the first ones are orthogonal to the class's, by products of vectors."""
@@ -1133,6 +1146,15 @@ def test_a_drawing_with_short_words_is_audited(case):
     """Words of 16 bits in the places that are compared as a whole: the audit finds the epsilon, and no more."""
     channel = build(case, 1.0, 16)
     assert 1 <= channel.whole_words <= channel.words_per_row
+    found = audit_drawing(channel)
+    assert found.holds
+    assert found.lower >= 0.3 * channel.epsilon
+
+
+def test_a_drawing_from_very_many_subsets_is_audited():
+    """Those that no list has are picked by whole halves of words, which an audit of short words leaves as they are."""
+    channel = SubsetChannel.at(17, 8, 1.0, 16)
+    assert not channel.listed
     found = audit_drawing(channel)
     assert found.holds
     assert found.lower >= 0.3 * channel.epsilon

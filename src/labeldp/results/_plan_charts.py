@@ -72,7 +72,7 @@ def _areas(row: Option) -> tuple[float, float]:
 def _band_chart(
     forecast: Forecast, what: str, figure: str, ends: Callable[[Option], tuple[float, float]], **more: Any
 ) -> Curves:
-    """What a model of features is expected to lose or to have over epsilon, as a range."""
+    """A range over epsilon: of what a model of features is expected to lose, or to have."""
     band = [(row.epsilon, *ends(row)) for row in forecast.over_epsilon]
     lines = [
         ("upper end", [(epsilon, high) for epsilon, _, high in band]),

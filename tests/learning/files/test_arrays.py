@@ -179,6 +179,11 @@ def with_field(name, value):
     return change
 
 
+def without_category(model):
+    """A feature that is no category, though nodes take it for one."""
+    model._bin_mapper.is_categorical_ = np.zeros(2, dtype=np.uint8)
+
+
 def without_categories(model):
     """A tree without the sets of categories that its nodes name."""
     model._predictors[1][0].raw_left_cat_bitsets = np.zeros((0, 8), dtype=np.uint32)
@@ -198,6 +203,7 @@ def with_narrow_rows(model):
         with_field("feature_idx", -1),
         with_field("bitset_idx", 1 << 20),
         without_categories,
+        without_category,
         with_narrow_rows,
         lambda model: setattr(model, "_bin_mapper", SimpleNamespace(is_categorical_=np.zeros(1, dtype=bool))),
     ],
@@ -218,3 +224,14 @@ def test_centres_of_other_features_are_refused():
     model.cluster_centers_ = model.cluster_centers_[:, :1].copy()
     with pytest.raises(ValueError, match="KMeans whose parts fit together"):
         restored(*described(model))
+
+
+def test_texts_take_no_more_room_than_their_file_allows():
+    """Each text of an array takes the room of the longest, so one long text among many short ones is refused."""
+    texts = {"items": ["x"] * 10_000 + ["x" * 10_000], "shape": [10_001], "kind": "U"}
+    with pytest.raises(ValueError, match="more room than their file"):
+        restored({"objects": [], "value": texts}, {})
+    assert restored({"objects": [], "value": {"items": ["a", "bc"], "shape": [2], "kind": "U"}}, {}).tolist() == [
+        "a",
+        "bc",
+    ]

@@ -15,7 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from labeldp._shapes import Bool
 from labeldp.learning.files._arrays import name_of, number_type
+
+#: The most characters of an array of texts, each of which takes the room of the longest.
+_MOST_CHARACTERS = 1 << 26
 
 #: The types of objects that a file may hold, by the package that documents them.
 TYPES: Mapping[str, str] = MappingProxyType(
@@ -163,6 +167,8 @@ class _Reader:
         return self._known[name]
 
     def _items(self, items: list[Any], shape: list[int], kind: str) -> np.ndarray:
+        if kind == "U" and len(items) * max(map(len, items), default=0) > _MOST_CHARACTERS:
+            raise ValueError("texts that take much more room than their file")
         found = np.empty(len(items), dtype=object)
         for place, each in enumerate(items):
             found[place] = self.value(each)
@@ -207,34 +213,36 @@ def _tree(kind: Any, state: dict[str, Any]) -> Any:
 
 
 def _has_sound_trees(model: Any) -> bool:
-    """Whether trees end in leaves, and read features and categories that there are: compiled code does not look."""
+    """True if trees end in leaves, and read features and categories that there are: compiled code does not look."""
     if not hasattr(model, "_predictors"):
         return True  # not fitted
     width = int(model.n_features_in_)
     if model._preprocess_X(np.zeros((1, width)), reset=False).shape != (1, width):
         return False
-    return model._bin_mapper.is_categorical_.shape == (width,) and all(
-        _is_sound(tree, width) for stage in model._predictors for tree in stage
+    categories = np.asarray(model._bin_mapper.is_categorical_, dtype=bool)
+    return categories.shape == (width,) and all(
+        _is_sound(tree, categories) for stage in model._predictors for tree in stage
     )
 
 
-def _is_sound(tree: Any, width: int) -> bool:
-    nodes, places = tree.nodes, np.arange(len(tree.nodes))
-    inner = nodes["is_leaf"] == 0
-    ends = np.concatenate([nodes["left"][inner], nodes["right"][inner]]).astype(np.int64)
-    features, sets = nodes["feature_idx"][inner], nodes["bitset_idx"][inner & (nodes["is_categorical"] != 0)]
-    bitsets = tree.raw_left_cat_bitsets
+def _is_sound(tree: Any, categories: Bool[np.ndarray, "d"]) -> bool:
+    """True of a tree of features of which some are categories."""
+    inner = np.flatnonzero(tree.nodes["is_leaf"] == 0)
+    nodes, bitsets = tree.nodes[inner], tree.raw_left_cat_bitsets
+    ends = np.concatenate([nodes["left"], nodes["right"]]).astype(np.int64)
+    features, by_category = nodes["feature_idx"], nodes["is_categorical"] != 0
     return bool(
-        len(nodes)
-        and np.all((np.tile(places[inner], 2) < ends) & (ends < len(nodes)))
-        and np.all((features >= 0) & (features < width))
-        and np.all(sets < len(bitsets))
+        len(tree.nodes)
+        and np.all((np.tile(inner, 2) < ends) & (ends < len(tree.nodes)))
+        and np.all((features >= 0) & (features < len(categories)))
+        and np.all(categories[features[by_category]])
+        and np.all(nodes["bitset_idx"][by_category] < len(bitsets))
         and bitsets.shape[1:] == (8,)
     )
 
 
 def _has_sound_centres(model: Any) -> bool:
-    """Whether centres have as many features as rows: compiled code does not look."""
+    """True if centres have as many features as rows: compiled code does not look."""
     return not hasattr(model, "cluster_centers_") or bool(
         model.cluster_centers_.shape[1:] == (int(model.n_features_in_),)
     )

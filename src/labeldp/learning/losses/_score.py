@@ -68,7 +68,7 @@ def posterior(
 def shifts_to(
     shares: Float[np.ndarray, "k"], logits: Float[np.ndarray, "n k"], weights: Float[np.ndarray, "n"] | None = None
 ) -> Float[np.ndarray, "k"]:
-    """What to add to logits, so that the mean probability of each class is its share."""
+    """Shifts of logits with which the mean probability of each class is its share."""
     shifts = np.zeros(len(shares))
     for _ in range(_STEPS):
         means = np.average(softmax(logits + shifts, axis=1), axis=0, weights=weights)

@@ -122,8 +122,8 @@ def open_model(path: str | Path) -> Any:
 
     Args:
         path: A file that ``save`` wrote, or one of an earlier version. It holds numbers and text: nothing in it is run,
-            and only types that models need are made. A forged decision tree can still crash the process: open models
-            only from people you trust.
+            only types that models need are made, and what compiled code trusts is checked. Files of earlier versions
+            are read by skops before that: open them only from people you trust.
 
     Raises:
         InputError: The file does not exist, or is not such a model.

@@ -100,7 +100,7 @@ class Network:
         return network
 
     def predictor(self, arrays: StoredArrays) -> Any:
-        """What predicts by arrays in a file, whose names, types and shapes are checked before any is read.
+        """The predictor of arrays in a file, whose names, types and shapes are checked before any is read.
 
         Raises:
             ValueError: They are others than those of the network, or not finite.
@@ -121,7 +121,7 @@ class NetworkModel(Model):
 
     Attributes:
         network: Architecture, with the encoder of its inputs.
-        predictor: What predicts: ``PatchScores``, or the trained network; outputs are in declared order.
+        predictor: ``PatchScores``, or the trained network; outputs are in declared order.
         method: Training method.
         certificate: Certificate of the release that it was learned from, whose guarantee covers the model.
         calibrator: Calibration of its probabilities by held-out released labels; None without one.
