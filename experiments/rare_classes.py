@@ -93,7 +93,7 @@ def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
 def expected(rows: pd.DataFrame) -> pd.DataFrame:
     """The range of areas that follows from the area on true labels, and the mean area that was found, as texts.
 
-    An area is marked where it is more than a point outside; the formula is that of ``_noisy_area`` in forecasts.
+    An area is marked where it is more than a point outside. The formula is that of forecasts (``noisy_area``).
     """
     measures, normal = ["area", "share", "dimension", "effective_rows"], NormalDist()
     facts = rows.pivot_table(index=["data", "epsilon"], values=measures).reset_index()

@@ -27,6 +27,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from labeldp import _smoothing
 
@@ -129,6 +130,19 @@ def excess_risk(squared: float, margin: float) -> float:
     power = margin + 1
     half_moment = math.pow(2, power / 2) * math.gamma((power + 1) / 2) / (2 * math.sqrt(math.pi))
     return margin / power * math.pow(squared, power / 2) * half_moment
+
+
+def noisy_area(area: float, share: float, added: float) -> float:
+    """The area under the ROC of scores whose noise adds some log loss.
+
+    Scores of both classes are taken for normal, of one variance (Green and Swets 1966): areas of ``Phi(z)`` are those
+    of log odds of variance ``2 z^2`` in each class. Noise of variance v adds ``share (1 - share) v / 2`` to the log
+    loss, to second order.
+    """
+    normal = NormalDist()
+    separation = normal.inv_cdf(area)
+    gain = share * (1.0 - share) * separation**2
+    return normal.cdf(separation / math.sqrt(1.0 + added / gain))
 
 
 def bisect_threshold(holds: Callable[[float], bool], low: float, high: float, closeness: float = 1e-6) -> float:

@@ -6,7 +6,6 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import Any
 
 from labeldp import _checks
@@ -14,7 +13,7 @@ from labeldp._notebook import Shown
 from labeldp.bounds._checks import check_rows
 from labeldp.bounds.planning._class_utility import ClassUtility, class_utility
 from labeldp.bounds.planning._conventions import LOCAL, Conventions, LabelSpread, learning_curve
-from labeldp.bounds.planning._curves import CellCurve, LearningCurve, bisect_threshold
+from labeldp.bounds.planning._curves import CellCurve, LearningCurve, bisect_threshold, noisy_area
 from labeldp.bounds.planning._noise_of_mechanisms import Noise, auto_name, mechanism_noises, noises_of_units
 from labeldp.bounds.planning._unit_sizes import UnitSizes
 from labeldp.errors import EpsilonError, InputError
@@ -458,21 +457,8 @@ class _ForecastInputs:
         if max(shares) <= _RARE or not share:
             return lost
         noise = (self.dimension + 1.0) / (2.0 * self.rows * share)
-        area_high, area_low = (_noisy_area(CLEAN_AREA, 1.0 - max(shares), times * noise) for times in TIMES_NOISE)
+        area_high, area_low = (noisy_area(CLEAN_AREA, 1.0 - max(shares), times * noise) for times in TIMES_NOISE)
         return {**lost, "area_low": area_low, "area_high": area_high}
-
-
-def _noisy_area(area: float, share: float, added: float) -> float:
-    """The area under the ROC of scores whose noise adds some log loss.
-
-    Scores of both classes are taken for normal, of one variance (Green and Swets 1966): areas of ``Phi(z)`` are those
-    of log odds of variance ``2 z^2`` in each class. Noise of variance v adds ``share (1 - share) v / 2`` to the log
-    loss, to second order.
-    """
-    normal = NormalDist()
-    separation = normal.inv_cdf(area)
-    gain = share * (1.0 - share) * separation**2
-    return normal.cdf(separation / math.sqrt(1.0 + added / gain))
 
 
 def _rounded_down(rows: int, share: float | None) -> int | None:

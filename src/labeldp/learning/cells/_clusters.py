@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -21,7 +20,6 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import ndtri
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
@@ -32,6 +30,7 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
 from labeldp.errors import EpsilonError, InputError
+from labeldp.learning.cells._kmeans import fit_kmeans, spread_rows
 from labeldp.learning.cells._tree import ClusterTree, ward
 from labeldp.learning.features import finite_points
 from labeldp.privacy.accounting import least_deviation
@@ -134,7 +133,7 @@ class Embedding:
             As for ``cluster``.
         """
         count = _check_count(count, len(self.places))
-        numbers = _fit_kmeans(KMeans(count, n_init=restarts, random_state=0), self.places).labels_
+        numbers = fit_kmeans(KMeans(count, n_init=restarts, random_state=0), self.places).labels_
         return Clusters(numbers, count, "graph", _Votes(self, np.asarray(numbers, dtype=np.int64), count))
 
     def tree(self, leaves: int = _LEAVES, *, eigenvectors: int | None = None) -> ClusterTree:
@@ -199,7 +198,7 @@ def cluster(features: Any, count: int, method: ClusterMethod = "auto", *, restar
     if method == "auto":
         method = "kmeans" if len(points) <= _FEW_ROWS else "minibatch"
     kind = KMeans if method == "kmeans" else MiniBatchKMeans
-    finder = _fit_kmeans(kind(count, n_init=restarts, random_state=0), points)
+    finder = fit_kmeans(kind(count, n_init=restarts, random_state=0), points)
     return Clusters(finder.labels_, count, method, Centres(finder))
 
 
@@ -423,35 +422,9 @@ def _build_tree(
     """A tree of clusters of points, which are features or columns of an embedding's places."""
     count = _check_count(leaves, len(points))
     kind = KMeans if len(points) <= _FEW_ROWS else MiniBatchKMeans
-    finder = _fit_kmeans(kind(count, init=points[_spread_rows(points, count)], n_init=1, random_state=0), points)
+    finder = fit_kmeans(kind(count, init=points[spread_rows(points, count)], n_init=1, random_state=0), points)
     merges = ward(finder.cluster_centers_, np.bincount(finder.labels_, minlength=count))
     return ClusterTree(finder.labels_, merges, NearestLeaf(Centres(finder), points.shape[1], embedding, columns))
-
-
-def _spread_rows(points: np.ndarray, count: int) -> Int[np.ndarray, "count"]:
-    """Rows to begin k-means from: each by chance in proportion to its squared distance to the nearest one before it.
-
-    Unlike scikit-learn's, each step tries one row, which is several times faster where clusters are small and many.
-
-    References:
-        Arthur and Vassilvitskii 2007.
-    """
-    chance, rows = np.random.default_rng(0), np.zeros(count, dtype=np.int64)
-    squares, far = np.einsum("nd,nd->n", points, points), np.full(len(points), np.inf)
-    rows[0] = chance.integers(len(points))
-    for place in range(1, count):
-        last = points[rows[place - 1]]
-        far = np.minimum(far, np.maximum(squares + last @ last - 2.0 * (points @ last), 0.0))
-        sums = np.cumsum(far)
-        rows[place] = min(np.searchsorted(sums, chance.random() * sums[-1], side="right"), len(points) - 1)
-    return rows
-
-
-def _fit_kmeans(model: Any, points: np.ndarray) -> Any:
-    """Fit k-means on one thread, so that sums are added in a fixed order."""
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # equal rows leave clusters empty, which is allowed
-        return model.fit(points)
 
 
 def _fit_components(points: np.ndarray, count: int | None) -> Any:
