@@ -9,7 +9,7 @@ request's, or if nothing else connects the two data sets.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -201,6 +201,7 @@ class Recognizer:
         found = data.fingerprints
         self._rows = None if found is None or found.rows is None else keyed(found.rows, key)
         self._units = None if data.units is None else keyed(data.units, key)
+        self._views = [_different(keyed(each.hashes, key), each.places) for each in (found.views if found else ())]
 
     def match(self, entry: Entry, known: KeyedData | None) -> Match | None:
         """The rows that may be those of an earlier charge; None if all of them are others.
@@ -216,12 +217,15 @@ class Recognizer:
 
     def _pairs(self, known: KeyedData) -> RowPairs:
         """Rows that share the hash of a view with a row of an earlier charge."""
-        pairs: dict[int, int] = {}
-        for sketch in self._data.fingerprints.views if self._data.fingerprints else ():
-            mine = keyed(sketch.hashes, self._key)
-            for view in known.views:
-                _, here, there = np.intersect1d(mine, view.hashes, return_indices=True)
-                pairs |= dict(zip(sketch.places[here].tolist(), view.places[there].tolist(), strict=True))
+        last, pairs = known.views[::-1], dict[int, int]()  # of a hash in several views, the last one has the row
+        hashes = _joined(each.hashes for each in last)
+        if not hashes.size:
+            return NO_PAIRS
+        theirs, there = _different(hashes, _joined(each.places for each in last))
+        for mine, here in self._views:
+            at = np.minimum(np.searchsorted(theirs, mine), theirs.size - 1)
+            same = theirs[at] == mine
+            pairs |= dict(zip(here[same].tolist(), there[at[same]].tolist(), strict=True))
         ordered = sorted(pairs.items())
         return np.array([row for row, _ in ordered], np.int64), np.array([row for _, row in ordered], np.int64)
 
@@ -267,13 +271,18 @@ class Recognizer:
     def _compared(
         self, known: KeyedData, new: Bool[np.ndarray, "n"] | None, left: Bool[np.ndarray, "m"] | None
     ) -> Iterator[tuple[int, float, float]]:
-        """For each pair of views: the common hashes, the comparable hashes of one side, and the chance of each."""
+        """For each pair of views: the common hashes, the comparable hashes of one side, and the chance of each.
+
+        Views of the table that have no hash in common with any other are left out.
+        """
         found = self._data.fingerprints
+        others = [(view, view.hashes if left is None else view.hashes[left[view.places]]) for view in known.views]
+        every = _joined(theirs for _, theirs in others)
         for sketch in found.views if found else ():
             some = slice(None) if new is None else new[sketch.places]
             hashes, mine = sketch.hashes[some], keyed(sketch.hashes[some], self._key)
-            for view in known.views:
-                theirs = view.hashes if left is None else view.hashes[left[view.places]]
+            mine = mine[_are_among(mine, every)]
+            for view, theirs in others if mine.size else ():
                 common = int(_are_among(mine, theirs).sum())
                 of_mine = float((hashes <= view.limit).sum())
                 of_theirs = theirs.size * min(1.0, (_limit(sketch.hashes) + 1) / (view.limit + 1))
@@ -337,6 +346,17 @@ def _are_most(common: int, comparable: float, alike: float) -> bool:
 def _are_among(some: UInt64[np.ndarray, "n"], others: UInt64[np.ndarray, "m"]) -> Bool[np.ndarray, "n"]:
     """Mask of the hashes that are among the others, by a hash table: to sort millions takes several times as long."""
     return np.array(pc.is_in(pa.array(some), value_set=pa.array(others)))
+
+
+def _joined(arrays: Iterable[np.ndarray]) -> np.ndarray:
+    """Arrays of one type after one another; none of them are no hashes."""
+    return np.concatenate(list(arrays) or [np.zeros(0, dtype=np.uint64)])
+
+
+def _different(hashes: UInt64[np.ndarray, "n"], places: Int[np.ndarray, "n"]) -> tuple[np.ndarray, np.ndarray]:
+    """The different hashes, ascending, and the place of the first of each."""
+    found, first = np.unique(hashes, return_index=True)
+    return found, places[first]
 
 
 def _in_order(hashes: UInt64[np.ndarray, "n"]) -> UInt64[np.ndarray, "m"]:
