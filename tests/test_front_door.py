@@ -34,6 +34,7 @@ DOCUMENTED = (
     "labeldp.learning.torch",
     "labeldp.learning.tables",
     "labeldp.learning.metrics",
+    "labeldp.learning.inference",
     "labeldp.learning.cells",
     "labeldp.learning.stages",
     "labeldp.learning.generators",

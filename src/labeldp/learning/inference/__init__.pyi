@@ -1,0 +1,5 @@
+from ._effects import Effects as Effects
+from ._effects import mean_difference as mean_difference
+from ._effects import OutcomeEffect as OutcomeEffect
+from ._effects import treatment_effect as treatment_effect
+from ._overlap import Overlap as Overlap

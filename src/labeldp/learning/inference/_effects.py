@@ -1,0 +1,396 @@
+"""Effects of a public treatment on the true label, from released labels.
+
+An unbiased entry U of a released label has the true outcome as its mean, whatever the features are. So the efficient
+score of an effect on U is one of the effect on the outcome: with propensity e and outcome models m_1 and m_0,
+``m_1 - m_0 + T (U - m_1) / e - (1 - T) (U - m_0) / (1 - e)`` (augmented inverse propensity weights). Its mean is right
+if the propensities or the models are, and its spread over independent units gives the standard error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from sklearn.base import clone
+from sklearn.linear_model import BayesianRidge, LogisticRegression
+
+from labeldp import _checks
+from labeldp._arrow import Columns, array_or_none
+from labeldp._conversions import floats
+from labeldp._notebook import Shown
+from labeldp._shapes import Bool, Float
+from labeldp.columns import texts_or_none
+from labeldp.errors import InputError
+from labeldp.learning.choice import Parts, folds_of, predict_others
+from labeldp.learning.features import columns_of, frame_of, scaling_transformer
+from labeldp.learning.inference._overlap import Overlap, overlapping_rows
+from labeldp.learning.losses import ends_of, require_identified, unbiased_numbers
+from labeldp.learning.metrics import Estimate, Units, check_level, class_weights, may_share_units, mean_of_rows
+from labeldp.privacy import Interval
+from labeldp.release import Release, check_same_rows
+from labeldp.release.tables import no_such_column
+
+#: Folds of units, and units with each treatment from which an interval is told.
+_FOLDS, _FEWEST = 5, 10
+#: Classes whose effects are told at once.
+_MOST_CLASSES = 50
+#: Groups whose effects are told at once.
+_MOST_GROUPS = 200
+#: Names of two values of which the second is the treatment.
+_PLAIN_PAIRS = (("0", "1"), ("False", "True"), ("false", "true"), ("no", "yes"))
+#: The name of an outcome, a value for each row whose mean is the true one, and between what it lies.
+_Outcome = tuple[str, np.ndarray, float, float]
+
+
+@dataclass(frozen=True)
+class OutcomeEffect:
+    """The effect on one outcome in one group of rows.
+
+    Attributes:
+        group: The group; empty for all rows.
+        outcome: The class whose probability is compared; of numeric labels ``"mean"``.
+        rows: Number of rows.
+        untreated: Estimated mean outcome had no row been treated.
+        treated: Estimated mean outcome had every row been treated.
+        difference: Their difference; NaN where fewer than ten units have one of the treatments.
+    """
+
+    group: str
+    outcome: str
+    rows: int
+    untreated: Estimate
+    treated: Estimate
+    difference: Estimate
+
+
+@dataclass(frozen=True, eq=False)
+class Effects(Shown):
+    """Effects of a treatment on the true label, with simultaneous confidence intervals.
+
+    Attributes:
+        effects: The effect in each group on each outcome.
+        treatment: Name of the treatment.
+        values: The value of the untreated and that of the treated rows.
+        adjusted_for: Names of the features that were adjusted for.
+        assignment: ``"known"`` where propensities were declared, ``"estimated"``, or ``"ignored"`` where groups were
+            compared as they are.
+        units: Number of independent units.
+        level: Probability with which all intervals of the differences hold together (Bonferroni).
+        overlap: The propensities; None where groups were compared as they are.
+        mixed: True if several rows may be of one privacy unit, and nothing says which.
+    """
+
+    effects: tuple[OutcomeEffect, ...]
+    treatment: str
+    values: tuple[str, str]
+    adjusted_for: tuple[str, ...]
+    assignment: Literal["known", "estimated", "ignored"]
+    units: int
+    level: float
+    overlap: Overlap | None = None
+    mixed: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows of a comparison: outcomes, who was treated with which probability, and the privacy units."""
+
+    outcomes: Sequence[_Outcome]
+    treated: Bool[np.ndarray, "n"]
+    propensity: Float[np.ndarray, "n"]
+    units: Units
+
+
+def mean_difference(
+    release: Release,
+    groups: object,
+    *,
+    treated: object = None,
+    outcome: object = None,
+    units: object = None,
+    level: float = 0.95,
+) -> Effects:
+    """Difference of the mean true labels of two groups of rows, as they are.
+
+    It is the effect of what the groups differ in only if chance put each row into its group.
+
+    Args:
+        release: Released labels of n rows.
+        groups: The group of each row, one of two values.
+        treated: The value of the group from whose mean the other one is subtracted; by default 1, yes or True.
+        outcome: The class whose probabilities are compared; by default the last of two, or each of several.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
+        level: Probability with which the intervals of all differences hold together.
+
+    Guarantee:
+        Post-processing of a release: covered by the release's guarantee at no further cost.
+
+    Example:
+        >>> from labeldp import Classes, Release
+        >>> release = Release.public(["no", "yes"] * 20 + ["yes"] * 20, Classes(["no", "yes"]))
+        >>> found = mean_difference(release, [0] * 40 + [1] * 20)
+        >>> str(found.effects[0].difference)
+        '0.5 (0.34 to 0.66)'
+
+    Raises:
+        InputError: There are not two groups of at least ten units, or the labels do not identify their mean.
+    """
+    sample = Units.of(units, _true_rows(release))
+    inside, values = _arms(_values(groups, "groups", len(release)), "groups", treated)
+    rows = _Rows(_outcomes(release, outcome), inside, np.full(len(release), inside.mean()), sample)
+    _require_units(rows)
+    means = [[values[inside == arm].mean() for arm in (False, True)] for _, values, _, _ in rows.outcomes]
+    models = [np.tile(each, (len(release), 1)) for each in means]
+    effects = tuple(_in_groups(rows, models, None, level))
+    mixed = units is None and may_share_units(release)
+    return Effects(effects, "group", values, (), "ignored", sample.count, level, mixed=mixed)
+
+
+def treatment_effect(
+    release: Release,
+    table: object,
+    *,
+    treatment: str,
+    treated: object = None,
+    outcome: object = None,
+    features: Sequence[str] | None = None,
+    propensity: object = None,
+    by: str | None = None,
+    trim: float | None = None,
+    units: object = None,
+    level: float = 0.95,
+    model: Any = None,
+) -> Effects:
+    """Average effect of a treatment on the true label, by augmented inverse propensity weights with cross-fitting.
+
+    Without known propensities it assumes that the features hold everything that decided both on the treatment and on
+    the label (no unmeasured confounders), which no data show.
+
+    Args:
+        release: Released labels of n rows.
+        table: Their public columns, in any container.
+        treatment: The column of the treatment, with two values.
+        treated: Its value for treated rows; by default 1, yes or True.
+        outcome: The class whose probability is compared; by default the last of two, or each of several.
+        features: Columns to adjust for, all of which were settled before the treatment: one that the treatment changed
+            hides a part of its effect. They may be left out only where the propensities are known.
+        propensity: The known probability of the treatment, as in a trial: a number, one for each row, or the name of a
+            column. By default logistic regression on the features estimates it.
+        by: A public column: effects are estimated in each of its groups.
+        trim: Estimate the effect in rows with a propensity from ``trim`` to ``1 - trim`` alone, such as 0.1.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
+        level: Probability with which the intervals of all differences hold together (Bonferroni).
+        model: The regressor in scikit-learn's form that predicts outcomes; by default ``BayesianRidge``.
+
+    Guarantee:
+        Post-processing of a release: covered by the release's guarantee at no further cost.
+
+    References:
+        Robins, Rotnitzky and Zhao 1994, for the score; Chernozhukov et al. 2018, for cross-fitting; Crump et al. 2009,
+        for trimming.
+
+    Example:
+        >>> from labeldp import Classes, Release
+        >>> release = Release.public(["no", "no", "no", "yes"] * 20 + ["yes", "no"] * 40, Classes(["no", "yes"]))
+        >>> table = {"drug": ["no"] * 80 + ["yes"] * 80}
+        >>> found = treatment_effect(release, table, treatment="drug", propensity=0.5)
+        >>> round(found.effects[0].difference.value, 2)
+        0.25
+
+    Raises:
+        InputError: A column is not there, features are not named, propensities vanish, or fewer than ten units have
+            one of the treatments.
+    """
+    sample = Units.of(units, _true_rows(release))
+    columns = Columns(table).table()
+    check_same_rows(table, release, "the table")
+    is_treated, values = _arms(column_texts(columns, treatment), treatment, treated)
+    names = _named_features(columns, features, propensity, treatment)
+    encoded, folds = _encoded(columns, names), folds_of(sample, min(_FOLDS, sample.count))
+    chance = _propensity(propensity, columns, encoded, is_treated, folds)
+    kept = overlapping_rows(chance, trim)
+    rows = _Rows(_outcomes(release, outcome), is_treated, chance, sample)
+    _require_units(rows)
+    models = [_predicted(each, encoded, is_treated, folds, model or BayesianRidge()) for _, each, _, _ in rows.outcomes]
+    places = None if by is None else column_texts(columns, by)
+    effects = tuple(_in_groups(rows, models, places, level, kept))
+    overlap = Overlap.of(chance[kept], is_treated[kept], int((~kept).sum()))
+    assignment: Literal["known", "estimated"] = "estimated" if propensity is None else "known"
+    mixed = units is None and may_share_units(release)
+    return Effects(effects, treatment, values, names, assignment, sample.count, level, overlap, mixed)
+
+
+def _true_rows(release: Release) -> Release:
+    """The release, if its labels identify their means and its features are the rows' own."""
+    require_identified(release)
+    if release.certificate is not None and release.certificate.features is not None:
+        raise InputError(
+            "expected original features, found resampled ones: groups by them mix rows of all groups, so effects would "
+            "look smaller than they are; use a release of labels alone"
+        )
+    return release
+
+
+def _outcomes(release: Release, outcome: object) -> Sequence[_Outcome]:
+    """The outcomes that are compared, each with an unbiased value for each row."""
+    if isinstance(release.space, Interval):
+        return [("mean", unbiased_numbers(release), *ends_of(release))]
+    points, size = release.space.points, release.space.size
+    codes = [int(release.space.encode([outcome])[0])] if outcome is not None else range(size)[1 if size == 2 else 0 :]
+    if len(codes) > _MOST_CLASSES:
+        raise InputError(f"expected the class to compare, found none and {size} classes; name it (outcome=)")
+    return [(str(points[code]), class_weights(release, np.full(len(release), code)), 0.0, 1.0) for code in codes]
+
+
+def _values(values: object, name: str, rows: int) -> np.ndarray:
+    """A value for each row as text; an empty text for a missing one."""
+    column = array_or_none(values)
+    texts = None if column is None else texts_or_none(column)
+    if texts is None or len(texts) != rows:
+        raise InputError(f"expected a number, a text or a date for each of the {rows} rows as {name}, found others")
+    return np.array(texts.fill_null("").to_pylist(), dtype=object)
+
+
+def column_texts(table: pa.Table, name: str) -> np.ndarray:
+    """A column as text; an empty text for a missing value."""
+    if name not in table.column_names:
+        raise InputError(no_such_column(name, table.column_names))
+    return _values(table[name], name, table.num_rows)
+
+
+def _arms(texts: np.ndarray, name: str, treated: object) -> tuple[Bool[np.ndarray, "n"], tuple[str, str]]:
+    """The treated rows, and the two values of a treatment with that of the treated rows last."""
+    values = sorted(set(texts.tolist()))
+    if len(values) != 2 or "" in values:
+        raise InputError(
+            f"expected two values of {name!r} and none missing, found {len(values)}; drop the other rows from the "
+            "release and from the table"
+        )
+    if treated is None and tuple(values) not in _PLAIN_PAIRS:
+        raise InputError(f"which value of {name!r} is the treatment? Name {values[0]!r} or {values[1]!r} (treated=)")
+    if treated is not None:
+        chosen = _values([treated], "treated", 1)[0]
+        values = [value for value in values if value != chosen] + [_checks.among(chosen, "treated", values)]
+    return np.asarray(texts == values[1]), (values[0], values[1])
+
+
+def _named_features(
+    table: pa.Table, features: Sequence[str] | None, propensity: object, treatment: str
+) -> tuple[str, ...]:
+    """The columns to adjust for, which must be named unless chance decided on the treatment."""
+    if features is None and propensity is None:
+        others = ", ".join(name for name in table.column_names if name != treatment)
+        raise InputError(
+            "expected the columns to adjust for (features=), or the known probability of the treatment (propensity=), "
+            f"found neither. Name all columns that were settled before the treatment. Columns: {others}"
+        )
+    if treatment in (features or ()):
+        raise InputError(f"expected features beside the treatment, found {treatment!r} among them; leave it out")
+    return tuple(features or ())
+
+
+def _encoded(table: pa.Table, names: Sequence[str]) -> Float[np.ndarray, "n d"]:
+    """Features as numbers, standardised; no columns without features."""
+    if not names:
+        return np.empty((table.num_rows, 0))
+    columns, _ = columns_of(table, names, None)
+    return np.asarray(scaling_transformer(columns, dense=True).fit_transform(frame_of(table, columns)), np.float64)
+
+
+def _propensity(
+    known: object, table: pa.Table, encoded: np.ndarray, treated: Bool[np.ndarray, "n"], folds: Parts
+) -> Float[np.ndarray, "n"]:
+    """The probability of the treatment for each row: the known one, or one that other folds estimate."""
+    if known is None:
+        return predict_others(folds, len(treated), lambda fit, held: _estimated(encoded, treated, fit, held))
+    if isinstance(known, str):
+        if known not in table.column_names:
+            raise InputError(no_such_column(known, table.column_names))
+        known = table[known].to_numpy()
+    chance = np.array(np.broadcast_to(floats(known, "propensities"), len(treated)))
+    if not ((chance > 0.0) & (chance < 1.0)).all():
+        raise InputError("expected propensities above 0 and below 1, found others; give probabilities of the treatment")
+    return chance
+
+
+def _estimated(encoded: np.ndarray, treated: np.ndarray, fit: np.ndarray, held: np.ndarray) -> np.ndarray:
+    """Propensities of held-out rows by logistic regression."""
+    if not 0.0 < treated[fit].mean() < 1.0 or not encoded.shape[1]:
+        return np.full(len(held), treated[fit].mean())
+    return np.asarray(LogisticRegression(max_iter=1000).fit(encoded[fit], treated[fit]).predict_proba(encoded[held]))[
+        :, 1
+    ]
+
+
+def _predicted(
+    values: np.ndarray, encoded: np.ndarray, treated: Bool[np.ndarray, "n"], folds: Parts, model: Any
+) -> Float[np.ndarray, "n 2"]:
+    """Predicted outcomes of each row without and with the treatment, by models of other folds."""
+
+    def of_fold(fit: np.ndarray, held: np.ndarray) -> np.ndarray:
+        arms = (fit[treated[fit] == arm] for arm in (False, True))
+        return np.stack([_of_arm(values, encoded, rows, held, model) for rows in arms], axis=1)
+
+    return predict_others(folds, len(values), of_fold)
+
+
+def _of_arm(values: np.ndarray, encoded: np.ndarray, rows: np.ndarray, held: np.ndarray, model: Any) -> np.ndarray:
+    """Predicted outcomes of held-out rows by a model of the rows with one treatment; their mean without features."""
+    if len(rows) == 0 or not encoded.shape[1]:
+        return np.full(len(held), values[rows].mean() if len(rows) else values.mean())
+    return np.asarray(clone(model).fit(encoded[rows], values[rows]).predict(encoded[held]))
+
+
+def _require_units(rows: _Rows) -> None:
+    """Refuse too few units for an interval."""
+    counts = _counts(rows, np.arange(len(rows.treated)))
+    if min(counts) < _FEWEST:
+        raise InputError(
+            f"expected at least {_FEWEST} units with each treatment, found {counts[0]} and {counts[1]}: nothing shows "
+            "how far such an effect may be off"
+        )
+
+
+def _counts(rows: _Rows, where: np.ndarray) -> tuple[int, int]:
+    """Numbers of units with an untreated and with a treated row, among some rows."""
+    untreated, treated = (rows.units.take(where[rows.treated[where] == arm]).count for arm in (False, True))
+    return untreated, treated
+
+
+def _in_groups(
+    rows: _Rows,
+    models: Sequence[Float[np.ndarray, "n 2"]],
+    places: np.ndarray | None,
+    level: float,
+    kept: Bool[np.ndarray, "n"] | None = None,
+) -> Iterator[OutcomeEffect]:
+    """The effect on each outcome in each group of the rows that are kept."""
+    kept = np.ones(len(rows.treated), dtype=np.bool_) if kept is None else kept
+    groups = {"": kept} if places is None else {name: kept & (places == name) for name in sorted(set(places[kept]))}
+    if len(groups) > _MOST_GROUPS:
+        raise InputError(f"expected at most {_MOST_GROUPS} groups, found {len(groups)}; make fewer of them")
+    each = 1.0 - (1.0 - check_level(level)) / (len(groups) * len(rows.outcomes))
+    for name, inside in groups.items():
+        for outcome, model in zip(rows.outcomes, models, strict=True):
+            shown = "missing" if places is not None and not name else name
+            yield _effect(rows, outcome, model, shown, np.flatnonzero(inside), each)
+
+
+def _effect(
+    rows: _Rows, outcome: _Outcome, model: Float[np.ndarray, "n 2"], group: str, where: np.ndarray, level: float
+) -> OutcomeEffect:
+    """The effect on one outcome in some rows."""
+    name, values, low, high = outcome
+    treated, chance, units = rows.treated[where], rows.propensity[where], rows.units.take(where)
+    weights = np.stack([~treated / (1.0 - chance), treated / chance])
+    parts = model[where].T + weights * (values[where] - model[where].T)
+    bounds = ((parts[0], low, high), (parts[1], low, high), (parts[1] - parts[0], low - high, high - low))
+    if min(_counts(rows, where)) < _FEWEST:
+        found = [Estimate(math.nan, math.inf, least, most) for _, least, most in bounds]
+    else:
+        found = [mean_of_rows(part, level, least, most, units) for part, least, most in bounds]
+    return OutcomeEffect(group, name, len(where), *found)
