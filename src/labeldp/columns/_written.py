@@ -19,7 +19,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,14 +35,60 @@ _WHOLE = r"^(0|-?[1-9][0-9]{0,18})$"
 _DAY, _MINUTE, _SECOND = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[0-9]{2}:[0-9]{2}", ":[0-9]{2}"
 _SECONDS = ("", _SECOND, rf"{_SECOND}\.[0-9]{{3}}", rf"{_SECOND}\.[0-9]{{6}}")
 _TIMES = tuple(f"^{_DAY}{between}{_MINUTE}{seconds}$" for between in " T" for seconds in _SECONDS)
-#: Whole numbers that every float keeps.
-_SHORT_WHOLE = r"^(0|-?[1-9][0-9]{0,14})$"
-#: Texts in which Arrow writes a float as Python does.
-_PLAIN_FLOAT = r"^-?(0|0\.0{0,3}[1-9][0-9]*|[1-9][0-9]{0,9}(\.[0-9]+)?)$"
+#: Whole numbers below it are kept by every float.
+_KEPT = 10**15
+#: Floats from and below which Arrow and Python write the same digits without an exponent.
+_FROM, _BELOW = 1e-4, 1e10
 #: Decimal digits that every float keeps.
 _DIGITS = 15
 #: Values that are looked at before all of a batch.
 _FIRST = 64
+
+
+def _cast_or_none(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    """Texts as a type, or None; the first few alone come first, since Arrow makes an error of each misfit."""
+    try:
+        texts.slice(0, _FIRST).cast(kind)
+        return texts.cast(kind)
+    except pa.ArrowInvalid:
+        return None
+
+
+class _Texts:
+    """Texts of a column, with the floats that they are, computed once for all spellings.
+
+    Attributes:
+        all: The texts.
+    """
+
+    def __init__(self, texts: pa.Array) -> None:
+        self.all = texts
+
+    @cached_property
+    def floats(self) -> pa.Array | None:
+        """The texts as floats; None where one is no number."""
+        return _cast_or_none(self.all, pa.float64())
+
+    @cached_property
+    def by_arrow(self) -> pa.Array | None:
+        """The texts that Arrow writes for these floats."""
+        return None if self.floats is None else self.floats.cast(pa.string())
+
+    @cached_property
+    def whole(self) -> pa.Array | None:
+        """The texts as whole numbers; None where one is none, or is written otherwise."""
+        return _cast_or_none(self.all, pa.int64()) if self.match(_WHOLE) else None
+
+    def are_whole_below(self, end: int) -> bool:
+        """True if all texts are whole numbers, of an absolute value below a bound."""
+        if self.whole is None:
+            return False
+        ends = pc.min_max(self.whole)
+        return bool(max(ends["max"].as_py(), -ends["min"].as_py()) < end)
+
+    def match(self, pattern: str) -> bool:
+        """True if all texts match a pattern."""
+        return bool(pc.all(pc.match_substring_regex(self.all, pattern)).as_py())
 
 
 @dataclass(frozen=True)
@@ -57,59 +103,61 @@ class _Spelling:
     """
 
     type: pa.DataType
-    check: Callable[[pa.Array], bool]
+    check: Callable[[_Texts], bool]
     forms: tuple[str, ...] = ()
     notation: Notation = PLAIN
 
-    def fits(self, texts: pa.Array) -> bool:
-        """True if all texts are written so; most columns fail at the first few."""
-        return self.check(texts.slice(0, _FIRST)) and (len(texts) <= _FIRST or self.check(texts))
-
-    def forms_in(self, texts: pa.Array) -> set[str]:
-        """The patterns that occur in texts."""
-        return {form for form in self.forms if pc.any(pc.match_substring_regex(texts, form)).as_py()}
+    def new_forms(self, texts: pa.Array, forms: set[str]) -> set[str]:
+        """The patterns that occur in texts, besides some that are there already."""
+        others = (form for form in self.forms if form not in forms)
+        return {form for form in others if pc.any(pc.match_substring_regex(texts, form)).as_py()}
 
 
-def _matches(pattern: str, kind: pa.DataType, texts: pa.Array) -> bool:
+def _matches(pattern: str, kind: pa.DataType, texts: _Texts) -> bool:
     """True if all texts match a pattern and can be read as a type."""
-    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py()) and _can_be_cast(texts, kind)
+    return texts.match(pattern) and _cast_or_none(texts.all, kind) is not None
 
 
-def _as_python(texts: pa.Array) -> bool:
+def _is_whole(texts: _Texts) -> bool:
+    """True if all texts are whole numbers."""
+    return texts.whole is not None
+
+
+def _as_python(texts: _Texts) -> bool:
     """True if all texts are the shortest ones of their floats, in Python's form, but for ``.0`` after whole numbers."""
-    if pc.all(pc.match_substring_regex(texts, _SHORT_WHOLE)).as_py():
+    if texts.are_whole_below(_KEPT):
         return True
-    if not _can_be_cast(texts, pa.float64()):
+    if texts.floats is None:
         return False
-    short = pc.replace_substring_regex(texts, r"^(-?[0-9]+)\.0$", r"\1")
-    written = texts.cast(pa.float64()).cast(pa.string())
-    same = pc.and_(pc.equal(short, written), pc.match_substring_regex(short, _PLAIN_FLOAT))
+    with_point = pc.any(pc.ends_with(texts.all, ".0")).as_py()
+    short = pc.replace_substring_regex(texts.all, r"^(-?[0-9]+)\.0$", r"\1") if with_point else texts.all
+    size = pc.abs(texts.floats)
+    plain = pc.or_(pc.equal(size, 0.0), pc.and_(pc.greater_equal(size, _FROM), pc.less(size, _BELOW)))
+    same = pc.and_(pc.equal(short, texts.by_arrow), plain)
     return all(repr(float(text)).removesuffix(".0") == text for text in short.filter(pc.invert(same)).to_pylist())
 
 
-def _as_arrow(texts: pa.Array) -> bool:
+def _as_arrow(texts: _Texts) -> bool:
     """True if all texts are those that Arrow writes for their floats."""
-    if not _can_be_cast(texts, pa.float64()):
-        return False
-    return bool(pc.all(pc.equal(texts.cast(pa.float64()).cast(pa.string()), texts)).as_py())
+    if texts.are_whole_below(int(_BELOW)):
+        return True
+    return texts.by_arrow is not None and bool(pc.all(pc.equal(texts.by_arrow, texts.all)).as_py())
 
 
-def _decimals(count: int, texts: pa.Array) -> bool:
+def _decimals(count: int, texts: _Texts) -> bool:
     """True if all texts are numbers with so many decimals, which a float keeps."""
-    return bool(pc.max(pc.utf8_length(texts)).as_py() <= _DIGITS + 1) and _matches(
+    return bool(pc.max(pc.utf8_length(texts.all)).as_py() <= _DIGITS + 1) and _matches(
         rf"^-?(0|[1-9][0-9]*)\.[0-9]{{{count}}}$", pa.float64(), texts
     )
 
 
-def _in_lower_case(texts: pa.Array) -> bool:
-    return bool(pc.all(pc.is_in(texts, value_set=pa.array(["true", "false"]))).as_py())
+def _in_lower_case(texts: _Texts) -> bool:
+    return bool(pc.all(pc.is_in(texts.all, value_set=pa.array(["true", "false"]))).as_py())
 
 
-def _is_notated(notation: Notation, pattern: str, kind: pa.DataType, texts: pa.Array) -> bool:
+def _is_notated(notation: Notation, pattern: str, kind: pa.DataType, texts: _Texts) -> bool:
     """True if all texts are of a notation's pattern, and of a type once read in it."""
-    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py()) and _can_be_cast(
-        notation.read(texts, kind), kind
-    )
+    return texts.match(pattern) and _cast_or_none(notation.read(texts.all, kind), kind) is not None
 
 
 def _notated(notation: Notation) -> Iterator[_Spelling]:
@@ -125,7 +173,7 @@ def _notated(notation: Notation) -> Iterator[_Spelling]:
 
 #: In the order in which a type is chosen.
 _SPELLINGS = (
-    _Spelling(pa.int64(), partial(_matches, _WHOLE, pa.int64())),
+    _Spelling(pa.int64(), _is_whole),
     _Spelling(pa.float64(), _as_python, forms=(r"^-?[0-9]+$", r"\.0$")),
     _Spelling(pa.float64(), _as_arrow),
     *(_Spelling(pa.float64(), partial(_decimals, count)) for count in range(1, _DIGITS)),
@@ -170,11 +218,14 @@ class ColumnType:
         if not len(values):
             return
         self.any_value = True
-        fitting = [each for each in self.spellings if each.fits(values)]
-        self.forms.update(*(each.forms_in(values) for each in fitting))
+        fitting = self.spellings
+        for some in (values.slice(0, _FIRST), values):  # most columns fail at the first few
+            texts = _Texts(some)
+            fitting = tuple(each for each in fitting if each.check(texts))
+        self.forms.update(*(each.new_forms(values, self.forms) for each in fitting))
         self.spellings = tuple(each for each in fitting if not each.forms or not self.forms.issuperset(each.forms))
         known = [each.type for each in self.spellings]
-        self.types = tuple(kind for kind in self.types if kind in known or _can_be_cast(values, kind))
+        self.types = tuple(kind for kind in self.types if kind in known or _cast_or_none(values, kind) is not None)
 
     @property
     def type(self) -> pa.DataType:
@@ -214,11 +265,3 @@ def first_misfit(texts: pa.Array, kind: pa.DataType, notation: Notation) -> int:
         return result_or_none(lambda: read_as(texts.slice(0, end + 1), kind, notation)) is None
 
     return bisect_left(range(len(texts)), True, key=fails)
-
-
-def _can_be_cast(texts: pa.Array, kind: pa.DataType) -> bool:
-    try:
-        texts.cast(kind)
-    except pa.ArrowInvalid:
-        return False
-    return True

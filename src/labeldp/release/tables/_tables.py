@@ -10,6 +10,7 @@ import codecs
 import csv
 import dataclasses
 import io
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -296,9 +297,9 @@ def typed(table: Table, columns: Sequence[str]) -> Table:
         return table
     others = {table.label, *table.path_columns}
     found = {name: ColumnType(table.file.notation) for name in dict.fromkeys(columns) if name not in others}
-    for batch in table.batches(list(found), _ROWS_PER_BATCH) if found else ():
-        for name, column in found.items():
-            column.add(batch[name])
+    with ThreadPoolExecutor(os.cpu_count()) as threads:  # of which each looks at other columns
+        for batch in prefetch(table.batches(list(found), _ROWS_PER_BATCH)) if found else ():
+            list(threads.map(lambda name, rows=batch: found[name].add(rows[name]), found))
     types = {name: column.type for name, column in found.items()}
     fields = [pa.field(field.name, types.get(field.name, field.type)) for field in table.schema]
     respelled = tuple(name for name, column in found.items() if column.is_respelled)
