@@ -23,15 +23,15 @@ class CopyCounter:
     def __init__(self, most: int = _MOST_COMPARED) -> None:
         self._limit, self._most = _LARGEST, most
         self._hashes, self._times = np.zeros(0, np.uint64), np.zeros(0, np.int64)
-        self._owners = np.zeros((2, 0), np.int64)  # the least and the largest owner of each hash
+        self._owners = np.zeros((0, 0), np.int64)  # the least and the largest owner of each hash; no rows without any
         self._waiting: list[tuple[np.ndarray, np.ndarray]] = []
         self._waiting_rows = 0
 
     def add(self, rows: UInt64[np.ndarray, "n"], owners: Int[np.ndarray, "n"] | None = None) -> None:
         """Add the hashes of rows, which depend on the column of each value, and perhaps the person of each row."""
-        owners = np.broadcast_to(np.int64(0), rows.shape) if owners is None else owners
+        owners = np.zeros((0, rows.size), np.int64) if owners is None else np.stack([owners, owners])
         some = slice(None) if self._limit == _LARGEST else rows <= np.uint64(self._limit)
-        self._waiting.append((rows[some], owners[some]))
+        self._waiting.append((rows[some], owners[:, some]))
         self._waiting_rows += self._waiting[-1][0].size
         if self._waiting_rows > max(_MOST_COMPARED, self._hashes.size):
             self._settle()
@@ -39,7 +39,7 @@ class CopyCounter:
     def add_counted(self, hashes: UInt64[np.ndarray, "m"], times: Int[np.ndarray, "m"]) -> None:
         """Add hashes, and how often each occurs."""
         few = hashes <= np.uint64(self._limit)
-        self._take(hashes[few], times[few], np.zeros((2, int(few.sum())), np.int64), self._limit)
+        self._take(hashes[few], times[few], np.zeros((0, int(few.sum())), np.int64), self._limit)
 
     def found(self) -> tuple[UInt64[np.ndarray, "m"], Int[np.ndarray, "m"], float]:
         """The hashes that were compared, ascending, how often each occurs, and their share of all hashes."""
@@ -76,22 +76,25 @@ class CopyCounter:
     def _settle(self) -> None:
         """Count the waiting hashes."""
         waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
-        hashes = np.concatenate([np.zeros(0, np.uint64), *(rows for rows, _ in waiting)])
-        owners = np.concatenate([np.zeros(0, np.int64), *(each for _, each in waiting)])
-        self._take(hashes, np.ones(hashes.size, np.int64), np.stack([owners, owners]), self._limit)
+        if not waiting:
+            return
+        hashes = np.concatenate([rows for rows, _ in waiting])
+        owners = np.concatenate([each for _, each in waiting], axis=1)
+        self._take(hashes, np.ones(hashes.size, np.int64), owners, self._limit)
 
     def _take(
         self,
         hashes: UInt64[np.ndarray, "m"],
         times: Int[np.ndarray, "m"],
-        owners: Int[np.ndarray, "2 m"],
+        owners: Int[np.ndarray, "o m"],
         limit: int,
     ) -> None:
         """Take hashes, how often they occur and their owners; the smallest stay, up to a limit."""
+        before = self._owners if self._hashes.size else owners[:, :0]
         hashes = np.concatenate([self._hashes, hashes])
-        order = np.argsort(hashes, kind="stable")
+        order = np.argsort(hashes)  # of equal hashes any may come first
         hashes, times = hashes[order], np.concatenate([self._times, times])[order]
-        owners = np.concatenate([self._owners, owners], axis=1)[:, order]
+        owners = np.concatenate([before, owners], axis=1)[:, order]
         first = np.flatnonzero(np.concatenate([hashes[:1] == hashes[:1], hashes[1:] != hashes[:-1]]))
         if first.size > self._most:
             limit = min(limit, int(hashes[first[self._most - 1]]))
@@ -99,5 +102,5 @@ class CopyCounter:
         self._limit, self._hashes = limit, hashes[first][:count]
         if first.size:
             self._times = np.add.reduceat(times, first)[:count]
-            least, largest = np.minimum.reduceat(owners[0], first), np.maximum.reduceat(owners[1], first)
-            self._owners = np.stack([least, largest])[:, :count]
+            ends = np.minimum.reduceat(owners[:1], first, axis=1), np.maximum.reduceat(owners[1:], first, axis=1)
+            self._owners = np.concatenate(ends)[:, :count]

@@ -141,7 +141,9 @@ class _Column:
 
     def add(self, column: pa.Array) -> None:
         """Add values."""
-        if self._is_measured:
+        if pa.types.is_floating(column.type):
+            self._add_fractions(as_array(column))
+        if self._is_measured:  # then its values are not counted, which takes a hash table
             return
         dictionary = pa.types.is_dictionary(column.type)
         counted = pc.value_counts(column if dictionary else plain_column(plain_uuids(column)))
@@ -175,13 +177,17 @@ class _Column:
         known = [each for each in (self.ends, ends) if each]
         self.ends = (min(low for low, _ in known), max(high for _, high in known)) if known else None
 
+    def _add_fractions(self, values: np.ndarray, times: Int[np.ndarray, "m"] | int = 1) -> Bool[np.ndarray, "m"]:
+        """Count floats that are no whole numbers; return a mask of those that are."""
+        values, finite = values.astype(np.float64, copy=False), np.isfinite(values)
+        whole = finite & (values == np.rint(values)) & (np.abs(values) < 1 << 62)
+        self.kinds["number"] += int((times * (finite & ~whole)).sum())
+        return np.asarray(whole)
+
     def _add_numbers(self, values: np.ndarray, times: Int[np.ndarray, "m"]) -> None:
         """Add numbers, and how often each occurs."""
         if values.dtype.kind == "f":
-            finite = np.isfinite(values)
-            values, times = values[finite].astype(np.float64), times[finite]
-            whole = (values == np.rint(values)) & (np.abs(values) < 1 << 62)
-            self.kinds["number"] += int(times[~whole].sum())
+            whole = self._add_fractions(values, times)
             values, times = values[whole], times[whole]
         self._add_whole(values.astype(np.int64), times)
 
