@@ -35,7 +35,6 @@ from labeldp.learning import torch as networks
 from labeldp.learning.cells import cluster, cluster_tree
 from labeldp.learning.convex import Ball, ConvexClassifier, fit_interactively
 from labeldp.learning.images import PatchClassifier
-from labeldp.learning.metrics import scores
 from labeldp.learning.sklearn import (
     AutoClassifier,
     BoostingClassifier,
@@ -415,8 +414,7 @@ METRICS = {
     "log_likelihood": lambda release, given: metrics.log_likelihood(release, given).value,
     "log_loss": lambda release, given: metrics.log_loss(release, given).value,
     "calibration": lambda release, given: metrics.calibration(release, given, "b", bins=3).predicted,
-    "scores": lambda release, given: scores(release, given).accuracy.value,
-    "recall": lambda release, given: sorted(scores(release, given).recall.value),
+    "mean_auc": lambda release, given: metrics.mean_auc(release, given).value,
 }
 
 

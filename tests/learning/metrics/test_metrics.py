@@ -579,19 +579,6 @@ def test_only_rows_of_one_group_are_compared():
         metrics.auc(release, scores, "yes", groups=[0, 1])
 
 
-def test_the_most_common_class_is_chosen_on_other_rows():
-    """Over 40 draws of ten even classes its mean accuracy is a tenth (false alarm: 1e-6), not more."""
-    rng, found = np.random.default_rng(31), []
-    space = Classes(list("abcdefghij"))
-    for _ in range(40):
-        labels = rng.choice(list("abcdefghij"), 300)
-        release = Curator(labels, space).randomize(RandomizedResponse(space, 1.0))
-        result = metrics.scores(release, np.full((300, 10), 0.1)).majority
-        assert result.low <= result.value <= result.high or not 0 <= result.value <= 1
-        found.append(result.value)
-    assert abs(np.mean(found) - 0.1) < 4.9 * np.std(found) / np.sqrt(40)
-
-
 def test_a_log_loss_is_not_below_zero():
     """However low the estimate, the interval ends at zero."""
     space = Classes(["no", "yes"])
@@ -609,12 +596,3 @@ def test_an_empty_cell_may_hold_a_few_rows():
     assert found[1, 0].low == 0.0
     assert found[1, 0].high == pytest.approx(3.62, abs=0.01)
     assert found[0, 0].low == pytest.approx(96.38, abs=0.01)
-
-
-def test_classes_that_no_row_is_predicted_to_have_are_listed():
-    """Their codes are in declared order, and there are none where every class is predicted."""
-    space = Classes(["c", "a", "b"])
-    release = Release.public(["a", "b", "c", "a"], space)
-    never = metrics.scores(release, ClassProbabilities(np.tile([0.2, 0.5, 0.3], (4, 1)), space.points))
-    assert never.unpredicted == (0, 2)
-    assert metrics.scores(release, ClassProbabilities(np.eye(3)[[0, 1, 2, 1]], space.points)).unpredicted == ()

@@ -32,11 +32,8 @@ from ._numbers import number_calibration as number_calibration
 from ._numbers import r2 as r2
 from ._numbers import squared_gain as squared_gain
 from ._numbers import squared_scorer as squared_scorer
-from ._scores import Scores as Scores
-from ._scores import scores as scores
 from ._sums import class_weights as class_weights
 from ._sums import folds_to_choose_on as folds_to_choose_on
-from ._sums import sums_of_others as sums_of_others
 from ._units import ROWS as ROWS
 from ._units import Units as Units
 from ._units import UnitsWarning as UnitsWarning

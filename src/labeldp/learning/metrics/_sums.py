@@ -92,12 +92,6 @@ def folds_to_choose_on(
     return chosen if sample.numbers is None else chosen[sample.numbers]
 
 
-def sums_of_others(values: Float[np.ndarray, "n"], folds: Int[np.ndarray, "n"]) -> Float[np.ndarray, "f"]:
-    """For each fold the sum over the rows of the others; over all rows if there is one fold."""
-    own = np.bincount(folds, weights=values)
-    return np.asarray(own if len(own) == 1 else own.sum() - own)
-
-
 def shares_of_groups(
     release: Release,
     codes: Int[np.ndarray, "n"],

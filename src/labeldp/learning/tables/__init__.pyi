@@ -11,7 +11,6 @@ from ._table_model import TableModel as TableModel
 from ._learn import Images as Images
 from ._learn import Learned as Learned
 from ._learn import ModelChoice as ModelChoice
-from ._learn import Scores as Scores
 from ._learn import learn as learn
 from ._learn import points_of as points_of
 from ._learn import read_images as read_images

@@ -23,8 +23,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -32,6 +32,8 @@ import numpy as np
 
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
+from labeldp.learning import metrics
+from labeldp.learning.choice import predict_others
 from labeldp.learning.heads import share_logits, softmax
 from labeldp.learning.losses import class_numbers, require_identified
 from labeldp.learning.metrics import (
@@ -42,7 +44,6 @@ from labeldp.learning.metrics import (
     Estimate,
     Estimates,
     NumberCalibration,
-    Scores,
     Units,
     calibration,
     class_weights,
@@ -51,7 +52,6 @@ from labeldp.learning.metrics import (
     folds_to_choose_on,
     mean_of_rows,
     of_true_class,
-    scores,
 )
 from labeldp.privacy import ClassProbabilities, declared_columns
 from labeldp.release import Release
@@ -67,7 +67,8 @@ _LEAST_NUMBERS = 3
 _GAINS = ("likelihood_gain", "better", "log_loss_gain")
 #: Scores that are no means of rows, or bounds of means.
 _NO_MEANS = ("accuracy", "auc", "balanced_accuracy", "recall")
-#: Classes whose predictions are counted by true class.
+#: Classes whose areas are averaged, each of which takes a sort of all rows, and whose predictions are counted.
+_MOST_AREAS = 100
 _MOST_COUNTED = 20
 #: Effective rows of a bin of predictions, the most bins, and a standard error that is no more than rounding.
 _ROWS_OF_A_BIN, _MOST_BINS, _LEAST_ERROR = 100, 10, 1e-9
@@ -84,15 +85,28 @@ _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
 _REACH = 1.96 + 0.84
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ClassScores(Scores):
-    """Metrics of a table's classifier, those that the channel identifies, and its gains over constant predictions.
+@dataclass(frozen=True, eq=False)
+class ClassScores:
+    """Metrics of a classifier's predictions, those that the channel identifies, and its gains over constant ones.
 
     Attributes:
+        rows: Number of rows.
+        log_likelihood: Mean log likelihood of the labels, in nats over the uniform model.
+        accuracy: Share of rows predicted correctly; bounds if rows have candidates.
+        majority: Accuracy of always predicting the most common class. For the estimate the class is chosen for each
+            fold of rows on the others, unless labels are public: on the rows that judge it, the best of several classes
+            would look better than it is. The interval is of the largest share of a class, from those of all shares at
+            once. None if rows have candidates, as the next four.
+        log_loss: Mean cross entropy on true labels.
+        auc: Area under the receiver operating characteristic of the second declared class of two; of more classes the
+            mean of all areas, each class against the rest; None for more than 100.
+        balanced_accuracy: Mean recall of all classes.
+        recall: Recall of each class, in declared order.
+        unpredicted: Codes of classes that no row is predicted to have.
+        likelihood_gain: Log likelihood of the labels less that of the class shares of other rows, in nats.
         squared_error: Mean squared error of the mean class, if the classes are three or more numbers, such as grades.
             None if not, or if rows have candidates.
         baseline: That of the mean class by the class shares of other rows.
-        likelihood_gain: Log likelihood of the labels less that of the class shares of other rows, in nats.
         better: Accuracy less that of always predicting the most common class of other rows, paired by row. None if rows
             have candidates, as the next.
         log_loss_gain: Log loss of the class shares of other rows, less that of the model, paired by row, in nats.
@@ -103,6 +117,16 @@ class ClassScores(Scores):
             as many as the labels can tell apart.
     """
 
+    rows: int
+    log_likelihood: Estimate
+    accuracy: Estimate | Bounds
+    majority: Estimate | None = None
+    log_loss: Estimate | None = None
+    auc: Estimate | None = None
+    balanced_accuracy: Estimate | None = None
+    recall: Estimates | None = None
+    unpredicted: tuple[int, ...] = ()
+    _: KW_ONLY
     likelihood_gain: Estimate
     squared_error: Estimate | None = None
     baseline: Estimate | None = None
@@ -129,27 +153,67 @@ def class_scores(
             are then those of cross-validation.
         units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
     """
-    sample = Units.of(units, release)
-    place = folds_to_choose_on(release, folds, sample)
-    shares = _shares_of_others(release, place)
+    sample, classes = Units.of(units, release), release.space.size
+    named, codes = ClassProbabilities(probabilities, release.space.points), np.argmax(probabilities, axis=1)
+    likelihood = metrics.log_likelihood(release, named, units=sample)
+    shares = _shares_of_others(release, folds_to_choose_on(release, folds, sample))
     values = _row_scores(release, probabilities, shares)
-    gains = {
+    parts: dict[str, Any] = {
         name: _one_row_more(mean_of_rows(values[name], _LEVEL, units=sample), len(release), *_RANGES.get(name, _OPEN))
         for name in values
         if name in _GAINS
     }
-    squares = {
-        name: estimate_of(_OF_GRADES, release, each, values[name], sample, _LEVEL)
-        for name, each in (("squared_error", probabilities), ("baseline", shares))
-        if name in values
-    }
-    named = ClassProbabilities(probabilities, release.space.points)
-    known = vars(scores(release, named, folds, sample, np.argmax(shares, axis=1)))
-    found = ClassScores(**{**known, **gains, **squares, **_by_prediction(release, named, values, sample)})
+    for name, each in (("squared_error", probabilities), ("baseline", shares)):
+        if name in values:
+            parts[name] = estimate_of(_OF_GRADES, release, each, values[name], sample, _LEVEL)
+    often = np.bincount(codes, minlength=classes)
+    if "accuracy" in values:
+        parts |= _of_true_classes(release, named, codes, folds, sample)
+        parts |= _by_prediction(release, named, values["accuracy"], codes, often, sample)
+        parts["majority"] = _most_common_accuracy(release, np.argmax(shares, axis=1), sample)
+    else:  # rows have candidates
+        parts["accuracy"] = metrics.accuracy_bounds(release, np.asarray(release.space.points)[codes], units=sample)
+    found = ClassScores(
+        rows=len(release),
+        log_likelihood=likelihood,
+        predicted=tuple(often.tolist()),
+        unpredicted=tuple(np.flatnonzero(often == 0).tolist()),
+        **parts,
+    )
     if folds is None:
-        return _within_reach(found, release.space.size)
-    widened = _within_reach(in_folds(found, dict.fromkeys(values, FACTOR)), release.space.size)
-    return widened if gains["likelihood_gain"].low > 0.0 else _without_order(widened)
+        return _within_reach(found, classes)
+    widened = _within_reach(in_folds(found, dict.fromkeys(values, FACTOR)), classes)
+    return widened if found.likelihood_gain.low > 0.0 else _without_order(widened)
+
+
+def _of_true_classes(
+    release: Release,
+    named: ClassProbabilities,
+    codes: Int[np.ndarray, "n"],
+    folds: Int[np.ndarray, "n"] | None,
+    units: Units,
+) -> dict[str, Any]:
+    """The metrics of true classes; of two the area of the second, of more the mean area."""
+    points = np.asarray(release.space.points)
+    found: dict[str, Any] = {"log_loss": metrics.log_loss(release, named, units=units)}
+    for metric in (metrics.accuracy, metrics.balanced_accuracy, metrics.recall):
+        found[metric.__name__] = metric(release, points[codes], units=units)
+    if len(points) == 2:
+        found["auc"] = metrics.auc(release, named, release.space.points[1], groups=folds, units=units)
+    elif len(points) <= _MOST_AREAS:
+        found["auc"] = metrics.mean_auc(release, named, groups=folds, units=units)
+    return found
+
+
+def _most_common_accuracy(release: Release, chosen: Int[np.ndarray, "n"], units: Units) -> Estimate:
+    """Accuracy of always predicting the most common class; intervals of all shares hold at once (Bonferroni)."""
+    points = np.asarray(release.space.points)
+    found = metrics.accuracy(release, points[chosen], units=units, level=_LEVEL)
+    each = 1.0 - (1.0 - _LEVEL) / len(points)
+    shares = [metrics.accuracy(release, np.repeat(point, len(release)), units=units, level=each) for point in points]
+    nearest = min(max(found.value, 0.0), 1.0)
+    low, high = max(share.low for share in shares), max(share.high for share in shares)
+    return Estimate(found.value, found.error, min(low, nearest), max(high, nearest))
 
 
 def _without_order(found: ClassScores) -> ClassScores:
@@ -164,24 +228,24 @@ def _without_order(found: ClassScores) -> ClassScores:
 
 
 def _by_prediction(
-    release: Release, named: ClassProbabilities, values: Mapping[str, Float[np.ndarray, "n"]], units: Units
+    release: Release,
+    named: ClassProbabilities,
+    hits: Float[np.ndarray, "n"],
+    codes: Int[np.ndarray, "n"],
+    often: Int[np.ndarray, "k"],
+    units: Units,
 ) -> dict[str, Any]:
-    """Rows of each predicted class, their true classes, and the frequency of predicted classes by their probability."""
-    columns = np.asarray(declared_columns(named, release.space))
-    codes = np.argmax(columns, axis=1)
-    found: dict[str, Any] = {"predicted": tuple(np.bincount(codes, minlength=release.space.size).tolist())}
-    if "accuracy" not in values:  # rows have candidates
-        return found
-    error = mean_of_rows(values["accuracy"], _LEVEL, units=units).error
+    """True classes of the rows of each predicted class, and the frequency of predicted classes by their probability."""
+    error = mean_of_rows(hits, _LEVEL, units=units).error
     told = min(0.25 / max(error, _LEAST_ERROR) ** 2, len(release))  # effective rows
     count = int(np.clip(told / _ROWS_OF_A_BIN, 1, _MOST_BINS))
-    limits = np.unique(np.quantile(columns.max(axis=1), np.linspace(0.0, 1.0, count + 1)[1:-1]))
-    found["calibration"] = calibration(release, named, bins=limits.tolist(), units=units)
-    often = np.argsort(-np.asarray(found["predicted"]), kind="stable")
-    counted = np.sort(often[:_MOST_COUNTED])
-    found["confusion"] = counts_by_class(release, codes, counted, units, _LEVEL)
-    found["counted"] = tuple(counted.tolist())
-    return found
+    limits = np.unique(np.quantile(np.asarray(named.values).max(axis=1), np.linspace(0.0, 1.0, count + 1)[1:-1]))
+    counted = np.sort(np.argsort(-often, kind="stable")[:_MOST_COUNTED])
+    return {
+        "calibration": calibration(release, named, bins=limits.tolist(), units=units),
+        "confusion": counts_by_class(release, codes, counted, units, _LEVEL),
+        "counted": tuple(counted.tolist()),
+    }
 
 
 def _within_reach(found: ClassScores, classes: int) -> ClassScores:
@@ -290,12 +354,16 @@ _OF_GRADES = of_true_class(
 
 def _shares_of_others(release: Release, folds: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n k"]:
     """The likeliest class shares of the rows of other folds; of all rows if there is one fold."""
-    shares = np.full((len(release), release.space.size), 1.0 / release.space.size)
-    for fold in np.unique(folds):
-        held = folds == fold
-        others = np.flatnonzero(~held) if not held.all() else np.arange(len(held))
-        shares[held] = softmax(share_logits(release[others])[None])
-    return shares
+    return constants_of_others(folds, lambda others: softmax(share_logits(release[others])[None]))
+
+
+def constants_of_others(
+    folds: Int[np.ndarray, "n"], choose: Callable[[Int[np.ndarray, "m"]], Float[np.ndarray, "1 ..."]]
+) -> Float[np.ndarray, "n ..."]:
+    """A constant prediction for each row, chosen on the rows of other folds; on all rows if there is one fold."""
+    every = [np.flatnonzero(folds == fold) for fold in np.unique(folds)]
+    parts = [(np.setdiff1d(np.arange(len(folds)), held) if len(every) > 1 else held, held) for held in every]
+    return predict_others(parts, len(folds), lambda others, held: np.repeat(choose(others), len(held), axis=0))
 
 
 def _widened(score: Any, factor: float, least: float, most: Any) -> Any:

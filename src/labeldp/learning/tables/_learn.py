@@ -28,7 +28,7 @@ from labeldp.learning.features import (
     read_images,
     scaling_transformer,
 )
-from labeldp.learning.metrics import Estimate, Scores, Units
+from labeldp.learning.metrics import Estimate, Units
 from labeldp.learning.tables._class_scores import FACTOR, ClassScores, class_scores, in_folds
 from labeldp.learning.tables._families import (
     AUTO,
@@ -55,7 +55,7 @@ from labeldp.release import Answer, Release, clusters_in, is_answer, public_colu
 from labeldp.release.folder import Certificate, group_column
 from labeldp.release.tables import disk_path
 
-__all__ = ["Images", "Scores", "points_of", "read_images"]  # documented here, defined elsewhere
+__all__ = ["Images", "points_of", "read_images"]  # documented here, defined elsewhere
 
 if TYPE_CHECKING:
     from labeldp.learning.tables._network_model import NetworkModel

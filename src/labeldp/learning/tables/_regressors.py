@@ -17,8 +17,8 @@ from labeldp.learning.metrics import (
     folds_to_choose_on,
     gains_of,
     mean_of_rows,
-    sums_of_others,
 )
+from labeldp.learning.tables._class_scores import constants_of_others
 from labeldp.privacy.channels import ClassChannel
 from labeldp.release import Release
 
@@ -72,9 +72,9 @@ def number_scores(
     """
     sample = Units.of(units, require_numeric_labels(release))
     values, place = decoded_numbers(release), folds_to_choose_on(release, folds, sample)
-    constant = (sums_of_others(values, place) / np.maximum(sums_of_others(np.ones(len(values)), place), 1.0))[place]
-    over = mean_of_rows(gains_of(release, predicted) - gains_of(release, constant), 0.95, units=sample)
     squared = metrics.mean_squared_error(release, predicted, units=sample)
+    constant = constants_of_others(place, lambda others: values[others].mean(keepdims=True))
+    over = mean_of_rows(gains_of(release, predicted) - gains_of(release, constant), 0.95, units=sample)
     exact = isinstance(squared, Estimate)
     return NumberScores(
         len(release),
