@@ -126,7 +126,7 @@ def test_units_that_cannot_be_used_are_refused(units, message):
         with pytest.raises(InputError, match=message):
             ask(release, ["a"] * 4, units=units)
     with pytest.raises(InputError, match=message):
-        metrics.scores(release, np.full((4, 2), 0.5), None, units)
+        metrics.log_loss(release, np.full((4, 2), 0.5), units=units)
 
 
 def test_a_class_in_few_units_leaves_open_how_alike_they_are():

@@ -181,16 +181,20 @@ def test_the_error_of_folds_is_no_smaller_than_what_varies(signal):
 def test_errors_of_folds_are_multiplied(world):
     """By the root of two, and nothing leaves its range; what was judged by no folds is as it was."""
     predicted, _, release = world
-    folds = np.arange(ROWS) % 5
-    found, plain = class_scores(release, predicted, folds), metrics.scores(release, predicted, folds)
-    for name in ("accuracy", "log_loss", "log_likelihood", "auc"):
-        wide, usual = getattr(found, name), getattr(plain, name)
+    folds, likeliest = np.arange(ROWS) % 5, np.array(SPACE.points)[predicted.argmax(axis=1)]
+    found, usual_accuracy = class_scores(release, predicted, folds), metrics.accuracy(release, likeliest)
+    for wide, usual in (
+        (found.accuracy, usual_accuracy),
+        (found.log_loss, metrics.log_loss(release, predicted)),
+        (found.log_likelihood, metrics.log_likelihood(release, predicted)),
+        (found.auc, metrics.auc(release, predicted, "yes", groups=folds)),
+    ):
         assert wide.value == usual.value
         assert wide.error == pytest.approx(math.sqrt(2) * usual.error)
         assert wide.high - wide.value == pytest.approx(math.sqrt(2) * (usual.high - usual.value))
-    np.testing.assert_allclose(found.recall.error, math.sqrt(2) * plain.recall.error)
-    assert class_scores(release, predicted).accuracy == metrics.scores(release, predicted).accuracy
-    few = in_folds(metrics.scores(release[:12], predicted[:12]), {"accuracy": 5.0})
+    np.testing.assert_allclose(found.recall.error, math.sqrt(2) * metrics.recall(release, likeliest).error)
+    assert class_scores(release, predicted).accuracy == usual_accuracy
+    few = in_folds(class_scores(release[:12], predicted[:12]), {"accuracy": 5.0})
     for each in (few.accuracy, few.auc):
         assert 0.0 <= each.low <= each.high <= 1.0
 

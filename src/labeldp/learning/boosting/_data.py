@@ -10,8 +10,12 @@ from labeldp._conversions import floats
 from labeldp._extras import require_extra
 from labeldp._shapes import Float
 from labeldp.errors import InputError
+from labeldp.learning.boosting._objectives import lightgbm_objective
 from labeldp.learning.losses import class_shares, require_release, shifts_to
 from labeldp.release import Release
+
+#: The least information in a leaf where labels say much, and the leaves that rows of a rare class have enough for.
+_USUAL, _MOST_LEAVES = 10.0, 16
 
 if TYPE_CHECKING:  # an extra
     from lightgbm import Dataset
@@ -93,7 +97,47 @@ def lightgbm_dataset(
     import lightgbm  # noqa: PLC0415 (an extra)
 
     rows = len(require_release(release))
-    scores = np.tile(start_scores(release) if start is None else np.asarray(start, dtype=np.float64), (rows, 1))
-    first = scores[:, 0] if scores.shape[1] == 1 else scores
+    first = start_scores(release) if start is None else np.asarray(start, dtype=np.float64)
     options["params"] = {"verbose": -1, "feature_pre_filter": False, **options.get("params", {})}
-    return lightgbm.Dataset(features, np.zeros(rows), init_score=first, **options)
+    return lightgbm.Dataset(features, np.zeros(rows), init_score=_of_rows(first, rows), **options)
+
+
+def leaf_information(release: Release) -> float:
+    """Least information in a leaf, and penalty of leaves, under which trees of a rare class can grow.
+
+    It is 10 where labels say much. Noisy labels of a rare class have little information: a row has about the square of
+    the share of its class. Where all rows together have less than 160, a sixteenth of that leaves room for several
+    leaves. Give it to LightGBM as ``min_sum_hessian_in_leaf`` and ``lambda_l2``, to XGBoost as ``min_child_weight``
+    and ``lambda``.
+
+    Args:
+        release: A release of classes.
+
+    Returns:
+        Information about the score of the class that has the least, at the class shares.
+
+    Guarantee:
+        Post-processing of a release: covered by the release's guarantee at no further cost.
+
+    Example:
+        >>> from labeldp import Classes, Curator
+        >>> from labeldp.learning.boosting import leaf_information
+        >>> space = Classes(["no", "yes"])
+        >>> leaf_information(Curator(["no", "yes"] * 500, space).randomize(epsilon=4.0))
+        10.0
+        >>> leaf_information(Curator(["no"] * 990 + ["yes"] * 10, space).randomize(epsilon=1.0)) < 10.0
+        True
+
+    Raises:
+        InputError: Rows have candidates, so that their labels do not identify the shares.
+        NotTrueLabelsError: The labels are no release.
+    """
+    scores = _of_rows(start_scores(release), len(release))
+    _, information = lightgbm_objective(release)(scores, None)
+    return min(_USUAL, float(information.sum(axis=0).min()) / _MOST_LEAVES)
+
+
+def _of_rows(start: Float[np.ndarray, "s"], rows: int) -> Float[np.ndarray, "n ..."]:
+    """The start of every row, in the form of LightGBM."""
+    scores = np.tile(start, (rows, 1))
+    return np.asarray(scores[:, 0] if len(start) == 1 else scores)
