@@ -19,20 +19,18 @@ from sklearn.base import clone
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 
 from labeldp import _checks
-from labeldp._arrow import Columns, array_or_none
 from labeldp._conversions import floats
 from labeldp._notebook import Shown
 from labeldp._shapes import Bool, Float
-from labeldp.columns import texts_or_none
 from labeldp.errors import InputError
 from labeldp.learning.choice import Parts, folds_of, predict_others
 from labeldp.learning.features import columns_of, frame_of, scaling_transformer
 from labeldp.learning.inference._overlap import Overlap, overlapping_rows
+from labeldp.learning.inference._table import column_of, public_table, require_original_features, texts_of
 from labeldp.learning.losses import ends_of, require_identified, unbiased_numbers
 from labeldp.learning.metrics import Estimate, Units, check_level, class_weights, may_share_units, mean_of_rows
 from labeldp.privacy import Interval
-from labeldp.release import Release, check_same_rows
-from labeldp.release.tables import no_such_column
+from labeldp.release import Release
 
 #: Folds of units, and units with each treatment from which an interval is told.
 _FOLDS, _FEWEST = 5, 10
@@ -139,8 +137,8 @@ def mean_difference(
     Raises:
         InputError: There are not two groups of at least ten units, or the labels do not identify their mean.
     """
-    sample = Units.of(units, _true_rows(release))
-    inside, values = _arms(_values(groups, "groups", len(release)), "groups", treated)
+    sample = Units.of(units, _identified(release))
+    inside, values = _arms(texts_of(groups, "groups", len(release)), "groups", treated)
     rows = _Rows(_outcomes(release, outcome), inside, np.full(len(release), inside.mean()), sample)
     _require_units(rows)
     means = [[values[inside == arm].mean() for arm in (False, True)] for _, values, _, _ in rows.outcomes]
@@ -205,10 +203,9 @@ def treatment_effect(
         InputError: A column is not there, features are not named, propensities vanish, or fewer than ten units have
             one of the treatments.
     """
-    sample = Units.of(units, _true_rows(release))
-    columns = Columns(table).table()
-    check_same_rows(table, release, "the table")
-    is_treated, values = _arms(column_texts(columns, treatment), treatment, treated)
+    sample = Units.of(units, _identified(release))
+    columns = public_table(release, table)
+    is_treated, values = _arms(texts_of(column_of(columns, treatment), treatment, len(release)), treatment, treated)
     names = _named_features(columns, features, propensity, treatment)
     encoded, folds = _encoded(columns, names), folds_of(sample, min(_FOLDS, sample.count))
     chance = _propensity(propensity, columns, encoded, is_treated, folds)
@@ -216,7 +213,7 @@ def treatment_effect(
     rows = _Rows(_outcomes(release, outcome), is_treated, chance, sample)
     _require_units(rows)
     models = [_predicted(each, encoded, is_treated, folds, model or BayesianRidge()) for _, each, _, _ in rows.outcomes]
-    places = None if by is None else column_texts(columns, by)
+    places = None if by is None else texts_of(column_of(columns, by), by, len(release))
     effects = tuple(_in_groups(rows, models, places, level, kept))
     overlap = Overlap.of(chance[kept], is_treated[kept], int((~kept).sum()))
     assignment: Literal["known", "estimated"] = "estimated" if propensity is None else "known"
@@ -224,15 +221,10 @@ def treatment_effect(
     return Effects(effects, treatment, values, names, assignment, sample.count, level, overlap, mixed)
 
 
-def _true_rows(release: Release) -> Release:
-    """The release, if its labels identify their means and its features are the rows' own."""
+def _identified(release: Release) -> Release:
+    """The release itself, if its labels identify their means and its features are the rows' own."""
     require_identified(release)
-    if release.certificate is not None and release.certificate.features is not None:
-        raise InputError(
-            "expected original features, found resampled ones: groups by them mix rows of all groups, so effects would "
-            "look smaller than they are; use a release of labels alone"
-        )
-    return release
+    return require_original_features(release)
 
 
 def _outcomes(release: Release, outcome: object) -> Sequence[_Outcome]:
@@ -246,22 +238,6 @@ def _outcomes(release: Release, outcome: object) -> Sequence[_Outcome]:
     return [(str(points[code]), class_weights(release, np.full(len(release), code)), 0.0, 1.0) for code in codes]
 
 
-def _values(values: object, name: str, rows: int) -> np.ndarray:
-    """A value for each row as text; an empty text for a missing one."""
-    column = array_or_none(values)
-    texts = None if column is None else texts_or_none(column)
-    if texts is None or len(texts) != rows:
-        raise InputError(f"expected a number, a text or a date for each of the {rows} rows as {name}, found others")
-    return np.array(texts.fill_null("").to_pylist(), dtype=object)
-
-
-def column_texts(table: pa.Table, name: str) -> np.ndarray:
-    """A column as text; an empty text for a missing value."""
-    if name not in table.column_names:
-        raise InputError(no_such_column(name, table.column_names))
-    return _values(table[name], name, table.num_rows)
-
-
 def _arms(texts: np.ndarray, name: str, treated: object) -> tuple[Bool[np.ndarray, "n"], tuple[str, str]]:
     """The treated rows, and the two values of a treatment with that of the treated rows last."""
     values = sorted(set(texts.tolist()))
@@ -273,7 +249,7 @@ def _arms(texts: np.ndarray, name: str, treated: object) -> tuple[Bool[np.ndarra
     if treated is None and tuple(values) not in _PLAIN_PAIRS:
         raise InputError(f"which value of {name!r} is the treatment? Name {values[0]!r} or {values[1]!r} (treated=)")
     if treated is not None:
-        chosen = _values([treated], "treated", 1)[0]
+        chosen = texts_of([treated], "treated", 1)[0]
         values = [value for value in values if value != chosen] + [_checks.among(chosen, "treated", values)]
     return np.asarray(texts == values[1]), (values[0], values[1])
 
@@ -308,9 +284,7 @@ def _propensity(
     if known is None:
         return predict_others(folds, len(treated), lambda fit, held: _estimated(encoded, treated, fit, held))
     if isinstance(known, str):
-        if known not in table.column_names:
-            raise InputError(no_such_column(known, table.column_names))
-        known = table[known].to_numpy()
+        known = column_of(table, known).to_numpy()
     chance = np.array(np.broadcast_to(floats(known, "propensities"), len(treated)))
     if not ((chance > 0.0) & (chance < 1.0)).all():
         raise InputError("expected propensities above 0 and below 1, found others; give probabilities of the treatment")

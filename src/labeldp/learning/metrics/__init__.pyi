@@ -21,6 +21,7 @@ from ._estimates import Estimates as Estimates
 from ._estimates import NumberCalibration as NumberCalibration
 from ._estimates import check_level as check_level
 from ._estimates import mean_of_rows as mean_of_rows
+from ._estimates import quantile as quantile
 from ._estimates import normal_estimate as normal_estimate
 from ._metric import estimate_of as estimate_of
 from ._metric import of_true_class as of_true_class

@@ -1,0 +1,220 @@
+"""Regression tables of the true label on public columns, from released labels.
+
+Coefficients of classes are those of the largest likelihood of the released labels under their channel (forward
+correction), those of numbers are of least squares on unbiased numbers. Errors are sandwiches over independent units, so
+that they hold where rows of one are dependent, and where the noise of rows differs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtr
+
+from labeldp._notebook import Shown
+from labeldp._shapes import Float
+from labeldp.errors import InputError
+from labeldp.learning.inference._design import Design, design_of
+from labeldp.learning.inference._likelihood import Likelihood, profile_end
+from labeldp.learning.inference._table import public_table, require_original_features
+from labeldp.learning.losses import unbiased_numbers
+from labeldp.learning.metrics import Units, check_level, may_share_units, quantile
+from labeldp.privacy import Interval
+from labeldp.release import Release
+
+Family = Literal["logistic", "multinomial", "linear"]
+#: Units beyond the number of coefficients, below which no errors are told.
+_FEWEST = 10
+#: Relative difference of the drop of likelihood at the ends of a Wald interval from which on it is not trusted.
+_SKEWED = 0.2
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """One coefficient of a regression, with its sandwich error.
+
+    Attributes:
+        outcome: The class whose odds it is of; ``"mean"`` for numeric labels.
+        name: The regressor.
+        coef: The estimate; NaN where no finite one is the most likely, as under separation.
+        std_err: Its standard error.
+        z: Their quotient.
+        p: Two-sided p-value.
+        low: Lower end of the Wald interval; of a coefficient without an estimate that of its profile interval.
+        high: Upper end.
+        profile: Ends of the profile-likelihood interval, where the likelihood is not that of a normal estimate.
+    """
+
+    outcome: str
+    name: str
+    coef: float
+    std_err: float
+    z: float
+    p: float
+    low: float
+    high: float
+    profile: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients(Shown):
+    """A regression table.
+
+    Attributes:
+        coefficients: The coefficients, by class and regressor.
+        family: ``"logistic"``, ``"multinomial"`` or ``"linear"``.
+        reference: The class that others are compared with; empty for numeric labels.
+        rows: Number of rows.
+        left_out: Number of rows with a gap in a column that was used, which are left out.
+        units: Number of independent units.
+        level: Coverage of each interval.
+        mixed: True if several rows may be of one privacy unit, and nothing says which.
+    """
+
+    coefficients: tuple[Coefficient, ...]
+    family: Family
+    reference: str
+    rows: int
+    left_out: int
+    units: int
+    level: float
+    mixed: bool = False
+
+    def frame(self) -> pd.DataFrame:
+        """The table as a frame, with the names of statsmodels."""
+        tail = (1.0 - self.level) / 2.0
+        names = ("coef", "std err", "z", "P>|z|", f"[{tail:.5g}", f"{1.0 - tail:.5g}]")
+        rows = [(each.coef, each.std_err, each.z, each.p, each.low, each.high) for each in self.coefficients]
+        keys = [(each.outcome, each.name) for each in self.coefficients]
+        index = pd.MultiIndex.from_tuples(keys) if self.family == "multinomial" else [name for _, name in keys]
+        return pd.DataFrame(rows, columns=list(names), index=index)
+
+
+def coefficients(
+    release: Release,
+    table: object,
+    model: str | Sequence[str],
+    *,
+    family: str | None = None,
+    reference: object = None,
+    units: object = None,
+    level: float = 0.95,
+) -> Coefficients:
+    """Regress the true label on public columns, from released labels alone.
+
+    Args:
+        release: Released labels of n rows.
+        table: Their public columns, in any container. Rows with gaps are left out and counted.
+        model: A formula, such as ``"age + C(ward)"``, with or without the label and a tilde before it. It is code, so
+            take none from strangers. Or the names of columns: texts get an indicator for each value but the first.
+        family: ``"logistic"`` for two classes, ``"multinomial"`` for several, ``"linear"`` for numeric labels; by
+            default the one that fits the labels.
+        reference: The class that others are compared with; by default the first one.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
+        level: Coverage of each interval.
+
+    Guarantee:
+        Post-processing of a release: covered by the release's guarantee at no further cost.
+
+    References:
+        Huber 1967, for sandwich errors of maximum likelihood; Liang and Zeger 1986, by units; Chandler and Bate 2007,
+        for the profiles of likelihoods of dependent rows.
+
+    Example:
+        >>> from labeldp import Classes, Release
+        >>> table = {"drug": ["no"] * 40 + ["yes"] * 40}
+        >>> release = Release.public(["no", "yes"] * 20 + ["no", "yes", "yes", "yes"] * 10, Classes(["no", "yes"]))
+        >>> found = coefficients(release, table, ["drug"])
+        >>> round(found.coefficients[1].coef, 3)  # the logarithm of the odds ratio 3
+        1.099
+
+    Raises:
+        InputError: A column is not there, columns follow from one another, or rows are too few.
+    """
+    sample = Units.of(units, require_original_features(release))
+    check_level(level)
+    name = None if release.certificate is None else release.certificate.label
+    design, family = design_of(public_table(release, table), model, name), _family(release, family)
+    release, sample, rows = release[design.rows], sample.take(design.rows), len(release)
+    needed = len(design.names) * (1 if family == "linear" else release.space.size - 1) + _FEWEST
+    if sample.count < needed:
+        raise InputError(f"expected at least {needed} units for these coefficients, found {sample.count}; use fewer")
+    if family == "linear":
+        found, first = _of_numbers(release, design, sample, level), ""
+    else:
+        code = 0 if reference is None else int(release.space.encode([reference])[0])
+        found, first = _of_classes(release, design, sample, level, code), str(release.space.points[code])
+    mixed = units is None and may_share_units(release)
+    return Coefficients(
+        tuple(found), family, first, len(design.rows), rows - len(design.rows), sample.count, level, mixed
+    )
+
+
+def _family(release: Release, family: str | None) -> Family:
+    """The family of a regression, which must fit the labels."""
+    numeric = isinstance(release.space, Interval)
+    default: Family = "linear" if numeric else "logistic" if release.space.size == 2 else "multinomial"
+    if family not in (None, default, "multinomial") or (family == "multinomial" and numeric):
+        raise InputError(f"expected the family {default!r} for these labels, found {family!r}")
+    return "multinomial" if family == "multinomial" else default
+
+
+def _sandwich(
+    curvature: Float[np.ndarray, "q q"], scores: Float[np.ndarray, "n q"], sample: Units
+) -> Float[np.ndarray, "q q"]:
+    """The covariance of estimates from the inverse of their information and what rows contribute to their equations."""
+    free = max(sample.count - scores.shape[1], 1)
+    return np.asarray(curvature @ sample.covariance(scores) @ curvature * (sample.count - 1) / free)
+
+
+def _wald(outcome: str, name: str, coef: float, error: float, level: float, free: float) -> Coefficient:
+    """A coefficient with its Wald interval."""
+    z, half = coef / error if error > 0.0 else np.nan, float(quantile(level, free)) * error
+    p = 2.0 * float(stdtr(free, -abs(z)))
+    return Coefficient(outcome, name, coef, error, z, p, coef - half, coef + half)
+
+
+def _of_numbers(release: Release, design: Design, sample: Units, level: float) -> Iterator[Coefficient]:
+    """Least squares on unbiased numbers."""
+    numbers = unbiased_numbers(release)
+    found = np.linalg.lstsq(design.matrix, numbers, rcond=None)[0]
+    scores = design.matrix * (numbers - design.matrix @ found)[:, None]
+    errors = np.sqrt(np.diag(_sandwich(np.linalg.pinv(design.matrix.T @ design.matrix), scores, sample)))
+    for name, coef, error in zip(design.names, found, errors, strict=True):
+        yield _wald("mean", name, float(coef), float(error), level, sample.count - len(found))
+
+
+def _of_classes(release: Release, design: Design, sample: Units, level: float, reference: int) -> Iterator[Coefficient]:
+    """The coefficients of largest likelihood, each with a profile where Wald's interval is not to be trusted."""
+    likelihood = Likelihood(release, design.matrix, reference)
+    best, turn, free = likelihood.fit(), likelihood.to_coefficients, sample.count - likelihood.size
+    curvature, flat = likelihood.curvature(best)
+    covariance = _sandwich(curvature, likelihood.scores(best), sample)
+    plain, robust = (np.sqrt(np.diag(turn @ each @ turn.T)) for each in (curvature, covariance))
+    span = np.ptp(design.matrix, axis=0)
+    reach = np.tile(np.where(span > 0.0, span, np.abs(design.matrix).max(axis=0)), len(likelihood.classes))
+    told = (np.abs(turn @ flat) * reach[:, None] < 1.0).all(axis=1)
+    effects = np.where(told, robust**2 / np.where(plain > 0.0, plain, 1.0) ** 2, 1.0)
+    bars = float(quantile(level, free)) ** 2 * np.where(told, effects, max(1.0, float(effects.max())))
+    names = [(str(release.space.points[code]), name) for code in likelihood.classes for name in design.names]
+    for place, (outcome, name) in enumerate(names):
+        drop = likelihood.profile(best, place)
+        coef, bar, far = float(turn[place] @ best), float(bars[place]), float(reach[place])
+        if told[place]:
+            yield _profiled(_wald(outcome, name, coef, float(robust[place]), level, free), drop, bar, far)
+        else:
+            low, high = (profile_end(drop, coef, side / far, bar, far) for side in (-1.0, 1.0))
+            yield Coefficient(outcome, name, math.nan, math.inf, math.nan, math.nan, low, high)
+
+
+def _profiled(wald: Coefficient, drop: Callable[[float], float], bar: float, reach: float) -> Coefficient:
+    """A coefficient with its profile interval, if the likelihood is not nearly that of a normal estimate."""
+    if all(abs(drop(end) / bar - 1.0) < _SKEWED for end in (wald.low, wald.high)):
+        return wald
+    low, high = (profile_end(drop, wald.coef, end - wald.coef, bar, reach) for end in (wald.low, wald.high))
+    return replace(wald, profile=(low, high))

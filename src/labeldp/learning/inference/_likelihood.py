@@ -1,0 +1,166 @@
+"""Maximum likelihood of coefficients under a channel: the fit, the information in it, and profiles.
+
+With v_j the likelihood of a released label given class j and p_j the modelled probability, a row has the loss
+``-log sum_j v_j p_j``. In logits its gradient is ``p - q`` and its second derivative
+``(diag p - p p') - (diag q - q q')``, where ``q_j = v_j p_j / sum_i v_i p_i`` is the posterior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.optimize import brentq, minimize
+from scipy.special import softmax
+
+from labeldp._shapes import Float
+from labeldp.learning.losses import row_loss
+from labeldp.release import Release
+
+#: Gradient at which a fit is done, in regressors of unit variance: far below the errors of coefficients.
+_GRADIENT = 1e-4
+_STEPS = 300
+#: Curvature of a direction of unit mean square below which the likelihood has no maximum there, or one at infinity:
+#: where the gradient is small enough for a fit to end, its curvature is as small. A standard error would be above 10.
+_FLAT, _LEAST = 1e-2, 1e-8
+#: Log odds beyond which a probability is 0 or 1 for all that labels show.
+_FAR = 60.0
+
+
+@dataclass(frozen=True, eq=False)
+class Likelihood:
+    """The likelihood of released labels, in coefficients of regressors.
+
+    Attributes:
+        release: The released labels.
+        matrix: The regressors.
+        reference: The code of the class that others are compared with.
+    """
+
+    release: Release
+    matrix: Float[np.ndarray, "n p"]
+    reference: int
+
+    @cached_property
+    def _root(self) -> tuple[np.ndarray, np.ndarray]:
+        """Uncorrelated regressors of unit mean square, and the matrix that makes the given ones of them."""
+        directions, root = np.linalg.qr(self.matrix)
+        size = np.sqrt(len(self.matrix))
+        return directions * size, root / size
+
+    @cached_property
+    def to_coefficients(self) -> Float[np.ndarray, "q q"]:
+        """The matrix that makes coefficients of parameters, by class and regressor."""
+        return np.kron(np.eye(len(self.classes)), np.linalg.inv(self._root[1]))
+
+    @property
+    def classes(self) -> list[int]:
+        """The codes of the classes that are compared with the reference."""
+        return [code for code in range(self.release.space.size) if code != self.reference]
+
+    @cached_property
+    def _loss(self) -> Callable[[np.ndarray, np.ndarray], float]:
+        return row_loss(self.release, "likelihood")
+
+    def _rows(self, at: Float[np.ndarray, "q"]) -> tuple[float, np.ndarray, np.ndarray]:
+        """The loss, and for each row the modelled probabilities and the gradient in logits."""
+        logits = np.zeros((len(self.matrix), self.release.space.size))
+        logits[:, self.classes] = self._root[0] @ at.reshape(len(self.classes), -1).T
+        chance = softmax(logits, axis=1)
+        return self._loss(logits, np.ones(len(logits))), chance, logits
+
+    def scores(self, at: Float[np.ndarray, "q"]) -> Float[np.ndarray, "n q"]:
+        """The gradient of each row's loss."""
+        slopes = self._rows(at)[2][:, self.classes]
+        return np.asarray((slopes[:, :, None] * self._root[0][:, None, :]).reshape(len(slopes), -1))
+
+    def value(self, at: Float[np.ndarray, "q"]) -> tuple[float, Float[np.ndarray, "q"]]:
+        """The loss and its gradient."""
+        loss, _, slopes = self._rows(at)
+        return loss, (slopes[:, self.classes].T @ self._root[0]).ravel()
+
+    def information(self, at: Float[np.ndarray, "q"]) -> Float[np.ndarray, "q q"]:
+        """The second derivatives of the loss."""
+        _, chance, slopes = self._rows(at)
+        inputs, codes, width = self._root[0], self.classes, self.matrix.shape[1]
+        posterior = chance - slopes
+        found = np.empty((len(codes) * width, len(codes) * width))
+        for i, one in enumerate(codes):
+            for j, two in enumerate(codes[: i + 1]):
+                weight = posterior[:, one] * posterior[:, two] - chance[:, one] * chance[:, two]
+                weight += (chance[:, one] - posterior[:, one]) * (i == j)
+                block = (inputs * weight[:, None]).T @ inputs
+                found[i * width : (i + 1) * width, j * width : (j + 1) * width] = block
+                found[j * width : (j + 1) * width, i * width : (i + 1) * width] = block
+        return found
+
+    @property
+    def size(self) -> int:
+        """Number of parameters."""
+        return len(self.classes) * int(self.matrix.shape[1])
+
+    def curvature(self, at: Float[np.ndarray, "q"]) -> tuple[Float[np.ndarray, "q q"], Float[np.ndarray, "q flat"]]:
+        """The inverse of the information where the likelihood is curved, and directions in which it is flat.
+
+        Each of the latter is as long as its standard error, or longer than any that matters.
+        """
+        sizes, directions = np.linalg.eigh(self.information(at))
+        curved, flat = directions[:, sizes >= _FLAT], directions[:, sizes < _FLAT]
+        lengths = np.sqrt(np.maximum(sizes[sizes < _FLAT], _LEAST))
+        return np.asarray((curved / sizes[sizes >= _FLAT]) @ curved.T), flat / lengths
+
+    def fit(self) -> Float[np.ndarray, "q"]:
+        """The parameters of the largest likelihood."""
+        return self._lowest(np.zeros(self.size), np.eye(self.size))[1]
+
+    def _lowest(self, at: np.ndarray, directions: np.ndarray) -> tuple[float, np.ndarray]:
+        """The least loss in the plane of some directions at a point, and where it is."""
+        found = minimize(
+            lambda step: _along(self.value(at + directions @ step), directions),
+            np.zeros(directions.shape[1]),
+            jac=True,
+            hess=lambda step: directions.T @ self.information(at + directions @ step) @ directions,
+            method="trust-exact",
+            options={"gtol": _GRADIENT, "maxiter": _STEPS},
+        )
+        return float(found.fun), at + directions @ found.x
+
+    def profile(self, best: np.ndarray, place: int) -> Callable[[float], float]:
+        """Twice the loss of log likelihood where one coefficient has another value, over that value."""
+        target = self.to_coefficients[place]
+        sizes, directions = np.linalg.eigh(self.information(best))
+        towards = directions @ ((directions.T @ target) / np.maximum(sizes, _FLAT))
+        towards /= target @ towards
+        others = np.linalg.svd(target[None])[2][1:].T
+        least, middle = self.value(best)[0], float(target @ best)
+
+        def drop(value: float) -> float:
+            start = best + (value - middle) * towards
+            lowest = self._lowest(start, others)[0] if others.shape[1] else self.value(start)[0]
+            return max(0.0, 2.0 * (lowest - least))
+
+        return drop
+
+
+def _along(value: tuple[float, np.ndarray], directions: np.ndarray) -> tuple[float, np.ndarray]:
+    return value[0], directions.T @ value[1]
+
+
+def profile_end(drop: Callable[[float], float], start: float, step: float, bar: float, reach: float) -> float:
+    """The value on one side of a coefficient at which a likelihood has dropped by a bar; infinite if it never does.
+
+    Args:
+        drop: The drop over the value of the coefficient.
+        start: The coefficient.
+        step: About the distance of the end, with its sign.
+        bar: The drop at the end.
+        reach: The largest absolute value of the regressor: what matters of a coefficient is its product with that.
+    """
+    inner, outer = start, start + step
+    while drop(outer) < bar:
+        if abs(outer - start) * reach > _FAR:
+            return float(np.copysign(np.inf, step))
+        inner, outer = outer, outer + 2.0 * (outer - inner)
+    return float(brentq(lambda value: drop(value) - bar, inner, outer, xtol=abs(step) * 1e-3))
