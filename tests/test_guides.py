@@ -67,6 +67,7 @@ def names(tmp_path, monkeypatch):
         "features": features,
         "labels": labels,
         "labels_of_a_survey": np.where(chance.random(ROWS) < 0.75, labels, np.where(ill, "benign", "malignant")),
+        "rates_of_a_survey": np.full(ROWS, 0.75),
         "space": space,
         "release": release,
         "amounts": amounts,

@@ -73,6 +73,7 @@ from .release.jobs.mechanisms._rows import DoubleMechanism as DoubleMechanism
 from .release.jobs.mechanisms._rows import DummyMechanism as DummyMechanism
 from .release.jobs.mechanisms._table_mechanism import TableMechanism as TableMechanism
 from .release.released._declared import Declaration as Declaration
+from .release.released._declared import DeclaredChannel as DeclaredChannel
 from .release.released._total import combined_guarantee as combined_guarantee
 from .release.folder._certificate import Certificate as Certificate
 from .release.folder._signature import make_key as make_key

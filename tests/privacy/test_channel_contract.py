@@ -14,6 +14,7 @@ import pytest
 import labeldp.privacy.channels
 from labeldp.audit import audit_channel, audit_drawing
 from labeldp.errors import EpsilonError, InputError
+from labeldp.privacy import exp_below
 from labeldp.privacy.accounting import PrivacyLoss
 from labeldp.privacy.channels import (
     CHANNELS,
@@ -27,6 +28,7 @@ from labeldp.privacy.channels import (
     GridChannel,
     GroupedChannel,
     GroupedNumberChannel,
+    MatrixChannel,
     ProjectiveChannel,
     ResponseChannel,
     SubsetChannel,
@@ -117,6 +119,18 @@ def redrawing_responses(epsilon, bits):
     return ClusterChannel.redrawing(distributions, floor, redrawn, np.array([3, 0, 1, 2], dtype=np.int32), bits)
 
 
+def matrices(classes, epsilon, bits):
+    """Each class keeps itself, goes to the next one seldom, and to all others at probabilities in between."""
+    word, odds = 1 << bits, exp_below(epsilon)
+    least = math.ceil(word / (1 + odds + (classes - 2) * Fraction(math.sqrt(odds))))
+    keep = math.floor(odds * least) if classes > 2 else word - least
+    between = [(word - keep - least + i) // (classes - 2) for i in range(classes - 2)]
+    line = [keep, least, *between] if between else [keep, word - keep]
+    return MatrixChannel(
+        classes, tuple(tuple(line[(z - y) % classes] for z in range(classes)) for y in range(classes)), bits=bits
+    )
+
+
 def many_subsets(classes, size, epsilon, bits):
     """Subsets that are drawn as where they are too many for a list."""
     channel = SubsetChannel.at(classes, size, epsilon, bits)
@@ -197,6 +211,8 @@ CLASS_CASES = {
     "projective-10": (ProjectiveChannel, lambda e, bits: ProjectiveChannel.at(10, 3, e, bits)),
     "projective-13": (ProjectiveChannel, lambda e, bits: ProjectiveChannel.at(13, 3, e, bits)),
     "projective-15": (ProjectiveChannel, lambda e, bits: ProjectiveChannel.at(15, 2, e, bits)),
+    "matrix-2": (MatrixChannel, lambda e, bits: matrices(2, e, bits)),
+    "matrix-4": (MatrixChannel, lambda e, bits: matrices(4, e, bits)),
     "grouped-responses": (GroupedChannel, grouped_responses),
     "grouped-projective": (GroupedChannel, grouped_projective),
     "grouped-subsets": (GroupedChannel, grouped_subsets),
@@ -390,6 +406,7 @@ COUNTING = {
     ResponseChannel: law_of_words,
     CandidateChannel: law_of_words,
     ClusterChannel: law_of_words,
+    MatrixChannel: law_of_words,
     CoarseningChannel: law_of_words,
     SubsetChannel: law_of_picks,
     BitChannel: law_of_bits,
@@ -557,6 +574,9 @@ def test_membership_is_the_tables(case, epsilon):
                   for name in ("true", "other", "apart")}  # fmt: skip
         for asked in classes:
             inside, outside = (float(np.broadcast_to(p, (1,))[0]) for p in one.holding(np.array([asked])))
+            if isinstance(channel, MatrixChannel):  # averages over the other classes
+                assert (inside, outside) == pytest.approx((law[asked, asked], np.delete(law[:, asked], asked).mean()))
+                continue
             for true in classes:
                 assert law[true] @ held[:, asked] == pytest.approx(inside if alike[true, asked] else outside, rel=1e-12)
                 if channel.even and true != asked:
@@ -570,6 +590,9 @@ def test_membership_is_the_tables(case, epsilon):
                 np.mean([law[true] @ (held[:, true] != held[:, asked]) for true, asked in pairs]),
             )
             assert tuple(chance.values()) == pytest.approx(means, rel=1e-12, abs=1e-12)
+        elif isinstance(channel, MatrixChannel):
+            assert chance["true"] == pytest.approx(np.diag(law).mean(), rel=1e-12)
+            assert chance["true"] + chance["other"] == pytest.approx(chance["apart"], rel=1e-12)
         elif not channel.even:  # averages over true classes that are distributed as what is drawn
             drawn_from = np.array(channel.weights[int(channel.clusters[row])], dtype=float)
             drawn_from /= drawn_from.sum()
@@ -649,6 +672,8 @@ def test_released_labels_have_the_stated_form(case):
 def test_the_label_does_not_change_what_a_word_decides(case):
     """A row's words decide "true class in?" and the ranks of the others alike, whatever the label's value."""
     channel = build(case, 1.0, 64)
+    if isinstance(channel, MatrixChannel):
+        pytest.skip("it describes draws of others")
     rng = np.random.default_rng(3)
     words = rng.integers(0, 2**64, (300, channel.words_per_row), dtype=np.uint64)
     for row in rows_of(channel):
@@ -907,6 +932,8 @@ def test_the_quotient_in_floating_point_is_exact(classes, epsilon):
 @every_case
 def test_an_epsilon_that_the_word_cannot_express_is_refused(case):
     """Neither too small nor too large an epsilon is quietly replaced by another one."""
+    if case in ("matrix-2", "matrix-4"):
+        pytest.skip("its epsilon follows from probabilities")
     for epsilon in (1e-300, 1e-25, 100.0, 700.0):
         with pytest.raises(EpsilonError, match="expected an epsilon that the integers"):
             build(case, epsilon, 64)
@@ -1057,6 +1084,10 @@ def test_the_noise_of_gradients_is_that_of_the_table(case, epsilon, projected):
             assert found * (1 - 1e-9) <= any_way <= (1 + 6 / part.classes) * found
             assert trace * (1 - 1e-9) <= right_angled <= (1 + 6 / part.classes) * trace
             continue
+        if isinstance(channel, MatrixChannel):  # an upper bound
+            assert found * (1 - 1e-9) <= any_way <= 1.1 * found
+            assert right_angled == pytest.approx(trace, rel=1e-9)
+            continue
         assert any_way == pytest.approx(found, rel=1e-3)
         assert found <= any_way * (1 + 1e-9)
         assert right_angled == pytest.approx(trace, rel=1e-9)
@@ -1067,7 +1098,8 @@ def test_the_noise_of_gradients_is_that_of_the_table(case, epsilon, projected):
 def test_the_moments_of_numbers_are_those_of_the_table(case, epsilon):
     """The stated mean and variance of ``numbers`` are sums over the outcomes; without one law they are refused."""
     channel = build(case, epsilon, 64)
-    if channel.form != "number" and not all(part.even and not row_arrays(part) for part, _ in channel.units):
+    alike = (isinstance(part, MatrixChannel) or (part.even and not row_arrays(part)) for part, _ in channel.units)
+    if channel.form != "number" and not all(alike):
         with pytest.raises(InputError, match="expected a channel that is the same for all rows"):
             channel.number_laws()
         return

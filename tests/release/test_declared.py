@@ -11,7 +11,9 @@ from labeldp import (
     Classes,
     Curator,
     Declaration,
+    DeclaredChannel,
     DeclaredMechanism,
+    GroupResponse,
     Interval,
     PriorResponse,
     RandomizedResponse,
@@ -24,7 +26,7 @@ from labeldp.cli import main
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.mechanisms.randomizers import class_randomizers, number_randomizers
-from labeldp.release.released import check_possible
+from labeldp.release.released import check_possible, check_rows_possible
 
 SPACE = Classes(["no", "yes"])
 SURVEY = "survey 2026"
@@ -69,6 +71,99 @@ def test_released_labels_of_every_mechanism_are_read_back(kind):
     assert (taken.likelihood() == drawn.likelihood()).all()
 
 
+SHARES = [[0.6, 0.3, 0.1], [0.25, 0.5, 0.25], [0.1, 0.3, 0.6]]
+ABC = Classes(list("abc"))
+
+
+def reported(truth, probabilities, rng):
+    """A report for each true class by its line of probabilities."""
+    limits = np.cumsum(probabilities, axis=1)[truth]
+    return np.array(list("abc"))[(rng.random(len(truth))[:, None] > limits[:, :-1]).sum(axis=1)]
+
+
+def declarations():
+    """Channels that no randomizer has, with a function of true classes that reports by them."""
+    rng = np.random.default_rng(2)
+    rates = rng.choice([0.5, 0.6, 0.8], 3000)
+    by_rate = DeclaredChannel.by_row([RandomizedResponse.keeping(ABC, rate) for rate in rates])
+    prior = PriorResponse(ABC, 1.0, rng.dirichlet([5, 5, 5], 3000))
+    groups = GroupResponse(ABC, 1.0, groups=[[["a"], ["b", "c"]], [["a", "b"], ["c"]]] * 1500)
+
+    def keep(truth):
+        moved = (truth + rng.integers(1, 3, len(truth))) % 3
+        return np.array(list("abc"))[np.where(rng.random(len(truth)) < rates, truth, moved)]
+
+    def drawn(mechanism):
+        return lambda truth: Curator(np.array(list("abc"))[truth], ABC).randomize(mechanism).to_arrow()
+
+    return {
+        "matrix": (DeclaredChannel.matrix(ABC, SHARES, rounded=0.005), lambda y: reported(y, SHARES, rng)),
+        "rates": (by_rate, keep),
+        "prior": (prior, drawn(prior)),
+        "groups": (groups, drawn(groups)),
+    }
+
+
+@pytest.mark.parametrize("name", ["matrix", "rates", "prior", "groups"])
+def test_channels_of_others_and_of_rows_are_taken_over(name, tmp_path):
+    """They are saved, verified and learned from; a learner does as well as with the channel known to a curator."""
+    how, report = declarations()[name]
+    truth = np.random.default_rng(1).integers(0, 3, 3000)
+    release = Release.randomized(report(truth), how, declared_by=SURVEY, name="answer")
+    folder = release.save(tmp_path / "out")
+    assert verify(folder).certificate.sentence.startswith(f"Declared by {SURVEY}, not drawn here.")
+    again = Release.load(folder)
+    assert again.hash == release.hash
+    assert (again.likelihood() == release.likelihood()).all()
+    rows = truth[:, None] + np.random.default_rng(3).normal(size=(3000, 1)) / 4
+    model = SoftmaxRegression().fit(rows, again)
+    assert (model.predict(rows) == np.array(list("abc"))[truth]).mean() > 0.85
+    if release.class_channel.identifies:
+        assert release.unbiased().mean(axis=0) == pytest.approx(np.bincount(truth) / 3000, abs=0.2)
+
+
+def test_epsilon_covers_the_rounding_of_a_matrix():
+    """It is that of the worst matrix whose probabilities round to those that were stated, and no less."""
+    exact = DeclaredChannel.matrix(ABC, SHARES).channel().epsilon
+    rounded = DeclaredChannel.matrix(ABC, SHARES, rounded=0.005).channel().epsilon
+    assert 0 <= exact - np.log(6) < 1e-12
+    assert 0 <= rounded - np.log(0.605 / 0.095) < 1e-12
+    thirds = DeclaredChannel.matrix(ABC, [[1 / 3, 1 / 6, 1 / 2], [1 / 6, 1 / 2, 1 / 3], [1 / 2, 1 / 3, 1 / 6]])
+    assert 0 <= thirds.channel().epsilon - np.log(3) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "rounded", "words"),
+    [
+        ([[0.6, 0.3, 0.1]] * 3, 0.0, "tell classes apart"),
+        ([[0.6, 0.4, 0.0], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]], 0.0, "may be 0"),
+        ([[0.6, 0.36, 0.04], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]], 0.05, "may be 0"),
+        ([[0.6, 0.3, 0.2], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]], 0.01, "sum to 1"),
+        ([[0.6, 0.4], [0.4, 0.6]], 0.0, "matrix of probabilities for 3"),
+        ([[float("nan")] * 3] * 3, 0.0, "matrix of probabilities for 3"),
+        ([[0.6, 0.5, -0.1], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]], 0.0, "sum to 1"),
+    ],
+)
+def test_a_matrix_that_is_none_is_refused(probabilities, rounded, words):
+    """It says nothing of a class, may have no epsilon, or is none."""
+    with pytest.raises(InputError, match=words):
+        DeclaredChannel.matrix(ABC, probabilities, rounded=rounded)
+
+
+def test_epsilons_of_a_persons_answers_add_up(tmp_path):
+    """Each of three answers of a person has the whole epsilon, in memory and in a folder."""
+    mechanism, people = RandomizedResponse(SPACE, 1.0), np.repeat(np.arange(40), [1, 3] * 20)
+    release = Release.randomized(["no", "yes"] * 40, mechanism, declared_by=SURVEY, units=people)
+    assert release.guarantee.epsilon == pytest.approx(3 * mechanism.channel().epsilon)
+    assert release.guarantee.unit == "unit"
+    assert verify(release.save(tmp_path / "out")).certificate.guarantee == release.guarantee
+    alone = Release.randomized(["no", "yes"] * 40, mechanism, declared_by=SURVEY)
+    assert (alone.likelihood() == release.likelihood()).all()
+    with pytest.raises(InputError, match="one mechanism for all rows of units"):
+        Release.randomized(["a"] * 2, DeclaredChannel.by_row([RandomizedResponse(ABC, e) for e in (1.0, 2.0)]),
+                           declared_by=SURVEY, units=[1, 1])  # fmt: skip
+
+
 def test_the_certificate_says_that_it_was_declared(tmp_path):
     """The sentence begins with it, in memory and in a folder, and the folder holds."""
     release = Release.randomized(answers()[1], RandomizedResponse.keeping(SPACE, 0.75), declared_by=SURVEY)
@@ -101,7 +196,8 @@ def test_the_epsilon_of_a_coin_is_rounded_up():
         ([["b", "a"]], SubsetResponse(Classes(list("abcd")), 0.1), InputError, "declared order"),
         ([["a"]], SubsetResponse(Classes(list("abcd")), 0.1), InputError, "cannot come"),
         ([0.5], number_randomizers()[0](Interval(0, 6, 1), 1.0), InputError, "cannot come"),
-        (["no"], PriorResponse(SPACE, 1.0, np.array([[0.9, 0.1]])), InputError, "cannot be declared"),
+        (["no"] * 2, PriorResponse(SPACE, 1.0, np.array([[0.9, 0.1]])), InputError, "for each of the 2 rows"),
+        (7, RandomizedResponse(SPACE, 1.0), InputError, "a list or an array"),
     ],
 )
 def test_labels_that_no_such_mechanism_releases_are_refused(labels, mechanism, error, words):
@@ -122,6 +218,36 @@ def test_a_wrong_declaration_is_refuted():
     with pytest.raises(InputError, match="not randomized as declared") as raised:
         Release.randomized(["no"] * 900 + ["yes"] * 100, RandomizedResponse.keeping(SPACE, 0.75), declared_by=SURVEY)
     assert not any(shown in str(raised.value) for shown in ("900", "100", "'no'", "'yes'"))  # they may be true labels
+
+
+@pytest.mark.parametrize("name", ["coin", "matrix", "rates"])
+def test_wrong_declarations_are_refuted_at_ten_thousand_rows(name):
+    """True labels of which a tenth is not the first class, passed off as randomized, in 99 of 100 runs."""
+    rng = np.random.default_rng(4)
+    rates = [RandomizedResponse.keeping(SPACE, rate) for rate in rng.choice([0.55, 0.65, 0.8], 10_000)]
+    how = {
+        "coin": lambda: RandomizedResponse.keeping(SPACE, 0.75),
+        "matrix": lambda: DeclaredChannel.matrix(SPACE, [[0.7, 0.3], [0.25, 0.75]]),
+        "rates": lambda: DeclaredChannel.by_row(rates),
+    }[name]().channel()
+    refuted = 0
+    for _ in range(100):
+        try:
+            check_rows_possible(how, (rng.random(10_000) < 0.1).astype(np.int32))
+        except InputError:
+            refuted += 1
+    assert refuted >= 99
+
+
+def test_a_matrix_is_refuted_by_shares_below_zero():
+    """Each count alone is possible, and no shares of true classes give all of them together."""
+    how, rng = DeclaredChannel.matrix(ABC, SHARES), np.random.default_rng(4)
+    counts = np.array([2600, 2300, 5100])  # between the least and the largest, and b's share would be -0.6
+    truth = rng.choice(3, 10_000, p=[0.2, 0.1, 0.7])
+    right = np.bincount(np.searchsorted(list("abc"), reported(truth, SHARES, rng)), minlength=3)
+    check_possible(how.channel(), right, 10_000)
+    with pytest.raises(InputError, match="not randomized as declared"):
+        check_possible(how.channel(), counts, 10_000)
 
 
 @pytest.mark.parametrize("name", ["answer", "copy"])

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from labeldp.mechanisms.randomizers import expectation
 from labeldp.privacy import Guarantee, shown_above
 from labeldp.privacy.channels import (
     BitChannel,
     ClusterChannel,
+    GroupedChannel,
+    MatrixChannel,
     ProjectiveChannel,
     ResponseChannel,
     SubsetChannel,
@@ -43,6 +46,27 @@ def _charge(of, number=0):
 
 
 _DECLARED = f"{DECLARED}survey 2026"
+
+
+def _elsewhere(channel, epsilon=None):
+    """The edits that make the labels those of a declared channel, which costs what it does or another epsilon."""
+    guarantee, utility = Guarantee(epsilon or channel.epsilon), expectation(channel, np.ones(()))
+    return [
+        ("assumptions/0", _DECLARED),
+        ("charges/0/mechanism", "declared"),
+        ("charges/0/law", law_of(channel)),
+        ("charges/0/guarantee/epsilon", guarantee.epsilon),
+        ("guarantee/epsilon", guarantee.epsilon),
+        ("guarantee/sentence", f"Declared by survey 2026, not drawn here. {guarantee.sentence()}"),
+        ("expects/clean_share", utility.clean_share),
+        ("expects/truth_probability", utility.truth_probability),
+    ]
+
+
+_MATRIX = MatrixChannel.of([[0.6, 0.3, 0.1], [0.25, 0.5, 0.25], [0.1, 0.3, 0.6]], 0.005)
+_NO_ROWS = np.empty(0, dtype=np.int32)
+_RATES = GroupedChannel(3, (ResponseChannel.at(3, 1.0), ResponseChannel.at(3, 0.5)), (1, 1), _NO_ROWS)
+_PAIRS = GroupedChannel(3, (ResponseChannel.at(3, 1.0), ResponseChannel.at(3, 0.5)), (1, 2), _NO_ROWS)
 _PART = ("parent", "a" * 64)
 _QUANTILE = _charge("command/noisy-quantile")
 _FREE = _charge("command/noisy-histogram") | {"rows": []}
@@ -160,6 +184,11 @@ EDITS = (
     ("command/auto", [("charges/0/mechanism", "subset")], "a mechanism that does not draw from such a law"),
     ("command/auto", [("charges/0/mechanism", "exact-copy")], "a mechanism that nobody has"),
     ("command/auto", [("charges/0/mechanism", "double")], "resampled features without their law"),
+    ("command/auto", _elsewhere(_MATRIX)[1:], "a matrix that nobody declared"),
+    ("command/auto", _elsewhere(_MATRIX, 1.8), "a matrix without its slack"),
+    ("command/auto", _elsewhere(_PAIRS), "two rows of a unit as single rows"),
+    ("command/auto", [*_elsewhere(_MATRIX), ("charges/0/law/slack", str(1 << 62))], "more slack than weights"),
+    ("command/auto", [*_elsewhere(_MATRIX), ("charges/0/law/weights/0/0", "1")], "weights that leave words over"),
     ("command/auto", [("release", "a+b")], "two releases"),
     ("command/auto", [("release", "0" * 31)], "a short name of a release"),
     ("command/auto", [("charges/0/guarantee/rho", 0.001), ("guarantee/rho", 0.001)], "a rho of released labels"),
@@ -198,6 +227,8 @@ HONEST = (
         ],
         "labels that were randomized elsewhere",
     ),
+    ("command/auto", _elsewhere(_MATRIX), "labels by a matrix of probabilities"),
+    ("command/auto", _elsewhere(_RATES), "labels by a mechanism for each row"),
 )
 
 

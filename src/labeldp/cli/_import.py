@@ -40,8 +40,8 @@ def import_(
         spending: The ledger and its budget.
         file: How CSV files are written.
         declaration: The file of 'labeldp declare', in place of the options that say how labels were randomized.
-        unit: 'row' if a column is people with several rows: each of their labels has the declared epsilon, and they add
-            up.
+        unit (COLUMN): The column of people with several rows: the epsilons of their labels add up. 'row' if you answer
+            for single rows alone.
         sign: The private key to sign the release with, from 'labeldp key'.
         json_: Print JSON; 'labeldp schema' describes it.
     """

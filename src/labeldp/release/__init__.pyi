@@ -19,9 +19,9 @@ from .released import Declaration as Declaration
 from .released import Release as Release
 from .released import check_same_rows as check_same_rows
 from .released import RowRelease as RowRelease
-from .curator import unit_numbers as unit_numbers
 from .released import CombinedGuarantee as CombinedGuarantee
 from .released import combined_guarantee as combined_guarantee
+from .tables import unit_numbers as unit_numbers
 from .jobs import MOST_LABELS as MOST_LABELS
 from .jobs import ColumnFacts as ColumnFacts
 from .jobs import LabelFacts as LabelFacts

@@ -222,6 +222,20 @@ const ODDS = {
     });
     return worst;
   },
+  matrix(law, k) {
+    fields(law, "weights", "slack");
+    const rows = list(law.weights).map(integers), slack = integer(law.slack);
+    demand(k >= 2n && k <= 256n && BigInt(rows.length) === k && slack >= 0n, "weights for each of 2 to 256 true classes");
+    for (const row of rows) {
+      demand(BigInt(row.length) === k && row.every((w) => w > slack) && row.reduce((x, y) => x + y, 0n) === W, "weights above their slack that use every word once");
+    }
+    let worst = [1n, 1n];
+    rows.forEach((_, z) => {
+      const column = rows.map((row) => row[z]);
+      worst = larger(worst, [column.reduce((x, y) => (y > x ? y : x)) + slack, column.reduce((x, y) => (y < x ? y : x)) - slack]);
+    });
+    return worst;
+  },
   grid(law, k) {
     fields(law, "weights", "values");
     const rows = list(law.weights).map(integers), values = integers(law.values);
@@ -416,6 +430,7 @@ const WHO = {
 };
 const ADDS_UP = " This is what it adds to an earlier release, which its prior was computed from: in rows that they share, what both cost adds up.";
 
+const ELSEWHERE = "declared"; // the mechanism of a law that no randomizer here has
 const DECLARED = "these labels were randomized in this way before they were imported, as declared by ";
 
 function visible(text) { // as Python's reader shows a name
@@ -597,8 +612,12 @@ const CHECKS = [
 // What the charge of released labels says beside its numbers. A mechanism of another package is left to labeldp.
 function demandLabels(law, guarantee, mechanism, body, left) {
   const parts = GROUPS.includes(law.kind) ? list(law.channels) : [law];
-  demand((guarantee.unit !== "row") === GROUPS.includes(law.kind), "a law for the privacy unit");
+  const declared = mechanism === ELSEWHERE;
+  demand(!declared || body.assumptions.some((each) => each.startsWith(DECLARED)), "somebody who declares the law");
+  const ofRows = declared && GROUPS.includes(law.kind) && integers(law.repeats).every((each) => each === 1n);
+  demand(ofRows && guarantee.unit === "row" || (guarantee.unit !== "row") === GROUPS.includes(law.kind), "a law for the privacy unit");
   demand(WITH_FEATURES.includes(mechanism) === (body.features !== undefined), "the law of features of such a mechanism");
+  if (declared) return;
   if (has(MECHANISMS, mechanism)) demand(parts.every((part) => part.kind === MECHANISMS[mechanism]), `a mechanism that draws from ${parts[0].kind}`);
   else {
     demand(/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(mechanism), "the name of a mechanism");

@@ -45,6 +45,7 @@ _SINGLE = (
     _channel("subset", size=_INTEGER, member=_INTEGER),
     _channel("bits", true=_INTEGER, false=_INTEGER),
     _channel("projective", order=_INTEGER, member=_INTEGER),
+    _channel("matrix", weights=_MATRIX, slack=_INTEGER),
     _channel("grid", weights=_MATRIX, values=_INTEGERS),
     _channel("bins", starts=_INTEGERS, keep=_INTEGER, other=_INTEGER, values=_INTEGERS),
 )

@@ -29,7 +29,7 @@ from scipy.special import expit, softmax
 
 from labeldp._shapes import Float
 from labeldp.errors import InputError, RowsError
-from labeldp.learning.losses import RowLoss, TargetLoss, gain, require_release, row_loss
+from labeldp.learning.losses import gain, require_release, row_loss
 from labeldp.privacy.channels import EvenChannel, candidate_sizes, row_arrays, unpack
 from labeldp.release import Release
 
@@ -147,7 +147,7 @@ class _Likelihood:
     """
 
     release: Release
-    loss: RowLoss | TargetLoss
+    loss: AnyLoss
     parts: dict[bytes, _Likelihood] = field(default_factory=dict)
 
     @classmethod

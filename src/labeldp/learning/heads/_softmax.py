@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from labeldp._shapes import Float
 from labeldp._threads import blocks, one_thread_for_algebra
-from labeldp.learning.losses import RowLoss, TargetLoss, row_loss
+from labeldp.learning.losses import row_loss
 from labeldp.release import Release
 
 #: Features and logits of a block, few enough to stay in the cache for the second product.
@@ -51,7 +51,7 @@ class SoftmaxProblem:
     """
 
     features: Any
-    loss: RowLoss | TargetLoss
+    loss: AnyLoss
     weights: Float[np.ndarray, "n"]
     classes: int
     l2: float

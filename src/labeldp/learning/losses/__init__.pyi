@@ -20,6 +20,7 @@ from ._score import posterior as posterior
 from ._released import require_release as require_release
 from ._rows import METHODS as METHODS
 from ._rows import Method as Method
+from ._rows import AnyLoss as AnyLoss
 from ._rows import RowLoss as RowLoss
 from ._rows import TargetLoss as TargetLoss
 from ._rows import row_loss as row_loss

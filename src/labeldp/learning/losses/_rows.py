@@ -115,9 +115,43 @@ class TargetLoss:
         return TargetLoss(self.targets[rows])
 
 
+@dataclass(frozen=True, eq=False)
+class LikelihoodLoss:
+    """Minus the log likelihood of released labels that differs from class to class: ``-log sum_j v_j p_j``.
+
+    Attributes:
+        values: The likelihoods, up to a factor for each row.
+    """
+
+    values: Float[np.ndarray, "n k"]
+
+    def __call__(self, logits: Float[np.ndarray, "n k"], weights: Float[np.ndarray, "n"]) -> float:
+        """Weighted sum over rows; ``logits`` are overwritten with its gradient, the prior less the posterior."""
+        logits -= logits.max(axis=1, keepdims=True)
+        np.exp(logits, out=logits)
+        logits /= logits.sum(axis=1, keepdims=True)
+        joint = self.values * logits
+        total = joint.sum(axis=1)
+        logits -= joint / total[:, None]
+        logits *= weights[:, None]
+        return -float(weights @ np.log(total))
+
+    def dense(self, _classes: int) -> Float[np.ndarray, "n k"]:
+        """The values, which are dense already."""
+        return self.values
+
+    def take(self, rows: slice) -> LikelihoodLoss:
+        """The loss of selected rows."""
+        return LikelihoodLoss(self.values[rows])
+
+
+#: The losses of rows under a channel.
+AnyLoss = RowLoss | TargetLoss | LikelihoodLoss
+
+
 def row_loss(
     release: Release, method: Method, correction: float = 1.0, original: OriginalFeatures | None = None
-) -> RowLoss | TargetLoss:
+) -> AnyLoss:
     """The loss of a release.
 
     Partly corrected targets are ``correction * unbiased + (1 - correction) * plain``. Where a label is resampled with
@@ -155,9 +189,7 @@ def row_loss(
     return _label_loss(release, method, correction)
 
 
-def _resampled_loss(
-    release: Release, method: Method, correction: float, original: OriginalFeatures
-) -> RowLoss | TargetLoss:
+def _resampled_loss(release: Release, method: Method, correction: float, original: OriginalFeatures) -> AnyLoss:
     """The loss of rows some of whose features were resampled; see ``OriginalFeatures``."""
     if method == "plain":
         raise InputError("expected the method 'likelihood' or 'unbiased' for resampled features, found 'plain'")
@@ -173,7 +205,7 @@ def _resampled_loss(
     return TargetLoss(loss.dense(k) - (1.0 - original.shares)[:, None] * original.prior)
 
 
-def _label_loss(release: Release, method: Method, correction: float) -> RowLoss | TargetLoss:
+def _label_loss(release: Release, method: Method, correction: float) -> AnyLoss:
     """The loss of a release whose features are all original."""
     levels, n, k = release.class_channel.levels(release.codes), len(release), release.channel.classes
     supported = levels.support is not None
@@ -182,6 +214,8 @@ def _label_loss(release: Release, method: Method, correction: float) -> RowLoss 
     if method == "unbiased" and not release.class_channel.even:
         return TargetLoss(correction * release.unbiased() + (1 - correction) * levels.mask / size[:, None])
     zero, one = np.zeros(n), np.ones(n)
+    if method == "likelihood" and levels.values is not None:
+        return LikelihoodLoss(levels.values)
     if method == "likelihood":
         outside = levels.outside if levels.outside is not None else one
         values = (np.broadcast_to(levels.high, n), one, np.broadcast_to(outside, n))
@@ -250,7 +284,7 @@ class SyntheticRows:
         return self
 
     def append_to(
-        self, features: Any, loss: RowLoss | TargetLoss, weights: Float[np.ndarray, "n"]
+        self, features: Any, loss: AnyLoss, weights: Float[np.ndarray, "n"]
     ) -> tuple[Any, TargetLoss, Float[np.ndarray, "rows"]]:
         """Released rows followed by the synthetic ones: features, losses, and weights with the same sum as before."""
         count, keep = row_count(self.features), 1.0 - self.replaced

@@ -29,9 +29,7 @@ from labeldp.learning.losses import (
     METHODS,
     Method,
     OriginalFeatures,
-    RowLoss,
     SyntheticRows,
-    TargetLoss,
     gain,
     posterior,
     require_release,
@@ -90,7 +88,7 @@ class _TrainingRows:
         original = None if self.original is None else self.original.take(rows)
         return _TrainingRows(self.features[rows], self.release[rows], self.weights[rows], original, self.synthetic)
 
-    def losses(self, method: Method, correction: float) -> tuple[Any, RowLoss | TargetLoss, Float[np.ndarray, "n"]]:
+    def losses(self, method: Method, correction: float) -> tuple[Any, AnyLoss, Float[np.ndarray, "n"]]:
         """Features, their losses and their weights."""
         if self.synthetic is None:
             return self.features, row_loss(self.release, method, correction, self.original), self.weights

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from labeldp.mechanisms.randomizers._response import RandomizedResponse
 from labeldp.mechanisms.randomizers._subset import SubsetResponse, best_response
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import (
+    Channel,
     ClassChannel,
     GroupedChannel,
     GroupedNumberChannel,
@@ -46,12 +48,22 @@ def per_unit(randomizer: Randomizer, sizes: tuple[int, ...]) -> UnitLaw:
             f"expected a randomizer whose channel is the same for all rows, found {randomizer.name!r}, which has "
             "parameters for each row; declare no unit, or use another mechanism"
         )
-    channels, no_rows = [_at_share(randomizer, size).channel() for size in sizes], np.empty(0, dtype=np.int32)
+    return _of_sizes([_at_share(randomizer, size).channel() for size in sizes], sizes)
+
+
+def undivided(channel: Channel, sizes: tuple[int, ...]) -> UnitLaw:
+    """The channel that gives each row of a unit all of the epsilon, as elsewhere, with no rows yet."""
+    return _of_sizes([channel] * len(sizes), sizes)
+
+
+def _of_sizes(channels: Sequence[Channel], sizes: tuple[int, ...]) -> UnitLaw:
+    """The channel of units of each size."""
+    k, no_rows = channels[0].classes, np.empty(0, dtype=np.int32)
     classes = tuple(channel for channel in channels if isinstance(channel, ClassChannel))
     if classes:
-        return GroupedChannel(randomizer.space.size, classes, sizes, no_rows)
+        return GroupedChannel(k, classes, sizes, no_rows)
     numbers = tuple(channel for channel in channels if isinstance(channel, NumberChannel))
-    return GroupedNumberChannel(randomizer.space.size, numbers, sizes, no_rows)
+    return GroupedNumberChannel(k, numbers, sizes, no_rows)
 
 
 def grouped(law: UnitLaw, rows_per_unit: Int[np.ndarray, "n"]) -> UnitLaw:

@@ -26,6 +26,8 @@ from ._cluster import ClusterChannel as ClusterChannel
 from ._coarsening import CoarseningChannel as CoarseningChannel
 from ._coarsening import informative_groups as informative_groups
 from ._kernels import count_strangers as count_strangers
+from ._matrix import MOST_CLASSES as MOST_CLASSES
+from ._matrix import MatrixChannel as MatrixChannel
 from ._gradient_noise import gradient_noise as gradient_noise
 from ._grid import BinChannel as BinChannel
 from ._grid import GridChannel as GridChannel

@@ -57,13 +57,15 @@ class Levels:
     """The likelihood of released labels in compressed form: two levels on a mask, three with a support.
 
     ``P(released | true = j)``, up to a factor for each row, is ``high`` where ``mask[:, j]``, 1 elsewhere, and
-    ``outside`` where there is a ``support`` and ``support[:, j]`` is false.
+    ``outside`` where there is a ``support`` and ``support[:, j]`` is false. Where levels do not suffice, as for a
+    matrix of more than two classes, it is ``values[:, j]``.
     """
 
     mask: Bool[np.ndarray, "n k"]
     high: Float[np.ndarray, "*rows"]
     support: Bool[np.ndarray, "n k"] | None = None
     outside: Float[np.ndarray, "*rows"] | None = None
+    values: Float[np.ndarray, "n k"] | None = None
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,8 @@ class ClassChannel(Channel):
     def likelihood(self, released: object) -> Float[np.ndarray, "n k"]:
         """P(released | true = j) for each row and class, up to a factor for each row; see ``Channel``."""
         levels = self.levels(released_labels(released))
+        if levels.values is not None:
+            return levels.values
         values = np.where(levels.mask, _column(levels.high), 1.0)
         if levels.support is None or levels.outside is None:
             return values

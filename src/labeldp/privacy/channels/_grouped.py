@@ -67,11 +67,11 @@ class _Grouped(Channel):
 
     @property
     def detail(self) -> str:
-        """The division of epsilon over units, or the number of channels of single rows."""
+        """The rows of units, or the number of channels of single rows."""
         least, most = min(self.repeats), max(self.repeats)
         if most == 1:
             return f"{len(self.channels)} channels of single rows"
-        return f"epsilon divided by a unit's {most if least == most else f'{least} to {most}'} rows"
+        return f"one epsilon for a unit's {most if least == most else f'{least} to {most}'} rows together"
 
     @cached_property
     def words_per_row(self) -> int:
@@ -182,7 +182,9 @@ class GroupedChannel(_Grouped, ClassChannel):
         high = self._by_group(
             lambda channel, labels: np.broadcast_to(channel.levels(labels).high, len(labels)), released
         )
-        return Levels(self.mask(released), high)
+        written_out = any(channel.levels(released[:0]).values is not None for channel in self.channels)
+        values = self._by_group(lambda channel, labels: channel.likelihood(labels), released) if written_out else None
+        return Levels(self.mask(released), high, values=values)
 
     def holding(self, codes: Int[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
         """For each row, from its group."""

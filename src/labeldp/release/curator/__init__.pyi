@@ -19,4 +19,3 @@ from ._source import PriorChannels as PriorChannels
 from ._source import ROW as ROW
 from ._source import TableSource as TableSource
 from ._source import TYPE_PUBLIC as TYPE_PUBLIC
-from ._source import unit_numbers as unit_numbers

@@ -30,7 +30,6 @@ from labeldp.release.curator._source import (
     RowChannels,
     Source,
     size_of,
-    unit_numbers,
 )
 from labeldp.release.folder import FEATURES_REDRAWN, Certificate, Draw, digest
 from labeldp.release.ledger import Admitted, Entry, Ledger, features_left, spent_on
@@ -50,7 +49,7 @@ from labeldp.release.released import (
     refuse_labels,
     row_places,
 )
-from labeldp.release.tables import disk_path
+from labeldp.release.tables import disk_path, unit_numbers
 
 _FROM_ELSEWHERE = "is public and was not computed from these labels, but through answers and releases that cost extra"
 

@@ -12,11 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp._arrays import read_only
-from labeldp._arrow import array_or_none, arrow
-from labeldp._conversions import kind_of
+from labeldp._arrow import arrow
 from labeldp._random_words import Words
 from labeldp._shapes import Int
-from labeldp.columns import plain_column
 from labeldp.errors import InputError
 from labeldp.mechanisms.queries import CountQuery, Query
 from labeldp.mechanisms.randomizers import Randomizer, grouped, per_unit, unit_sizes
@@ -24,7 +22,7 @@ from labeldp.mechanisms.resampling import DoubleResponse
 from labeldp.privacy import ClassProbabilities, LabelSpace
 from labeldp.privacy.channels import Channel, GroupedChannel, GroupedNumberChannel, row_arrays
 from labeldp.release.engines import Engine, InProcess, Tick
-from labeldp.release.folder import number_column, renumbered
+from labeldp.release.folder import UNITS_PUBLIC, number_column, renumbered
 from labeldp.release.released import RowIdentity, identity_of
 from labeldp.release.tables import (
     PassDigest,
@@ -45,7 +43,6 @@ Places = slice | Int[np.ndarray, "n"]
 ROW = "row"
 _ALL = np.ones(())
 _IDENTITY = "the identities of rows were declared: public, and of one row each"
-_UNITS = "the units were declared, and who is one unit with whom is public"
 _BESIDE = "columns kept beside what is released, the row order and the row set are public"
 TYPE_PUBLIC = "the type in which the table stores its label column is public"
 KEPT_PUBLIC = "the kept columns, the row order, the row set and the split into files are public"
@@ -299,7 +296,7 @@ class ArraySource(Source):
 
     def declared(self, *, features: bool) -> tuple[str, ...]:
         """The assumptions about rows, units and identities."""
-        units = (_UNITS,) if self.units is not None else ()
+        units = (UNITS_PUBLIC,) if self.units is not None else ()
         identity = (_IDENTITY,) if self._identified else ()
         return (_ROW_SET if features else _BESIDE, *self.space.declared, *units, *identity)
 
@@ -436,21 +433,3 @@ def _of_rows(query: CountQuery, part: TablePart) -> CountQuery:
     if query.cells is None:
         return query
     return replace(query, cells=query.cells[part.first : part.first + part.count], cell_count=query.cell_count)
-
-
-def unit_numbers(units: object, count: int) -> Int[np.ndarray, "n"]:
-    """The number of each row's unit, from 0.
-
-    Raises:
-        InputError: There is no unit for each row, or their values are of different kinds.
-    """
-    column = array_or_none(units)
-    if column is None:
-        raise InputError(
-            "expected units that are all numbers, all texts or all dates, found something else "
-            f"({kind_of(units)}); convert them to text"
-        )
-    if len(column) != count:
-        raise InputError(f"expected a unit for each of the {count} labels, found {len(column)}")
-    _, numbers = np.unique(unit_keys(plain_column(column)), return_inverse=True)
-    return np.asarray(numbers, dtype=np.int64)

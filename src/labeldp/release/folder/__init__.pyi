@@ -6,6 +6,8 @@ from ._derived import write_card as write_card
 from ._certificate import Certificate as Certificate
 from ._certificate import digest as digest
 from ._certificate import DECLARED as DECLARED
+from ._certificate import ELSEWHERE as ELSEWHERE
+from ._certificate import UNITS_PUBLIC as UNITS_PUBLIC
 from ._certificate import Draw as Draw
 from ._certificate import FEATURES_REDRAWN as FEATURES_REDRAWN
 from ._certificate import File as File

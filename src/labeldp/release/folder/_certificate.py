@@ -60,6 +60,12 @@ SHUFFLED = "the rows are in a random order, which was drawn without a look at la
 #: The beginning of the declaration that labels were randomized before they came here; who declares it, ends it.
 DECLARED = "these labels were randomized in this way before they were imported, as declared by "
 
+#: The mechanism of labels whose channel was declared, and that no randomizer here draws from.
+ELSEWHERE = "declared"
+
+#: The declaration that rows are the labels of units, which is public.
+UNITS_PUBLIC = "the units were declared, and who is one unit with whom is public"
+
 _NOT_PRIVATE = "NOT PRIVATE: these labels were drawn with the words of a test, and nothing is promised."
 
 #: The fact that a signature shows.

@@ -21,7 +21,7 @@ from labeldp.privacy.channels import (
     NumberChannel,
     law_of,
 )
-from labeldp.release.folder._certificate import IN_STAGES, Certificate, Draw
+from labeldp.release.folder._certificate import ELSEWHERE, IN_STAGES, Certificate, Draw
 from labeldp.release.folder._limits import is_hash
 from labeldp.release.folder._read import added_columns
 
@@ -172,7 +172,8 @@ def _check_label_law(draw: Draw, certificate: Certificate) -> None:
         raise _other_parameters(expected, draw.guarantee)
     if draw.guarantee.trust != expected.trust:
         raise VerificationError(f"expected released labels with trust 'local', found {draw.guarantee.trust!r}")
-    if draw.mechanism not in _OF_ROWS and not draws_from(draw.mechanism, channel):
+    declared = draw.mechanism == ELSEWHERE and bool(certificate.declared_by)
+    if not declared and draw.mechanism not in _OF_ROWS and not draws_from(draw.mechanism, channel):
         raise VerificationError(
             "expected the name of a mechanism that draws released labels of such a law, found another; if it is of "
             "another distribution, install that"
@@ -181,7 +182,9 @@ def _check_label_law(draw: Draw, certificate: Certificate) -> None:
         raise VerificationError("expected the integers of a law in canonical form, found another form")
     if isinstance(channel, NumberChannel) and not isinstance(certificate.space, Interval):
         raise VerificationError("expected a law of numbers for labels on an interval, found other labels")
-    if (draw.guarantee.unit != "row") != isinstance(channel, GroupedChannel | GroupedNumberChannel):
+    of_units = isinstance(channel, GroupedChannel | GroupedNumberChannel)
+    of_rows = declared and of_units and {repeats for _, repeats in channel.units} == {1}
+    if (draw.guarantee.unit != "row") != of_units and not (of_rows and draw.guarantee.unit == "row"):
         raise VerificationError(f"expected a law for the unit {draw.guarantee.unit!r}, found another")
 
 

@@ -147,6 +147,8 @@ def release_table(
     checked = _with_remark(job.checked(column or unit, columns.get("prior", [])), job.unit_key)
     table = checked.source
     request = asked.on(TableInput(table, total, made, columns, job.report, job.chosen))
+    if asked.imported:  # what was drawn elsewhere costs a unit what it costs
+        total = max(total, request.guarantee.epsilon)
     job = dataclasses.replace(job, clusters=request.clusters)
     checked = _shuffled(checked, job, [] if asked.resampled else job.kept) if shuffle else checked
     schema = job.schema(request.types, {**dict.fromkeys(made_up, pa.int64()), **request.added})

@@ -4,8 +4,10 @@ from ._batches import release_batches as release_batches
 from ._concat import concatenate as concatenate
 from ._concat import so_far as so_far
 from ._declared import Declaration as Declaration
-from ._declared import check_possible as check_possible
-from ._declared import counts_of as counts_of
+from ._declared import DeclaredChannel as DeclaredChannel
+from ._possible import check_possible as check_possible
+from ._possible import check_rows_possible as check_rows_possible
+from ._possible import counts_of as counts_of
 from ._gate import declare as declare
 from ._gate import declared_by as declared_by
 from ._gate import drawn_labels as drawn_labels

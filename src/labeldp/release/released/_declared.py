@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
 from labeldp._arrow import array_or_none
-from labeldp._conversions import result_or_none
+from labeldp._conversions import floats, result_or_none
 from labeldp._random_words import identifier, is_identifier
-from labeldp._shapes import Float, Int
+from labeldp._shapes import Int
 from labeldp._strict_json import strict_json
 from labeldp.errors import InputError, VerificationError
-from labeldp.mechanisms.randomizers import ClassRandomizer, Randomizer, check_registered, class_randomizer, expectation
+from labeldp.mechanisms.randomizers import (
+    ClassRandomizer,
+    Randomizer,
+    check_registered,
+    class_randomizer,
+    expectation,
+    grouped,
+    undivided,
+    unit_sizes,
+)
 from labeldp.privacy import UP, Classes, Guarantee, LabelSpace, shown_above
 from labeldp.privacy.accounting import RowRanges
-from labeldp.privacy.channels import Channel, EvenChannel, law_of, row_arrays
-from labeldp.release.folder import CODES, DECLARED, UNREADABLE, Certificate, Draw, from_columns
+from labeldp.privacy.channels import MOST_CLASSES, Channel, MatrixChannel, concatenated_channel, law_of, row_arrays
+from labeldp.release.folder import (
+    CODES,
+    DECLARED,
+    ELSEWHERE,
+    UNITS_PUBLIC,
+    UNREADABLE,
+    Certificate,
+    Draw,
+    from_columns,
+)
 
-#: The probability of refusing labels whose channel is as declared.
-FALSE_ALARMS = 0.001
-
+#: The most mechanisms of different rows, all of which stand in the certificate.
+_MOST_MECHANISMS = 4096
+_BY_ROW = "the mechanism of each row is public, and does not depend on labels"
 
 _SCHEMA = "labeldp/declaration/1"
 #: The longest declaration that is read, in letters.
@@ -118,14 +138,117 @@ class Declaration:
         return replace(self, mechanism=replace(self.mechanism, space=space))
 
 
-def declared_certificate(label: str, mechanism: Randomizer, declared_by: str, rows: int) -> Certificate:
+@dataclass(frozen=True, eq=False)
+class DeclaredChannel:
+    """A channel that no randomizer here draws from, or one for each row, for ``Release.randomized``.
+
+    Args:
+        space: The declared label space.
+        channel: The channel of all rows, or one with an entry for each row.
+
+    Example:
+        >>> from labeldp import Classes, DeclaredChannel, Release
+        >>> space = Classes(["no", "yes"])
+        >>> survey = DeclaredChannel.matrix(space, [[0.9, 0.1], [0.3, 0.7]])
+        >>> print(Release.randomized(["yes", "no"], survey, declared_by="survey 2026").guarantee.epsilon < 1.95)
+        True
+    """
+
+    name: ClassVar[str] = ELSEWHERE
+
+    space: LabelSpace
+    of_labels: Channel
+    declared: tuple[str, ...] = ()
+    mass: np.ndarray = field(default_factory=lambda: np.ones(()), init=False, repr=False)
+
+    @classmethod
+    def matrix(cls, space: LabelSpace, probabilities: object, *, rounded: float = 0.0) -> Self:
+        """The channel of a matrix of probabilities, as surveys and other libraries state it.
+
+        Args:
+            space: The declared label space of at most 256 classes.
+            probabilities: For each true class, in declared order, the probabilities of all reported ones, shape (k, k).
+            rounded: The most by which each is off: 0.005 if they were rounded to two decimals. Epsilon covers it.
+
+        Raises:
+            InputError: They are no such matrix, do not sum to 1, may be 0, or tell nothing of some class.
+        """
+        values = floats(probabilities, "probabilities")
+        if values.shape != (space.size, space.size) or not np.isfinite(values).all() or space.size > MOST_CLASSES:
+            raise InputError(
+                f"expected a matrix of probabilities for {space.size} classes, at most {MOST_CLASSES}, found shape "
+                f"{values.shape}"
+            )
+        channel = MatrixChannel.of(values.tolist(), _checks.share(rounded, "rounded"))
+        if not channel.identifies:
+            raise InputError("expected probabilities that tell classes apart, found a line that follows from others")
+        return cls(space, channel)
+
+    @classmethod
+    def by_row(cls, mechanisms: Sequence[Randomizer | DeclaredChannel]) -> Self:
+        """The mechanism of each row, such as ``RandomizedResponse.keeping(space, rate)`` with a rate of its own.
+
+        Args:
+            mechanisms: One for each row, in order; all of one label space. There are at most 4,096 different ones.
+
+        Raises:
+            InputError: They differ in label space or in the form of what they release, or there are too many.
+        """
+        every = list(mechanisms)
+        if not every or any(each.space != every[0].space for each in every):
+            raise InputError("expected a mechanism of one label space for each row, found none or several spaces")
+        runs = [(each.channel(), len(list(alike))) for each, alike in itertools.groupby(every)]
+        channel = concatenated_channel(runs)
+        if len(channel.units) > _MOST_MECHANISMS:
+            raise InputError(
+                f"expected at most {_MOST_MECHANISMS:,} different mechanisms, found {len(channel.units):,}; round "
+                "their probabilities of a true answer up"
+            )
+        return cls(every[0].space, channel, (_BY_ROW,))
+
+    def channel(self) -> Channel:
+        """The channel."""
+        return self.of_labels
+
+    def for_rows(self, rows: int) -> Self:
+        """The object itself."""
+        del rows
+        return self
+
+
+#: How labels were randomized: by a mechanism, or by a channel of any other source.
+DeclaredHow = Randomizer | DeclaredChannel
+
+
+def channel_of_rows(how: DeclaredHow, rows: int, units: Int[np.ndarray, "n"] | None) -> Channel:
+    """The channel of some rows; with units, each row of a unit has all of the declared epsilon.
+
+    Raises:
+        InputError: The channel has parameters of other rows, or of rows beside units.
+    """
+    channel = how.for_rows(rows).channel()
+    if isinstance(how, Randomizer):
+        check_registered(type(how), channel)
+    if any(len(values) != rows for values in row_arrays(channel).values()):
+        raise InputError(f"expected a channel with parameters for each of the {rows} rows, found another number")
+    if units is None:
+        return channel
+    if row_arrays(channel):
+        raise InputError("expected one mechanism for all rows of units, found rows that differ; leave out one of them")
+    _, place, counts = np.unique(units, return_inverse=True, return_counts=True)
+    return grouped(undivided(channel, unit_sizes(counts)), counts[place])
+
+
+def declared_certificate(
+    label: str, how: DeclaredHow, channel: Channel, declared_by: str, rows: int, unit: str
+) -> Certificate:
     """The certificate of labels that were randomized elsewhere, as somebody declares."""
-    channel = mechanism.channel()
-    charge = Draw.of(mechanism.name, channel, RowRanges.between(0, rows), Guarantee(channel.epsilon))
+    guarantee = Guarantee(channel.epsilon, unit=unit)
+    units = () if unit == "row" else (UNITS_PUBLIC,)
     return Certificate(
-        *(identifier(), label, mechanism.space, rows, (charge,)),
-        expects=expectation(channel, np.ones(())),
-        assumptions=(DECLARED + declared_by, *mechanism.declared),
+        *(identifier(), label, how.space, rows, (Draw.of(how.name, channel, RowRanges.between(0, rows), guarantee),)),
+        expects=expectation(channel, how.mass),
+        assumptions=(DECLARED + declared_by, *units, *how.declared),
     )
 
 
@@ -133,11 +256,9 @@ def randomized_codes(labels: object, space: LabelSpace, channel: Channel) -> np.
     """Released labels of users as the channel writes them.
 
     Raises:
-        InputError: The rows differ in their channel, or a value is none that the channel can release.
+        InputError: A value is none that the channel can release.
         LabelError: A label is missing, or no declared class.
     """
-    if row_arrays(channel):
-        raise InputError("a mechanism whose rows differ, as with a prior, cannot be declared; pass one without")
     if channel.form == "class":
         return space.encode(labels).astype(np.int32)
     kind = {"set": pa.list_(space.arrow_type()), "number": pa.float64(), "index": pa.int32()}[channel.form]
@@ -152,43 +273,3 @@ def randomized_codes(labels: object, space: LabelSpace, channel: Channel) -> np.
     except VerificationError as problem:
         raise InputError(f"these labels cannot come from the declared mechanism: {problem}") from None
     return codes
-
-
-def counts_of(channel: Channel, released: np.ndarray) -> Int[np.ndarray, "m"]:
-    """The number of rows whose released label is each outcome, or has each class in its set."""
-    if isinstance(channel, EvenChannel) and channel.form != "class":
-        return np.asarray(channel.mask(released).sum(axis=0, dtype=np.int64))
-    return np.bincount(released, minlength=len(_chances(channel)[0]))
-
-
-def check_possible(channel: Channel, counts: Int[np.ndarray, "m"], rows: int) -> None:
-    """Refuse counts of released labels that no true labels make likely.
-
-    Whatever the true labels are, the count of an outcome is a sum of independent indicators, whose probabilities are
-    between its least and its largest one. So its tails are below those of two binomial distributions (stochastic
-    dominance). The false-alarm rate is shared out over both tails of all outcomes.
-
-    Raises:
-        InputError: One of these tails is below its share of ``FALSE_ALARMS``.
-    """
-    from scipy.special import bdtr, bdtrc  # noqa: PLC0415 (it loads slowly)
-
-    least, largest = _chances(channel)
-    level = FALSE_ALARMS / (2 * len(counts))
-    too_few = bdtr(counts, rows, least) < level
-    too_many = (counts > 0) & (bdtrc(counts - 1, rows, largest) < level)
-    if (too_few | too_many).any():  # the message shows no count: these may be true labels, taken for randomized ones
-        raise InputError(
-            "these labels were not randomized as declared: one value is too frequent or too rare for the declared "
-            f"mechanism, whatever the true labels are (false alarms: 1 in {round(1 / FALSE_ALARMS):,}); check "
-            "mechanism, epsilon and classes"
-        )
-
-
-def _chances(channel: Channel) -> tuple[Float[np.ndarray, "m"], Float[np.ndarray, "m"]]:
-    """The least and the largest probability of each outcome, or of each class in a released set."""
-    if isinstance(channel, EvenChannel):
-        chance = channel.membership
-        return np.full(channel.classes, float(chance.other)), np.full(channel.classes, float(chance.true))
-    matrix = channel.table().matrix
-    return matrix.min(axis=0), matrix.max(axis=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,11 +15,10 @@ import pyarrow as pa
 
 from labeldp import _checks
 from labeldp._arrays import freeze_arrays
-from labeldp._conversions import floats
+from labeldp._conversions import floats, kind_of
 from labeldp._notebook import Shown
 from labeldp._shapes import Float, Int, Int32
 from labeldp.errors import InputError, RowsError
-from labeldp.mechanisms.randomizers import Randomizer, check_registered
 from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
 from labeldp.privacy.channels import (
     Channel,
@@ -38,9 +37,10 @@ from labeldp.release.folder import (
     verified,
     write_release,
 )
-from labeldp.release.released._declared import check_possible, counts_of, declared_certificate, randomized_codes
+from labeldp.release.released._declared import DeclaredHow, channel_of_rows, declared_certificate, randomized_codes
 from labeldp.release.released._gate import OWN_LEDGER, refuse_labels, warn_of_people
 from labeldp.release.released._opaque_labels import RELEASED_LABEL, OpaqueLabels
+from labeldp.release.released._possible import check_rows_possible
 from labeldp.release.released._row_identity import (
     Origin,
     RowIdentity,
@@ -53,7 +53,7 @@ from labeldp.release.released._row_identity import (
 )
 from labeldp.release.released._same_label import may_be_label
 from labeldp.release.released._targets import from_words, mark_of, to_words
-from labeldp.release.tables import Place, disk_path
+from labeldp.release.tables import Place, disk_path, unit_numbers
 
 _ENTRIES_PER_PIECE = 1 << 30
 
@@ -116,7 +116,9 @@ class Release(OpaqueLabels, Shown):
         return cls(space.encode(labels), channel, space, None, identity_of(labels))
 
     @classmethod
-    def randomized(cls, labels: object, mechanism: Randomizer, *, declared_by: str, name: str | None = None) -> Release:
+    def randomized(
+        cls, labels: object, mechanism: DeclaredHow, *, declared_by: str, units: object = None, name: str | None = None
+    ) -> Release:
         """Take over labels that were randomized elsewhere: by a survey, on devices, in a browser, by another library.
 
         Nothing is drawn. Learners, metrics and audits account for the noise as they do for labels drawn here.
@@ -126,8 +128,10 @@ class Release(OpaqueLabels, Shown):
                 lists of classes in declared order for mechanisms that release sets, or of numbers that the mechanism
                 can release.
             mechanism: How they were randomized, such as ``RandomizedResponse(space, 1.0)`` or, for a survey with a
-                coin, ``RandomizedResponse.keeping(space, 0.75)``. Each row was randomized once and alone.
+                coin, ``RandomizedResponse.keeping(space, 0.75)``. Each row was randomized once and alone. A matrix of
+                probabilities, or a mechanism for each row, is a ``DeclaredChannel``.
             declared_by: Who says so, such as ``"survey 2026"``. The certificate shows it.
+            units: The person of each row, if some have several: their rows add up, since each was randomized alone.
             name: The name of the label; by default that of a pandas series, or ``"label"``.
 
         Guarantee:
@@ -146,13 +150,17 @@ class Release(OpaqueLabels, Shown):
             >>> print(survey.guarantee.epsilon < 1.0987, survey.is_public)
             True False
         """
-        channel, by = mechanism.channel(), _checks.declarer(declared_by)
-        check_registered(type(mechanism), channel)
+        by, identity = _checks.declarer(declared_by), identity_of(labels)
+        if not isinstance(labels, Sized):
+            raise InputError(f"expected labels as a list or an array, found {kind_of(labels)}")
+        rows = len(labels)
+        people = None if units is None else unit_numbers(units, rows)
+        channel = channel_of_rows(mechanism, rows, people)
         codes = randomized_codes(labels, mechanism.space, channel)
-        check_possible(channel, counts_of(channel, codes), len(codes))
-        label = str(name or getattr(labels, "name", None) or "label")
-        certificate = declared_certificate(label, mechanism, by, len(codes))
-        return cls(codes, channel, mechanism.space, certificate, identity_of(labels))
+        check_rows_possible(channel, codes)
+        label, unit = str(name or getattr(labels, "name", None) or "label"), "row" if people is None else "unit"
+        certificate = declared_certificate(label, mechanism, channel, by, rows, unit)
+        return cls(codes, channel, mechanism.space, certificate, identity)
 
     @classmethod
     def concat(cls, parts: Iterable[Release], *, other_people: str = "") -> Release:

@@ -46,4 +46,5 @@ from ._unit_key import UnitKey as UnitKey
 from ._units import Units as Units
 from ._batches import changed as changed
 from ._units import unit_keys as unit_keys
+from ._units import unit_numbers as unit_numbers
 from ._common_schema import differing as differing

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from labeldp._arrow import as_array
+from labeldp._arrow import array_or_none, as_array
+from labeldp._conversions import kind_of
 from labeldp._shapes import Int
 from labeldp._spelling import canonical
-from labeldp.columns import is_bytes, is_text, plain_uuids
-from labeldp.errors import TableError
+from labeldp.columns import is_bytes, is_text, plain_column, plain_uuids
+from labeldp.errors import InputError, TableError
 from labeldp.release.tables._batches import changed
 
 _FEWEST_TO_SORT = 1 << 21
@@ -105,6 +106,24 @@ def unit_keys(column: pa.Array, *, as_stored: bool = False, key: bytes = b"") ->
     keys = np.frombuffer(b"".join(hashlib.blake2b(v, digest_size=8, key=key).digest() for v in values), dtype=np.int64)
     keys = keys & _POSITIVE if key else keys
     return np.asarray(keys[as_array(coded.indices)])
+
+
+def unit_numbers(units: object, count: int) -> Int[np.ndarray, "n"]:
+    """The number of each row's unit, from 0.
+
+    Raises:
+        InputError: There is no unit for each row, or their values are of different kinds.
+    """
+    column = array_or_none(units)
+    if column is None:
+        raise InputError(
+            "expected units that are all numbers, all texts or all dates, found something else "
+            f"({kind_of(units)}); convert them to text"
+        )
+    if len(column) != count:
+        raise InputError(f"expected a unit for each of the {count} labels, found {len(column)}")
+    _, numbers = np.unique(unit_keys(plain_column(column)), return_inverse=True)
+    return np.asarray(numbers, dtype=np.int64)
 
 
 def _stored_bytes(value: object) -> bytes:

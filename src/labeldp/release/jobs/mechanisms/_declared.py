@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from labeldp.errors import InputError
-from labeldp.mechanisms.randomizers import Randomizer
+from labeldp.mechanisms.randomizers import Randomizer, undivided
 from labeldp.privacy import LabelSpace
 from labeldp.release.folder import DECLARED
 from labeldp.release.jobs.mechanisms._randomizer import OfLabels
@@ -28,6 +28,7 @@ class DeclaredMechanism(OfLabels):
     """
 
     imported: ClassVar[bool] = True
+    by_unit: ClassVar[bool] = True
 
     declaration: Declaration | None = None
 
@@ -54,10 +55,12 @@ class DeclaredMechanism(OfLabels):
 
     def on(self, table: TableInput) -> TableRequest:
         """The request, if the frequencies of the labels are possible."""
-        source, randomizer = table.source, table.made
-        channels = dataclasses.replace(source.channels(randomizer, slice(0, source.rows)), drawn=True)
-        batches = source.batches(slice(0, source.rows))
-        counts = sum((counts_of(channels.whole, batch.codes) for batch in batches), np.zeros(source.space.size, int))
-        check_possible(channels.whole, counts, source.rows)
+        source, randomizer, rows = table.source, table.made, slice(0, table.source.rows)
+        channels, channel = source.channels(randomizer, rows), randomizer.channel()
+        whole = undivided(channel, tuple(m for _, m in channels.whole.units)) if source.units else channels.whole
+        channels = dataclasses.replace(channels, whole=whole, drawn=True)
+        batches = source.batches(rows)
+        counts = sum((counts_of(channel, batch.codes) for batch in batches), np.zeros(source.space.size, int))
+        check_possible(channel, counts, source.rows)
         by = self.declaration.declared_by if self.declaration else ""
         return self.request(table, randomizer, channels, (DECLARED + by, *randomizer.declared))
