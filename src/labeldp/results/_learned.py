@@ -228,7 +228,9 @@ def stages_part(staged: Staged) -> Part:
 
 
 def _notes(learned: Learned) -> Iterator[str]:
-    """Remarks on units of several rows, and on resampled features."""
+    """Remarks on categories that count as one, on units of several rows, and on resampled features."""
+    for name, (rare, known) in getattr(learned.model, "merged_categories", {}).items():
+        yield f"the {rare:,} rarest of {known:,} categories of {name} count as one"
     certificate = learned.model.certificate
     if not certificate.of_answer and len(getattr(certificate.channel, "repeats", ())) > 1:
         yield _UNITS

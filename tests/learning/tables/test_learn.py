@@ -10,6 +10,7 @@ from labeldp import Classes, Curator, Interval, release_table
 from labeldp.errors import InputError, LabelDPError
 from labeldp.learning.tables import evaluate, learn, open_model
 from labeldp.learning.tables._folds import chosen_rows
+from labeldp.results._learned import LearnedModel
 
 SPACE, COSTS = Classes(["no", "yes"]), Interval(0.0, 120.0, 1.0)
 
@@ -160,3 +161,17 @@ def test_what_cannot_be_evaluated_is_refused(judged, source, label, public, mess
     with pytest.raises(LabelDPError, match=message) as refused:
         evaluate(model, path, label, public=public)
     assert "perhaps" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("model", "rare"), [("softmax", 4), ("boosting", 204 + 4 - 199)])
+def test_categories_that_count_as_one_are_told(released, tmp_path, model, rare):
+    """Those that occur once do in linear models, and those beyond the 199 most common in trees, in files too."""
+    places = [f"place {place % 204}" for place in range(612)] + [f"village {place}" for place in range(4)]
+    frame = pd.DataFrame(
+        {"place": places, "age": np.arange(616) % 50, "ill": np.where(np.arange(616) % 2, "no", "yes")}
+    )
+    found = learn(released(frame, SPACE), model=model)
+    assert found.model.merged_categories == {"place": (rare, 208)}
+    assert f"the {rare} rarest of 208 categories of place count as one" in LearnedModel.of(found).notes
+    kept = open_model(found.model.save(tmp_path / "m.safetensors"))
+    assert kept.merged_categories == found.model.merged_categories

@@ -73,6 +73,15 @@ class TableModel(Model):
         """Names of the inputs."""
         return list(self.columns)
 
+    @property
+    def merged_categories(self) -> dict[str, tuple[int, int]]:
+        """Columns whose rarest categories count as one: how many do, at most, and how many there are."""
+        found = dict[str, tuple[int, int]]()
+        for name, known, rare in _categories_of(self.estimator):
+            if rare is not None:
+                found[name] = max(found.get(name, (0, 0)), (len(rare), sum(isinstance(each, str) for each in known)))
+        return found
+
     def held_out_proba(
         self, release: Release, table: object, generator: Generator | None = None
     ) -> Float[np.ndarray, "n k"]:
@@ -156,12 +165,17 @@ class TableModel(Model):
 
 def categories_in(estimator: Any) -> dict[str, frozenset[str]]:
     """The texts that a fitted estimator knows of each column of categories."""
-    found: dict[str, frozenset[str]] = {}
+    every = _categories_of(estimator)
+    return {name: frozenset(text for text in known if isinstance(text, str)) for name, known, _ in every}
+
+
+def _categories_of(estimator: Any) -> Iterator[tuple[str, np.ndarray, np.ndarray | None]]:
+    """For each column of categories in each encoder: its name, those known, and those that count as one, if any do."""
     for part in _estimators_in(estimator, set()):
         for _, encoder, columns in getattr(part, "transformers_", ()):
-            for name, known in zip(columns, getattr(encoder, "categories_", ()), strict=False):
-                found[name] = frozenset(text for text in known if isinstance(text, str))
-    return found
+            known = getattr(encoder, "categories_", ())
+            rare = getattr(encoder, "infrequent_categories_", [None] * len(known))
+            yield from zip(columns, known, rare, strict=False)
 
 
 def _estimators_in(value: Any, seen: set[int]) -> Iterator[BaseEstimator]:
