@@ -68,6 +68,12 @@ def array_or_none(values: Any) -> pa.Array | None:
     return result_or_none(column.combine_chunks) if isinstance(column, pa.ChunkedArray) else column
 
 
+def python_texts(values: Any) -> pa.Array:
+    """Python objects as text; None and NaN are missing."""
+    absent = [value is None or (isinstance(value, float) and np.isnan(value)) for value in values]
+    return pa.array([None if none else str(value) for value, none in zip(values, absent, strict=True)], pa.string())
+
+
 def _native(array: np.ndarray) -> np.ndarray:
     """An array in the byte order of this machine."""
     return array.astype(array.dtype.newbyteorder("="), copy=False)

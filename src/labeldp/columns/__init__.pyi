@@ -2,11 +2,11 @@ from ._storage import plain_column as plain_column
 from ._storage import plain_schema as plain_schema
 from ._storage import plain_type as plain_type
 from ._storage import plain_uuids as plain_uuids
+from ._storage import stored_integers as stored_integers
 from ._types import is_bytes as is_bytes
 from ._types import is_number as is_number
 from ._types import is_text as is_text
 from ._types import type_name as type_name
-from ._types import values_type as values_type
 from ._written import ColumnType as ColumnType
 from ._written import read_as as read_as
 from ._kinds import KINDS as KINDS
@@ -26,3 +26,11 @@ from ._notation import proposed_notation as proposed_notation
 from ._notation import remark_on as remark_on
 from ._written import first_misfit as first_misfit
 from ._notation import has_controls as has_controls
+from ._kinds import plain_numbers as plain_numbers
+from ._kinds import value_counts as value_counts
+from ._forms import TEXT_FORMS as TEXT_FORMS
+from ._forms import WHOLE as WHOLE
+from ._forms import all_match as all_match
+from ._forms import are_images as are_images
+from ._forms import texts_in as texts_in
+from ._kinds import rows_of_values as rows_of_values

@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from labeldp._arrow import as_array
 from labeldp._conversions import result_or_none
-from labeldp._shapes import Float
-from labeldp.columns._storage import plain_column
+from labeldp._shapes import Float, Int
+from labeldp.columns._forms import all_match
+from labeldp.columns._storage import plain_column, plain_uuids
 from labeldp.columns._types import is_bytes, is_number, is_text
 from labeldp.columns._written import read_as
 
@@ -70,8 +72,7 @@ def _are_numbers(texts: pa.Array) -> bool:
     if numbers is None:
         return False
     known = texts.filter(numbers.is_valid())
-    fits = (pc.all(pc.match_substring_regex(known, pattern)).as_py() for pattern in (_NUMBER, _WHOLE))
-    return len(known) > 0 and tuple(fits) == (True, False)
+    return all_match(known, _NUMBER) and not all_match(known, _WHOLE)
 
 
 def why_unusable(column: pa.ChunkedArray, kind: str) -> str | None:
@@ -89,13 +90,15 @@ def why_unusable(column: pa.ChunkedArray, kind: str) -> str | None:
 
 
 def values_of_kind(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
-    """A column as the type of its kind, with the nearest floats and whole microseconds; texts are read as of a CSV.
+    """A column as the type of its kind, with the nearest floats and whole microseconds.
+
+    Texts and decimals are read as those of a CSV.
 
     Raises:
         ArrowException: A value cannot be read.
     """
     column = plain_column(column)
-    if kind != "category" and is_text(column.type):
+    if kind != "category" and (is_text(column.type) or pa.types.is_decimal(column.type)):
         column = pa.chunked_array([read_as(column.cast(pa.string()).combine_chunks(), KINDS[kind])])
     finer = pa.types.is_timestamp(column.type) and column.type.unit == "ns"
     return column.cast(KINDS[kind], safe=kind != "number" and not finer)
@@ -124,6 +127,33 @@ def numbers_of(column: pa.ChunkedArray, kind: str = "number") -> Float[np.ndarra
     values = values_of_kind(column, kind).cast(_INTEGER_TYPES.get(kind, pa.float64()))
     numbers = values.cast(pa.float64(), safe=False).to_numpy()
     return np.asarray(numbers / _MICROSECONDS if kind == "instant" else numbers)
+
+
+def plain_numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Numbers and flags as they are, days and microseconds: whole ones with 0 for missing ones, or floats with NaN."""
+    column = plain_column(column)
+    kind = kind_of_type(column.type) or ""
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.string()).cast(pa.float64())
+    elif kind in _INTEGER_TYPES:
+        column = column.cast(KINDS[kind], safe=False).cast(_INTEGER_TYPES[kind])
+    return as_array(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+
+
+def value_counts(column: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, Int[np.ndarray, "m"]] | None:
+    """The different values that are not missing, and the number of rows of each; None where Arrow counts none."""
+    column = column if pa.types.is_dictionary(column.type) else plain_column(plain_uuids(column))
+    counted = result_or_none(lambda: pc.value_counts(column))
+    if counted is None:
+        return None
+    values, times = plain_column(counted.field("values")), as_array(counted.field("counts"))
+    return values.drop_null(), times[as_array(values.is_valid())]
+
+
+def rows_of_values(column: pa.Array | pa.ChunkedArray) -> dict[Any, int]:
+    """The number of rows of each value of plain texts, numbers or flags that is not missing."""
+    values, times = value_counts(column) or (pa.array([]), np.empty(0, np.int64))
+    return dict(zip(values.to_pylist(), times.tolist(), strict=True))
 
 
 def texts_or_none(column: pa.Array) -> pa.Array | None:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from labeldp.columns._forms import all_match, texts_in
 from labeldp.errors import TableError
 
 #: The marks between thousands that are taken for one of them: blanks of any width, and apostrophes.
@@ -123,10 +124,10 @@ def numbers_as_texts(texts: pa.Array | pa.ChunkedArray) -> str:
     Args:
         texts: The texts of a column; empty ones are missing.
     """
-    texts = _known(texts)
+    texts = texts_in(texts)
     bare = pc.replace_substring_regex(texts, _UNIT, "")
-    plain = _all(bare, PLAIN.number_pattern())
-    fits = [] if plain else [called for each, called in NUMBERS.items() if _all(bare, each.number_pattern())]
+    plain = all_match(bare, PLAIN.number_pattern())
+    fits = [] if plain else [called for each, called in NUMBERS.items() if all_match(bare, each.number_pattern())]
     found = "commas in them" if set(fits) >= _COMMAS else fits[0] if fits else ""
     has_unit = (found or plain) and bool(pc.any(pc.match_substring_regex(texts, _UNIT)).as_py())
     unit = "a unit behind them" if has_unit else ""
@@ -140,7 +141,7 @@ def proposed_notation(columns: Iterable[pa.Array | pa.ChunkedArray], separator: 
         columns: The texts of public columns.
         separator: The separator of the file.
     """
-    known = [texts for texts in map(_known, columns) if len(texts) and not _all(texts, PLAIN.number_pattern())]
+    known = [texts for texts in map(texts_in, columns) if len(texts) and not all_match(texts, PLAIN.number_pattern())]
     fits = list(map(_fitting, known))
     commas = Notation(thousands=",")
     needed = (each for each in fits if any(fit.decimal == "," for fit in each))
@@ -153,19 +154,19 @@ def proposed_notation(columns: Iterable[pa.Array | pa.ChunkedArray], separator: 
 
 def _fitting(texts: pa.Array | pa.ChunkedArray) -> list[Notation]:
     """The notations in which all texts are numbers."""
-    return [each for each in NUMBERS if _all(texts, each.number_pattern())]
+    return [each for each in NUMBERS if all_match(texts, each.number_pattern())]
 
 
 def _order_of(texts: pa.Array | pa.ChunkedArray) -> str:
     """The order of days and months in dates that cannot be read otherwise; ``"ymd"`` for all other texts."""
-    if not _all(texts, DATE):
+    if not all_match(texts, DATE):
         return "ymd"
     for order in ("dmy", "mdy"):
         days = Notation(dates=order).days(texts)
-        if _all(days, r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])([ T].*)?$"):
-            dots = _all(texts, r"^[0-9]+\.")
+        if all_match(days, r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])([ T].*)?$"):
+            dots = all_match(texts, r"^[0-9]+\.")
             other = Notation(dates="mdy" if order == "dmy" else "dmy").days(texts)
-            sure = dots or not _all(other, r"^[0-9]{4}-(0[1-9]|1[0-2])-")
+            sure = dots or not all_match(other, r"^[0-9]{4}-(0[1-9]|1[0-2])-")
             return order if sure else "ymd"
     return "ymd"
 
@@ -179,17 +180,6 @@ def remark_on(texts: pa.Array | pa.ChunkedArray) -> str:
     """The reason why a column of texts is none of numbers or dates; empty for other texts."""
     if called := numbers_as_texts(texts):
         return f"text, since numbers have {called}"
-    if _all(_known(texts), _SLASHED):
+    if all_match(texts_in(texts), _SLASHED):
         return "text, since dates are written with the day or the month first"
     return ""
-
-
-def _known(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Texts without missing and empty ones, and without blanks around them."""
-    texts = pc.utf8_trim_whitespace(texts.drop_null())
-    return texts.filter(pc.not_equal(texts, ""))
-
-
-def _all(texts: pa.Array | pa.ChunkedArray, pattern: str) -> bool:
-    """True if there are texts, and all match a pattern."""
-    return len(texts) > 0 and bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())

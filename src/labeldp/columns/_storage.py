@@ -9,6 +9,8 @@ import pyarrow.compute as pc
 
 #: The plain type of views, of which many functions and readers know nothing.
 _VIEWS = MappingProxyType({pa.string_view(): pa.string(), pa.binary_view(): pa.binary()})
+#: Bits of the shorter whole numbers that dates and times are stored as.
+_NARROW = 32
 _LISTS = (
     (pa.types.is_large_list, pa.large_list),
     (pa.types.is_large_list_view, pa.large_list),
@@ -64,8 +66,15 @@ def plain_column(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArr
     return column.cast(plain_type(column.type))
 
 
-def plain_uuids(column: pa.Array) -> pa.Array:
+def stored_integers(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Dates, times and durations as the whole numbers that are stored; any other column as it is."""
+    if not pa.types.is_temporal(column.type) or pa.types.is_interval(column.type):
+        return column
+    return column.cast(pa.int32() if column.type.bit_width == _NARROW else pa.int64())
+
+
+def plain_uuids(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """UUIDs of Arrow's own type as the digits that their texts are known by; any other column as it is."""
     if getattr(column.type, "extension_name", "") != "arrow.uuid":
         return column
-    return pa.array([None if value is None else value.hex() for value in column.storage.to_pylist()], pa.string())
+    return pa.array([None if value is None else value.hex for value in column.to_pylist()], pa.string())

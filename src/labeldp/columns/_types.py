@@ -21,11 +21,6 @@ def is_bytes(kind: pa.DataType) -> bool:
     return bool(sized or pa.types.is_binary_view(kind))
 
 
-def values_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values of a column, also of a dictionary's."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
 def type_name(kind: pa.DataType) -> str:
     """The name of a type for a message, without fields of nested types or digits of decimals: they may be values."""
     if pa.types.is_nested(kind):

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp._conversions import result_or_none
+from labeldp.columns._forms import all_match
 from labeldp.columns._notation import DATE, DAY, PLAIN, Notation
 
 #: Texts that stand for a missing value in a column that is not text.
@@ -88,7 +89,7 @@ class _Texts:
 
     def match(self, pattern: str) -> bool:
         """True if all texts match a pattern."""
-        return bool(pc.all(pc.match_substring_regex(self.all, pattern)).as_py())
+        return all_match(self.all, pattern)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pytest
 
 from labeldp._arrow import Columns
+from labeldp.columns import TEXT_FORMS
 from labeldp.release.tables import IdentityFinder, people_in, people_of, tells_people_apart
-from labeldp.release.tables._identities import _KINDS
 
 ROWS = 6000
 CHANCE = np.random.default_rng(0)
@@ -149,11 +149,11 @@ def test_views_of_bytes_are_bytes():
     }
 
 
-@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("kind", TEXT_FORMS)
 def test_a_form_is_looked_for_in_no_time(kind):
     """Each file of a table, and each column, pays for each pattern anew; letters of Unicode take 20 milliseconds."""
     texts = pa.array(["a"])
-    assert min(timeit.repeat(lambda: pc.match_substring_regex(texts, _KINDS[kind]), number=1, repeat=20)) < 0.004
+    assert min(timeit.repeat(lambda: pc.match_substring_regex(texts, TEXT_FORMS[kind]), number=1, repeat=20)) < 0.004
 
 
 #: Values of a few people with many rows each, which values alone would not tell from categories.

@@ -19,6 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
 from labeldp.columns import (
+    are_images,
     column_kind,
     numbers_as_texts,
     plain_column,
@@ -50,8 +51,6 @@ _PLAIN = MappingProxyType({"day": "date", "instant": "time"})
 #: A text column with more distinct values than this share of its rows is not used unless it is requested.
 _MOST_DISTINCT = 0.5
 _NONE_KEPT = "the release kept none; for images pass --images"
-#: The name of an image file that models can learn from.
-_IMAGE = r"(?i)\.png$"
 #: Three words.
 _WORDS = r"\S\s+\S+\s+\S"
 #: Whole numbers of more values, with the name of an identifier, are not used unless they are requested.
@@ -132,7 +131,7 @@ def _why_uninformative(name: str, column: pa.ChunkedArray, kind: str) -> str | N
 def _why_no_category(column: pa.ChunkedArray, distinct: int) -> str | None:
     """The reason why a text column is not one of categories."""
     texts = column.cast(pa.string())
-    if pc.all(pc.match_substring_regex(texts, _IMAGE)).as_py():
+    if are_images(texts):
         return "it names image files; to learn from these, pass --images FOLDER --image-column COLUMN"
     if distinct <= _MOST_DISTINCT * len(column):
         return None

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from labeldp.columns import rows_of_values
 from labeldp.errors import InputError
 from labeldp.mechanisms.resampling import ColumnForm, Form
 
@@ -40,8 +40,7 @@ def _coarse(column: ColumnForm, values: pa.ChunkedArray) -> ColumnForm:
     """A column without the values of few rows."""
     if column.values is None:
         return _ranged(column)
-    plain = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
-    counts = {each["values"]: each["counts"] for each in pc.value_counts(plain.drop_null()).to_pylist()}
+    counts = rows_of_values(values)
     common = tuple(value for value in column.values if counts.get(value, 0) >= _OFTEN)
     if len(common) == len(column.values):
         return column

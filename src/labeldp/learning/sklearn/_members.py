@@ -13,6 +13,8 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
 
+from labeldp._arrow import Columns, python_texts
+from labeldp.columns import kind_of_type, plain_column, stored_integers, type_name, values_or_none
 from labeldp.errors import InputError
 from labeldp.learning.sklearn._cluster_leaves import ClusterLeaves
 
@@ -57,7 +59,8 @@ def encoders_of(columns: Mapping[str, str] | None) -> Encoders:
 def as_frame(features: Any) -> Any:
     """Features as a frame of numbers and objects, or as compressed sparse rows.
 
-    Columns of text and of categories become objects, with None for missing values; all others numbers, with NaN.
+    Texts become objects, with None for missing values; all other columns numbers, with NaN. Values of several kinds are
+    texts.
 
     Raises:
         InputError: They are not a table, or have no columns.
@@ -66,27 +69,24 @@ def as_frame(features: Any) -> Any:
 
     if issparse(features):
         return features.tocsr()
-    found = features.to_pandas() if hasattr(features, "to_pandas") else features
-    if not isinstance(found, pd.DataFrame):
-        array = np.asarray(found)
+    if not (hasattr(features, "columns") or hasattr(features, "to_pandas")):
+        array = np.asarray(features)
         if array.ndim != 2:
             raise InputError(f"expected features in rows and columns, found an array of {array.ndim} dimensions")
-        found = pd.DataFrame(array, columns=[str(place) for place in range(array.shape[1])])
-    if not found.shape[1]:
+        features = dict(enumerate(array.T))
+    table = Columns(features).table(instead=python_texts)
+    if not table.num_columns:
         raise InputError("expected features of at least one column, found none")
-    return pd.DataFrame({str(name): _column(found.iloc[:, place]) for place, name in enumerate(found.columns)})
+    return pd.DataFrame({name: _values(table[name], name) for name in table.column_names})
 
 
-def _column(values: pd.Series) -> np.ndarray:
+def _values(column: pa.ChunkedArray, name: str) -> np.ndarray:
     """The values of a column: numbers, or objects with None for missing values."""
-    import pandas.api.types as kinds  # noqa: PLC0415 (an extra)
-
-    if kinds.is_datetime64_any_dtype(values) or kinds.is_timedelta64_dtype(values):
-        return np.asarray(values.astype("int64").where(values.notna()).to_numpy(np.float64, na_value=np.nan))
-    if kinds.is_numeric_dtype(values):
-        return np.asarray(values.to_numpy(np.float64, na_value=np.nan))
-    texts = values.astype(object)
-    return np.asarray(texts.where(values.notna(), None).map(lambda each: each if each is None else str(each)), object)
+    plain = stored_integers(plain_column(column)) if kind_of_type(column.type) is None else column
+    values = values_or_none(plain, kind_of_type(plain.type) or "category")
+    if values is None:
+        raise InputError(f"expected numbers, dates or text in the feature {name!r}, found {type_name(column.type)}")
+    return values
 
 
 def warn_of_texts(frame: pd.DataFrame, kinds: Mapping[str, str]) -> None:
@@ -99,6 +99,4 @@ def warn_of_texts(frame: pd.DataFrame, kinds: Mapping[str, str]) -> None:
 
 def kinds_of(frame: pd.DataFrame) -> dict[str, str]:
     """The kind of each column: ``"number"`` or ``"category"``."""
-    from pandas.api.types import is_numeric_dtype  # noqa: PLC0415 (an extra)
-
-    return {str(name): "number" if is_numeric_dtype(frame[name]) else "category" for name in frame.columns}
+    return {str(name): "number" if frame[name].dtype == np.float64 else "category" for name in frame.columns}

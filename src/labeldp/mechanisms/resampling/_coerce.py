@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -11,10 +11,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._arrow import Columns
+from labeldp._arrow import Columns, python_texts
 from labeldp._hashes import STEP, mixed
 from labeldp._shapes import Bool, Float, UInt64
-from labeldp.columns import is_number, is_text, plain_column, type_name, values_type
+from labeldp.columns import (
+    KINDS,
+    is_number,
+    kind_of_type,
+    plain_column,
+    plain_numbers,
+    plain_type,
+    rows_of_values,
+    type_name,
+)
 from labeldp.errors import InputError
 from labeldp.mechanisms.resampling._column_form import (
     DATE,
@@ -37,12 +46,8 @@ _MICROSECONDS = 6
 _NUMBERS_AT_ONCE = 1 << 22
 #: Floats that need more significant digits than this count as full precision.
 _MOST_DIGITS = {"float": 7, "double": MOST_DIGITS}
-_TYPES = {
-    **{name: pa.type_for_alias(name) for name in (*WHOLE, *REAL) if "[" not in name},
-    DATE: pa.date32(),
-    TIME: pa.timestamp("us"),
-    TEXT: pa.string(),
-    FLAG: pa.bool_(),
+_TYPES = {name: pa.type_for_alias(name) for name in (*WHOLE, *REAL) if "[" not in name} | {
+    str(kind): kind for kind in KINDS.values()
 }
 
 
@@ -67,7 +72,7 @@ def table_of(columns: ColumnForms, array_name: str | None, rows: object) -> pa.T
         )
     table = found.table(names)
     for column in columns:
-        kind = values_type(table.schema.field(column.name).type)
+        kind = plain_type(table.schema.field(column.name).type)
         if not _fits(kind, column):
             raise InputError(
                 f"expected values of type {column.type} in the column {column.name!r}, found {type_name(kind)}; "
@@ -153,13 +158,7 @@ def _columns(rows: object, array_name: str | None) -> Columns:
 
 def container(columns: ColumnForms, array_name: str | None, rows: object) -> pa.Table:
     """The columns of a form, of rows in any container; those of mixed Python objects become text."""
-    return _columns(rows, array_name).table([column.name for column in columns], _as_texts)
-
-
-def _as_texts(values: Any) -> pa.Array:
-    """Python objects as text; None and NaN are missing."""
-    absent = [value is None or (isinstance(value, float) and np.isnan(value)) for value in values]
-    return pa.array([None if none else str(value) for value, none in zip(values, absent, strict=True)], pa.string())
+    return _columns(rows, array_name).table([column.name for column in columns], python_texts)
 
 
 def _as_lists(numbers: np.ndarray) -> pa.Array:
@@ -180,16 +179,8 @@ def _fits(kind: pa.DataType, column: ColumnForm) -> bool:
     """True if values of a type can be converted to those of a column."""
     if column.width is not None:
         return bool(pa.types.is_fixed_size_list(kind) and kind.list_size == column.width and is_number(kind.value_type))
-    return bool(pa.types.is_null(kind) or _READ_AS.get(column.type, is_number)(kind))
-
-
-#: The Arrow types that a column of a type accepts; numbers for all other types.
-_READ_AS: Mapping[str, Callable[[pa.DataType], bool]] = {
-    TEXT: is_text,
-    FLAG: pa.types.is_boolean,
-    DATE: pa.types.is_date,
-    TIME: lambda kind: pa.types.is_timestamp(kind) and kind.tz is None,
-}
+    numbers = column.of_numbers and column.type not in (DATE, TIME)
+    return bool(pa.types.is_null(kind) or (is_number(kind) if numbers else _element_of(kind) == column.type))
 
 
 def _category_codes(column: ColumnForm, values: pa.ChunkedArray) -> np.ndarray:
@@ -208,30 +199,16 @@ def _column_numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.nda
     """
     if column.width is not None:
         return _listed_numbers(column, values)
-    plain = values.cast(values_type(values.type))
+    plain = plain_column(values)
     missing = plain.is_null().to_numpy()
     if pa.types.is_null(plain.type):
         return np.full(len(values), column.fallback, dtype=np.int64 if column.element in WHOLE else float), missing
-    numbers = _plain_numbers(plain)
+    numbers = plain_numbers(plain)
     if numbers.dtype.kind == "f":
         missing |= np.isnan(numbers)
     real = column.element in REAL
     numbers = numbers.astype(np.float64) if real or numbers.dtype.kind == "f" else _clipped_integers(numbers)
     return np.where(missing, np.array(column.fallback, dtype=numbers.dtype), numbers), missing
-
-
-def _plain_numbers(values: pa.ChunkedArray) -> np.ndarray:
-    """Numbers, dates and times as a NumPy array; missing integers are 0."""
-    kind = values.type
-    if pa.types.is_decimal(kind):
-        values = values.cast(pa.string()).cast(pa.float64())  # to the nearest double, as a text is read
-    elif pa.types.is_date(kind):
-        values = values.cast(pa.date32(), safe=False).cast(pa.int32())
-    elif pa.types.is_timestamp(kind):
-        values = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
-    if not pa.types.is_floating(values.type):
-        values = values.fill_null(0)
-    return np.asarray(values.to_numpy())
 
 
 def _clipped_integers(numbers: np.ndarray) -> np.ndarray:
@@ -317,29 +294,22 @@ def _form_of_column(name: str, values: pa.ChunkedArray) -> ColumnForm:
     missing = plain.null_count > 0
     if plain.null_count == len(plain):
         raise InputError(f"expected a value in the public column {name!r}, found none; leave it out")
-    if is_text(kind) or pa.types.is_boolean(kind):
-        return _category_form(name, plain, missing)
-    return _number_form(name, _element_of(name, kind), plain, None)
+    element = _element_of(kind)
+    if element in (TEXT, FLAG):
+        return _category_form(name, element, plain, missing)
+    return _number_form(name, element, plain, None)
 
 
-def _element_of(name: str, kind: pa.DataType) -> str:
-    """The type in a form of numbers of an Arrow type."""
-    if pa.types.is_date(kind):
-        return DATE
-    if pa.types.is_timestamp(kind) and kind.tz is None:
-        return TIME
-    element = "double" if pa.types.is_decimal(kind) else str(kind)
-    if element not in WHOLE and element not in REAL:
-        raise InputError(
-            f"expected texts, flags, numbers of at most 63 bits, dates or times without a zone in the public column "
-            f"{name!r}, found {type_name(kind)}; leave it out, or give it in another type"
-        )
-    return element
+def _element_of(kind: pa.DataType) -> str:
+    """The type in a form of values of a plain type; of those that forms do not know, another one or none."""
+    found = kind_of_type(kind)
+    if found == "number":
+        return "double" if pa.types.is_decimal(kind) else str(kind)
+    return "" if found is None or getattr(kind, "tz", None) else str(KINDS[found])
 
 
-def _category_form(name: str, values: pa.ChunkedArray, missing: bool) -> ColumnForm:
-    kind = FLAG if pa.types.is_boolean(values.type) else TEXT
-    counts = {each["values"]: each["counts"] for each in values.drop_null().value_counts().to_pylist()}
+def _category_form(name: str, kind: str, values: pa.ChunkedArray, missing: bool) -> ColumnForm:
+    counts = rows_of_values(values)
     if len(counts) > MOST_TEXTS:
         raise InputError(
             f"expected at most {MOST_TEXTS} different texts in the public column {name!r}, found {len(counts)}; leave "
@@ -351,7 +321,7 @@ def _category_form(name: str, values: pa.ChunkedArray, missing: bool) -> ColumnF
 
 def _list_form(name: str, lists: Any, shape: tuple[int, ...] | None) -> ColumnForm:
     kind = lists.type
-    element = _element_of(name, kind.value_type)
+    element = _element_of(kind.value_type)
     return _number_form(
         name, element, pa.chunked_array([lists.flatten()]), (kind.list_size, shape or (kind.list_size,))
     )
@@ -361,7 +331,12 @@ def _number_form(
     name: str, element: str, values: pa.ChunkedArray, row: tuple[int, tuple[int, ...]] | None
 ) -> ColumnForm:
     """The form of numbers: their range and digits, or a list of values."""
-    numbers = _plain_numbers(values)
+    if element not in WHOLE and element not in REAL:
+        raise InputError(
+            f"expected texts, flags, numbers of at most 63 bits, dates or times without a zone in the public column "
+            f"{name!r}, found {type_name(values.type)}; leave it out, or give it in another type"
+        )
+    numbers = plain_numbers(values)
     absent = values.is_null().to_numpy()
     if numbers.dtype.kind == "f":
         absent = absent | np.isnan(numbers)

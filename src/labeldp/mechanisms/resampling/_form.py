@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp._shapes import Bool
-from labeldp.columns import is_text, values_type
+from labeldp.columns import is_text, plain_column, plain_type
 from labeldp.errors import InputError
 from labeldp.mechanisms.resampling import _coerce
 from labeldp.mechanisms.resampling._column_form import DATE, FLAG, REAL, TEXT, TIME, WHOLE, ColumnForm
@@ -40,9 +40,9 @@ def read_columns(columns: tuple[ColumnForm, ...], table: pa.Table) -> pa.Table:
 
 def _parsed(column: ColumnForm, values: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column unchanged, or parsed if it holds text and the form another type."""
-    if column.element == TEXT or column.width is not None or not is_text(values_type(values.type)):
+    if column.element == TEXT or column.width is not None or not is_text(plain_type(values.type)):
         return values
-    return _READERS[column.element](pc.utf8_trim_whitespace(values.cast(pa.string())))
+    return _READERS[column.element](pc.utf8_trim_whitespace(plain_column(values).cast(pa.string())))
 
 
 def _only(texts: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray:

@@ -16,7 +16,19 @@ import pyarrow.compute as pc
 
 from labeldp._arrow import as_array
 from labeldp._spelling import canonical
-from labeldp.columns import PLAIN, has_controls, proposed_notation, remark_on, texts_or_none, type_name
+from labeldp.columns import (
+    PLAIN,
+    are_images,
+    has_controls,
+    is_text,
+    proposed_notation,
+    remark_on,
+    rows_of_values,
+    texts_in,
+    texts_or_none,
+    type_name,
+    value_counts,
+)
 from labeldp.errors import TableError
 from labeldp.privacy import Classes, Interval, LabelSpace
 from labeldp.release.curator import ROW
@@ -54,7 +66,6 @@ _MOST_CLASSES = 50
 #: Points of an interval in which the order of numbers is looked at.
 _POINTS = 64
 _ROWS_PER_BATCH = 1 << 16
-_PNG = r"(?i)\.png$"
 #: Beginnings of the names of types of numbers, which hold no other class.
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
 #: The second class beside one that occurs alone.
@@ -310,9 +321,9 @@ def _labels_of(table: Table) -> LabelFacts:
                 f"expected texts, numbers, flags or dates in {table.label!r}, found {type_name(stored)}; convert the "
                 "column to text"
             )
-        values = pc.value_counts(texts)
-        for value, count in zip(values.field("values").to_pylist(), values.field("counts").to_pylist(), strict=True):
-            if value is None or (value == "" and table.kind == "csv"):
+        missing += texts.null_count
+        for value, count in rows_of_values(texts).items():
+            if value == "" and table.kind == "csv":
                 missing += count
             elif value in counts or len(counts) < MOST_LABELS:
                 counts[value] += count
@@ -374,20 +385,16 @@ def _columns_of(table: Table, names: Sequence[str], identities: Mapping[str, str
 
 
 def _count_values(column: pa.Array, counter: CopyCounter) -> int:
-    """Count the values of a batch, and return the number of missing ones."""
-    try:
-        counted = pc.value_counts(column.filter(pc.not_equal(column, "")) if _is_text(column) else column)
-    except pa.ArrowNotImplementedError:  # lists and the like
+    """Count the values of a batch, and return the number of missing ones, of which empty texts are."""
+    counted = value_counts(column)
+    if counted is None:  # lists and the like
         return int(column.null_count)
-    values, times = counted.field("values"), as_array(counted.field("counts"))
-    times = times[as_array(values.is_valid())]
-    counter.add_counted(cell_hashes(values.drop_null())[0], times)
+    values, times = counted
+    if is_text(values.type):
+        known = pc.not_equal(values, "")
+        values, times = values.filter(known), times[as_array(known)]
+    counter.add_counted(cell_hashes(values)[0], times)
     return len(column) - int(times.sum())
-
-
-def _is_text(column: pa.Array | pa.ChunkedArray) -> bool:
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _column_remarks(
@@ -408,22 +415,15 @@ def _column_remarks(
 
 def _spelling(table: Table, name: str, column: pa.ChunkedArray) -> Iterator[str]:
     """Remarks on texts that look like numbers or dates, which no reader takes for such, and on names of images."""
-    texts = _texts_of(column)
+    texts = texts_in(column)
     if name in table.notated:
         yield f"read by {' '.join(table.file.notation.options)}"
-    elif len(texts) and pc.all(pc.match_substring_regex(texts, _PNG)).as_py():
+    elif are_images(texts):
         yield "names of PNG files, which 'learn --images' needs: rename those that show a label or name a person"
     elif remark := remark_on(texts):
         yield remark
     if has_controls(pa.chunked_array([*texts.chunks, pa.array([name], pa.large_string())])):
         yield "control characters in it, as of a Windows file read as latin-1: pass --encoding cp1252"
-
-
-def _texts_of(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The texts of a column that are not empty; none of a column of another type."""
-    if pa.types.is_dictionary(column.type) or not _is_text(column):
-        return pa.chunked_array([], pa.large_string())
-    return pc.utf8_trim_whitespace(column.filter(pc.not_equal(column, "")).drop_null().cast(pa.large_string()))
 
 
 def _as_written(table: Table, columns: Sequence[str]) -> Table:
@@ -432,7 +432,7 @@ def _as_written(table: Table, columns: Sequence[str]) -> Table:
         return table
     batches = itertools.islice(table.batches(columns, _ROWS_PER_BATCH), MOST_ROWS // _ROWS_PER_BATCH)
     first = pa.Table.from_batches(batches, pa.schema([(name, pa.string()) for name in columns]))
-    notation = proposed_notation(map(_texts_of, first.columns), table.file.separator or ",")
+    notation = proposed_notation(map(texts_in, first.columns), table.file.separator or ",")
     return dataclasses.replace(table, file=dataclasses.replace(table.file, notation=notation))
 
 

@@ -17,12 +17,11 @@ import pyarrow.compute as pc
 from labeldp._arrow import arrow, as_array
 from labeldp._shapes import UInt64
 from labeldp._spelling import canonical
-from labeldp.columns import plain_uuids
+from labeldp.columns import WHOLE, is_text, plain_uuids
 from labeldp.errors import TableError
 from labeldp.release.tables._fingerprint_kernels import hash_floats, hash_texts, hash_whole, mix_all
 
 _MISSING = r"^(|na|n/a|#n/a|nan|null|none|nat)$"
-_WHOLE = r"^[+-]?[0-9]{1,18}$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$"
 _CLOCK = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
 _ZONE = r"(z|[+-][0-9]{2}:?[0-9]{2})$"
@@ -109,7 +108,7 @@ def _exact_hashes(column: pa.Array, kind: pa.DataType) -> UInt64[np.ndarray, "n"
         return whole_hashes(_microseconds(column))
     if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _list_hashes(column)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind):
+    if is_text(kind) or pa.types.is_boolean(kind):
         return cell_hashes(column.cast(pa.large_string()).dictionary_encode())[0]
     return _text_hashes(pa.array(as_texts(column), pa.large_string()))
 
@@ -121,7 +120,7 @@ def _of_dictionary(column: pa.DictionaryArray, texts: Texts) -> CellHashes:
         return CellHashes(lambda _, fine, __: fine.fill(MISSING))
     if places.size and not 0 <= places.min() <= places.max() < len(values):
         raise TableError("expected a readable table, found damaged texts in it; repair the file")
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+    if is_text(values.type):
         known = next((hashes for before, hashes in texts if before.equals(values)), None)
         first = second = _text_hashes(values.cast(pa.large_string())) if known is None else known
         texts[:] = [(values, first)]
@@ -142,7 +141,7 @@ def _text_hashes(texts: pa.Array) -> UInt64[np.ndarray, "n"]:
     hashes = _plain_hashes(texts)
     missing = as_array(pc.match_substring_regex(texts, _MISSING))
     hashes[missing] = MISSING
-    whole = as_array(pc.match_substring_regex(texts, _WHOLE))
+    whole = as_array(pc.match_substring_regex(texts, WHOLE))
     if whole.any():
         unsigned = pc.replace_substring_regex(_those(texts, whole), r"^\+", "")
         hashes[whole] = whole_hashes(as_array(unsigned.cast(pa.int64())))
@@ -159,7 +158,7 @@ def _text_hashes(texts: pa.Array) -> UInt64[np.ndarray, "n"]:
 def is_respelled(column: pa.Array) -> bool:
     """True for a column of texts with another canonical spelling than small letters without blanks at the ends."""
     texts = column.dictionary if isinstance(column, pa.DictionaryArray) else column
-    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
+    if not is_text(texts.type):
         return False
     texts = texts.cast(pa.large_string())
     if _is_plain(texts):

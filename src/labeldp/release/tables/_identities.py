@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 
 from labeldp._arrow import arrow, as_array
 from labeldp._shapes import Bool, Int
-from labeldp.columns import is_bytes, is_number, is_text, plain_column, plain_uuids, values_type
+from labeldp.columns import TEXT_FORMS, is_bytes, is_number, is_text, plain_numbers, plain_type, value_counts
 from labeldp.release.tables._cell_hashes import MISSING, cell_hashes
 from labeldp.release.tables._copies import CopyCounter
 from labeldp.release.tables._given_out import MOST_ROWS, block_codes, given_out, number_rows
@@ -31,25 +30,8 @@ _FEWEST_REPEATED = 10
 _FEWEST_ROWS, _MANY_ROWS = 3, 1000
 #: Texts of more different values may name people if most of these are in fewer than ``_FEW`` rows.
 _MANY_TEXTS, _FEW = 20, 5
-#: Small letters of a month's name, and all that is not ASCII: Unicode's letters would take a hundred times as long.
-_LETTERS = r"[^\x00-`{-\x7f]{3,9}"
 #: Longer bytes are images or other files, which identify nobody by being equal.
 _LONGEST_BYTES = 64
-#: The kinds of texts, by patterns of which the first that fits counts; others are plain texts. The years of dates are
-#: checked, since numbers of sites, households and their people are written with the same marks.
-_KINDS = MappingProxyType(
-    {
-        "whole": r"^[+-]?[0-9]{1,18}$",
-        "number": r"^[+-]?(([0-9]*\.[0-9]+|[0-9.]*,[0-9]+|[0-9.]+e[+-][0-9]+)( ?[%€$£])?|[0-9]+ ?[%€$£])$",
-        "time": r"^((1[89]|20)[0-9]{2}[-./][0-3]?[0-9]([-./][0-3]?[0-9]([ t].*)?)?|"
-        r"[0-3]?[0-9]([-./][0-3]?[0-9][-./](1[89]|20)|[./][0-3]?[0-9][./])[0-9]{2}([ t].*)?|"
-        rf"({_LETTERS}\.? [0-9]{{1,2}},?|[0-9]{{1,2}}\.? {_LETTERS}\.?) [0-9]{{4}}|"
-        r"[0-9]{1,2}:[0-9]{2}(:[0-9.]+)?)$",
-        "image": r"\.(png|jpe?g)$",
-        "person": r"^([^@ ]+@[^@ ]+\.[a-z]+|\+?[0-9(][0-9 ()/.-]{6,}|\{?[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\}?|"
-        r"([0-9a-f]{2}[:-]){5}[0-9a-f]{2}|([0-9]{1,3}\.){3}[0-9]{1,3}|patient/.+)$",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -145,21 +127,16 @@ class _Column:
             self._add_fractions(as_array(column))
         if self._is_measured:  # then its values are not counted, which takes a hash table
             return
-        dictionary = pa.types.is_dictionary(column.type)
-        counted = pc.value_counts(column if dictionary else plain_column(plain_uuids(column)))
-        values, times = counted.field("values"), as_array(counted.field("counts"))
-        values = plain_column(values)
-        known = ~as_array(values.is_null())
-        values, times = values.drop_null(), times[known]
+        counted = value_counts(column)
+        if counted is None:
+            return
+        values, times = counted
         if is_bytes(values.type):
             self._add_bytes(values.cast(pa.large_binary()), times)
         elif self.is_text:
             self._add_texts(pc.utf8_lower(pc.utf8_trim_whitespace(values.cast(pa.large_string()))), times)
-        elif pa.types.is_date(values.type):
-            self._add_days(as_array(values.cast(pa.date32()).cast(pa.int32())), times)
         else:
-            decimal = pa.types.is_decimal(values.type)
-            self._add_numbers(as_array(values.cast(pa.float64(), safe=False) if decimal else values), times)
+            self._add_numbers(plain_numbers(values), times, "day" if pa.types.is_date(values.type) else "whole")
 
     def merge(self, other: _Column) -> None:
         """Add the values of another part."""
@@ -184,36 +161,28 @@ class _Column:
         self.kinds["number"] += int((times * (finite & ~whole)).sum())
         return np.asarray(whole)
 
-    def _add_numbers(self, values: np.ndarray, times: Int[np.ndarray, "m"]) -> None:
-        """Add numbers, and how often each occurs."""
+    def _add_numbers(self, values: np.ndarray, times: Int[np.ndarray, "m"], kind: str) -> None:
+        """Add numbers, or numbers of days, and how often each occurs."""
         if values.dtype.kind == "f":
             whole = self._add_fractions(values, times)
             values, times = values[whole], times[whole]
-        self._add_whole(values.astype(np.int64), times)
-
-    def _add_whole(self, values: Int[np.ndarray, "m"], times: Int[np.ndarray, "m"]) -> None:
-        """Add whole numbers, and how often each occurs."""
-        self.kinds["whole"] += int(times.sum())
+        self.kinds[kind] += int(times.sum())
         if values.size:
-            self._widen((int(values.min()), int(values.max())))
-            self._values.add_counted(block_codes(values), times)
-
-    def _add_days(self, days: Int[np.ndarray, "m"], times: Int[np.ndarray, "m"]) -> None:
-        """Add numbers of days, and how often each occurs."""
-        self.kinds["day"] += int(times.sum())
-        self._values.add_counted(block_codes(days.astype(np.int64)), times)
+            whole = values.astype(np.int64)
+            self._widen((int(whole.min()), int(whole.max())))
+            self._values.add_counted(block_codes(whole), times)
 
     def _add_texts(self, values: pa.Array, times: Int[np.ndarray, "m"]) -> None:
         """Add texts, and how often each occurs; those that are whole numbers count as such."""
         left = np.ones(len(values), np.bool_)
-        for kind, pattern in _KINDS.items():
+        for kind, pattern in TEXT_FORMS.items():
             fits = as_array(pc.match_substring_regex(values, pattern)) & left
             left &= ~fits
             if kind != "whole":
                 self.kinds[kind] += int(times[fits].sum())
             elif fits.any():
                 numbers = pc.replace_substring(values.take(arrow(np.flatnonzero(fits))), "+", "")
-                self._add_whole(as_array(numbers.cast(pa.int64())), times[fits])
+                self._add_numbers(as_array(numbers.cast(pa.int64())), times[fits], kind)
                 values, times, left = values.take(arrow(np.flatnonzero(left))), times[left], left[left]
         self._add_others(values, times, left)
 
@@ -267,11 +236,11 @@ class _Column:
 
 def _may_identify(kind: pa.DataType) -> bool:
     """True for numbers, dates, texts and bytes; of floats, the values decide."""
-    return is_number(values_type(kind)) or pa.types.is_date(kind) or _is_text(kind)
+    plain = plain_type(kind)
+    return is_number(plain) or pa.types.is_date(plain) or _is_text(plain)
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    """True for texts, bytes, and UUIDs of Arrow's own type."""
-    plain = values_type(kind)
-    uuid = getattr(plain, "extension_name", "") == "arrow.uuid"
-    return uuid or is_text(plain) or is_bytes(plain)
+    """True for texts, and for bytes, as those of UUIDs."""
+    plain = plain_type(kind)
+    return is_text(plain) or is_bytes(plain)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from labeldp._arrow import as_array
 from labeldp._shapes import Float, Int, UInt64
-from labeldp.columns import is_number
+from labeldp.columns import is_number, stored_integers
 from labeldp.release.tables._cell_hashes import MISSING, keyed
 from labeldp.release.tables._fingerprint_kernels import sum_pairs
 from labeldp.release.tables._tables import Table
@@ -60,7 +60,6 @@ Columns = Mapping[str, np.ndarray]
 MOST_ORDERED, _MOST_COLUMNS = 1 << 18, 6
 #: Rows, in the order of one column, whose ranks in another are compressed, and the fewest bytes that chance leaves.
 _LOOKED_AT, _FEWEST_BYTES, _ROWS_A_BYTE = 1 << 12, 56, 32
-_BITS = 32
 _RANK = np.uint64(0x1F83D9ABFB41BD6B)
 
 
@@ -171,9 +170,7 @@ def _is_irregular(one: _Ranks, other: _Ranks) -> bool:
 
 def _numbers(column: pa.Array) -> Float[np.ndarray, "n"] | None:
     """Numbers and times as floats, in their order, with NaN for missing ones; None for other columns."""
-    kind = column.type
-    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
-        column = column.view(pa.int64() if kind.bit_width > _BITS else pa.int32())
-    elif not is_number(kind):
+    column = stored_integers(column)
+    if not is_number(column.type):
         return None
     return np.asarray(as_array(column.cast(pa.float64(), safe=False)))

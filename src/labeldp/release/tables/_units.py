@@ -13,7 +13,7 @@ from labeldp._arrow import array_or_none, as_array
 from labeldp._conversions import kind_of
 from labeldp._shapes import Int
 from labeldp._spelling import canonical
-from labeldp.columns import is_bytes, is_text, plain_column, plain_uuids
+from labeldp.columns import is_bytes, is_text, plain_column, plain_uuids, stored_integers
 from labeldp.errors import InputError, TableError
 from labeldp.release.tables._batches import changed
 
@@ -91,11 +91,8 @@ def unit_keys(column: pa.Array, *, as_stored: bool = False, key: bytes = b"") ->
         column = column.dictionary_decode()
     if column.null_count:
         raise TableError(f"expected a unit in every row, found {column.null_count} rows without one; fill them in")
-    column = plain_uuids(column)
+    column = stored_integers(plain_uuids(column))
     kind = column.type
-    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
-        column = column.view(pa.int32() if kind.bit_width == 32 else pa.int64())
-        kind = column.type
     if pa.types.is_integer(kind) and not key:
         return as_array(column).astype(np.int64)
     if pa.types.is_nested(kind) or pa.types.is_interval(kind):
