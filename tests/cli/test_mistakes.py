@@ -56,6 +56,7 @@ def write_files() -> None:
         "header.csv": HEAD + "\n",
         "no-header.csv": "\n".join(LINES) + "\n",
         "long.csv": "age,diagnosis\n1,zq-ill\n2,zq-ill,3\n",
+        "separated.csv": f"sep=;\n{text.replace(',', ';')}",
         "twice.csv": "age,age,diagnosis\n1,2,zq-ill\n",
         "t.json": '[{"diagnosis": "zq-ill"}]',
         "t.txt": text,
@@ -64,6 +65,7 @@ def write_files() -> None:
         Path(name).write_text(content, encoding="utf-8")
     Path("latin.csv").write_bytes("age,town,diagnosis\n1,Köln,zq-ill\n2,Bonn,zq-well\n".encode("latin-1"))
     Path("binary.csv").write_bytes(bytes(range(256)) * 9)
+    Path("link.csv").symlink_to("gone.csv")
     Path("t.xls").write_bytes(b"PK\x03\x04")
     Path("t.pkl").write_bytes(pickle.dumps({"diagnosis": "zq-ill"}))
     Path("cut.parquet").write_bytes(b"PAR1 cut off")
@@ -180,11 +182,11 @@ def messages():
 
 def test_no_argument_of_a_function_is_named_to_who_types(capsys):
     """Messages name an option, and after it the argument of a function, which the command line leaves out."""
-    named = [text for text in messages() if re.search(r"[a-z]=\)", text)]
+    named = [text for text in messages() if re.search(r"[a-z]=\)|\(in Python", text)]
     assert len(named) > 5
     for text in named:
         complain_of(InputError(text))
-        assert not re.search(r"[a-z]=\)", capsys.readouterr().err), text
+        assert not re.search(r"[a-z]=\)|in Python", capsys.readouterr().err), text
     named = "pass --budget 2 (budget=), or --encoding latin-1 (TableFile(..., encoding=)) (in Python: g(1)); see f(x)"
     complain_of(InputError(named))
     assert capsys.readouterr().err == "error: pass --budget 2, or --encoding latin-1; see f(x)\n"

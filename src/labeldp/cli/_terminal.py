@@ -80,13 +80,18 @@ def for_holder() -> None:
 
 
 def complain_of(problem: LabelDPError) -> None:
-    """Print an error on standard error, without the Python arguments that it names beside options."""
-    complain(f"error: {_ARGUMENT.sub('', str(problem))}")
+    """Print an error on standard error."""
+    complain(f"error: {problem}")
 
 
 def complain(message: str, style: str = "red") -> None:
-    """Print an error on standard error."""
-    Console(stderr=True, highlight=False).print(Text(printable(message), style), soft_wrap=True)
+    """Print a message on standard error."""
+    Console(stderr=True, highlight=False).print(Text(printable(as_typed(message)), style), soft_wrap=True)
+
+
+def as_typed(message: str) -> str:
+    """A message without the Python arguments that it names beside options."""
+    return _ARGUMENT.sub("", message)
 
 
 def notes_on_terminal(notes: Sequence[str]) -> None:

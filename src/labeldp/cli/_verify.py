@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import typer
 
 from labeldp import results
 from labeldp.cli._command import ReleaseFolder
-from labeldp.cli._terminal import progress, result
+from labeldp.cli._terminal import as_typed, progress, result
 from labeldp.errors import InputError
 from labeldp.release import engines, folder
 
@@ -36,6 +37,8 @@ def verify(
         raise InputError(f"expected the folder of a release at {directory}, found {what}")
     with engines.open_engine(engine) as workers, progress() as bar:
         verdict = folder.verify(directory, public_key=public_key, long=long, executor=workers, progress=bar)
+    checks = tuple(replace(check, found=as_typed(check.found)) for check in verdict.checks)
+    verdict = replace(verdict, checks=checks)
     result(json_, lambda: results.Verified.of(verdict), lambda: results.verdict_part(verdict))
     if not verdict.holds:
         raise typer.Exit(1)

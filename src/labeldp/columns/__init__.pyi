@@ -24,7 +24,7 @@ from ._notation import Notation as Notation
 from ._notation import numbers_as_texts as numbers_as_texts
 from ._notation import proposed_notation as proposed_notation
 from ._notation import remark_on as remark_on
-from ._written import first_misfit as first_misfit
+from ._written import misfit as misfit
 from ._notation import has_controls as has_controls
 from ._kinds import plain_numbers as plain_numbers
 from ._kinds import value_counts as value_counts

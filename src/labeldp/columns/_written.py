@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from labeldp._conversions import result_or_none
 from labeldp.columns._forms import all_match
-from labeldp.columns._notation import DATE, DAY, PLAIN, Notation
+from labeldp.columns._notation import DATE, DAY, PLAIN, Notation, numbers_as_texts, proposed_notation
 
 #: Texts that stand for a missing value in a column that is not text.
 _MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", "None")
@@ -259,7 +259,18 @@ def read_as(texts: pa.Array, kind: pa.DataType, notation: Notation = PLAIN) -> p
     return notation.read(pc.if_else(missing, pa.scalar(None, pa.string()), texts), kind).cast(kind)
 
 
-def first_misfit(texts: pa.Array, kind: pa.DataType, notation: Notation) -> int:
+def misfit(
+    texts: pa.Array, kind: pa.DataType, notation: Notation = PLAIN, separator: str = ","
+) -> tuple[int, str, str]:
+    """The place of the first text that cannot be read as a type, a description of it, and the options that read it."""
+    place = _first_misfit(texts, kind, notation)
+    text = texts.slice(place, 1)
+    options = " ".join(proposed_notation([text], separator).options) if notation == PLAIN else ""
+    looks = numbers_as_texts(text)
+    return place, f"one with {looks}" if looks else "a date in another order" if options else "another value", options
+
+
+def _first_misfit(texts: pa.Array, kind: pa.DataType, notation: Notation) -> int:
     """The place of the first text that cannot be read as a type; there is one."""
 
     def fails(end: int) -> bool:

@@ -150,7 +150,7 @@ def judged(tmp_path_factory):
         ("perhaps", "ill", True, r"a class of the model \(no, yes\) in every row"),
         ("perhaps-shared", "ill", False, "the label space of the model"),
         ("bare", "ill", True, "found no 'age'"),
-        ("old", "ill", True, "expected a number in every row of the column 'age'"),
+        ("old", "ill", True, "a number in every row of the column 'age', found another value in row 1 "),
         ("endless", "ill", True, "finite numbers in 'age', found infinity in row 4 "),
     ],
 )

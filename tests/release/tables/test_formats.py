@@ -29,7 +29,7 @@ def test_what_lies_beside_tables_is_named(tmp_path, name, what):
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("sep=;\ny;age\na;30\n", "says how columns are separated; remove it"),
+        ("sep=;\ny;age\na;30\n", "names a separator; remove that line"),
         (",,y,age\n0,0,a,30\n", "2 columns of .* have no name; name them in the first line"),
         ("30,a\n41,b\n", "found 2 values; add a line of names above it"),
         (",,41,b\n", "found 4 values; add a line of names above it"),

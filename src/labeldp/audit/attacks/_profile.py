@@ -350,7 +350,7 @@ def _flip_probabilities(flips: Sequence[float] | None, indicators: ClassIndicato
         if indicators.flip is None:
             raise InputError(
                 "expected a release whose labels are all flipped with one probability, found several, as of people "
-                "with several rows; in Python pass flips=, for the profile of each"
+                "with several rows (in Python: pass flips=, for the profile of each)"
             )
         return [indicators.flip]
     probabilities = sorted({_checks.number(flip, "flip") for flip in flips})

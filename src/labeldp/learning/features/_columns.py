@@ -19,8 +19,11 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
 from labeldp.columns import (
+    KINDS,
     are_images,
     column_kind,
+    is_text,
+    misfit,
     numbers_as_texts,
     plain_column,
     spelled_like,
@@ -292,7 +295,11 @@ def _column_values(column: pa.ChunkedArray, name: str, kind: str) -> np.ndarray:
     """The values of a column, read as a kind."""
     values = values_or_none(column, kind)
     if values is None:
-        raise TableError(f"expected a {kind} in every row of the column {name!r}, found {type_name(column.type)}")
+        plain, found = plain_column(column), type_name(column.type)
+        if is_text(plain.type):
+            place, what, _ = misfit(plain.cast(pa.string()).combine_chunks(), KINDS[kind])
+            found = f"{what} in {row_name(place)}; correct it"
+        raise TableError(f"expected a {kind} in every row of the column {name!r}, found {found}")
     if kind != "category" and (infinite := np.isinf(values)).any():
         raise TableError(f"expected finite numbers in {name!r}, found infinity in {row_name(int(np.argmax(infinite)))}")
     return values

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from labeldp._conversions import result_or_none
-from labeldp.columns import PLAIN, Notation, first_misfit, numbers_as_texts, proposed_notation, read_as
+from labeldp.columns import Notation, misfit, read_as
 from labeldp.errors import TableError
 from labeldp.privacy import row_name
 from labeldp.release.tables._store import Place
@@ -32,11 +32,7 @@ def csv_cells(
     values = result_or_none(lambda: read_as(texts, column.type, notation))
     if values is not None:
         return values
-    place = first_misfit(texts, column.type, notation)
-    text = texts.slice(place, 1)
-    options = " ".join(proposed_notation([text], separator or ",").options) if notation == PLAIN else ""
-    looks = numbers_as_texts(text)
-    found = f"one with {looks}" if looks else "a date in another order" if options else "another value"
+    place, found, options = misfit(texts, column.type, notation, separator or ",")
     raise TableError(
         f"expected {_WANTED.get(column.type, 'a number')} in every row of the column {column.name!r}, found {found} in "
         f"{row_name(first + place)} of {path.name}; {f'pass {options}' if options else 'correct it'}"

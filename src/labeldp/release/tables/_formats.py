@@ -83,8 +83,6 @@ def _way_out(file: Place) -> str:
 
 def no_header(path: Place, names: Sequence[str]) -> str:
     """An error message for a first line that does not name columns, which may be values and are not shown."""
-    if names[0].lower().startswith("sep="):
-        return f"the first line of {path} says how columns are separated; remove it, so that the names come first"
     unnamed = sum(not name for name in names)
     if unnamed > 1 and is_header([name for name in names if name]):
         return f"{unnamed} columns of {path} have no name; name them in the first line"

@@ -49,6 +49,8 @@ _CAUSES = {
 }
 _DAMAGED = "it is cut off, damaged, or a value does not fit its column; save it again"
 _SEPARATORS = (",", ";", "\t", "|")
+#: The beginning of a line that tells Excel the separator.
+_SEPARATOR_LINE = "sep="
 _ENCODINGS = ("utf-8", "latin-1", "cp1252", "utf-16")
 #: Bytes of a CSV file in which its first line must end.
 _MOST_HEADER = 1 << 20
@@ -355,6 +357,8 @@ def _files(path: Place) -> list[Place]:
             raise TableError(f"expected CSV or Parquet files in the folder {path}, found none; name the table itself")
         return files
     if not path.is_file():
+        if isinstance(path, Path) and path.is_symlink():
+            raise TableError(f"{path} is a link to {path.readlink()}, which does not exist; name the table itself")
         near = isinstance(path, Path) and path.parent.is_dir()
         beside = [each.name for each in path.parent.iterdir()] if near else []  # type: ignore[union-attr]
         hint = nearest(path.name, beside) or "; check the path"
@@ -396,11 +400,13 @@ def _stored_schema(file: Place, kind: str, given: TableFile) -> Iterator[tuple[p
 
 def _separators(path: Place, given: TableFile, label: str) -> Iterator[str]:
     """The separator that was named, or the one that splits the first line into the label and most other names."""
+    with _stream(path) as file:
+        text = codecs.getincrementaldecoder(given.encoding)("replace").decode(file.read(_MOST_HEADER))
+    if text.removeprefix("\ufeff")[: len(_SEPARATOR_LINE)].lower() == _SEPARATOR_LINE:
+        raise TableError(f"the first line of {path} names a separator; remove that line, so that the names come first")
     if given.separator is not None:
         yield given.separator
         return
-    with _stream(path) as file:
-        text = codecs.getincrementaldecoder(given.encoding)("replace").decode(file.read(_MOST_HEADER))
     names = {separator: _first_line(text, separator) for separator in _SEPARATORS}
     has_label = {separator: spelled_as(label, names[separator]) is not None for separator in _SEPARATORS}
     yield max(_SEPARATORS, key=lambda separator: (has_label[separator], len(names[separator])))

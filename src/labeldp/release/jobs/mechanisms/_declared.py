@@ -49,7 +49,7 @@ class DeclaredMechanism(OfLabels):
         if made is None or made.space != space or made.channel().form != "class":
             raise InputError(
                 "expected a mechanism that releases one declared class for each row, such as randomized-response, "
-                f"found {self.name!r}; in Python, Release.randomized takes others"
+                f"found {self.name!r} (in Python: Release.randomized takes others)"
             )
         return made
 
