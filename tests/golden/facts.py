@@ -188,6 +188,13 @@ def unpacked(path: Path) -> Iterator[Path]:
         yield found
 
 
+def parts(content: bytes) -> tuple[dict[str, Any], dict[str, Any], bytes]:
+    """The description of a model's file, the types and places of its arrays, and their bytes."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    return json.loads(header.pop("__metadata__")["labeldp"]), header, content[end:]
+
+
 def predictions(path: Path) -> list[Any]:
     """What a saved model predicts of the first rows."""
     from labeldp.learning.tables import open_model  # noqa: PLC0415 (the learners are an extra)

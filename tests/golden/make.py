@@ -599,6 +599,9 @@ MODELS: dict[str, tuple[str, tuple[object, ...]]] = {
     "network-mlp": ("sure-classes", ("--model", "torch:mlp", "--epochs", 3)),
     "network-ratings": ("sure-sets", ("--model", "torch:ratings", "--features", "who,what", "--epochs", 3)),
 }
+#: Models that are learned once more in the present format of files, by the number of its schema.
+PRESENT = ("auto", "softmax", "boosting", "numbers-auto", "numbers-neighbours")
+MODELS |= {f"{name}-2": MODELS[name] for name in PRESENT}
 #: A model whose file cannot be opened today: what it predicts is recorded before it is written.
 IN_A_TREE = "numbers-neighbours-in-a-tree"
 
