@@ -47,7 +47,7 @@ def test_a_bad_command_ends_with_a_message(table, tmp_path, way):
 
 def test_every_command_explains_itself(run):
     """And a wrong option or command exits with 2, as programs do."""
-    for command in ([], *([name] for name in typer.main.get_command(app).commands)):
+    for command in ([], *([name] for name in typer.main.get_command(app()).commands)):
         ran = run(*command, "--help")
         assert (ran.code, ran.err) == (0, "")
         assert f"Usage: labeldp {' '.join(command)}" in ran.out

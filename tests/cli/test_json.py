@@ -147,7 +147,7 @@ def test_every_command_has_a_schema_with_the_keys_of_the_guide(run):
     *named, certificate = run("schema").out.split()
     assert json.loads(run("schema", certificate).out)["title"] == "labeldp/certificate/1"
     page = re.findall(r"^## (\w+)$", GUIDE.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    commands = typer.main.get_command(app).commands
+    commands = typer.main.get_command(app()).commands
     with_json = [name for name, each in commands.items() if any("--json" in option.opts for option in each.params)]
     assert sorted(named) == sorted(page) == sorted(with_json)
     for name in named:

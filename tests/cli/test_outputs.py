@@ -207,7 +207,7 @@ def paths_of(owner):
 
 def test_every_file_that_a_command_writes_is_in_the_list_above():
     """A new parameter of a file is listed as one that is read, or with the mode of what is written."""
-    commands = {each.callback.__name__: each.callback.__wrapped__ for each in app.registered_commands}
+    commands = {each.callback.__name__: each.callback.__wrapped__ for each in app().registered_commands}
     assert len(commands) > 15
     named = {(name, path) for name, function in commands.items() for path in paths_of(function)}
     assert ("audit", "private_rows") in named

@@ -82,7 +82,7 @@ def options_of(command):
 
 
 #: The command whose options are tried.
-RELEASE = typer.main.get_command(app).commands["release"]
+RELEASE = typer.main.get_command(app()).commands["release"]
 WRITTEN = ("output", "ledger", "team_ledger", "engine", "sign")
 #: Its options that take a text, but for those that name files to write, and their flags.
 TEXTS = {
@@ -136,7 +136,7 @@ def releasing(source, **options):
 
 def test_every_option_of_a_command_is_known_here():
     """A new option names columns, and then passes the gate, or names none."""
-    commands = typer.main.get_command(app).commands
+    commands = typer.main.get_command(app()).commands
     names = {option.name for command in COMMANDS for option in options_of(commands[command])}
     assert names <= COLUMNS.keys() | OTHERS, "say whether it names a column whose values could leave"
 

@@ -4,32 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from labeldp.cli._account import account
-from labeldp.cli._audit import audit
-from labeldp.cli._card import card
-from labeldp.cli._check import check
 from labeldp.cli._command import add_command
-from labeldp.cli._declare import declare
-from labeldp.cli._demo import demo
-from labeldp.cli._evaluate import evaluate
-from labeldp.cli._generator import generator
-from labeldp.cli._import import import_
-from labeldp.cli._key import key
-from labeldp.cli._learn import learn
-from labeldp.cli._ledger import ledger
-from labeldp.cli._plan import plan
-from labeldp.cli._predict import predict
-from labeldp.cli._release import release
-from labeldp.cli._report import report
-from labeldp.cli._schema import schema
-from labeldp.cli._stages import stages
 from labeldp.cli._streams import lasting_streams
 from labeldp.cli._terminal import complain, complain_of
-from labeldp.cli._verify import verify
 from labeldp.errors import LabelDPError
 
 __all__ = ["main"]
@@ -43,14 +25,28 @@ _CHARGING = ("release", "import", "stages", "plan")
 #: Commands whose result is what they print.
 _PRINTING = ("check", "verify", "audit", "evaluate", "plan", "account", "ledger", "schema")
 
-app = typer.Typer(
-    help="Label differential privacy: release a table with a sensitive label, learn from it, and account for epsilon.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
+#: Commands in the order of the help, each in a module of its name.
+COMMANDS = (
+    *("demo", "check", "release", "declare", "import", "stages", "verify", "audit", "generator", "learn", "evaluate"),
+    *("predict", "plan", "account", "ledger", "key", "report", "card", "schema"),
 )
 
 
-@app.callback(invoke_without_command=True)
+def app(names: Sequence[str] = COMMANDS) -> typer.Typer:
+    """The command line with some commands, of which no others are loaded."""
+    made = typer.Typer(
+        help="Label differential privacy: release a table with a sensitive label, learn from it, and account for "
+        "epsilon.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+    )
+    made.callback(invoke_without_command=True)(_about)
+    for name in names:
+        module = import_module(f"labeldp.cli._{name}")
+        add_command(made, getattr(module, name, None) or getattr(module, f"{name}_"))
+    return made
+
+
 def _about(
     version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
 ) -> None:
@@ -58,16 +54,6 @@ def _about(
         from labeldp._version import __version__  # noqa: PLC0415 (reading it takes as long as a small command)
 
         typer.echo(f"labeldp {__version__}")
-
-
-for _command in (
-    *(demo, check, release, declare, import_, stages, verify, audit, generator, learn, evaluate, predict),
-    *(plan, account, ledger, key),
-    report,
-    card,
-    schema,
-):
-    add_command(app, _command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -107,7 +93,7 @@ def _completed(words: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     """Parse and run a command, and return its exit code."""
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(app(arguments[:1] if arguments[:1] and arguments[0] in COMMANDS else COMMANDS))
     try:
         code = command.main(arguments, prog_name="labeldp", standalone_mode=False)
     except typer.Abort:

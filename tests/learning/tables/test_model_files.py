@@ -63,7 +63,7 @@ ENTERED = """
 import sys
 from labeldp.cli import app
 
-entered, importing = set(), 0
+command, entered, importing = app(sys.argv[1:2]), set(), 0
 
 
 def watch(frame, event, _):
@@ -77,7 +77,7 @@ def watch(frame, event, _):
 
 sys.setprofile(watch)
 try:
-    app(sys.argv[1:])
+    command(sys.argv[1:])
 except SystemExit as done:
     sys.setprofile(None)
     assert not done.code
