@@ -1,23 +1,28 @@
-"""Parquet to Parquet: a release beside a plain Arrow copy of the same file, in one run, with peak memory.
+"""Files to Parquet: a release beside a plain Arrow copy of the same file, in one run, with peak memory.
 
     python benchmarks/parquet.py                  20 million rows, 12 columns
     python benchmarks/parquet.py --rows 40000000
+    python benchmarks/parquet.py --csv --rows 1000000   the same table as a CSV file
 
 Each run has a process of its own, to measure its own peak memory; copies and releases take turns. "x without" is the
 speed of a release beside that of the same release without fingerprints of rows, the median over rounds.
 """
 
 import argparse
+import os
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
@@ -39,25 +44,30 @@ def make(path: Path, rows: int) -> None:
         columns |= {f"whole_{i}": rng.integers(0, 10 ** (i + 2), n) for i in range(4)}
         columns |= {f"text_{i}": words.take(pa.array(rng.integers(0, 1000, n))) for i in range(2)}
         table = pa.table({**columns, "label": rng.integers(0, CLASSES, n)})
-        writer = writer or pq.ParquetWriter(path, table.schema)
+        writer = writer or (pc_csv.CSVWriter if path.suffix == ".csv" else pq.ParquetWriter)(path, table.schema)
         writer.write_table(table)
     writer.close()
 
 
-def copy(source: Path, target: Path) -> None:
-    """The plain copy: read batches, write batches, with the options of reader and writer that a release uses."""
-    with pq.ParquetFile(source, pre_buffer=False) as file:
-        texts = [field.name for field in file.schema_arrow if not pa.types.is_floating(field.type)]
-        with pq.ParquetWriter(target, file.schema_arrow, use_dictionary=texts) as writer:
-            for batch in file.iter_batches(batch_size=1 << 18):
+@contextmanager
+def opened(source: Path, *, default: bool) -> Iterator[tuple[pa.Schema, Iterable[pa.RecordBatch]]]:
+    """The columns and the batches of a file, with Arrow's own default options or those that a release uses."""
+    if source.suffix == ".csv":
+        options = pc_csv.ReadOptions(block_size=None if default else 1 << 24)
+        with pc_csv.open_csv(source, read_options=options) as reader:
+            yield reader.schema, reader
+    else:
+        with pq.ParquetFile(source, pre_buffer=default) as file:
+            yield file.schema_arrow, file.iter_batches() if default else file.iter_batches(batch_size=1 << 18)
+
+
+def copy(source: Path, target: Path, *, default: bool = False) -> None:
+    """The plain copy: read batches, write batches."""
+    with opened(source, default=default) as (schema, batches):
+        texts = [field.name for field in schema if not pa.types.is_floating(field.type)]
+        with pq.ParquetWriter(target, schema, use_dictionary=default or texts) as writer:
+            for batch in batches:
                 writer.write_batch(batch)
-
-
-def copy_default(source: Path, target: Path) -> None:
-    """The plain copy with Arrow's own default options."""
-    with pq.ParquetFile(source) as file, pq.ParquetWriter(target, file.schema_arrow) as writer:
-        for batch in file.iter_batches():
-            writer.write_batch(batch)
 
 
 def release(source: Path, target: Path, mechanism: str) -> None:
@@ -79,7 +89,9 @@ def run(what: str, source: Path, folder: Path) -> tuple[float, float, float]:
     """Seconds, processor seconds, and peak memory in MiB of one job in a process of its own."""
     script = [sys.executable, __file__, "--job", what, "--source", str(source), "--target", str(folder / "out")]
     subprocess.run(["rm", "-rf", str(folder / "out"), str(folder / "out.ledger")], check=True)
-    printed = subprocess.run(script, check=True, capture_output=True, text=True).stdout.split()
+    # with bytecode kept, as for an installed package
+    settings = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    printed = subprocess.run(script, check=True, capture_output=True, text=True, env=settings).stdout.split()
     seconds, processor, peak = map(float, printed[-3:])
     return seconds, processor, peak
 
@@ -89,10 +101,8 @@ def job(what: str, source: Path, target: Path) -> None:
     from labeldp import Classes, release_table  # noqa: F401, PLC0415 (imports are not timed, and lazy before)
 
     start, began = time.perf_counter(), time.process_time()
-    if what == "copy":
-        copy(source, target)
-    elif what == "copy, default options":
-        copy_default(source, target)
+    if what.startswith("copy"):
+        copy(source, target, default=what != "copy")
     else:
         release(source, target, what.removeprefix("release, "))
     seconds, processor = time.perf_counter() - start, time.process_time() - began
@@ -105,6 +115,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--mechanisms", default="randomized-response,auto,cluster", help="names, separated by commas")
+    parser.add_argument("--csv", action="store_true", help="read a CSV file")
     parser.add_argument("--job")
     parser.add_argument("--source", type=Path)
     parser.add_argument("--target", type=Path)
@@ -117,12 +128,13 @@ def main() -> None:
     jobs = ["copy", "copy, default options", *releases]
     results: dict[str, list[tuple[float, float, float]]] = {name: [] for name in jobs}
     with tempfile.TemporaryDirectory() as name:
-        source = Path(name) / "table.parquet"
+        source = Path(name) / f"table.{'csv' if arguments.csv else 'parquet'}"
         make(source, arguments.rows)
         for _ in range(arguments.rounds):
             for what in jobs:
                 results[what].append(run(what, source, Path(name)))
-    table = Table(title=f"{arguments.rows:,} rows, 12 columns, Parquet to Parquet; medians of {arguments.rounds}")
+    file = f"{arguments.rows:,} rows, 12 columns, {source.suffix[1:]} to Parquet"
+    table = Table(title=f"{file}; medians of {arguments.rounds}")
     for column in ("job", "seconds", "CPU s", "million rows/s", "x copy", "x without", "CPU x without", "peak MiB"):
         table.add_column(column, justify="left" if column == "job" else "right")
     base = statistics.median(seconds for seconds, *_ in results["copy"])
