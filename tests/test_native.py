@@ -146,38 +146,43 @@ def test_strict_warnings_and_plain_builds_agree(tmp_path):
     assert np.array_equal(ours, theirs)
 
 
-@pytest.mark.slow
-def test_sanitizers_find_nothing(tmp_path):
-    """Address and undefined-behaviour sanitizers run over the tests of draws, noise, fingerprints and losses."""
-    compiler = build.compiler()
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory):
+    """The environment of a process whose library has address and undefined-behaviour sanitizers."""
+    compiler, folder = build.compiler(), tmp_path_factory.mktemp("sanitized")
     asan = subprocess.run([*compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout
     if not Path(asan.strip()).is_absolute():
         pytest.skip("the compiler has no address sanitizer")
-    shutil.copytree(SOURCES.parent, tmp_path / "labeldp", ignore=shutil.ignore_patterns("__pycache__"))
-    copied = tmp_path / "labeldp" / "_c"
+    shutil.copytree(SOURCES.parent, folder / "labeldp", ignore=shutil.ignore_patterns("__pycache__"))
+    copied = folder / "labeldp" / "_c"
     options = ("-DLABELDP_PLAIN", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
     build.compile_library(copied, copied / "library.bin", *options)
-    tests = [
-        "tests/privacy/test_channel_contract.py",
-        "tests/mechanisms/test_moments.py",
-        "tests/mechanisms/test_queries.py",
-        "tests/release/tables/test_fingerprints.py",
-        "tests/release/tables/test_orders.py",
-        "tests/learning/losses",
-        "tests/learning/convex/test_descent.py",
-        "tests/learning/ratings",
-        "tests/learning/images/test_patch_features.py",
-    ]
-    environment = os.environ | {
-        "LD_PRELOAD": asan.strip(),
-        "ASAN_OPTIONS": "detect_leaks=0",
-        "PYTHONPATH": str(tmp_path),
-        "PYTHONMALLOC": "malloc",
-    }
+    settings = {"ASAN_OPTIONS": "detect_leaks=0", "PYTHONPATH": str(folder), "PYTHONMALLOC": "malloc"}
+    return os.environ | settings | {"LD_PRELOAD": asan.strip()}
+
+
+#: Tests of kernels: each is a case of its own, which a busy machine finishes within the limit of a test.
+SANITIZED = (
+    "tests/privacy/test_channel_contract.py",
+    "tests/mechanisms/test_moments.py",
+    "tests/mechanisms/test_queries.py",
+    "tests/release/tables/test_fingerprints.py",
+    "tests/release/tables/test_orders.py",
+    "tests/learning/losses",
+    "tests/learning/convex/test_descent.py",
+    "tests/learning/ratings",
+    "tests/learning/images/test_patch_features.py",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tests", SANITIZED)
+def test_sanitizers_find_nothing(sanitized, tests):
+    """Address and undefined-behaviour sanitizers run over the tests of draws, noise, fingerprints and losses."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *tests],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", tests],
         cwd=ROOT,
-        env=environment,
+        env=sanitized,
         capture_output=True,
         text=True,
         check=False,
