@@ -37,6 +37,11 @@ from labeldp.release import Release
 LEAVES = (4, 15)
 #: Rounds without improvement on held-out released labels after which a fit stops.
 PATIENCE = 20
+#: Factor of the penalty in splits by categories, and of that of each in their order: the best of all orders of many
+#: categories fits noise.
+_OF_CATEGORIES = 100.0
+#: Columns of at most so many categories are split into one of them and the others, which leaves less to choose from.
+_FEW_CATEGORIES = 32
 #: Fits to fewer rows than this take one thread: two would wait for each other longer than they work.
 _FEW_ROWS = 100_000
 
@@ -185,6 +190,8 @@ class TreeBoosting(ABC):
 
         settings = {
             **task.settings,
+            **dict.fromkeys(("cat_l2", "cat_smooth"), _OF_CATEGORIES * task.settings["lambda_l2"]),
+            "max_cat_to_onehot": _FEW_CATEGORIES,
             "num_leaves": leaves,
             "learning_rate": self.learning_rate,
             "min_data_in_leaf": 1,
