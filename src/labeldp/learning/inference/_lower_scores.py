@@ -1,0 +1,124 @@
+"""Scores of released numbers whose mean is at most the probability that an interval holds the true one.
+
+Let P be the matrix of a channel of numbers, of grid points by outcomes. For a set S of grid points, a function g of
+the outcome with ``(P g)(y) <= 1[y in S]`` for every y has a mean of at most ``P(y in S)``, whatever the distribution of
+true numbers. If outcomes identify the indicator, g is unbiased for it; one bit identifies means alone, and its g is a
+line below the indicator. The best g depends on where numbers are and how many rows there are, and is the solution of a
+linear program: the largest mean of g, less a part of the mean of |g|, under a guess of the distribution around each
+prediction, with a bound on |g| that grows with the number of rows. Guess and bound decide how narrow intervals get, and
+never whether they hold.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.special import ndtr
+
+from labeldp._shapes import Bool, Float, Int
+from labeldp.errors import InputError
+from labeldp.learning.losses import is_unbiased, label_variance, plain_numbers, unbiased_numbers
+from labeldp.release import Release
+
+#: Most entries of a matrix, and most predictions that intervals are told apart by.
+_MOST_ENTRIES, _BINS = 1 << 17, 16
+#: Least share of the variance of labels that predictions leave.
+_LEAST_LEFT = 0.02
+#: Distances of intervals that are tried.
+_REACHES = 48
+#: The part of the mean of |g|; and the bound on |g| as a share of the root of the number of rows, and its ends.
+_OF_SIZE, _OF_ROOT, _SIZES = 0.03, 0.05, (2.0, 30.0)
+_FINE = "released numbers on so fine a grid do not tell how often intervals hold them; declare a larger step"
+_MIXED = "released labels of rows with candidates or clusters do not tell how often intervals hold the true number"
+
+
+class LowerScores:
+    """Scores of the rows of a release of numbers, for intervals around predictions.
+
+    Attributes:
+        problem: Why there are none; empty if there are.
+    """
+
+    def __init__(self, release: Release, predicted: Float[np.ndarray, "n"]) -> None:
+        self.problem, self._matrices = "", list[Float[np.ndarray, "k m"]]()
+        self._release, self._predicted = release, predicted
+        self._points = np.array(release.space.points, dtype=np.float64)
+        self._laws = release.channel.law_numbers(len(release))
+        if not is_unbiased(release):
+            self.problem = _MIXED
+            return
+        try:
+            firsts = [int(np.argmax(self._laws == law)) for law in range(int(self._laws.max(initial=0)) + 1)]
+            self._matrices = [release.channel.table(row).matrix for row in firsts]
+        except InputError:
+            self.problem = _FINE
+            return
+        if max(each.size for each in self._matrices) > _MOST_ENTRIES:
+            self.problem = _FINE
+            return
+        limits = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, _BINS + 1)[1:-1]))
+        self._bins = np.searchsorted(limits, predicted, side="right")
+        self._spread = self._left_spread()
+
+    @property
+    def reaches(self) -> list[float]:
+        """Distances from predictions, in even ratios from the whole range to half a step."""
+        widest = float(self._points[-1] - self._points[0])
+        return [float(each) for each in np.geomspace(widest, self._step / 2.0, _REACHES)[1:]]
+
+    @property
+    def _step(self) -> float:
+        return float(self._points[1] - self._points[0]) if len(self._points) > 1 else 1.0
+
+    def __call__(self, reach: float, rows: Int[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
+        """What rows score, for intervals of this reach around their predictions."""
+        codes, found = self._release.codes, np.zeros(len(rows))
+        if self._release.is_public:
+            return np.asarray(np.abs(self._points[codes[rows]] - self._predicted[rows]) <= reach, dtype=np.float64)
+        for law, matrix in enumerate(self._matrices):
+            for name in range(int(self._bins.max(initial=0)) + 1):
+                its = np.flatnonzero((self._bins[rows] == name) & (self._laws[rows] == law))
+                if len(its):
+                    inside, guess = self._set(rows[its], reach)
+                    score = _best_below(matrix, inside, guess, len(rows))
+                    found[its] = score[codes[rows[its]]]
+        return found
+
+    def _set(self, rows: Int[np.ndarray, "m"], reach: float) -> tuple[Bool[np.ndarray, "k"], Float[np.ndarray, "k"]]:
+        """The grid points in the intervals of all these rows, and the guess of their distribution."""
+        least, most = float(self._predicted[rows].min()), float(self._predicted[rows].max())
+        inside = (self._points >= most - reach) & (self._points <= least + reach)
+        edges = np.concatenate([[-np.inf], (self._points[1:] + self._points[:-1]) / 2.0, [np.inf]])
+        guess = np.diff(ndtr((edges - (least + most) / 2.0) / self._spread))
+        return inside, guess
+
+    def _left_spread(self) -> float:
+        """A guess of the standard deviation of true numbers around predictions."""
+        numbers = plain_numbers(self._release) if self._release.is_public else unbiased_numbers(self._release)
+        variance = label_variance(self._release, numbers)
+        left = max(variance - float(np.var(self._predicted)), _LEAST_LEFT * variance)
+        return max(math.sqrt(left), self._step / 4.0)
+
+
+def _best_below(
+    matrix: Float[np.ndarray, "k m"], inside: Bool[np.ndarray, "k"], guess: Float[np.ndarray, "k"], rows: int
+) -> Float[np.ndarray, "m"]:
+    """The function of outcomes below the indicator of a set, with the largest mean less a part of its size."""
+    if inside.all() or not inside.any():
+        return np.full(matrix.shape[1], float(inside.all()))
+    chances = guess @ matrix
+    cost = np.concatenate([-(1.0 - _OF_SIZE) * chances, (1.0 + _OF_SIZE) * chances])
+    bounds = (0.0, float(np.clip(_OF_ROOT * math.sqrt(rows), *_SIZES)))
+    solved = linprog(cost, np.hstack([matrix, -matrix]), inside.astype(np.float64), bounds=bounds, method="highs")
+    if solved.status != 0:
+        return np.zeros(matrix.shape[1])
+    return _lowered(solved.x[: len(chances)] - solved.x[len(chances) :], matrix, inside)
+
+
+def _lowered(
+    score: Float[np.ndarray, "m"], matrix: Float[np.ndarray, "k m"], inside: Bool[np.ndarray, "k"]
+) -> Float[np.ndarray, "m"]:
+    """The function, less what the solver's rounding left of it above the indicator: rows of a channel sum to one."""
+    return np.asarray(score - max(float((matrix @ score - inside).max()), 0.0))
