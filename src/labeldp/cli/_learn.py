@@ -22,6 +22,7 @@ def learn(
     generator: Path | None = None,
     minutes: float | None = None,
     rows: int | None = None,
+    coverage: float | None = None,
     images: ImageOptions,
     training: TrainingOptions,
     json_: bool = False,
@@ -51,6 +52,8 @@ def learn(
         minutes: With auto: begin no further fit after this time, and leave out what is not finished.
         rows: Learn from at most so many rows, chosen by chance without a look at labels, in whole privacy units if
             their column was kept; for tables that take too long.
+        coverage: Share of rows whose prediction sets shall hold the true label, such as 0.9: 'predict' then writes a
+            set of classes, or an interval, for each row. A fifth of the rows is kept to calibrate them.
         images: The images of the rows.
         training: Settings of networks.
         json_: Print JSON; 'labeldp schema' describes it.
@@ -71,7 +74,8 @@ def learn(
     of_network = model is not None and is_network(model)
     check_model_path(output)
     with printed_warnings(convex.FewRowsWarning, NumbersAsTextsWarning), progress() as bar:
-        options: dict[str, Any] = {"model": model, "method": method, "features": names(features), "rows": rows}
+        options: dict[str, Any] = {"model": model, "method": method, "features": names(features)}
+        options |= {"rows": rows, "coverage": coverage}
         if of_network:
             from labeldp.learning.tables import ModelChoice, learn_network  # noqa: PLC0415
 

@@ -41,6 +41,8 @@ from ._release import Verified as Verified
 from ._release_page import release_part as release_part
 from ._release import shown_release as shown_release
 from ._release import verdict_part as verdict_part
+from ._sets import CalibratedSets as CalibratedSets
+from ._sets import sets_part as sets_part
 from ._scores import Evaluated as Evaluated
 from ._scores import evaluation_part as evaluation_part
 from ._values import plain as plain

@@ -74,6 +74,7 @@ _PARTS = {
     "Planned": "plan_part",
     "Evaluated": "evaluation_part",
     "LearnedModel": "learned_part",
+    "CalibratedSets": "sets_part",
     "Audited": "audit_part",
     "Checked": "check_part",
     "TableRelease": "shown_release",
@@ -86,6 +87,7 @@ _PARTS = {
 _AS_DOCUMENTS = {
     "Forecast": "Planned",
     "Learned": "LearnedModel",
+    "PredictionSets": "CalibratedSets",
     "Audit": "Audited",
     "TableCheck": "Checked",
 }

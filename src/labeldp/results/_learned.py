@@ -21,6 +21,7 @@ from labeldp.results._release import (
     resampled_share,
 )
 from labeldp.results._scores import classes_of, score_sections, true_rows, verdict
+from labeldp.results._sets import CalibratedSets, set_terms
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,6 +65,7 @@ class LearnedModel(Promised):
         parts_of_dates: What is made of columns of dates.
         constant: What the model predicts for every row; empty for any other model.
         original_rows: Remark on rows whose features are their own, where others were resampled.
+        sets: Its prediction sets; None if none were calibrated.
     """
 
     output: str
@@ -82,6 +84,7 @@ class LearnedModel(Promised):
     parts_of_dates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     constant: str = ""
     original_rows: str = ""
+    sets: CalibratedSets | None = None
 
     @classmethod
     def of(cls, learned: Learned, output: str = "in memory") -> LearnedModel:
@@ -105,6 +108,7 @@ class LearnedModel(Promised):
             parts_of_dates=_parts_of_dates(model),
             constant=str(learned.constant),
             original_rows=_on_true_rows(learned),
+            sets=None if model.sets is None else CalibratedSets.of(model.sets),
         )
 
 
@@ -164,7 +168,12 @@ def learned_part(found: LearnedModel, *, of_images: bool = False) -> Part:
         headline, gain = verdict(found.scores)
     if found.scores is not None and found.constant:
         headline, gain = "One prediction for every row", ""
-    terms = [*_model_terms(found), *(("note", note) for note in found.notes), ("output", found.output)]
+    terms = [
+        *_model_terms(found),
+        *set_terms(found.sets),
+        *(("note", note) for note in found.notes),
+        ("output", found.output),
+    ]
     sections = [Section("", (Terms(tuple(terms)),))]
     if found.scores is not None:
         sections += score_sections(found.scores, found.classes or (), found.judged_by, public=False)

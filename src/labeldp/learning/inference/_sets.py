@@ -18,21 +18,20 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any, Literal, Self
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from labeldp import _checks
 from labeldp._confidence_intervals import clopper_pearson_lower
 from labeldp._conversions import floats
-from labeldp._notebook import Shown
-from labeldp._shapes import Bool, Float, Int
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.inference._lower_scores import LowerScores
-from labeldp.learning.losses import blocks_of, require_release, unbiased_rows
+from labeldp.learning.inference._set_rule import ALL, BY_CLASS, BY_GROUP, PredictionSets, held_classes
+from labeldp.learning.losses import blocks_of, ends_of, require_release, unbiased_rows
 from labeldp.learning.metrics import Units, mean_of_rows
 from labeldp.privacy import ClassProbabilities, Interval
 from labeldp.privacy.channels import ClassChannel
@@ -41,120 +40,12 @@ from labeldp.release import Release, check_same_rows
 By = Literal["class"] | Sequence[object] | np.ndarray
 #: Expected shares of rows whose sets miss the true label, if the model is right, at which sets are tried.
 _MISSED = np.geomspace(1e-4, 0.95, 96)
-#: Key of the limit that holds for all rows and classes.
-_ALL = ""
-_CLASS, _GROUP = "class", "group"
 _CANDIDATES = "released labels of rows with candidates, or of groups of classes, do not tell how often sets hold them"
 _TOO_FEW = (
     "{} released {} are too few: even if every set held the true label, it would take {} to show a coverage of {:g} "
     "with a confidence of {:g}"
 )
 _NOT_SHOWN = "no smaller sets are shown to hold the true label in so many rows, by labels as noisy and rows as few"
-
-
-@dataclass(frozen=True, eq=False)
-class PredictionSets(Shown):
-    """Rule that turns a model's predictions into sets that hold the true label of at least a share of rows.
-
-    Attributes:
-        alpha: Largest share of rows whose set may miss the true label.
-        confidence: Probability, over the rows and the noise of their labels, that the sets of fresh rows miss no more.
-        classes: The classes in declared order; None of numeric labels.
-        ends: The declared range of numeric labels; None of classes.
-        by: ``""`` if the coverage is that of all rows, ``"class"`` if it holds in each class, ``"group"`` in each
-            public group. The confidence is then that all of them hold together.
-        limits: The least probability of a class in a set, or the largest distance of a number from the prediction: one,
-            or one for each class or group. 0, or infinity, where only the set of all labels is shown to suffice. The
-            most likely class is always in its set.
-        rows: Number of rows that it was calibrated on.
-        size: Mean number of classes in the sets of these rows, or mean width of their intervals.
-        reasons: Why sets are of all labels: one for each class or group where they are, or one for all.
-    """
-
-    alpha: float
-    confidence: float
-    classes: tuple[object, ...] | None
-    ends: tuple[float, float] | None
-    by: str
-    limits: Mapping[object, float]
-    rows: int
-    size: float = math.nan
-    reasons: Mapping[object, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name in ("limits", "reasons"):
-            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
-
-    def of(self, model: Any, features: Any, groups: object = None) -> Any:
-        """The sets of rows.
-
-        Args:
-            model: The model that it was calibrated for.
-            features: Features of n rows.
-            groups: The public group of each row, if the coverage is by group.
-
-        Returns:
-            Of classes a mask of shape (n, k), in the order of ``classes``; of numbers the lower and the upper end of
-            each interval, shape (n, 2).
-
-        Raises:
-            InputError: There is no group for each row, or a group without rows to calibrate on.
-        """
-        if self.classes is None:
-            return self.intervals(model.predict(features), groups)
-        return self.members(ClassProbabilities.of(model, features).in_order(self.classes), groups)
-
-    def members(self, probabilities: Float[np.ndarray, "n k"], groups: object = None) -> Bool[np.ndarray, "n k"]:
-        """The classes in the set of each row, from probabilities in declared order."""
-        if self.by == _CLASS:
-            return _held(probabilities, np.array([self.limits[each] for each in self.classes or ()]))
-        return _held(probabilities, self._of_rows(len(probabilities), groups)[:, None])
-
-    def intervals(self, predicted: Float[np.ndarray, "n"], groups: object = None) -> Float[np.ndarray, "n 2"]:
-        """The interval of each row, from predicted numbers."""
-        reach = self._of_rows(len(predicted), groups)
-        ends = np.stack([predicted - reach, predicted + reach], axis=1)
-        return np.asarray(np.clip(ends, *(self.ends or (-np.inf, np.inf))))
-
-    def plain(self) -> dict[str, Any]:
-        """The rule as values of JSON, of one limit."""
-        if self.by:
-            raise InputError("expected one limit for all rows in a file, found one for each class or group")
-        return {"alpha": self.alpha, "confidence": self.confidence, "limit": _finite(self.limits[_ALL])} | {
-            "rows": self.rows,
-            "size": _finite(self.size),
-            "reason": self.reasons.get(_ALL, ""),
-        }
-
-    @classmethod
-    def from_plain(cls, plain: Any, classes: tuple[object, ...] | None, ends: tuple[float, float] | None) -> Self:
-        """The rule of ``plain``.
-
-        Raises:
-            ValueError: It is none.
-        """
-        alpha, confidence, rows = float(plain["alpha"]), float(plain["confidence"]), int(plain["rows"])
-        limit = math.inf if plain["limit"] is None else float(plain["limit"])
-        size = math.nan if plain["size"] is None else float(plain["size"])
-        reason = str(plain["reason"])
-        if not (0.0 < alpha < 1.0 and 0.5 < confidence < 1.0 and rows > 0 and limit >= 0.0 and len(reason) < 1000):
-            raise ValueError("no rule of prediction sets")
-        reasons: dict[object, str] = {_ALL: reason} if reason else {}
-        return cls(alpha, confidence, classes, ends, "", {_ALL: limit}, rows, size, reasons)
-
-    def _of_rows(self, rows: int, groups: object) -> Float[np.ndarray, "n"]:
-        """The limit of each row."""
-        if (groups is not None) != (self.by == _GROUP):
-            found = "some" if groups is not None else "none"
-            raise InputError(f"expected groups of rows for sets that were calibrated by group alone, found {found}")
-        if groups is None:
-            return np.full(rows, self.limits[_ALL])
-        names = np.asarray(groups).tolist()
-        unknown = next((each for each in names if each not in self.limits), None)
-        if len(names) != rows or unknown is not None:
-            found = f"the group {unknown!r}" if unknown is not None else f"{len(names)}"
-            raise InputError(f"expected one of the groups that sets were calibrated on for each row, found {found}")
-        return np.array([self.limits[each] for each in names])
 
 
 def prediction_sets(
@@ -202,19 +93,36 @@ def prediction_sets(
         [[False, True], [True, False]]
     """
     check_same_rows(features, require_release(release))
+    if _predicts_numbers(model, release):
+        return calibrated_sets(release, model.predict(features), alpha, confidence, by, units)
+    chances = ClassProbabilities.of(model, features)
+    return calibrated_sets(release, chances, alpha, confidence, by, units)
+
+
+def _predicts_numbers(model: Any, release: Release) -> bool:
+    of_classes = hasattr(model, "predict_proba") and not getattr(model, "of_numbers", False)
+    return isinstance(release.space, Interval) and not of_classes
+
+
+def calibrated_sets(
+    release: Release,
+    predicted: object,
+    alpha: float,
+    confidence: float = 0.95,
+    by: By | None = None,
+    units: object = None,
+) -> PredictionSets:
+    """The sets of ``prediction_sets``, of predictions: ``ClassProbabilities``, or numbers."""
     alpha = _checks.share(alpha, "alpha", "()", "; use for instance 0.1")
     confidence = _checks.share(confidence, "a confidence", "()", "; use for instance 0.95")
     if confidence <= 0.5:
         raise InputError(f"expected a confidence above 0.5, found {confidence:g}; use for instance 0.95")
     sample, space = Units.of(units, release), release.space
-    of_numbers = isinstance(space, Interval) and not hasattr(model, "predict_proba")
     family: _Family
-    if of_numbers:
-        predicted = floats(model.predict(features), "predictions")
-        family = _Numbers(release, _one_a_row(release, predicted))
+    if isinstance(predicted, ClassProbabilities):
+        family = _Classes(release, _one_a_row(release, predicted.in_order(space.points)))
     else:
-        chances = ClassProbabilities.of(model, features).in_order(space.points)
-        family = _Classes(release, _one_a_row(release, chances))
+        family = _Numbers(release, _one_a_row(release, floats(predicted, "predictions")))
     parts = list(family.parts(by))
     limits: dict[object, float] = {}
     reasons: dict[object, str] = {}
@@ -223,26 +131,20 @@ def prediction_sets(
         limits[key], reason = family.limit(test, rows, code, sample.take(rows))
         if reason:
             reasons[key] = reason
-    ends = (float(space.points[0]), float(space.points[-1])) if of_numbers else None
-    named = _CLASS if isinstance(by, str) else _GROUP if by is not None else ""
-    classes = None if of_numbers else tuple(space.points)
-    found = PredictionSets(alpha, confidence, classes, ends, named, limits, len(release), math.nan, reasons)
-    groups = by if named == _GROUP else None
-    return _with_size(found, family, groups)
+    named = BY_CLASS if isinstance(by, str) else BY_GROUP if by is not None else ""
+    found = PredictionSets(
+        alpha, confidence, family.classes, family.ends, named, limits, len(release), math.nan, reasons
+    )
+    return replace(found, size=float(family.sizes(found, by if named == BY_GROUP else None).mean()))
 
 
 def _one_a_row(release: Release, values: np.ndarray) -> np.ndarray:
     """Values of the rows of a release, which must have some, one for each."""
     if len(values) != len(release) or not len(release):
         raise InputError(
-            f"expected predictions and groups for each of some released rows, found {len(values)} for {len(release)}"
+            f"expected a prediction and a group for each released row, found {len(values)} for {len(release)}"
         )
     return values
-
-
-def _with_size(found: PredictionSets, family: _Family, groups: object) -> PredictionSets:
-    """The rule with the mean size of its sets."""
-    return replace(found, size=float(family.sizes(found, groups).mean()))
 
 
 @dataclass(frozen=True)
@@ -286,13 +188,15 @@ class _Family:
     release: Release
     rows: int
     everything: float
+    classes: tuple[object, ...] | None = None
+    ends: tuple[float, float] | None = None
     starts: tuple[float, ...] = (0.0,)
 
     def parts(self, by: By | None) -> Sequence[tuple[object, Int[np.ndarray, "m"], int | None]]:
         """The key of each limit, its rows, and the code of its class."""
         every = np.arange(self.rows)
         if by is None:
-            return [(_ALL, every, None)]
+            return [(ALL, every, None)]
         if isinstance(by, str):
             return self.classes_in(by, every)
         check_same_rows(by, self.release, "groups")
@@ -326,7 +230,7 @@ class _Family:
                 break
         return (self.everything, _NOT_SHOWN) if passed < 0 else (sequence[passed], "")
 
-    def sizes(self, found: PredictionSets, groups: object) -> Float[np.ndarray, "n"]:
+    def sizes(self, found: PredictionSets, groups: object) -> np.ndarray:
         """The size of the set of each row."""
         raise NotImplementedError
 
@@ -352,13 +256,14 @@ class _Classes(_Family):
 
     def __init__(self, release: Release, probabilities: Float[np.ndarray, "n k"]) -> None:
         self.release, self.probabilities, self.rows = release, probabilities, len(release)
+        self.classes = tuple(release.space.points)
 
     def classes_in(self, by: str, every: Int[np.ndarray, "n"]) -> Sequence[tuple[object, np.ndarray, int | None]]:
-        if by != _CLASS:
+        if by != BY_CLASS:
             return super().classes_in(by, every)
         return [(name, every, code) for code, name in enumerate(self.release.space.points)]
 
-    def sizes(self, found: PredictionSets, groups: object) -> Float[np.ndarray, "n"]:
+    def sizes(self, found: PredictionSets, groups: object) -> np.ndarray:
         return np.asarray(found.members(self.probabilities, groups).sum(axis=1))
 
     def unknown(self) -> str:
@@ -380,7 +285,7 @@ class _Classes(_Family):
         for block in blocks_of(part):
             vectors = unbiased_rows(part, block)
             vectors = vectors + (1.0 - vectors.sum(axis=1, keepdims=True)) / vectors.shape[1]
-            held = _held(self.probabilities[rows[block]], limit) - coverage
+            held = held_classes(self.probabilities[rows[block]], limit) - coverage
             scored = vectors * held if code is None else (vectors * held)[:, [code]]
             found[block] = scored.sum(axis=1)
             weight += len(vectors) if code is None else float(vectors[:, code].sum())
@@ -395,9 +300,10 @@ class _Numbers(_Family):
 
     def __init__(self, release: Release, predicted: Float[np.ndarray, "n"]) -> None:
         self.release, self.predicted, self.rows = release, predicted, len(release)
+        self.ends = ends_of(release)
         self.lower = LowerScores(release, predicted)
 
-    def sizes(self, found: PredictionSets, groups: object) -> Float[np.ndarray, "n"]:
+    def sizes(self, found: PredictionSets, groups: object) -> np.ndarray:
         return np.asarray(np.diff(found.intervals(self.predicted, groups), axis=1))
 
     def unknown(self) -> str:
@@ -412,14 +318,3 @@ class _Numbers(_Family):
     ) -> tuple[Float[np.ndarray, "m"], float]:
         del code
         return self.lower(limit, rows) - coverage, float(len(rows))
-
-
-def _held(probabilities: Float[np.ndarray, "n k"], limit: Any) -> Bool[np.ndarray, "n k"]:
-    """The classes with at least a probability, and the most likely one."""
-    held = np.asarray(probabilities >= limit)
-    held[np.arange(len(held)), np.argmax(probabilities, axis=1)] = True
-    return held
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None

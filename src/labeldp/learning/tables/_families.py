@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 
 from labeldp import _checks
+from labeldp._shapes import Int
 from labeldp.errors import InputError
 from labeldp.learning.choice import Candidates, Member, Progress, Work, folds_of, numbers_of
 from labeldp.learning.convex import ConvexClassifier, ConvexRegressor
@@ -288,6 +289,11 @@ class Rows:
     frame: Any
     units: Units
     report: Progress = lambda *_: None
+
+    def take(self, rows: Int[np.ndarray, "m"]) -> Rows:
+        """Some of the rows."""
+        frame = self.frame.iloc[rows].reset_index(drop=True)
+        return Rows(self.kind, self.release[rows], self.columns, frame, self.units.take(rows), self.report)
 
 
 def judged_model(

@@ -28,8 +28,10 @@ from labeldp.learning.features import (
     read_images,
     scaling_transformer,
 )
+from labeldp.learning.inference import calibrated_sets
 from labeldp.learning.metrics import Estimate, Units
 from labeldp.learning.tables._class_scores import FACTOR, ClassScores, class_scores, in_folds
+from labeldp.learning.tables._coverage import rows_apart
 from labeldp.learning.tables._families import (
     AUTO,
     CLASSES,
@@ -50,7 +52,7 @@ from labeldp.learning.tables._resampled import accuracy_of_true_rows, check_gene
 from labeldp.learning.tables._table_model import TableModel
 from labeldp.mechanisms.queries import FlippedLabels
 from labeldp.mechanisms.resampling import Generator
-from labeldp.privacy import columns_in_order
+from labeldp.privacy import ClassProbabilities, columns_in_order
 from labeldp.release import Answer, Release, clusters_in, is_answer, public_columns
 from labeldp.release.folder import Certificate, group_column
 from labeldp.release.tables import disk_path
@@ -93,6 +95,7 @@ class ModelChoice:
         image_column: The public column that names the image of each row; None if they are in the order of the rows.
         training: For a network: arguments of ``TorchClassifier`` that replace the defaults.
         rows: The most rows to learn from, as in ``learn``; None for all.
+        coverage: The coverage of prediction sets, as in ``learn``; None for no sets.
     """
 
     model: str
@@ -102,6 +105,7 @@ class ModelChoice:
     image_column: str | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
     rows: int | None = None
+    coverage: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +177,7 @@ def learn(
     generator: Generator | None = None,
     minutes: float | None = None,
     rows: int | None = None,
+    coverage: float | None = None,
     progress: Progress | None = None,
 ) -> Learned:
     """Learn to predict the label of a release from its public columns, and estimate the quality.
@@ -195,6 +200,8 @@ def learn(
         minutes: With ``"auto"``: no further model is begun after this time.
         rows: The most rows to learn from, for tables that take too long: chosen by chance without a look at labels, in
             whole privacy units if their column was kept, and the same ones at every call for one release.
+        coverage: Share of rows whose prediction sets shall hold the true label, such as 0.9. A fifth of the rows, in
+            whole privacy units, is then kept to calibrate sets on, and the model is fitted on the others alone.
         progress: Called with the name of the work, the number of fits done, and the number of all fits.
 
     Returns:
@@ -217,10 +224,10 @@ def learn(
     report("load", 0, 0)
     directory = disk_path(directory)
     if is_answer(directory):
-        if generator is not None or minutes is not None or rows is not None:
+        if any(each is not None for each in (generator, minutes, rows, coverage)):
             raise InputError(
-                "expected released labels with a generator, a time limit or a number of rows, found those of peer "
-                "exchange; leave it out"
+                "expected released labels with a generator, a time limit, a number of rows or a coverage, found those "
+                "of peer exchange; leave it out"
             )
         model = model or OF_CLASSES
         CLASSES.check(model, method)
@@ -248,16 +255,27 @@ def learn(
         return scaling_transformer(columns).fit_transform(frame)
 
     units, told = units_of(table, release, points)
-    known = _Source(Rows(kind, release, columns, frame, units, report), certificate, left_out)
+    fit, apart = rows_apart(release, units, told, coverage)
+    known = Rows(kind, release, columns, frame, units, report)
+    source = _Source(known if coverage is None else known.take(fit), certificate, left_out)
     report("load", len(release), len(release))
-    learned = _learn_auto(known, minutes) if chosen == AUTO else _learn_family(known, chosen, method, generator)
+    learned = _learn_auto(source, minutes) if chosen == AUTO else _learn_family(source, chosen, method, generator)
+    if coverage is not None:
+        predicted = _predictions(learned.model, table.take(apart))
+        sets = calibrated_sets(release[apart], predicted, 1.0 - coverage, units=units.take(apart))
+        learned = dataclasses.replace(learned, model=dataclasses.replace(learned.model, sets=sets))
     return dataclasses.replace(
         learned,
         scores=learned.scores if told else None,
-        rows=None if rows is None else len(release),
+        rows=None if rows is None and coverage is None else len(fit),
         merged=merged_classes(release),
         mixed=not told,
     )
+
+
+def _predictions(model: TableModel | NetworkModel, table: Any) -> ClassProbabilities | np.ndarray:
+    """The predictions of a model for the rows of a table."""
+    return model.predict(table) if model.of_numbers else ClassProbabilities.of(model, table)
 
 
 def _corrected_method(

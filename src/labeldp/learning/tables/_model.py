@@ -6,6 +6,7 @@ import importlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
@@ -15,6 +16,7 @@ import numpy as np
 from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.files import Arrays, FileFormat
+from labeldp.learning.inference import PredictionSets
 from labeldp.learning.sklearn import Mixture
 from labeldp.learning.tables._earlier import earlier_model
 from labeldp.privacy import LabelSpace, columns_in_order
@@ -39,12 +41,14 @@ class Model(ABC):
         method: Training method.
         certificate: Certificate of the release, whose guarantee covers the model.
         calibrator: Combination of its predictions with the constant, by held-out released labels; None without one.
+        sets: Sets that hold the true label of most rows; None if none were calibrated.
         schema: Name and version of its description in a file.
     """
 
     method: str
     certificate: Certificate
     calibrator: Mixture | None
+    sets: PredictionSets | None
     schema: ClassVar[str]
 
     @property
@@ -84,6 +88,16 @@ class Model(ABC):
             return self._predicted(table, images)
         return np.asarray(self.classes_[np.argmax(self.predict_proba(table, images), axis=1)])
 
+    def sets_of(self, plain: Any) -> PredictionSets:
+        """Sets of this model from their description.
+
+        Raises:
+            ValueError: It is none.
+        """
+        points = self.space.points
+        ends = (float(points[0]), float(points[-1])) if self.of_numbers else None
+        return PredictionSets.from_plain(plain, None if self.of_numbers else tuple(points), ends)
+
     def save(self, path: str | Path) -> Path:
         """Write the model to a file that does not exist yet, as arrays and a description in JSON.
 
@@ -96,6 +110,7 @@ class Model(ABC):
             "certificate": self.certificate.plain(),
             "calibrator": None if self.calibrator is None else self.calibrator.plain(),
         }
+        shared |= {} if self.sets is None else {"sets": self.sets.plain()}
         return _FILES.save(path, self.schema, shared | about, arrays, libraries)
 
     def _predicted(self, table: object, images: object) -> np.ndarray:
@@ -134,4 +149,5 @@ def open_model(path: str | Path) -> Any:
         check_charges(certificate)
         module, name = _KINDS[about["schema"]]
         kind = getattr(importlib.import_module(f"labeldp.learning.tables.{module}"), name)
-        return kind._restored(about, arrays, certificate)
+        model = kind._restored(about, arrays, certificate)
+        return replace(model, sets=model.sets_of(about["sets"])) if "sets" in about else model

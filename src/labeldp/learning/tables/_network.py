@@ -17,8 +17,10 @@ from labeldp.errors import InputError
 from labeldp.learning.choice import Fitted, Progress, fit_in_units, folds_of
 from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, columns_of, frame_of, without_calendar
 from labeldp.learning.images import PatchClassifier, PatchScores
+from labeldp.learning.inference import calibrated_sets
 from labeldp.learning.sklearn import Mixture, UnguardedFitWarning, held_out_classes
 from labeldp.learning.tables._class_scores import class_scores
+from labeldp.learning.tables._coverage import rows_apart
 from labeldp.learning.tables._folds import FOLDS, chosen_rows, enough_rows, units_in, units_of
 from labeldp.learning.tables._learn import Learned, ModelChoice, merged_classes
 from labeldp.learning.tables._network_model import (
@@ -186,7 +188,8 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
         some = chosen_rows(certificate, units_in(table, unit), choice.rows)
         enough_rows(release[some])
     every, told = units_of(table, release, lambda: inputs.reshape(len(inputs), -1))
-    fit, held = (some[part] for part in folds_of(every.take(some), _TENTH)[0])
+    kept, apart = (some[part] for part in rows_apart(release[some], every.take(some), told, choice.coverage))
+    fit, held = (kept[part] for part in folds_of(every.take(kept), _TENTH)[0])
 
     def trained(rows: np.ndarray) -> Any:
         with warnings.catch_warnings():  # the held-out tenth guards against noise
@@ -198,18 +201,25 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
     judged, units, calibrator = release[held], every.take(held), None
     predicted = ClassProbabilities.of(learner, inputs[held]).in_order(release.space.points)
     if choice.method != "plain" and units.count >= FOLDS:
-        model, parts = Fitted(learner, predicted, varies=True), folds_of(units, FOLDS)
-        problem = held_out_classes(judged, [model], np.arange(len(held)), parts, units, doubt=True)
+        fitted, parts = Fitted(learner, predicted, varies=True), folds_of(units, FOLDS)
+        problem = held_out_classes(judged, [fitted], np.arange(len(held)), parts, units, doubt=True)
         calibrator, predicted = problem.best(), problem.cross_fitted(parts)
     if calibrator is None or not calibrator.is_constant:
-        learner = trained(some)
+        learner = trained(kept)
+    model = trained_model(network, learner, certificate, calibrator)
+    if choice.coverage is not None:
+        chances = ClassProbabilities.of(learner, inputs[apart]).in_order(release.space.points)
+        chances = chances if calibrator is None else calibrator(chances[None])
+        named = ClassProbabilities(chances, release.space.points)
+        sets = calibrated_sets(release[apart], named, 1.0 - choice.coverage, units=every.take(apart))
+        model = replace(model, sets=sets)
     return Learned(
-        trained_model(network, learner, certificate, calibrator),
+        model,
         class_scores(judged, predicted, units=units) if told else None,
         MappingProxyType(left_out),
         "; ".join([_setting(learner), *([] if calibrator is None else [calibrator.setting()])]),
         _JUDGED_BY,
-        rows=None if choice.rows is None else len(some),
+        rows=None if choice.rows is None and choice.coverage is None else len(kept),
         merged=merged_classes(release[some]),
         mixed=not told,
     )

@@ -125,6 +125,7 @@ class NetworkModel(Model):
         method: Training method.
         certificate: Certificate of the release that it was learned from, whose guarantee covers the model.
         calibrator: Calibration of its probabilities by held-out released labels; None without one.
+        sets: Sets that hold the true label of most rows; None if none were calibrated.
     """
 
     network: Network
@@ -132,6 +133,7 @@ class NetworkModel(Model):
     method: str
     certificate: Certificate
     calibrator: Mixture | None = None
+    sets: PredictionSets | None = None
 
     schema: ClassVar[str] = "labeldp/network/1"
 

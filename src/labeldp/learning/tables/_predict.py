@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 
 from labeldp.columns import KINDS
 from labeldp.errors import InputError
+from labeldp.privacy import columns_in_order
 from labeldp.release import some_columns
 from labeldp.release.tables import Place, TableFile
 
@@ -37,7 +39,8 @@ def predict_table(
 
     Returns:
         ``LABEL_predicted``, and for classes the probability of each, ``LABEL_probability_CLASS``; before them the file
-        names of images from a folder in their own order.
+        names of images from a folder in their own order. Of a model with prediction sets also ``LABEL_set``, the
+        classes of the set as a JSON list, or the interval from ``LABEL_low`` to ``LABEL_high``.
 
     Raises:
         InputError: The table lacks a column, or there is no table or no images where the model needs them.
@@ -104,7 +107,22 @@ def _predicted(model: TableModel | NetworkModel, rows: object) -> pa.Table:
     """The predictions for a table, or for images."""
     label = f"{model.certificate.label}_predicted"
     if model.of_numbers:
-        return pa.table({label: model.predict(rows)})
+        predicted = model.predict(rows)
+        return pa.table({label: predicted, **_set_columns(model, predicted)})
     chances, classes = model.predict_proba(rows), model.classes_
     columns = {f"{model.certificate.label}_probability_{name}": chances[:, i] for i, name in enumerate(classes)}
-    return pa.table({label: classes[np.argmax(chances, axis=1)].tolist(), **columns})
+    sets = _set_columns(model, columns_in_order(chances, classes, model.space.points))
+    return pa.table({label: classes[np.argmax(chances, axis=1)].tolist(), **sets, **columns})
+
+
+def _set_columns(model: TableModel | NetworkModel, predicted: np.ndarray) -> dict[str, object]:
+    """The set of each row: its classes as a JSON list, or the ends of its interval."""
+    if model.sets is None:
+        return {}
+    label = model.certificate.label
+    if model.sets.classes is None:
+        ends = model.sets.intervals(predicted)
+        return {f"{label}_low": ends[:, 0], f"{label}_high": ends[:, 1]}
+    members, points = model.sets.members(predicted), model.space.points
+    texts = [json.dumps([points[code] for code in np.flatnonzero(row)], ensure_ascii=False) for row in members]
+    return {f"{label}_set": texts}

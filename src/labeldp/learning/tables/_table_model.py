@@ -20,6 +20,7 @@ from labeldp.errors import InputError
 from labeldp.learning import sklearn as learners
 from labeldp.learning.features import SeenRanges, frame_of, scaling_transformer
 from labeldp.learning.files import Arrays, OtherVersionError, described, restored
+from labeldp.learning.inference import PredictionSets
 from labeldp.learning.tables._model import OF_CLASSES, Model
 from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import Interval, columns_in_order, predicted_columns
@@ -45,6 +46,7 @@ class TableModel(Model):
         calibrator: Calibration of its probabilities, or shrinkage of its numbers towards the mean label, by held-out
             released labels; None where it needs none.
         seen: The values that it learned from, beyond which it does not extrapolate.
+        sets: Sets that hold the true label of most rows; None if none were calibrated.
     """
 
     estimator: Any
@@ -55,6 +57,7 @@ class TableModel(Model):
     corrected: bool = False
     calibrator: learners.Mixture | None = None
     seen: SeenRanges = field(default_factory=SeenRanges)
+    sets: PredictionSets | None = None
 
     schema: ClassVar[str] = "labeldp/model/2"
 
