@@ -33,7 +33,7 @@ from labeldp.learning.metrics import Units, gains_of
 from labeldp.learning.sklearn import AutoRegressor, BoostingRegressor, TreeRegressor
 from labeldp.learning.sklearn._mixture import HeldOut, Mixture, held_out_numbers
 from labeldp.learning.sklearn._regressor import expected_factor, shrinkage
-from labeldp.learning.sklearn._tree_regressor import _BETWEEN, _leaf_means
+from labeldp.learning.sklearn._tree import _BETWEEN, _leaf_means
 
 SPACE = Interval(0.0, 100.0, 1.0)
 #: Thousands of rounds of boosting, each checked at every call, would take minutes.

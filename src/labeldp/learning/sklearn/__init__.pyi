@@ -48,4 +48,4 @@ from ._softmax import PENALTIES as PENALTIES
 from ._softmax import ReleasedLabelClassifier as ReleasedLabelClassifier
 from ._softmax import SoftmaxRegression as SoftmaxRegression
 from ._tree import TreeClassifier as TreeClassifier
-from ._tree_regressor import TreeRegressor as TreeRegressor
+from ._tree import TreeRegressor as TreeRegressor

@@ -42,8 +42,7 @@ from labeldp.learning.sklearn._mixture import HeldOut, held_out_classes, held_ou
 from labeldp.learning.sklearn._regressor import NumberRegressor, ReleasedLabelRegressor, noise_ratio
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
 from labeldp.learning.sklearn._softmax import SoftmaxRegression
-from labeldp.learning.sklearn._tree import TreeClassifier
-from labeldp.learning.sklearn._tree_regressor import TreeRegressor
+from labeldp.learning.sklearn._tree import TreeClassifier, TreeRegressor
 from labeldp.privacy import Interval
 from labeldp.privacy.channels import pair_share
 from labeldp.release import Release

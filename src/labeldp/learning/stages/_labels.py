@@ -133,7 +133,7 @@ class StagedLabels:
         else:
             probabilities = prior(take_rows(self.features, rows))
         release = self.curator.randomize(self._randomizer(probabilities), rows)
-        self.releases.append(_resting_on(release, assumptions))
+        self.releases.append(resting_on(release, assumptions))
         self.files.keep(number, self.releases[-1])
         return self.releases[-1]
 
@@ -177,7 +177,7 @@ def among_top(model: Any, features: Any, release: Release, count: int) -> Bool[n
     return np.asarray((release.class_channel.levels(release.codes).mask & likely).any(axis=1))
 
 
-def _resting_on(release: Release, assumptions: tuple[str, ...]) -> Release:
+def resting_on(release: Release, assumptions: tuple[str, ...]) -> Release:
     """The release with the assumptions of its prior in its certificate."""
     if release.certificate is None or not assumptions:
         return release

@@ -22,10 +22,20 @@ from sklearn.pipeline import Pipeline
 from labeldp import _checks
 from labeldp.errors import InputError, TableError
 from labeldp.learning.cells import cluster, suggested_count
+from labeldp.learning.choice import Progress
 from labeldp.learning.features import columns_of, frame_of, scaling_transformer
 from labeldp.learning.files import ENDING, check_model_path
 from labeldp.learning.ratings import FactorizationClassifier
-from labeldp.learning.stages import RESPONSES, ClusterPrior, FixedPrior, MultiStage, Prior, Stage, UniformPrior
+from labeldp.learning.stages import (
+    RESPONSES,
+    ClusterPrior,
+    FixedPrior,
+    MultiStage,
+    Prior,
+    Stage,
+    UniformPrior,
+    resting_on,
+)
 from labeldp.learning.tables._families import CLASSES, RATINGS
 from labeldp.learning.tables._learn import ModelChoice
 from labeldp.learning.tables._network import learner_of, network_of, trained_model
@@ -38,8 +48,8 @@ from labeldp.release import Curator, Release, TableRelease, release_with
 from labeldp.release.folder import Certificate
 from labeldp.release.tables import Place, TableFile, disk_path, place_of
 
-Progress = Callable[[str, int, int], None]
-
+#: Assumption of a release whose stages learn from images.
+_PUBLIC_IMAGES = "the images of the rows are public"
 UNIFORM, CLUSTERS, AUTO = "uniform", "clusters", "auto"
 
 #: Models of columns whose fit never fails: an error after a stage would disclose something about its labels, and lose
@@ -208,7 +218,7 @@ def learn_in_stages(
             prior=first,
         ).fit(student.features, curator)
         runs.append((student, staged))
-        return _with_public_images(staged.release_) if public_images else staged.release_
+        return resting_on(staged.release_, (_PUBLIC_IMAGES,)) if public_images else staged.release_
 
     done = release_with(source, label, space, epsilon, output, ask, progress=progress, **declared)
     student, staged = runs[0]
@@ -218,14 +228,6 @@ def learn_in_stages(
     )
     left_out = MappingProxyType(dict(student.left_out))
     return Staged(done, learned, learned.save(file), staged.stages_, left_out, effective_rows)
-
-
-def _with_public_images(release: Release) -> Release:
-    """The release with the assumption that the images are public."""
-    if release.certificate is None:
-        raise ValueError("expected a release that was charged for")
-    assumptions = (*release.certificate.assumptions, "the images of the rows are public")
-    return dataclasses.replace(release, certificate=dataclasses.replace(release.certificate, assumptions=assumptions))
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ from torch.optim import Optimizer
 from labeldp import _checks
 from labeldp._shapes import Float
 from labeldp.errors import InputError
+from labeldp.learning.choice import Progress
 from labeldp.learning.features import row_weights
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, require_release
 from labeldp.learning.metrics import Units
@@ -41,7 +42,6 @@ from labeldp.learning.torch._rows import (
 from labeldp.learning.torch._settings import SCHEDULES, Checkpoint, Machine, Schedule, SingleDevice, TrainingSettings
 from labeldp.learning.torch._training import (
     HeldOut,
-    Progress,
     Run,
     check_guard,
     seeded_random_state,

@@ -16,7 +16,7 @@ from torch import nn
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
-from labeldp.learning.choice import folds_of
+from labeldp.learning.choice import Progress, folds_of
 from labeldp.learning.heads import softmax
 from labeldp.learning.images import ImageRows, PatchClassifier, likeliest_sum, pixels_of
 from labeldp.learning.losses import require_release
@@ -25,7 +25,6 @@ from labeldp.learning.sklearn import ScoreClassifier, check_released_rows
 from labeldp.learning.torch._augmentation import augmentation
 from labeldp.learning.torch._classifier import TorchClassifier
 from labeldp.learning.torch._networks import residual
-from labeldp.learning.torch._training import Progress
 from labeldp.privacy import ClassProbabilities
 from labeldp.release import Release
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from torch.optim.swa_utils import AveragedModel
 from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
 from labeldp.errors import InputError, VerificationError
+from labeldp.learning.choice import Progress
 from labeldp.learning.features import row_count
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, gain
 from labeldp.learning.metrics import Units
@@ -31,8 +32,6 @@ from labeldp.learning.torch._settings import Checkpoint, Machine, TrainingSettin
 from labeldp.learning.torch._values import rows_of
 from labeldp.privacy.channels import pair_share
 from labeldp.release import Release
-
-Progress = Callable[[str, int, int], None]
 
 #: Steps between checks of the losses, each of which waits for the device.
 _CHECKED_EVERY = 50
