@@ -25,6 +25,7 @@ from labeldp.learning import (
     convex,
     generators,
     images,
+    inference,
     metrics,
     ratings,
     sklearn,
@@ -252,6 +253,16 @@ CALLS = {
     "ClusterResponse(clusters)": lambda odd, _: dp.ClusterResponse(SPACE, 1.0, [[0.5, 0.5]] * 2, odd),
     "ClusterResponse(distributions)": lambda odd, _: dp.ClusterResponse(SPACE, 1.0, odd, HALVES),
     "ClusterResponse.uniform(clusters)": lambda odd, _: dp.ClusterResponse.uniform(SPACE, 1.0, odd),
+    "coefficients(table)": lambda odd, at: inference.coefficients(at.release, odd, ["a"]),
+    "coefficients(units)": lambda odd, at: inference.coefficients(at.release, {"a": HALVES}, ["a"], units=odd),
+    "mean_difference(groups)": lambda odd, at: inference.mean_difference(at.release, odd, treated=1),
+    "mean_difference(units)": lambda odd, at: inference.mean_difference(at.release, HALVES, treated=1, units=odd),
+    "treatment_effect(table)": lambda odd, at: inference.treatment_effect(
+        at.release, odd, treatment="a", treated=1, propensity=0.5
+    ),
+    "treatment_effect(units)": lambda odd, at: inference.treatment_effect(
+        at.release, {"a": HALVES}, treatment="a", treated=1, propensity=0.5, units=odd
+    ),
     "Curator(identity)": lambda odd, _: dp.Curator(LABELS, SPACE, identity=odd),
     "Curator(labels)": lambda odd, _: dp.Curator(odd, SPACE),
     "Curator(units)": lambda odd, _: dp.Curator(LABELS, SPACE, units=odd),

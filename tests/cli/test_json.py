@@ -65,6 +65,8 @@ def documents(run, tmp_path):
         "learn": (shared, "--model", "softmax", "--output", model),
         "evaluate": (model, table, "--labels-are-public"),
         "predict": (model, table, "--output", tmp_path / "p.csv"),
+        "effect": (shared, "--treatment", "smoker", "--treated", 1, "--features", "age,sex"),
+        "coefficients": (shared, "age + smoker"),
         "account": (shared,),
         "ledger": (table,),
         "audit": (shared, "--truth", table, *public[:2], "--labels-are-public"),

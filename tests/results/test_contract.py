@@ -32,6 +32,7 @@ from labeldp.audit.pipelines import divergence_of_log_odds
 from labeldp.bounds import Conventions, UnitSizes, forecast, plan
 from labeldp.cli import main
 from labeldp.errors import InputError
+from labeldp.learning.inference import coefficients, mean_difference, treatment_effect
 from labeldp.learning.tables._class_scores import class_scores
 from labeldp.learning.tables._regressors import number_scores
 from labeldp.release.ledger import spent_by_data
@@ -60,6 +61,7 @@ from labeldp.testing import check_result
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SPACE = Classes(["no", "yes"])
+SIDES = np.arange(60) % 2
 
 
 def released(rows=400, epsilon=1.0):
@@ -99,7 +101,32 @@ def numbers():
     return Evaluated.of(scores, "labels that you declared public", space, public=True)
 
 
+def effects(**more):
+    """Effects of a treatment in two wards, one of which has too few units."""
+    release, codes, _ = released(4000, 3.0)
+    drug, ward = np.arange(4000) % 3 == 0, np.where(np.arange(4000) < 12, "[small]", "large")
+    table = {"age": np.arange(4000) % 7 + codes, "drug": drug, "ward": ward}
+    return treatment_effect(release, table, treatment="drug", **({"features": ["age"], "by": "ward"} | more))
+
+
+def regression(labels=3):
+    """A regression table with a coefficient that has no finite estimate."""
+    space, rows = Classes(["a", "b", "c"][:labels]), np.arange(3000)
+    codes = np.where(rows < 200, 0, rows % labels)
+    release = Release.public(np.array(space.points)[codes], space)
+    return coefficients(release, {"age": rows % 11, "well": rows < 200}, "age + well")
+
+
 RESULTS = {
+    "effects": effects,
+    "an effect in a trial": lambda: effects(by=None, propensity=1 / 3, trim=0.2),
+    "an effect on numbers": lambda: mean_difference(Release.public(np.arange(60) % 9, Interval(0, 8, 1)), SIDES),
+    "effects of mixed units": lambda: dataclasses.replace(effects(), mixed=True),
+    "coefficients": regression,
+    "coefficients of two classes": lambda: dataclasses.replace(regression(2), mixed=True, left_out=7),
+    "coefficients of numbers": lambda: coefficients(
+        Release.public(np.arange(60) % 9, Interval(0, 8, 1)), {"side": SIDES}, ["side"]
+    ),
     "plan": planned,
     "plan of rare classes": lambda: planned((0.986, 0.014), example=True),
     "plan without features": lambda: plan(3, 1000, 1.0),

@@ -41,8 +41,8 @@ def report(
 
     Args:
         paths (PATH...): Folders of releases, ledgers or the tables that they are beside, and results of plan, learn,
-            evaluate, audit or check that were saved with --json; several make a dossier. A release may be an
-            address, such as s3://bucket/shared.
+            evaluate, effect, coefficients, audit or check that were saved with --json; several make a dossier. A
+            release may be an address, such as s3://bucket/shared.
         output (FILE): The new page: .html; .holder.html for a page that depends on true labels.
         recipient: To whom the page is handed over; it gets places for signatures.
         purpose: What the data are handed over for.

@@ -11,12 +11,17 @@ from ._documents import HOLDER_ENDING as HOLDER_ENDING
 from ._documents import JSON_COMMANDS as JSON_COMMANDS
 from ._documents import DemoTable as DemoTable
 from ._documents import KeyPair as KeyPair
+from ._documents import DOCUMENTS as DOCUMENTS
 from ._documents import described as described
 from ._documents import document_of as document_of
 from ._documents import result_part as result_part
 from ._documents import schema_of as schema_of
 from ._generator import Generated as Generated
 from ._generator import generator_part as generator_part
+from ._inference import Coefficients as Coefficients
+from ._inference import coefficients_part as coefficients_part
+from ._inference import Effects as Effects
+from ._inference import effects_part as effects_part
 from ._learned import LearnedModel as LearnedModel
 from ._learned import Predicted as Predicted
 from ._learned import StagesReleased as StagesReleased

@@ -55,6 +55,8 @@ _TYPES = {
     "account": "TotalShown",
     "ledger": "LedgerShown",
     "audit": "Audited",
+    "effect": "Effects",
+    "coefficients": "Coefficients",
     "generator": "Generated",
     "key": "KeyPair",
 }
@@ -67,6 +69,8 @@ _SAVED = {
     "learn": ("model", "learned_part"),
     "evaluate": ("scores", "evaluation_part"),
     "audit": ("audits", "audit_part"),
+    "effect": ("effects", "effects_part"),
+    "coefficients": ("coefficients", "coefficients_part"),
     "check": ("columns", "check_part"),
 }
 #: The function of the parts of each type of result.
@@ -77,6 +81,8 @@ _PARTS = {
     "CalibratedSets": "sets_part",
     "Audited": "audit_part",
     "Checked": "check_part",
+    "Effects": "effects_part",
+    "Coefficients": "coefficients_part",
     "TableRelease": "shown_release",
     "Verdict": "verdict_part",
     "Guarantee": "guarantee_part",
@@ -91,8 +97,8 @@ _AS_DOCUMENTS = {
     "Audit": "Audited",
     "TableCheck": "Checked",
 }
-#: Commands with a document.
-JSON_COMMANDS = tuple(_TYPES)
+#: Commands with a document, and the types of these.
+JSON_COMMANDS, DOCUMENTS = tuple(_TYPES), frozenset(_TYPES.values())
 
 
 def schema_of(command: str) -> Schema:

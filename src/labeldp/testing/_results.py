@@ -13,7 +13,7 @@ from rich.console import Console
 from labeldp._checks import printable
 from labeldp._strict_json import strict_json
 from labeldp.render import html_of, in_markdown, in_notebook, on_terminal
-from labeldp.results import Page, Part, described, document_of, plain
+from labeldp.results import DOCUMENTS, Page, Part, described, document_of, plain
 from labeldp.results import _blocks as blocks
 from labeldp.results._values import read
 from labeldp.testing._laws import expect
@@ -55,7 +55,7 @@ def check_result(result: object) -> None:
         for low, high in _INTERVAL.findall(text):
             expect(_number(low) <= _number(high), f"the ends of an interval are in order: {text}")
     document = document_of(result)
-    if type(document).__module__.startswith("labeldp.results") and not isinstance(document, Part):
+    if type(document).__name__ in DOCUMENTS:
         body = strict_json(json.dumps(plain(document), allow_nan=False))
         expect(described(read(type(document), body)) == part, "what is read back from JSON says the same")
 

@@ -21,7 +21,7 @@ from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.inference._design import Design, design_of
 from labeldp.learning.inference._likelihood import Likelihood, profile_end
-from labeldp.learning.inference._table import public_table, require_original_features
+from labeldp.learning.inference._table import PublicColumns, require_original_features
 from labeldp.learning.losses import unbiased_numbers
 from labeldp.learning.metrics import Units, check_level, may_share_units, quantile
 from labeldp.privacy import Interval
@@ -139,7 +139,7 @@ def coefficients(
     sample = Units.of(units, require_original_features(release))
     check_level(level)
     name = None if release.certificate is None else release.certificate.label
-    design, family = design_of(public_table(release, table), model, name), _family(release, family)
+    design, family = design_of(PublicColumns.of(release, table), model, name), _family(release, family)
     release, sample, rows = release[design.rows], sample.take(design.rows), len(release)
     needed = len(design.names) * (1 if family == "linear" else release.space.size - 1) + _FEWEST
     if sample.count < needed:

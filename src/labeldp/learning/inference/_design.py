@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from scipy.linalg import qr
 
 from labeldp._conversions import result_or_none
@@ -16,7 +15,7 @@ from labeldp._extras import require_extra
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.features import columns_of, frame_of, missing_values, without_calendar
-from labeldp.learning.inference._table import column_of
+from labeldp.learning.inference._table import PublicColumns
 
 #: Share of a column that others must leave unexplained.
 _LEAST_OWN = 1e-8
@@ -39,11 +38,11 @@ class Design:
     rows: Int[np.ndarray, "m"]
 
 
-def design_of(table: pa.Table, model: str | Sequence[str], label: str | None) -> Design:
+def design_of(columns: PublicColumns, model: str | Sequence[str], label: str | None) -> Design:
     """The regressors of a formula or of columns, of which those of categories get an indicator for all values but one.
 
     Args:
-        table: Public columns.
+        columns: Public columns.
         model: A formula, such as ``"age + C(ward)"``; or names of columns.
         label: The name of the label, if it is known, which may stand to the left of a formula's tilde.
 
@@ -51,12 +50,12 @@ def design_of(table: pa.Table, model: str | Sequence[str], label: str | None) ->
         InputError: A column is not there, the formula cannot be read, or columns follow from one another.
     """
     names, make = _of_formula(model, label) if isinstance(model, str) else (list(model), _indicators)
-    for name in names:
-        column_of(table, name)
-    kinds = without_calendar(columns_of(table, names, None)[0]) if names else {}
-    frame = frame_of(table, kinds) if names else pd.DataFrame(index=range(table.num_rows))
+    frame = pd.DataFrame(index=range(columns.rows))
+    if names:
+        table = columns.table(names)
+        frame = frame_of(table, without_calendar(columns_of(table, names, None)[0]))
     gaps = [missing_values(frame[name].to_numpy()) for name in names]
-    rows = np.flatnonzero(~np.any(gaps, axis=0)) if gaps else np.arange(table.num_rows)
+    rows = np.flatnonzero(~np.any(gaps, axis=0)) if gaps else np.arange(columns.rows)
     found = result_or_none(lambda: make(frame.iloc[rows]))
     matrix = None if found is None else np.asarray(found, dtype=np.float64)
     if found is None or matrix is None or matrix.shape[0] != len(rows) or not np.isfinite(matrix).all():

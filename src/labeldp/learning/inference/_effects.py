@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 from sklearn.base import clone
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 
@@ -26,7 +25,7 @@ from labeldp.errors import InputError
 from labeldp.learning.choice import Parts, folds_of, predict_others
 from labeldp.learning.features import columns_of, frame_of, scaling_transformer
 from labeldp.learning.inference._overlap import Overlap, overlapping_rows
-from labeldp.learning.inference._table import column_of, public_table, require_original_features, texts_of
+from labeldp.learning.inference._table import PublicColumns, require_original_features, texts_of
 from labeldp.learning.losses import ends_of, require_identified, unbiased_numbers
 from labeldp.learning.metrics import Estimate, Units, check_level, class_weights, may_share_units, mean_of_rows
 from labeldp.privacy import Interval
@@ -78,6 +77,7 @@ class Effects(Shown):
             compared as they are.
         units: Number of independent units.
         level: Probability with which all intervals of the differences hold together (Bonferroni).
+        numeric: True for numeric labels.
         overlap: The propensities; None where groups were compared as they are.
         mixed: True if several rows may be of one privacy unit, and nothing says which.
     """
@@ -89,6 +89,7 @@ class Effects(Shown):
     assignment: Literal["known", "estimated", "ignored"]
     units: int
     level: float
+    numeric: bool
     overlap: Overlap | None = None
     mixed: bool = False
 
@@ -145,7 +146,7 @@ def mean_difference(
     models = [np.tile(each, (len(release), 1)) for each in means]
     effects = tuple(_in_groups(rows, models, None, level))
     mixed = units is None and may_share_units(release)
-    return Effects(effects, "group", values, (), "ignored", sample.count, level, mixed=mixed)
+    return Effects(effects, "group", values, (), "ignored", sample.count, level, _is_numeric(release), mixed=mixed)
 
 
 def treatment_effect(
@@ -179,7 +180,8 @@ def treatment_effect(
         propensity: The known probability of the treatment, as in a trial: a number, one for each row, or the name of a
             column. By default logistic regression on the features estimates it.
         by: A public column: effects are estimated in each of its groups.
-        trim: Estimate the effect in rows with a propensity from ``trim`` to ``1 - trim`` alone, such as 0.1.
+        trim: Estimate the effect in rows with a propensity from ``trim`` to ``1 - trim`` alone, such as 0.1. By default
+            those below 0.01 or above 0.99 are left out if they are few, and the result says how many.
         units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Probability with which the intervals of all differences hold together (Bonferroni).
         model: The regressor in scikit-learn's form that predicts outcomes; by default ``BayesianRidge``.
@@ -204,8 +206,8 @@ def treatment_effect(
             one of the treatments.
     """
     sample = Units.of(units, _identified(release))
-    columns = public_table(release, table)
-    is_treated, values = _arms(texts_of(column_of(columns, treatment), treatment, len(release)), treatment, treated)
+    columns = PublicColumns.of(release, table)
+    is_treated, values = _arms(columns.texts(treatment), treatment, treated)
     names = _named_features(columns, features, propensity, treatment)
     encoded, folds = _encoded(columns, names), folds_of(sample, min(_FOLDS, sample.count))
     chance = _propensity(propensity, columns, encoded, is_treated, folds)
@@ -213,12 +215,14 @@ def treatment_effect(
     rows = _Rows(_outcomes(release, outcome), is_treated, chance, sample)
     _require_units(rows)
     models = [_predicted(each, encoded, is_treated, folds, model or BayesianRidge()) for _, each, _, _ in rows.outcomes]
-    places = None if by is None else texts_of(column_of(columns, by), by, len(release))
+    places = None if by is None else columns.texts(by)
     effects = tuple(_in_groups(rows, models, places, level, kept))
     overlap = Overlap.of(chance[kept], is_treated[kept], int((~kept).sum()))
     assignment: Literal["known", "estimated"] = "estimated" if propensity is None else "known"
     mixed = units is None and may_share_units(release)
-    return Effects(effects, treatment, values, names, assignment, sample.count, level, overlap, mixed)
+    return Effects(
+        effects, treatment, values, names, assignment, sample.count, level, _is_numeric(release), overlap, mixed
+    )
 
 
 def _identified(release: Release) -> Release:
@@ -227,14 +231,20 @@ def _identified(release: Release) -> Release:
     return require_original_features(release)
 
 
+def _is_numeric(release: Release) -> bool:
+    return isinstance(release.space, Interval)
+
+
 def _outcomes(release: Release, outcome: object) -> Sequence[_Outcome]:
     """The outcomes that are compared, each with an unbiased value for each row."""
-    if isinstance(release.space, Interval):
+    if _is_numeric(release):
         return [("mean", unbiased_numbers(release), *ends_of(release))]
     points, size = release.space.points, release.space.size
     codes = [int(release.space.encode([outcome])[0])] if outcome is not None else range(size)[1 if size == 2 else 0 :]
     if len(codes) > _MOST_CLASSES:
-        raise InputError(f"expected the class to compare, found none and {size} classes; name it (outcome=)")
+        raise InputError(
+            f"expected the class to compare, found none and {size} classes; name it with --outcome (outcome=)"
+        )
     return [(str(points[code]), class_weights(release, np.full(len(release), code)), 0.0, 1.0) for code in codes]
 
 
@@ -247,7 +257,9 @@ def _arms(texts: np.ndarray, name: str, treated: object) -> tuple[Bool[np.ndarra
             "release and from the table"
         )
     if treated is None and tuple(values) not in _PLAIN_PAIRS:
-        raise InputError(f"which value of {name!r} is the treatment? Name {values[0]!r} or {values[1]!r} (treated=)")
+        raise InputError(
+            f"which value of {name!r} is the treatment? Name {values[0]!r} or {values[1]!r} with --treated (treated=)"
+        )
     if treated is not None:
         chosen = texts_of([treated], "treated", 1)[0]
         values = [value for value in values if value != chosen] + [_checks.among(chosen, "treated", values)]
@@ -255,13 +267,14 @@ def _arms(texts: np.ndarray, name: str, treated: object) -> tuple[Bool[np.ndarra
 
 
 def _named_features(
-    table: pa.Table, features: Sequence[str] | None, propensity: object, treatment: str
+    columns: PublicColumns, features: Sequence[str] | None, propensity: object, treatment: str
 ) -> tuple[str, ...]:
     """The columns to adjust for, which must be named unless chance decided on the treatment."""
     if features is None and propensity is None:
-        others = ", ".join(name for name in table.column_names if name != treatment)
+        others = ", ".join(name for name in columns.columns.names if name != treatment)
         raise InputError(
-            "expected the columns to adjust for (features=), or the known probability of the treatment (propensity=), "
+            "expected the columns to adjust for, --features (features=), or the known probability of the treatment, "
+            "--propensity (propensity=), "
             f"found neither. Name all columns that were settled before the treatment. Columns: {others}"
         )
     if treatment in (features or ()):
@@ -269,22 +282,23 @@ def _named_features(
     return tuple(features or ())
 
 
-def _encoded(table: pa.Table, names: Sequence[str]) -> Float[np.ndarray, "n d"]:
+def _encoded(columns: PublicColumns, names: Sequence[str]) -> Float[np.ndarray, "n d"]:
     """Features as numbers, standardised; no columns without features."""
     if not names:
-        return np.empty((table.num_rows, 0))
-    columns, _ = columns_of(table, names, None)
-    return np.asarray(scaling_transformer(columns, dense=True).fit_transform(frame_of(table, columns)), np.float64)
+        return np.empty((columns.rows, 0))
+    table = columns.table(names)
+    kinds, _ = columns_of(table, names, None)
+    return np.asarray(scaling_transformer(kinds, dense=True).fit_transform(frame_of(table, kinds)), np.float64)
 
 
 def _propensity(
-    known: object, table: pa.Table, encoded: np.ndarray, treated: Bool[np.ndarray, "n"], folds: Parts
+    known: object, columns: PublicColumns, encoded: np.ndarray, treated: Bool[np.ndarray, "n"], folds: Parts
 ) -> Float[np.ndarray, "n"]:
     """The probability of the treatment for each row: the known one, or one that other folds estimate."""
     if known is None:
         return predict_others(folds, len(treated), lambda fit, held: _estimated(encoded, treated, fit, held))
     if isinstance(known, str):
-        known = column_of(table, known).to_numpy()
+        known = columns.table([known])[known].to_numpy()
     chance = np.array(np.broadcast_to(floats(known, "propensities"), len(treated)))
     if not ((chance > 0.0) & (chance < 1.0)).all():
         raise InputError("expected propensities above 0 and below 1, found others; give probabilities of the treatment")

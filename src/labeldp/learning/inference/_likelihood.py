@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from scipy.optimize import brentq, minimize
@@ -20,8 +20,9 @@ from labeldp.learning.losses import row_loss
 from labeldp.release import Release
 
 #: Gradient at which a fit is done, in regressors of unit variance: far below the errors of coefficients.
-_GRADIENT = 1e-4
-_STEPS = 300
+_GRADIENT, _STEPS, _LONGEST = 1e-4, 300, 5.0
+#: That of a profile, whose drop is then right to 0.01, and the precision of its ends as a share of their distance.
+_ROUGH_GRADIENT, _PRECISION = 1e-2, 1e-2
 #: Curvature of a direction of unit mean square below which the likelihood has no maximum there, or one at infinity:
 #: where the gradient is small enough for a fit to end, its curvature is as small. A standard error would be above 10.
 _FLAT, _LEAST = 1e-2, 1e-8
@@ -113,9 +114,9 @@ class Likelihood:
 
     def fit(self) -> Float[np.ndarray, "q"]:
         """The parameters of the largest likelihood."""
-        return self._lowest(np.zeros(self.size), np.eye(self.size))[1]
+        return self._lowest(np.zeros(self.size), np.eye(self.size), _GRADIENT)[1]
 
-    def _lowest(self, at: np.ndarray, directions: np.ndarray) -> tuple[float, np.ndarray]:
+    def _lowest(self, at: np.ndarray, directions: np.ndarray, gradient: float) -> tuple[float, np.ndarray]:
         """The least loss in the plane of some directions at a point, and where it is."""
         found = minimize(
             lambda step: _along(self.value(at + directions @ step), directions),
@@ -123,7 +124,7 @@ class Likelihood:
             jac=True,
             hess=lambda step: directions.T @ self.information(at + directions @ step) @ directions,
             method="trust-exact",
-            options={"gtol": _GRADIENT, "maxiter": _STEPS},
+            options={"gtol": gradient, "maxiter": _STEPS, "max_trust_radius": _LONGEST},
         )
         return float(found.fun), at + directions @ found.x
 
@@ -136,9 +137,10 @@ class Likelihood:
         others = np.linalg.svd(target[None])[2][1:].T
         least, middle = self.value(best)[0], float(target @ best)
 
+        @cache
         def drop(value: float) -> float:
             start = best + (value - middle) * towards
-            lowest = self._lowest(start, others)[0] if others.shape[1] else self.value(start)[0]
+            lowest = self._lowest(start, others, _ROUGH_GRADIENT)[0] if others.shape[1] else self.value(start)[0]
             return max(0.0, 2.0 * (lowest - least))
 
         return drop
@@ -159,8 +161,11 @@ def profile_end(drop: Callable[[float], float], start: float, step: float, bar: 
         reach: The largest absolute value of the regressor: what matters of a coefficient is its product with that.
     """
     inner, outer = start, start + step
-    while drop(outer) < bar:
-        if abs(outer - start) * reach > _FAR:
+    if drop(outer) < bar:
+        far = start + np.copysign(max(_FAR / reach, 4.0 * abs(step)), step)
+        if drop(far) < bar:
             return float(np.copysign(np.inf, step))
-        inner, outer = outer, outer + 2.0 * (outer - inner)
-    return float(brentq(lambda value: drop(value) - bar, inner, outer, xtol=abs(step) * 1e-3))
+        while drop(outer) < bar:
+            inner, outer = outer, outer + 2.0 * (outer - inner)
+            outer = min(outer, far) if step > 0.0 else max(outer, far)
+    return float(brentq(lambda value: drop(value) - bar, inner, outer, xtol=abs(step) * _PRECISION))

@@ -12,6 +12,8 @@ from labeldp.errors import InputError
 
 #: Weights are the inverse of propensities: beyond this one row counts as a hundred.
 _VANISHING = 0.01
+#: The largest share of rows with such propensities that are left out without a word from who asks.
+_FEW = 0.005
 #: Propensities outside of this and its complement are counted.
 _RARE = 0.05
 
@@ -50,14 +52,14 @@ def _effective_size(chance: Float[np.ndarray, "m"]) -> float:
 
 
 def overlapping_rows(propensity: Float[np.ndarray, "n"], trim: float | None) -> Bool[np.ndarray, "n"]:
-    """The rows whose effect is estimated: all of them, or those with a propensity from ``trim`` to ``1 - trim``.
+    """The rows whose effect is estimated: those with a propensity from ``trim`` to ``1 - trim``, by default 0.01.
 
     Raises:
-        InputError: Rows are left whose treatment is nearly certain.
+        InputError: By default more than one row in 200 is beyond that: its treatment is nearly certain.
     """
     least = _VANISHING if trim is None else _checks.share(trim, "trim", "()", ", such as 0.1")
     kept = np.asarray((propensity >= least) & (propensity <= 1.0 - least))
-    if trim is None and not kept.all():
+    if trim is None and (~kept).mean() > _FEW:
         raise InputError(
             f"expected rows that could have had either treatment, found {int((~kept).sum()):,} of {len(kept):,} with a "
             f"propensity below {_VANISHING} or above {1.0 - _VANISHING}. Nothing is comparable to them: use fewer "

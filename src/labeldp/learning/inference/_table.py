@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 
@@ -24,17 +27,40 @@ def require_original_features(release: Release) -> Release:
     return release
 
 
-def public_table(release: Release, table: object) -> pa.Table:
-    """The public columns of released rows.
+@dataclass(frozen=True, eq=False)
+class PublicColumns:
+    """The public columns of released rows, each of which is read where it is needed.
 
-    Raises:
-        InputError: They are no table, or one of other rows.
+    Attributes:
+        columns: The columns.
+        rows: Number of rows.
     """
-    check_same_rows(table, release, "the table")
-    columns = Columns(table).table()
-    if columns.num_rows != len(release):
-        raise InputError(f"expected a table of {len(release)} rows, one for each label, found {columns.num_rows}")
-    return columns
+
+    columns: Columns
+    rows: int
+
+    @classmethod
+    def of(cls, release: Release, table: object) -> PublicColumns:
+        """The columns of a table beside released labels, whose rows must not be in another order."""
+        check_same_rows(table, release, "the table")
+        return cls(Columns(table), len(release))
+
+    def table(self, names: Sequence[str]) -> pa.Table:
+        """Some columns by their names.
+
+        Raises:
+            InputError: One does not exist, or there is not one value for each label.
+        """
+        if missing := [name for name in names if name not in self.columns.names]:
+            raise InputError(no_such_column(missing[0], self.columns.names))
+        found = self.columns.table(names)
+        if found.num_rows != self.rows:
+            raise InputError(f"expected a table of {self.rows} rows, one for each label, found {found.num_rows}")
+        return found
+
+    def texts(self, name: str) -> np.ndarray:
+        """A column as text; an empty text for a missing value."""
+        return texts_of(self.table([name])[name], name, self.rows)
 
 
 def texts_of(values: object, name: str, rows: int) -> np.ndarray:
@@ -44,10 +70,3 @@ def texts_of(values: object, name: str, rows: int) -> np.ndarray:
     if texts is None or len(texts) != rows:
         raise InputError(f"expected a number, a text or a date for each of the {rows} rows as {name}, found others")
     return np.array(texts.fill_null("").to_pylist(), dtype=object)
-
-
-def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
-    """A column by its name."""
-    if name not in table.column_names:
-        raise InputError(no_such_column(name, table.column_names))
-    return table[name]

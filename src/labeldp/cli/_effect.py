@@ -1,0 +1,86 @@
+"""``labeldp effect``: the effect of a public treatment on the label of a release."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labeldp import results
+from labeldp.cli._command import ReleaseFolder
+from labeldp.cli._terminal import names, printed_warnings, result
+
+if TYPE_CHECKING:
+    from labeldp.release import Release
+
+
+def effect(
+    directory: ReleaseFolder,
+    *,
+    treatment: str,
+    treated: str | None = None,
+    outcome: str | None = None,
+    features: list[str] | None = None,
+    propensity: str | None = None,
+    by: str | None = None,
+    trim: float | None = None,
+    level: float = 0.95,
+    json_: bool = False,
+) -> None:
+    """Estimate the effect of a public treatment on the label of a release.
+
+    Args:
+        directory (DIR): The folder of a release: a path, or an address such as s3://bucket/shared.
+        treatment (COLUMN): The public column of the treatment, with two values.
+        treated (VALUE): Its value for treated rows; default: 1, yes or true.
+        outcome (CLASS): The class whose probability is compared; default: the last of two, or each of several.
+        features (COLUMN,...): Columns to adjust for, settled before the treatment. Needed unless the probability of
+            the treatment is known.
+        propensity (COLUMN|NUMBER): The known probability of the treatment, as in a trial.
+        by (COLUMN): Estimate the effect in each group of a public column.
+        trim: Leave out rows with a propensity below this or above its complement.
+        level: Probability with which the intervals of all differences hold together.
+        json_: Print JSON; 'labeldp schema' describes it.
+    """
+    from labeldp.learning.inference import treatment_effect  # noqa: PLC0415 (commands load what they need)
+    from labeldp.learning.metrics import UnitsWarning  # noqa: PLC0415
+
+    release, table, units = released_rows(directory)
+    with printed_warnings(UnitsWarning):
+        found = treatment_effect(
+            release,
+            table,
+            treatment=treatment,
+            treated=treated,
+            outcome=class_of(release, outcome),
+            features=names(features),
+            propensity=_number(propensity),
+            by=by,
+            trim=trim,
+            units=units,
+            level=level,
+        )
+    result(json_, lambda: found, lambda: results.effects_part(found))
+
+
+def released_rows(directory: Path) -> tuple[Release, Any, Any]:
+    """The released labels of a folder, its public columns, and the unit of each row where its column was kept."""
+    from labeldp.release import Release, public_columns  # noqa: PLC0415 (it loads Arrow)
+    from labeldp.release.folder import group_column  # noqa: PLC0415
+
+    release = Release.load(directory)
+    table = public_columns(directory, release.certificate)
+    unit = group_column(release.certificate)
+    return release, table, table[unit] if unit in table.column_names else None
+
+
+def class_of(release: Release, text: str | None) -> object:
+    """The class that a text names, as the declaration has it; the text itself where it names none."""
+    return next((each for each in release.space.points if str(each) == text), text) if text is not None else None
+
+
+def _number(text: str | None) -> float | str | None:
+    """A number, or the name of a column."""
+    with suppress(ValueError):
+        return None if text is None else float(text)
+    return text

@@ -1,0 +1,239 @@
+"""Answers from released labels: effects of treatments with what they assume, and regression tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+from labeldp._checks import printable
+from labeldp.learning.inference import Coefficient, Coefficients, Effects, OutcomeEffect, Overlap
+from labeldp.learning.metrics import Estimate
+from labeldp.results._blocks import Block, Grid, Part, Picture, Prose, Section, Terms, Tone
+from labeldp.results._charts import Ranges
+from labeldp.results._numbers import counted, share, three_digits
+
+__all__ = ["Coefficients", "Effects"]  # documents, whose types are those of what was computed
+
+#: Ranges that a picture has room for.
+_MOST_DRAWN = 12
+_ASSUMED = (
+    "Read this first: the effect assumes that {} hold everything that decided both on {} and on the label. No data can "
+    "show that. A cause that was not measured, and that differs between the groups, is counted as effect."
+)
+_AS_THEY_ARE = (
+    "Read this first: the groups are compared as they are. The difference is an effect only if chance put each row "
+    "into its group."
+)
+_KNOWN = "The probabilities of the treatment were declared as known, as in a trial: chance alone decided on it."
+_MIXED = (
+    "Several rows may be of one privacy unit, and nothing says which. The intervals take rows as independent, so they "
+    "are too narrow."
+)
+_TOO_FEW = "too few rows"
+_UNTOLD = (
+    "No finite estimate: {}. The labels are most likely at an infinite coefficient, as where all rows with a value "
+    "have one class, or are too few for the noise. The interval is that of the likelihood."
+)
+_FACTOR = "A factor above 1 means higher odds against {}; an interval that holds 1 does not show a difference."
+_PROFILES = (
+    "Likelihood intervals where they differ from the normal ones above. Prefer these: there the likelihood is not "
+    "symmetric."
+)
+_POINTS = "Percentage points; a difference of 1.0 is one row in a hundred."
+
+
+def effects_part(found: Effects) -> Part:
+    """What an effect assumes, the effect of a treatment in each group, and how well treated and untreated overlap."""
+    name = printable(found.treatment)
+    lead = [_assumption(found)]
+    lead += [_MIXED] if found.mixed else []
+    sections = [Section("Effects", tuple(_effect_blocks(found)))]
+    if found.overlap is not None:
+        sections.append(Section("Overlap", tuple(_overlap(found, found.overlap))))
+    tone: Tone = "heed" if found.mixed or found.assignment != "known" else ""
+    return Part(f"Effect of {name}", _headline(found), tone, tuple(lead), sections=tuple(sections))
+
+
+def _assumption(found: Effects) -> str:
+    """What the effect rests on, before any number."""
+    if found.assignment == "known":
+        return _KNOWN
+    if found.assignment == "ignored":
+        return _AS_THEY_ARE
+    return _ASSUMED.format(", ".join(map(printable, found.adjusted_for)) or "no columns", printable(found.treatment))
+
+
+def _headline(found: Effects) -> str:
+    """The effect in few words; of several how many show one."""
+    shown = [each for each in found.effects if each.difference.low > 0.0 or each.difference.high < 0.0]
+    if len(found.effects) > 1:
+        return f"{len(shown)} of {len(found.effects)} differences shown"
+    (only,) = found.effects
+    value, between = _difference(only.difference, found)
+    return f"{'Difference' if shown else 'No difference shown'}: {value} ({between})" if between else f"{value}"
+
+
+def _effect_blocks(found: Effects) -> Iterator[Block]:
+    """The table of effects, their picture, and what their numbers mean."""
+    number = _number(found)
+    name, first = printable(found.treatment), int(all(not each.group for each in found.effects))
+    means = (f"{name} {printable(value)}" for value in found.values)
+    heads = ("group", "outcome", "rows", *means, "difference", f"{found.level:.0%} interval")[first:]
+    rows = [
+        (
+            *(printable(each.group), printable(each.outcome), f"{each.rows:,}"),
+            *(_told(mean, number) for mean in (each.untreated, each.treated)),
+            *_difference(each.difference, found),
+        )[first:]
+        for each in found.effects
+    ]
+    caption = f"{counted(found.units, 'unit')}, by released labels"
+    yield Grid.of(caption, heads, rows, tuple(range(2 - first, len(heads))))
+    if len(rows) > 1:
+        yield Prose(f"The {len(rows)} intervals hold together with {found.level:.0%} (Bonferroni).", "aside")
+    if not found.numeric:
+        yield Prose(_POINTS, "aside")
+    yield from _drawn(found)
+
+
+def _drawn(found: Effects) -> Iterator[Picture]:
+    """The differences with their intervals, beside no difference."""
+    told = [each for each in found.effects if math.isfinite(each.difference.value)][:_MOST_DRAWN]
+    ends = [0.0, *(end for each in told for end in (each.difference.low, each.difference.high))]
+    low, high = min(ends), max(ends)
+    if not told or not high > low:
+        return
+    ranges = [
+        (
+            _name(each),
+            each.difference.low,
+            each.difference.shown,
+            each.difference.high,
+            " ".join(_difference(each.difference, found)),
+        )
+        for each in told
+    ]
+    marks = sorted({low, 0.0, high})
+    what = f"Effect of {printable(found.treatment)}"
+    chart = Ranges(what, ranges, [(mark, _signed(mark, found)) for mark in marks], 0.0)
+    yield Picture(chart, "Differences with their intervals; the line is no difference.")
+
+
+def _name(each: OutcomeEffect) -> str:
+    return printable(f"{each.group}: {each.outcome}" if each.group else each.outcome)
+
+
+def _number(found: Effects) -> Callable[[float], str]:
+    """How means are shown: shares in percent, and numbers in three digits."""
+    return three_digits if found.numeric else share
+
+
+def _told(mean: Estimate, number: Callable[[float], str]) -> str:
+    return _TOO_FEW if math.isnan(mean.value) else number(mean.shown)
+
+
+def _signed(value: float, found: Effects) -> str:
+    """A difference with its sign: in percentage points, or in the unit of the label."""
+    text = three_digits(value) if found.numeric else f"{100.0 * value:.1f}"
+    return f"+{text}" if value > 0.0 else text
+
+
+def _difference(each: Estimate, found: Effects) -> tuple[str, str]:
+    """A difference and its interval."""
+    if math.isnan(each.value):
+        return _TOO_FEW, ""
+    return _signed(each.shown, found), f"{_signed(each.low, found)} to {_signed(each.high, found)}"
+
+
+def _overlap(found: Effects, overlap: Overlap) -> Iterator[Block]:
+    """The propensities, and how many rows the weighted ones are worth."""
+    untreated, treated = map(printable, found.values)
+    rows = [
+        ("probability of the treatment", f"{three_digits(overlap.low)} to {three_digits(overlap.high)}"),
+        ("rows below 0.05 or above 0.95", f"{overlap.outside:,}"),
+        (f"effective rows with {untreated}", f"{overlap.effective_untreated:,.0f}"),
+        (f"effective rows with {treated}", f"{overlap.effective_treated:,.0f}"),
+    ]
+    rows += [("rows left out", f"{overlap.left_out:,}")] if overlap.left_out else []
+    yield Terms(tuple(rows))
+    if overlap.left_out:
+        yield Prose("The effect is that in the rows that are left, and not in all.", "heed")
+
+
+def coefficients_part(found: Coefficients) -> Part:
+    """A regression table with the names of statsmodels, odds ratios, and what cannot be told."""
+    rows = counted(found.rows, "row")
+    lead = [f"A {found.family} regression by released labels: {rows}, {counted(found.units, 'independent unit')}."]
+    lead += [f"{counted(found.left_out, 'row')} with gaps left out."] if found.left_out else []
+    lead += [_MIXED] if found.mixed else []
+    untold = [_term(each, found) for each in found.coefficients if math.isnan(each.coef)]
+    blocks: list[Block] = [_table(found)]
+    blocks += [Prose(_UNTOLD.format(", ".join(untold)), "heed")] if untold else []
+    sections = [Section("Coefficients", tuple(blocks)), *_profiles(found), *_odds(found)]
+    shown = sum(each.low > 0.0 or each.high < 0.0 for each in found.coefficients if each.name != "Intercept")
+    count = sum(each.name != "Intercept" for each in found.coefficients)
+    headline = f"{shown} of {counted(count, 'coefficient')} shown to differ from 0"
+    return Part("Regression", headline, "heed" if untold or found.mixed else "", tuple(lead), sections=tuple(sections))
+
+
+def _term(each: Coefficient, found: Coefficients) -> str:
+    """The name of a coefficient, with its class where there are several."""
+    return printable(f"{each.outcome}: {each.name}" if found.family == "multinomial" else each.name)
+
+
+def _table(found: Coefficients) -> Grid:
+    """The coefficients as statsmodels prints them."""
+    tail = (1.0 - found.level) / 2.0
+    heads = ("", "coef", "std err", "z", "P>|z|", f"[{tail:.4g}", f"{1.0 - tail:.4g}]")
+    rows = [(_term(each, found), *_numbers(each)) for each in found.coefficients]
+    return Grid.of("Log odds" if found.family != "linear" else "Coefficients", heads, rows, (1, 2, 3, 4, 5, 6))
+
+
+def _numbers(each: Coefficient) -> tuple[str, ...]:
+    """The numbers of a coefficient; of one that cannot be told the ends of its interval alone."""
+    ends = tuple(_digits(end) if math.isfinite(end) else "none" for end in (each.low, each.high))
+    if math.isnan(each.coef):
+        return ("none", "", "", "", *ends)
+    p = "<0.001" if each.p < 0.001 else f"{each.p:.3f}"
+    return (_digits(each.coef), _digits(each.std_err), f"{each.z:.2f}", p, *ends)
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.4g}" if abs(value) < 1e6 else f"{value:.3e}"
+
+
+def _interval(low: float, high: float) -> str:
+    """An interval in words, of which an end may be missing."""
+    if math.isfinite(low) and math.isfinite(high):
+        return f"{three_digits(low)} to {three_digits(high)}"
+    if math.isfinite(high):
+        return f"at most {three_digits(high)}"
+    return f"at least {three_digits(low)}" if math.isfinite(low) else "anything"
+
+
+def _profiles(found: Coefficients) -> Iterator[Section]:
+    """Likelihood intervals where they differ from the normal ones."""
+    rows = [(_term(each, found), _interval(*each.profile)) for each in found.coefficients if each.profile is not None]
+    if rows:
+        grid = Grid.of("Likelihood intervals", ("", f"{found.level:.0%} interval"), rows, (1,))
+        yield Section("Likelihood intervals", (grid, Prose(_PROFILES, "aside")))
+
+
+def _odds(found: Coefficients) -> Iterator[Section]:
+    """Odds ratios, of the likelihood interval where there is one."""
+    if found.family == "linear":
+        return
+    rows = []
+    for each in found.coefficients:
+        if each.name != "Intercept":
+            low, high = (_exp(end) for end in each.profile or (each.low, each.high))
+            ratio = "none" if math.isnan(each.coef) else three_digits(_exp(each.coef))
+            rows.append((_term(each, found), ratio, _interval(low, high)))
+    if rows:
+        grid = Grid.of("Odds ratios", ("", "odds ratio", f"{found.level:.0%} interval"), rows, (1, 2))
+        yield Section("Odds ratios", (grid, Prose(_FACTOR.format(printable(found.reference)), "aside")))
+
+
+def _exp(log: float) -> float:
+    """A factor from its logarithm; not finite where it is none that there is a bound of."""
+    return math.exp(log) if math.isfinite(log) and log < 700.0 else math.inf

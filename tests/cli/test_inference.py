@@ -1,0 +1,83 @@
+"""Effects and regression tables on the command line."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from labeldp import Classes, Release, public_columns, release_table
+from labeldp.learning.inference import coefficients, treatment_effect
+
+SPACE = Classes(["no", "yes"])
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """A release of patients in units of two rows, with the number of each unit."""
+    rows, rng = 2000, np.random.default_rng(1)
+    table = pd.DataFrame({"age": rng.integers(20, 90, rows), "drug": rng.integers(0, 2, rows), "share": 0.5})
+    table["person"] = np.arange(rows) // 2
+    ill = table["age"] - 20 * table["drug"] + rng.normal(0, 10, rows) > 50
+    folder = tmp_path_factory.mktemp("trial")
+    table.assign(ill=np.where(ill, "yes", "no")).to_csv(folder / "trial.csv", index=False)
+    release_table(str(folder / "trial.csv"), "ill", SPACE, 8.0, str(folder / "shared"), drop=[], unit="person")
+    return folder / "shared"
+
+
+def test_an_effect_says_what_it_assumes_before_the_number(run, shared):
+    """Estimated propensities come with the assumption; those of a trial with none."""
+    estimated = run("effect", shared, "--treatment", "drug", "--features", "age")
+    assert estimated.code == 0, estimated.err
+    assert estimated.out.startswith("Read this first: the effect assumes that age hold everything")
+    known = run("effect", shared, "--treatment", "drug", "--propensity", "share", "--features", "age")
+    assert known.out.startswith("The probabilities of the treatment were declared as known")
+    assert "Read this first" not in known.out
+    same = run("effect", shared, "--treatment", "drug", "--propensity", 0.5, "--features", "age")
+    assert same.out == known.out
+
+
+def test_the_command_is_the_function_with_the_units_of_the_folder(run, shared):
+    """The document has the numbers of the library, told the column of the units."""
+    release, table = Release.load(shared), public_columns(shared)
+    units = table["person"]
+    printed = json.loads(run("effect", shared, "--treatment", "drug", "--features", "age", "--json").out)
+    found = treatment_effect(release, table, treatment="drug", features=["age"], units=units)
+    assert printed["effects"][0]["difference"]["error"] == found.effects[0].difference.error
+    assert (printed["units"], printed["mixed"]) == (1000, False)
+    printed = json.loads(run("coefficients", shared, "ill ~ age + drug", "--reference", "yes", "--json").out)
+    table_of = coefficients(release, table, "age + drug", units=units, reference="yes")
+    assert [each["std_err"] for each in printed["coefficients"]] == [each.std_err for each in table_of.coefficients]
+    assert printed["reference"] == "yes"
+
+
+def test_saved_results_have_pages(run, shared, tmp_path):
+    """A page says what the terminal says, the assumption too."""
+    pytest.importorskip("jinja2", reason="pages need it")
+    for name, arguments in {
+        "effect": ("--treatment", "drug", "--features", "age"), "coefficients": ("age + drug",),
+    }.items():  # fmt: skip
+        saved, page = tmp_path / f"{name}.json", tmp_path / f"{name}.html"
+        saved.write_text(run(name, shared, *arguments, "--json").out, encoding="utf-8")
+        assert run("report", saved, "--output", page).code == 0
+        text = page.read_text(encoding="utf-8")
+        assert {"effect": "Read this first", "coefficients": "odds ratio"}[name] in text
+
+
+REFUSED = {
+    "nothing to adjust for": (("effect", "--treatment", "drug"), "--features"),
+    "no such treatment": (("effect", "--treatment", "dose", "--features", "age"), "no column 'dose'"),
+    "no such class": (("effect", "--treatment", "drug", "--features", "age", "--outcome", "maybe"), "class"),
+    "no such column": (("coefficients", "weight"), "no column 'weight'"),
+    "another label": (("coefficients", "well ~ age"), "expected the label 'ill'"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_answered_is_refused(run, shared, case):
+    """Exit code 1 and one line that names the option."""
+    (command, *arguments), message = REFUSED[case]
+    done = run(command, shared, *arguments)
+    assert done.code == 1
+    assert message in done.err
+    assert "features=" not in done.err
