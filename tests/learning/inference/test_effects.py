@@ -181,6 +181,18 @@ def test_vanishing_propensities_are_refused_and_may_be_left_out(randomized):
     assert abs(only.value - effects[inside].mean()) < BAR * only.error
 
 
+def test_a_few_vanishing_propensities_are_left_out_and_counted():
+    """One row in 400 that was nearly certain to be treated is left out; one in 100 is too many."""
+    release, drug = Release.public(np.tile(["no", "yes", "yes"], 400), SPACE), np.arange(1200) % 2 == 0
+    chance = np.where(np.arange(1200) < 3, 0.995, 0.5)
+    found = treatment_effect(release, {"drug": drug}, treatment="drug", propensity=chance)
+    assert (found.overlap.left_out, found.overlap.high, found.effects[0].rows) == (3, 0.5, 1197)
+    with pytest.raises(InputError, match="found 12 of 1,200"):
+        treatment_effect(
+            release, {"drug": drug}, treatment="drug", propensity=np.where(np.arange(1200) < 12, 0.995, 0.5)
+        )
+
+
 def test_overlap_is_that_of_the_weights():
     """With known propensities the effective sample size is Kish's, and rare ones are counted."""
     chance = np.tile([0.5, 0.2, 0.04], 200)
