@@ -234,6 +234,7 @@ def _shares(scores: ClassScores, classes: Sequence[object], *, public: bool) -> 
         "accuracy of the most common class": (scores.majority, least),
         "balanced accuracy (mean recall)": (scores.balanced_accuracy, 0.0),
         f"area under the ROC{mean}": (scores.auc, 0.0),
+        "coverage of prediction sets": (scores.coverage, 0.0),
     }
     if scores.recall is not None:
         many = min(len(scores.recall), _SHOWN_CLASSES)

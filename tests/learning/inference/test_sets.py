@@ -21,7 +21,7 @@ from labeldp.errors import InputError
 from labeldp.learning.inference import PredictionSets, prediction_sets
 from labeldp.learning.inference._lower_scores import LowerScores
 from labeldp.learning.inference._sets import calibrated_sets
-from labeldp.learning.tables import learn, open_model, predict_table
+from labeldp.learning.tables import evaluate, learn, open_model, predict_table
 from labeldp.mechanisms.randomizers import RANDOMIZERS
 from labeldp.testing import check_result
 
@@ -269,6 +269,9 @@ def test_the_sets_of_a_learned_model_are_kept_and_predicted(tmp_path):
     assert np.mean(held) > 0.87
     assert set(table["ill_set"]) == {'["no"]', '["no", "yes"]', '["yes"]'}
     assert table["ill_set"][age.argmax()] == '["yes"]'
+    judged = evaluate(model, tmp_path / "t.csv", "ill", public=True).coverage
+    assert judged.value == pytest.approx(np.mean(held))
+    assert judged.low < judged.value < judged.high
 
 
 @pytest.mark.parametrize("by", [None, "class"])

@@ -23,6 +23,7 @@ from ._estimates import check_level as check_level
 from ._estimates import mean_of_rows as mean_of_rows
 from ._estimates import quantile as quantile
 from ._estimates import normal_estimate as normal_estimate
+from ._metric import estimate as estimate
 from ._metric import estimate_of as estimate_of
 from ._metric import of_true_class as of_true_class
 from ._numbers import gains_of as gains_of
@@ -35,6 +36,7 @@ from ._numbers import squared_gain as squared_gain
 from ._numbers import squared_scorer as squared_scorer
 from ._sums import class_weights as class_weights
 from ._sums import folds_to_choose_on as folds_to_choose_on
+from ._sums import shares_of_groups as shares_of_groups
 from ._units import ROWS as ROWS
 from ._units import Units as Units
 from ._units import UnitsWarning as UnitsWarning

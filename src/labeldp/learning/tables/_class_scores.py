@@ -115,6 +115,7 @@ class ClassScores:
         counted: Codes of the classes in ``confusion``, increasing: all, or of more than 20 those predicted most often.
         calibration: Mean probability and estimated frequency of predicted classes, in bins of about equally many rows,
             as many as the labels can tell apart.
+        coverage: Share of rows whose prediction set holds the true class; None of a model without sets.
     """
 
     rows: int
@@ -136,6 +137,7 @@ class ClassScores:
     confusion: Estimates | None = None
     counted: tuple[int, ...] = ()
     calibration: Calibration | None = None
+    coverage: Estimate | None = None
 
 
 def class_scores(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from labeldp.errors import InputError, LabelError
+from labeldp.learning.metrics import estimate, of_true_class
 from labeldp.learning.tables._class_scores import ClassScores, class_scores
 from labeldp.learning.tables._folds import units_in
 from labeldp.learning.tables._predict import columns_to_read, images_of_rows
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
     from labeldp.learning.tables._network_model import NetworkModel
     from labeldp.learning.tables._table_model import TableModel
 
-_SHOWN_CLASSES = 12
+_SHOWN_CLASSES, _LEVEL = 12, 0.95
 
 
 def evaluate(
@@ -78,7 +82,26 @@ def evaluate(
     if model.of_numbers:
         return number_scores(labels, model.predict(table), units=units)
     probabilities = ClassProbabilities.of(model, table if pixels is None else pixels)
-    return class_scores(labels, probabilities.in_order(model.space.points), units=units)
+    chances = probabilities.in_order(model.space.points)
+    scores = class_scores(labels, chances, units=units)
+    if model.sets is None or scores.better is None:  # where rows have candidates, no coverage is told
+        return scores
+    metric = of_true_class("coverage", _as_mask, lambda _, held: held * 1.0, likely=_likely, least=0.0, most=1.0)
+    return replace(scores, coverage=estimate(metric, labels, model.sets.members(chances), units, _LEVEL))
+
+
+def _as_mask(_: Release, members: object) -> np.ndarray:
+    """Sets of classes, as they are."""
+    return np.asarray(members)
+
+
+def _likely(_: Release, members: np.ndarray) -> np.ndarray:
+    """Distributions of true classes of which a tenth is outside the sets, where anything is."""
+    outside = np.where(members.all(axis=1), 0.0, 0.1)[:, None]
+    sizes = members.sum(axis=1, keepdims=True)
+    return np.asarray(
+        np.where(members, (1.0 - outside) / sizes, outside / np.maximum((~members).sum(axis=1, keepdims=True), 1))
+    )
 
 
 def _check_other(learned_from: Certificate, certificate: Certificate | None, label: str) -> None:
