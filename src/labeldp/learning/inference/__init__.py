@@ -4,4 +4,4 @@ import lazy_loader
 
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
-__all__ = ["coefficients", "mean_difference", "prediction_sets", "treatment_effect"]
+__all__ = ["coefficients", "describe", "mean_difference", "prediction_sets", "treatment_effect"]

@@ -12,6 +12,7 @@ never whether they hold.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import linprog
@@ -34,6 +35,72 @@ _FINE = "released numbers on so fine a grid do not tell how often intervals hold
 _MIXED = "released labels of rows with candidates or clusters do not tell how often intervals hold the true number"
 
 
+@dataclass(frozen=True, eq=False)
+class GridLaws:
+    """Released numbers with the matrix of each distribution among the rows.
+
+    Attributes:
+        release: The release.
+        points: The grid points.
+        matrices: Their probabilities of each outcome, for each distribution.
+        laws: The distribution of each row.
+    """
+
+    release: Release
+    points: Float[np.ndarray, "k"]
+    matrices: tuple[Float[np.ndarray, "k m"], ...]
+    laws: Int[np.ndarray, "n"]
+
+    @classmethod
+    def of(cls, release: Release) -> GridLaws | str:
+        """Those of a release; or why its numbers do not tell how often labels are in a set."""
+        points, laws = np.array(release.space.points, dtype=np.float64), release.channel.law_numbers(len(release))
+        if release.is_public:
+            return cls(release, points, (), laws)
+        if not is_unbiased(release):
+            return _MIXED
+        try:
+            firsts = [int(np.argmax(laws == law)) for law in range(int(laws.max(initial=0)) + 1)]
+            matrices = tuple(release.channel.table(row).matrix for row in firsts)
+        except InputError:
+            return _FINE
+        return _FINE if max(each.size for each in matrices) > _MOST_ENTRIES else cls(release, points, matrices, laws)
+
+    @property
+    def step(self) -> float:
+        """Distance of neighbouring grid points."""
+        return float(self.points[1] - self.points[0]) if len(self.points) > 1 else 1.0
+
+    def scores(
+        self, rows: Int[np.ndarray, "m"], inside: Bool[np.ndarray, "k"], guess: Float[np.ndarray, "k"], count: int
+    ) -> Float[np.ndarray, "m"]:
+        """What rows score, in the mean at most the probability that their true label is in a set.
+
+        Args:
+            rows: The rows.
+            inside: The grid points in the set.
+            guess: A guess of the distribution of their labels.
+            count: Number of rows whose scores are averaged.
+        """
+        codes, found = self.release.codes[rows], np.zeros(len(rows))
+        if not self.matrices:
+            return np.asarray(inside[codes], dtype=np.float64)
+        for law, matrix in enumerate(self.matrices):
+            its = self.laws[rows] == law
+            if its.any():
+                found[its] = _best_below(matrix, inside, guess, count)[codes[its]]
+        return found
+
+    def distribution(
+        self, rows: Int[np.ndarray, "m"], tried: Int[np.ndarray, "t"]
+    ) -> tuple[Float[np.ndarray, "m t"], Float[np.ndarray, "m t"]]:
+        """What rows score below and above the indicator that their label is at most a grid point, for each of some."""
+        guess, places = np.full(len(self.points), 1.0 / len(self.points)), np.arange(len(self.points))
+        below = [self.scores(rows, places <= point, guess, len(rows)) for point in tried]
+        above = [1.0 - self.scores(rows, places > point, guess, len(rows)) for point in tried]
+        return np.stack(below, axis=1), np.stack(above, axis=1)
+
+
 class LowerScores:
     """Scores of the rows of a release of numbers, for intervals around predictions.
 
@@ -42,22 +109,11 @@ class LowerScores:
     """
 
     def __init__(self, release: Release, predicted: Float[np.ndarray, "n"]) -> None:
-        self.problem, self._matrices = "", list[Float[np.ndarray, "k m"]]()
-        self._release, self._predicted = release, predicted
-        self._points = np.array(release.space.points, dtype=np.float64)
-        self._laws = release.channel.law_numbers(len(release))
-        if not is_unbiased(release):
-            self.problem = _MIXED
+        found = GridLaws.of(release)
+        self.problem = found if isinstance(found, str) else ""
+        if isinstance(found, str):
             return
-        try:
-            firsts = [int(np.argmax(self._laws == law)) for law in range(int(self._laws.max(initial=0)) + 1)]
-            self._matrices = [release.channel.table(row).matrix for row in firsts]
-        except InputError:
-            self.problem = _FINE
-            return
-        if max(each.size for each in self._matrices) > _MOST_ENTRIES:
-            self.problem = _FINE
-            return
+        self._grid, self._predicted = found, predicted
         limits = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, _BINS + 1)[1:-1]))
         self._bins = np.searchsorted(limits, predicted, side="right")
         self._spread = self._left_spread()
@@ -65,41 +121,38 @@ class LowerScores:
     @property
     def reaches(self) -> list[float]:
         """Distances from predictions, in even ratios from the whole range to half a step."""
-        widest = float(self._points[-1] - self._points[0])
-        return [float(each) for each in np.geomspace(widest, self._step / 2.0, _REACHES)[1:]]
-
-    @property
-    def _step(self) -> float:
-        return float(self._points[1] - self._points[0]) if len(self._points) > 1 else 1.0
+        widest = float(self._grid.points[-1] - self._grid.points[0])
+        return [float(each) for each in np.geomspace(widest, self._grid.step / 2.0, _REACHES)[1:]]
 
     def __call__(self, reach: float, rows: Int[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
         """What rows score, for intervals of this reach around their predictions."""
-        codes, found = self._release.codes, np.zeros(len(rows))
-        if self._release.is_public:
-            return np.asarray(np.abs(self._points[codes[rows]] - self._predicted[rows]) <= reach, dtype=np.float64)
-        for law, matrix in enumerate(self._matrices):
-            for name in range(int(self._bins.max(initial=0)) + 1):
-                its = np.flatnonzero((self._bins[rows] == name) & (self._laws[rows] == law))
-                if len(its):
-                    inside, guess = self._set(rows[its], reach)
-                    score = _best_below(matrix, inside, guess, len(rows))
-                    found[its] = score[codes[rows[its]]]
+        grid, found = self._grid, np.zeros(len(rows))
+        if not grid.matrices:
+            apart = np.abs(grid.points[grid.release.codes[rows]] - self._predicted[rows])
+            return np.asarray(apart <= reach, dtype=np.float64)
+        for name in range(int(self._bins.max(initial=0)) + 1):
+            its = np.flatnonzero(self._bins[rows] == name)
+            if len(its):
+                inside, guess = self._set(rows[its], reach)
+                found[its] = grid.scores(rows[its], inside, guess, len(rows))
         return found
 
     def _set(self, rows: Int[np.ndarray, "m"], reach: float) -> tuple[Bool[np.ndarray, "k"], Float[np.ndarray, "k"]]:
         """The grid points in the intervals of all these rows, and the guess of their distribution."""
+        points = self._grid.points
         least, most = float(self._predicted[rows].min()), float(self._predicted[rows].max())
-        inside = (self._points >= most - reach) & (self._points <= least + reach)
-        edges = np.concatenate([[-np.inf], (self._points[1:] + self._points[:-1]) / 2.0, [np.inf]])
+        inside = (points >= most - reach) & (points <= least + reach)
+        edges = np.concatenate([[-np.inf], (points[1:] + points[:-1]) / 2.0, [np.inf]])
         guess = np.diff(ndtr((edges - (least + most) / 2.0) / self._spread))
         return inside, guess
 
     def _left_spread(self) -> float:
         """A guess of the standard deviation of true numbers around predictions."""
-        numbers = plain_numbers(self._release) if self._release.is_public else unbiased_numbers(self._release)
-        variance = label_variance(self._release, numbers)
+        release = self._grid.release
+        numbers = plain_numbers(release) if release.is_public else unbiased_numbers(release)
+        variance = label_variance(release, numbers)
         left = max(variance - float(np.var(self._predicted)), _LEAST_LEFT * variance)
-        return max(math.sqrt(left), self._step / 4.0)
+        return max(math.sqrt(left), self._grid.step / 4.0)
 
 
 def _best_below(

@@ -1,0 +1,218 @@
+"""Shares, means and quantiles of the true labels of public groups, with intervals that hold together.
+
+A quantile is where the distribution function crosses its share. Released numbers tell the distribution function at each
+grid point by functions that are below and above its indicator in the mean (``best_below``). From both ends of the grid
+inward, points are left out as long as each is shown not to be the quantile, so an end errs no more often than one test.
+
+References:
+    Woodruff 1952, Confidence intervals for medians and other position measures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from labeldp import _checks
+from labeldp._notebook import Shown
+from labeldp._shapes import Float, Int
+from labeldp.errors import InputError
+from labeldp.learning.inference._lower_scores import GridLaws
+from labeldp.learning.inference._table import require_original_features, texts_of
+from labeldp.learning.losses import ends_of, require_identified, unbiased_numbers
+from labeldp.learning.metrics import Estimate, Units, check_level, class_weights, mean_of_rows, shares_of_groups
+from labeldp.privacy import Interval
+from labeldp.release import Release, check_same_rows
+
+#: Most groups, and most grid points at which a distribution function is looked at.
+_MOST_GROUPS, _MOST_POINTS = 200, 64
+_MEAN = "mean"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """An estimate of the true labels of a group of rows.
+
+    Attributes:
+        group: The group; empty for all rows.
+        rows: Number of its rows.
+        outcome: The class whose share it is, ``"mean"``, or a quantile such as ``"quantile 0.5"``.
+        estimate: The share, the mean or the quantile.
+        difference: That of the group less that of all other rows; None of quantiles, and where there is one group.
+    """
+
+    group: str
+    rows: int
+    outcome: str
+    estimate: Estimate
+    difference: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class Description(Shown):
+    """Estimates of the true labels of public groups, whose intervals hold together.
+
+    Attributes:
+        summaries: The estimates, by group.
+        level: Probability with which all intervals hold.
+        intervals: Number of intervals.
+        of_classes: True for shares of classes.
+        reason: Why there are no quantiles though they were asked for; empty otherwise.
+    """
+
+    summaries: tuple[Summary, ...]
+    level: float
+    intervals: int
+    of_classes: bool
+    reason: str = ""
+
+
+def describe(
+    release: Release,
+    by: object = None,
+    *,
+    quantiles: Sequence[float] = (),
+    units: object = None,
+    level: float = 0.95,
+) -> Description:
+    """Estimate shares of classes, or means and quantiles of numbers, in all rows and in public groups.
+
+    Args:
+        release: Released labels of n rows.
+        by: The public group of each row, shape (n,); None for all rows alone.
+        quantiles: Of numeric labels: shares below the quantiles, such as 0.5 for the median.
+        units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
+        level: Probability with which all intervals hold together (Bonferroni).
+
+    Guarantee:
+        Post-processing of a release: covered by the release's guarantee at no further cost.
+
+    References:
+        Bonferroni 1936; Clopper and Pearson 1934, and Korn and Graubard 1998, for shares.
+
+    Raises:
+        InputError: There is not one group for each row, there are too many groups, quantiles of classes, no rows, or
+            rows have candidates.
+
+    Example:
+        >>> from labeldp import Classes, Release
+        >>> release = Release.public(["no", "yes", "yes", "yes"], Classes(["no", "yes"]))
+        >>> found = describe(release, ["east", "east", "west", "west"])
+        >>> [(each.group, each.outcome, round(each.estimate.value, 3)) for each in found.summaries][3::2]
+        [('east', 'yes', 0.5), ('west', 'yes', 1.0)]
+    """
+    require_identified(release if by is None else require_original_features(release))
+    if not len(release):
+        raise InputError("expected at least one row to describe, found none")
+    numeric = isinstance(release.space, Interval)
+    shares = tuple(_checks.share(each, "a quantile", "()", "; use for instance 0.5") for each in quantiles)
+    if shares and not numeric:
+        raise InputError("expected quantiles of numeric labels alone, found classes; leave them out")
+    names, place = _groups(release, by)
+    outcomes = 1 if numeric else release.space.size
+    several = len(names) > 1
+    count = (len(names) + several) * outcomes + several * len(names) * outcomes + (len(names) + several) * len(shares)
+    rows = _Described(release, Units.of(units, release), 1.0 - (1.0 - check_level(level)) / count)
+    laws = GridLaws.of(release) if shares else None
+    problem = laws if isinstance(laws, str) else ""
+    every = [("", np.arange(len(release)))]
+    groups = (
+        every + [(name, np.flatnonzero(place == number)) for number, name in enumerate(names)] if several else every
+    )
+    summaries = [
+        each
+        for name, chosen in groups
+        for each in (
+            *(rows.numbers(name, chosen) if numeric else rows.classes(name, chosen)),
+            *(rows.quantiles(name, chosen, shares, laws) if isinstance(laws, GridLaws) else ()),
+        )
+    ]
+    return Description(tuple(summaries), level, count, not numeric, problem)
+
+
+def _groups(release: Release, by: object) -> tuple[list[str], Int[np.ndarray, "n"]]:
+    """The names of groups, and the group of each row."""
+    if by is None:
+        return [""], np.zeros(len(release), dtype=np.int64)
+    check_same_rows(by, release, "groups")
+    names, place = np.unique(texts_of(by, "its group", len(release)).astype(str), return_inverse=True)
+    if len(names) > _MOST_GROUPS:
+        raise InputError(f"expected at most {_MOST_GROUPS} groups, found {len(names)}; put some together")
+    return names.tolist(), place
+
+
+@dataclass(frozen=True, eq=False)
+class _Described:
+    """The rows of a release, their units, and the level of each interval."""
+
+    release: Release
+    units: Units
+    level: float
+
+    def classes(self, name: str, rows: Int[np.ndarray, "m"]) -> Iterator[Summary]:
+        """The shares of the classes in a group."""
+        some, its = self.release[rows], self.units.take(rows)
+        for code, point in enumerate(self.release.space.points):
+            codes = np.full(len(rows), code)
+            share = shares_of_groups(some, codes, np.zeros(len(rows), dtype=np.int64), 1, its, self.level)[0]
+            weights = class_weights(self.release, np.full(len(self.release), code)) if name else None
+            yield Summary(name, len(rows), str(point), share, self._difference(weights, rows, -1.0, 1.0))
+
+    def numbers(self, name: str, rows: Int[np.ndarray, "m"]) -> Iterator[Summary]:
+        """The mean of the numbers in a group."""
+        numbers, (low, high) = unbiased_numbers(self.release), ends_of(self.release)
+        mean = mean_of_rows(numbers[rows], self.level, low, high, self.units.take(rows))
+        span = high - low
+        yield Summary(name, len(rows), _MEAN, mean, self._difference(numbers if name else None, rows, -span, span))
+
+    def _difference(
+        self, values: Float[np.ndarray, "n"] | None, rows: Int[np.ndarray, "m"], least: float, most: float
+    ) -> Estimate | None:
+        """The mean of a group less that of all other rows; units may have rows in both."""
+        total = len(self.release)
+        if values is None or len(rows) == total:
+            return None
+        inside = np.zeros(total, dtype=np.bool_)
+        inside[rows] = True
+        means = [float(values[each].mean()) for each in (inside, ~inside)]
+        apart = np.where(inside, (values - means[0]) / len(rows), (means[1] - values) / (total - len(rows))) * total
+        found = mean_of_rows(apart + means[0] - means[1], self.level, least, most, self.units)
+        return replace(found, value=means[0] - means[1])
+
+    def quantiles(
+        self, name: str, rows: Int[np.ndarray, "m"], shares: Sequence[float], laws: GridLaws
+    ) -> Iterator[Summary]:
+        """The quantiles of the numbers in a group."""
+        tried = np.unique(np.linspace(0, len(laws.points) - 1, min(_MOST_POINTS, len(laws.points))).astype(int))
+        below, above = laws.distribution(rows, tried)
+        its = self.units.take(rows)
+        middle = np.maximum.accumulate((below.mean(axis=0) + above.mean(axis=0)) / 2.0)
+        for share in shares:
+            least, most = self._ends(below, above, share, its)
+            low = laws.points[tried[least - 1] + 1] if least else laws.points[0]
+            value = laws.points[tried[min(int(np.searchsorted(middle, share)), len(tried) - 1)]]
+            high = laws.points[tried[most]]
+            estimate = Estimate(float(np.clip(value, low, high)), math.nan, float(low), float(high))
+            yield Summary(name, len(rows), f"quantile {share:g}", estimate)
+
+    def _ends(
+        self, below: Float[np.ndarray, "m t"], above: Float[np.ndarray, "m t"], share: float, units: Units
+    ) -> tuple[int, int]:
+        """How many points from the least on are shown to be below a quantile; and the least shown not to be below it.
+
+        Points are tested from either end on, until one test fails.
+        """
+        variance = len(below) * share * (1.0 - share)
+
+        def of(scores: Float[np.ndarray, "m"]) -> Estimate:
+            return mean_of_rows(scores - share, self.level, units=units, expected=(variance, variance))
+
+        least, most = 0, below.shape[1] - 1
+        while least < most and of(above[:, least]).high < 0.0:
+            least += 1
+        while most > least and of(below[:, most - 1]).low >= 0.0:
+            most -= 1
+        return least, most

@@ -1,0 +1,153 @@
+"""Shares, means and quantiles of the true labels of public groups."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from labeldp import Classes, Curator, Interval, RandomizedResponse, Release, release_table
+from labeldp.cli import main
+from labeldp.errors import InputError
+from labeldp.learning.inference import describe
+from labeldp.mechanisms.randomizers import RANDOMIZERS
+from labeldp.testing import check_result
+
+SPACE = Classes(["no", "yes"])
+WARDS = np.array(["east", "west", "west", "west"] * 500)
+
+
+def ill(rng):
+    """Labels of which 20 % are yes in the east, and 60 % in the west."""
+    return np.where(rng.random(2000) < np.where(WARDS == "east", 0.2, 0.6), "yes", "no")
+
+
+def of(found, group, outcome):
+    """The summary of an outcome in a group."""
+    return next(each for each in found.summaries if (each.group, each.outcome) == (group, outcome))
+
+
+def test_shares_of_groups_and_their_differences_are_recovered():
+    """All intervals of a release hold the true shares together, in nearly every release."""
+    truth = {"": 0.5, "east": 0.2, "west": 0.6}
+    held = []
+    for draw in range(20):
+        labels = ill(np.random.default_rng(draw))
+        release = Curator(labels, SPACE, budget=2.0).randomize(RandomizedResponse(SPACE, 2.0))
+        found = describe(release, WARDS)
+        shares = [of(found, group, "yes").estimate for group in truth]
+        difference = of(found, "east", "yes").difference
+        inside = [each.low <= share <= each.high for each, share in zip(shares, truth.values(), strict=True)]
+        held.append(all([*inside, difference.low <= -0.4 <= difference.high]))
+        assert difference.high < 0.0
+    assert sum(held) >= 17
+
+
+def test_public_shares_are_those_of_the_rows():
+    """Of public labels the estimates are the shares of rows, and a difference that of two shares."""
+    labels = ill(np.random.default_rng(3))
+    found = describe(Release.public(labels.tolist(), SPACE), WARDS)
+    share, others = (np.mean(labels[which] == "yes") for which in (WARDS == "east", WARDS != "east"))
+    east = of(found, "east", "yes")
+    assert math.isclose(east.estimate.value, share)
+    assert math.isclose(east.difference.value, share - others)
+    assert math.isclose(
+        east.difference.error, math.sqrt(share * (1 - share) / 500 + others * (1 - others) / 1500), rel_tol=0.01
+    )
+    assert found.intervals == 10
+
+
+def test_more_intervals_are_wider():
+    """Intervals that hold together are wider than one alone."""
+    release = Release.public(ill(np.random.default_rng(4)).tolist(), SPACE)
+    alone, together = (of(describe(release, by), "", "yes").estimate for by in (None, WARDS))
+    assert together.high - together.low > alone.high - alone.low
+
+
+def test_rows_of_a_unit_count_as_fewer():
+    """Ten copies of each row give no narrower intervals than one of each."""
+    labels = ill(np.random.default_rng(5))[:100].tolist()
+    copies = np.repeat(np.arange(100), 10)
+    one, many = Release.public(labels, SPACE), Release.public([labels[row] for row in copies], SPACE)
+    widths = [
+        (found := of(describe(each, units=units), "", "yes").estimate).high - found.low
+        for each, units in ((one, None), (many, copies))
+    ]
+    assert widths[1] >= 0.95 * widths[0]
+
+
+@pytest.mark.parametrize("mechanism", [None, "optimal", "piecewise"])
+def test_means_and_quantiles_of_numbers_are_recovered(mechanism):
+    """The intervals hold the true mean, median and ninth decile, and say something of them."""
+    space, rng = Interval(0, 100, 5), np.random.default_rng(7)
+    true = np.round(np.clip(rng.gamma(4.0, 10.0, 20_000), 0, 100) / 5) * 5
+    release = (
+        Release.public(true, space)
+        if mechanism is None
+        else Curator(true, space, budget=4.0).randomize(RANDOMIZERS.own[mechanism](space, 4.0))
+    )
+    found = describe(release, quantiles=(0.5, 0.9))
+    mean, median, decile = (each.estimate for each in found.summaries)
+    assert mean.low <= true.mean() <= mean.high
+    for estimate, share in ((median, 0.5), (decile, 0.9)):
+        exact = np.quantile(true, share, method="inverted_cdf")
+        assert estimate.low <= exact <= estimate.high
+        assert estimate.low <= estimate.value <= estimate.high
+        assert estimate.high - estimate.low <= (10.0 if mechanism is None else 60.0)
+
+
+def test_few_public_rows_do_not_tell_a_high_quantile():
+    """Ten equal labels do not show that nine tenths of all labels are no larger."""
+    found = describe(Release.public([20.0] * 10, Interval(0, 100, 20)), quantiles=(0.9,))
+    assert of(found, "", "quantile 0.9").estimate.high == 100.0
+
+
+def test_one_bit_of_a_number_tells_no_quantile_closely():
+    """One bit identifies means alone, so the interval of a median is wide, and the mean is told."""
+    space, rng = Interval(0, 100, 5), np.random.default_rng(8)
+    true = np.round(rng.uniform(40, 60, 5000) / 5) * 5
+    release = Curator(true, space, budget=4.0).randomize(RANDOMIZERS.own["one-bit"](space, 4.0))
+    found = describe(release, quantiles=(0.5,))
+    assert of(found, "", "quantile 0.5").estimate.high - of(found, "", "quantile 0.5").estimate.low >= 60.0
+    assert of(found, "", "mean").estimate.high - of(found, "", "mean").estimate.low < 20.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"quantiles": (0.5,)}, "found classes"),
+        ({"by": ["east"]}, "for each of the 2000 rows as its group"),
+        ({"by": np.arange(2000)}, "at most 200 groups, found 2000"),
+    ],
+)
+def test_what_cannot_be_described_is_refused(options, message):
+    """Quantiles of classes, groups of other rows, and groups without end."""
+    with pytest.raises(InputError, match=message):
+        describe(Release.public(ill(np.random.default_rng(1)).tolist(), SPACE), **options)
+
+
+def test_a_folder_is_described_by_a_public_column(tmp_path, capsys):
+    """The command states the same in text and in JSON, and names the columns where there is no such one."""
+    frame = pd.DataFrame({"ward": WARDS, "ill": ill(np.random.default_rng(9))})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    release_table(tmp_path / "t.csv", "ill", SPACE, 4.0, tmp_path / "out", drop=[], budget=4.0, unit="row")
+    assert main(["describe", str(tmp_path / "out"), "--by", "ward"]) == 0
+    text = capsys.readouterr().out
+    assert "Described the true 'ill' of 2,000 released rows, by 2 values of ward" in text
+    assert main(["describe", str(tmp_path / "out"), "--by", "ward", "--json"]) == 0
+    described = json.loads(capsys.readouterr().out)
+    east = next(
+        each for each in described["described"]["summaries"] if (each["group"], each["outcome"]) == ("east", "yes")
+    )
+    assert east["estimate"]["low"] <= 0.2 <= east["estimate"]["high"]
+    assert f"{east['estimate']['value']:.1%}" in text
+    assert main(["describe", str(tmp_path / "out"), "--by", "warden"]) == 1
+    assert "ward" in capsys.readouterr().err
+
+
+def test_a_description_is_shown_alike_in_every_form():
+    """A terminal, a page and a notebook state the same estimates, with intervals rounded outward."""
+    release = Curator(ill(np.random.default_rng(2)), SPACE).randomize(RandomizedResponse(SPACE, 1.0))
+    check_result(describe(release, WARDS))
+    check_result(describe(Release.public([10.0, 20.0, 30.0] * 9, Interval(0, 100, 10)), quantiles=(0.5,)))
