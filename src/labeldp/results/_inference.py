@@ -10,7 +10,7 @@ from labeldp.learning.inference import Coefficient, Coefficients, Effects, Outco
 from labeldp.learning.metrics import Estimate
 from labeldp.results._blocks import Block, Grid, Part, Picture, Prose, Section, Terms, Tone
 from labeldp.results._charts import Ranges
-from labeldp.results._numbers import counted, share, three_digits
+from labeldp.results._numbers import above, below, counted, share, three_digits
 
 __all__ = ["Coefficients", "Effects"]  # documents, whose types are those of what was computed
 
@@ -34,7 +34,7 @@ _UNTOLD = (
     "No finite estimate: {}. The labels are most likely at an infinite coefficient, as where all rows with a value "
     "have one class, or are too few for the noise. The interval is that of the likelihood."
 )
-_FACTOR = "A factor above 1 means higher odds against {}; an interval that holds 1 does not show a difference."
+_FACTOR = "Odds of {}. A factor above 1 means higher odds; an interval that holds 1 does not show a difference."
 _PROFILES = (
     "Likelihood intervals where they differ from the normal ones above. Prefer these: there the likelihood is not "
     "symmetric."
@@ -186,12 +186,21 @@ def _table(found: Coefficients) -> Grid:
     tail = (1.0 - found.level) / 2.0
     heads = ("", "coef", "std err", "z", "P>|z|", f"[{tail:.4g}", f"{1.0 - tail:.4g}]")
     rows = [(_term(each, found), *_numbers(each)) for each in found.coefficients]
-    return Grid.of("Log odds" if found.family != "linear" else "Coefficients", heads, rows, (1, 2, 3, 4, 5, 6))
+    caption = "Coefficients" if found.family == "linear" else f"Log odds of {_against(found)}"
+    return Grid.of(caption, heads, rows, (1, 2, 3, 4, 5, 6))
+
+
+def _against(found: Coefficients) -> str:
+    """The class whose odds are told, of several each one, and the class that it is compared with."""
+    outcome = "each class" if found.family == "multinomial" else printable(found.coefficients[0].outcome)
+    return f"{outcome} against {printable(found.reference)}"
 
 
 def _numbers(each: Coefficient) -> tuple[str, ...]:
     """The numbers of a coefficient; of one that cannot be told the ends of its interval alone."""
-    ends = tuple(_digits(end) if math.isfinite(end) else "none" for end in (each.low, each.high))
+    ends = tuple(
+        rounded(end, 4) if math.isfinite(end) else "none" for rounded, end in ((below, each.low), (above, each.high))
+    )
     if math.isnan(each.coef):
         return ("none", "", "", "", *ends)
     p = "<0.001" if each.p < 0.001 else f"{each.p:.3f}"
@@ -205,10 +214,10 @@ def _digits(value: float) -> str:
 def _interval(low: float, high: float) -> str:
     """An interval in words, of which an end may be missing."""
     if math.isfinite(low) and math.isfinite(high):
-        return f"{three_digits(low)} to {three_digits(high)}"
+        return f"{below(low)} to {above(high)}"
     if math.isfinite(high):
-        return f"at most {three_digits(high)}"
-    return f"at least {three_digits(low)}" if math.isfinite(low) else "anything"
+        return f"at most {above(high)}"
+    return f"at least {below(low)}" if math.isfinite(low) else "anything"
 
 
 def _profiles(found: Coefficients) -> Iterator[Section]:
@@ -231,7 +240,7 @@ def _odds(found: Coefficients) -> Iterator[Section]:
             rows.append((_term(each, found), ratio, _interval(low, high)))
     if rows:
         grid = Grid.of("Odds ratios", ("", "odds ratio", f"{found.level:.0%} interval"), rows, (1, 2))
-        yield Section("Odds ratios", (grid, Prose(_FACTOR.format(printable(found.reference)), "aside")))
+        yield Section("Odds ratios", (grid, Prose(_FACTOR.format(_against(found)), "aside")))
 
 
 def _exp(log: float) -> float:

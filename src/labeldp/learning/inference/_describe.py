@@ -112,7 +112,7 @@ def describe(
     if shares and not numeric:
         raise InputError("expected quantiles of numeric labels alone, found classes; leave them out")
     names, place = _groups(release, by)
-    outcomes = 1 if numeric else release.space.size
+    outcomes = 1 if numeric or release.space.size == 2 else release.space.size  # one of two shares tells the other
     several = len(names) > 1
     count = (len(names) + several) * outcomes + several * len(names) * outcomes + (len(names) + several) * len(shares)
     rows = _Described(release, Units.of(units, release), 1.0 - (1.0 - check_level(level)) / count)
