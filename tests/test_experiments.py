@@ -515,6 +515,16 @@ def test_exposure_of_a_bundled_table(tmp_path):
     assert "| breast_cancer | released |" in (tmp_path / "exposure.md").read_text()
 
 
+@pytest.mark.parametrize("name", ["effects", "coefficients"])
+def test_answers_from_released_labels_with_known_truth(tmp_path, name):
+    """One release in each cell of drawn rows; the page states the coverage, and widths are near the efficient ones."""
+    run(f"{name}.py", tmp_path, "--data", "drawn", "--epsilons", "4", "--replicates", "1")
+    rows = rows_of(tmp_path / f"{name}.csv")
+    assert {(row["mechanism"], row["unit"]) for row in rows} >= {("response", "1"), ("subset", "1"), ("optimal", "1")}
+    assert all(0.8 < float(row["width"]) < 1.3 for row in rows if row["mechanism"] == "response" and row["unit"] == "1")
+    assert "pooled coverage" in (tmp_path / f"{name}.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 def test_rare_classes_of_a_bundled_table(tmp_path):
     """True labels are drawn once and tell the rare class apart; the page has what a plan is compared with."""
