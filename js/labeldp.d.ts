@@ -18,6 +18,8 @@ export interface Declaration {
   readonly law: Law;
   readonly declared_by: string;
   readonly meaning: string;
+  /** The most answers of a person; 1 without it. `epsilon` is that of each. */
+  readonly answers?: number;
 }
 
 type Value = string | number | boolean;
@@ -36,7 +38,27 @@ export function permanent(
   declaration: string | Declaration,
   answer: Value,
   storage?: Pick<Storage, "getItem" | "setItem">,
+  question?: number,
 ): Report;
+
+/** What a device sends to a collection: its report, the token by which a second one is known, and public columns. */
+export interface Submission {
+  readonly declaration: string;
+  readonly token: string;
+  readonly report: Report;
+  readonly public: Readonly<Record<string, Value>>;
+}
+
+/** The submission for a true answer, made once and kept with its report. */
+export function submission(
+  declaration: string | Declaration,
+  answer: Value,
+  columns?: Readonly<Record<string, Value>>,
+  storage?: Pick<Storage, "getItem" | "setItem">,
+): Submission;
+
+/** Send a submission to the address of a collection; rejects if it is refused, or does not arrive in some tries. */
+export function send(address: string, submitted: Submission, tries?: number): Promise<void>;
 
 /** The number of random words that a row takes. */
 export function wordsPerRow(law: Law): number;

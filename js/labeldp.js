@@ -147,6 +147,7 @@ export function read(declaration) {
   const [most, least] = ODDS[law.kind](law, BigInt(values.length)).map(Number);
   if (!(Math.abs(Math.log(most / least)) <= body.epsilon * (1 + ROUNDING)))
     throw new Error(`expected a law of epsilon ${body.epsilon} at most, as declared, found one that discloses more`);
+  if (body.answers !== undefined && !(Number.isInteger(body.answers) && body.answers > 1)) throw new Error("expected a number of answers above 1, or none");
   return body;
 }
 
@@ -161,13 +162,37 @@ export function randomize(declaration, answer) {
 }
 
 // The report for a true answer, drawn once: asked again, this device gives the same report, whatever the answer is then. The
-// report alone is stored, never the answer. `storage` has getItem and setItem, as localStorage does.
-export function permanent(declaration, answer, storage = globalThis.localStorage) {
-  const body = read(declaration), key = `labeldp ${body.name}`;
+// report alone is stored, never the answer. `storage` has getItem and setItem, as localStorage does. Where a person gives
+// several answers, `question` is the number of this one, from 0.
+export function permanent(declaration, answer, storage = globalThis.localStorage, question = 0) {
+  const body = read(declaration), key = `labeldp ${body.name}${question ? ` ${question}` : ""}`;
+  if (!Number.isInteger(question) || question < 0 || question >= (body.answers ?? 1)) throw new Error("expected the number of a declared question, from 0");
   const kept = storage.getItem(key);
   if (kept !== null) return JSON.parse(kept);
   const report = randomize(body, answer);
   storage.setItem(key, JSON.stringify(report));
   if (storage.getItem(key) === null) throw new Error("this device does not keep the report, so it could not give the same one again");
   return report;
+}
+
+// What a device sends to a collection ('labeldp collect'): its permanent report, a random token by which a second report is
+// known, and public columns. It is kept as a whole, so that a page that is opened again sends the very same.
+export function submission(declaration, answer, columns = {}, storage = globalThis.localStorage) {
+  const body = read(declaration), key = `labeldp ${body.name} submission`;
+  const kept = storage.getItem(key);
+  if (kept !== null) return JSON.parse(kept);
+  const token = secureWords(2).map((word) => word.toString(16).padStart(16, "0")).join("");
+  const sent = { declaration: body.name, token, report: permanent(body, answer, storage), public: columns };
+  storage.setItem(key, JSON.stringify(sent));
+  return sent;
+}
+
+// Send a submission to a collection, as often as it takes: the same one is counted once. Throws if it is refused.
+export async function send(address, submitted, tries = 5) {
+  for (let left = tries; ; left -= 1) {
+    const response = await fetch(address, { method: "POST", body: JSON.stringify(submitted), credentials: "omit", referrerPolicy: "no-referrer" }).catch(() => null);
+    if (response?.ok) return;
+    if (left <= 1 || (response && response.status < 429)) throw new Error(`the report was not taken (${response?.status ?? "no connection"})`);
+    await new Promise((later) => setTimeout(later, 1000 * (tries - left + 1)));
+  }
 }

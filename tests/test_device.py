@@ -1,11 +1,14 @@
 """Answers that are randomized on devices: a declaration, its two readers, and reports that are taken over."""
 
+import hashlib
 import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
+import jsonschema
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
@@ -14,6 +17,9 @@ from labeldp import Classes, Declaration, Interval, PriorResponse, RandomizedRes
 from labeldp.cli import main
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import class_randomizers, number_randomizers
+from labeldp.privacy.channels import law_of, unpack
+from labeldp.release.collection import Collection, read_report
+from labeldp.results import DECLARATION_SCHEMA
 
 DEVICE = Path(__file__).parents[1] / "js"
 ANSWERS = Classes(["no", "yes", "rather not say"])
@@ -58,6 +64,18 @@ def test_a_declaration_that_contradicts_itself_is_refused(change):
     body = json.loads(declaration().to_json()) | change
     with pytest.raises(InputError, match=r"expected a declaration|whoever declares"):
         Declaration.from_json(json.dumps(body))
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in class_randomizers()])
+def test_a_declaration_has_a_schema(name):
+    """That of each mechanism validates, and one with a part more, less or of another kind does not."""
+    schema = jsonschema.Draft202012Validator(DECLARATION_SCHEMA)
+    jsonschema.Draft202012Validator.check_schema(DECLARATION_SCHEMA)
+    body = json.loads(declaration(name).to_json())
+    assert list(schema.iter_errors(body)) == []
+    for change in ({"more": 1}, {"epsilon": "1"}, {"values": ["no"]}, {"law": {"kind": name}}, {"name": "1"}):
+        assert not schema.is_valid(body | change)
+    assert not schema.is_valid({key: value for key, value in body.items() if key != "meaning"})
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "no JSON", '{"schema": 1, "schema": 2}'])
@@ -143,9 +161,72 @@ def test_a_device_takes_declared_answers_alone(in_javascript):
         in_javascript('randomize(d, "maybe")', json.loads(declaration().to_json()))
 
 
+@pytest.mark.parametrize("name", ON_DEVICES)
+def test_a_million_draws_in_node_are_those_of_python(name, tmp_path):
+    """From the same random words, bit for bit: a digest of all reports, or of a tenth where a row has several words."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("it needs Node")
+    channel = declaration(name).channel
+    per_row = channel.words_per_row
+    rows = 1_000_000 if per_row == 1 else 100_000
+    words = np.random.default_rng(3).integers(0, 2**64, (rows, per_row), dtype=np.uint64)
+    codes = (np.arange(rows) % 3).astype(np.int32)
+    (tmp_path / "words").write_bytes(words.astype("<u8").tobytes())
+    script = (
+        f"import {{ draw }} from {json.dumps((DEVICE / 'labeldp.js').as_uri())};"
+        "import { readFileSync } from 'node:fs'; import { createHash } from 'node:crypto';"
+        f"const law = {json.dumps(law_of(channel))}, n = {rows}, w = {per_row};"
+        f"const b = readFileSync({json.dumps(str(tmp_path / 'words'))});"
+        "const words = new BigUint64Array(b.buffer, b.byteOffset, n * w), out = [];"
+        "for (let i = 0; i < n; i += 1) out.push(draw(law, i % 3, words.subarray(i * w, i * w + w)));"
+        "console.log(createHash('sha256').update(Uint8Array.from(out.flat())).digest('hex'));"
+    )
+    run = subprocess.run([node, "--input-type=module", "-e", script], capture_output=True, text=True, check=True)
+    released = channel.draw(codes, words)
+    entries = released if channel.form == "class" else unpack(released, 3)
+    assert run.stdout.strip() == hashlib.sha256(entries.astype(np.uint8).tobytes()).hexdigest()
+
+
+def test_several_answers_of_a_person_share_an_epsilon(in_javascript, tmp_path, capsys):
+    """Each has a third, a device keeps one report for each question, and no further question is answered."""
+    file = tmp_path / "answers.json"
+    how = ("--label", "answer", "--classes", "no,yes,rather not say", "--declared-by", SURVEY)
+    assert main(["declare", str(file), *how, "--epsilon", "3", "--answers", "3"]) == 0
+    declared = Declaration.read(file)
+    assert declared.answers == 3
+    assert 0.999 < declared.channel.epsilon < 1
+    assert "all your answers can become at most 95.3 % sure" in " ".join(capsys.readouterr().out.split())
+    body = json.loads(file.read_text(encoding="utf-8"))
+    reports = in_javascript('[0, 1, 2, 0].map((q) => permanent(d, "yes", storage, q))', body)
+    assert reports[0] == reports[3]
+    for question in (-1, 3, 0.5):
+        with pytest.raises(Exception, match="a declared question"):
+            in_javascript(f'permanent(d, "yes", storage, {question})', body)
+    with pytest.raises(InputError, match="one answer of each person"):
+        Collection.begin(tmp_path / "box", declared, {})
+    assert jsonschema.Draft202012Validator(DECLARATION_SCHEMA).is_valid(body)
+    with pytest.raises(InputError, match="answers"):
+        Declaration("answer", declared.mechanism, SURVEY, answers=0)
+
+
+def test_a_submission_is_made_once(in_javascript):
+    """It has the permanent report, a token of 128 bits, and the columns of the first time."""
+    body = json.loads(declaration().to_json())
+    one, two = in_javascript(
+        '[submission(d, "yes", { age: 3 }, storage), submission(d, "no", { age: 4 }, storage)]', body
+    )
+    assert one == two
+    assert one["declaration"] == body["name"]
+    assert one["public"] == {"age": 3}
+    assert re.fullmatch("[0-9a-f]{32}", one["token"])
+    assert one["report"] == in_javascript('permanent(d, "no", storage)', body)
+    read_report(json.dumps(one).encode(), Declaration.from_json(json.dumps(body)), {"age": "number"})
+
+
 def test_types_and_functions_of_the_package_agree():
     """Each function that the file exports has a type, and the version is that of the library."""
-    functions = r"^export (?:const|function) (\w+)"
+    functions = r"^export (?:const|(?:async )?function) (\w+)"
     exported = re.findall(functions, (DEVICE / "labeldp.js").read_text(encoding="utf-8"), re.MULTILINE)
     typed = re.findall(functions, (DEVICE / "labeldp.d.ts").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(exported) == sorted(typed) != []

@@ -146,8 +146,9 @@ def test_what_does_not_hold_says_so(run, tmp_path):
 
 def test_every_command_has_a_schema_with_the_keys_of_the_guide(run):
     """Commands with --json, schemas, and sections of the page are the same, and so are their keys; certificates too."""
-    *named, certificate = run("schema").out.split()
+    *named, certificate, declaration = run("schema").out.split()
     assert json.loads(run("schema", certificate).out)["title"] == "labeldp/certificate/1"
+    assert json.loads(run("schema", declaration).out)["title"] == "labeldp/declaration/1"
     page = re.findall(r"^## (\w+)$", GUIDE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     commands = typer.main.get_command(app()).commands
     with_json = [name for name, each in commands.items() if any("--json" in option.opts for option in each.params)]

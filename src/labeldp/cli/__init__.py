@@ -30,8 +30,21 @@ _PRINTING = (
 
 #: Commands in the order of the help, each in a module of its name.
 COMMANDS = (
-    *("demo", "check", "release", "declare", "import", "stages", "verify", "audit", "generator", "learn", "evaluate"),
-    *("predict", "describe", "effect", "coefficients", "plan", "account", "ledger", "key", "report", "card", "schema"),
+    *("demo", "check", "release", "declare", "import", "collect", "stages", "verify", "audit", "generator", "learn"),
+    *(
+        "evaluate",
+        "predict",
+        "describe",
+        "effect",
+        "coefficients",
+        "plan",
+        "account",
+        "ledger",
+        "key",
+        "report",
+        "card",
+    ),
+    "schema",
 )
 
 

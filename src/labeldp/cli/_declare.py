@@ -12,6 +12,7 @@ from labeldp.cli._options import check_one_of, class_texts
 from labeldp.cli._terminal import result
 from labeldp.errors import InputError
 from labeldp.mechanisms import randomizers
+from labeldp.mechanisms.randomizers import share_of
 from labeldp.release import released
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class DeclarationOptions:
         mechanism: A mechanism for classes that is the same for all rows.
         epsilon: The epsilon of that mechanism for each label.
         keeping: Instead of --epsilon: the probability that a label is reported unchanged, such as 0.75.
+        answers: The most answers that a person gives, over which --epsilon is divided.
         declared_by: Who says so, such as 'survey 2026'; the certificate shows it.
     """
 
@@ -40,6 +42,7 @@ class DeclarationOptions:
     mechanism: str = "randomized-response"
     epsilon: float | None = None
     keeping: float | None = None
+    answers: int = 1
     declared_by: str | None = None
 
     def of(self) -> Declaration:
@@ -53,12 +56,12 @@ class DeclarationOptions:
                 raise InputError(f"--{name.replace('_', '-')} is missing; pass it, or a file with --declaration")
         check_one_of(_HOW, self.epsilon, self.keeping)
         made = self._randomizer(privacy.Classes(class_texts(str(self.classes))))
-        return released.Declaration(str(self.label), made, str(self.declared_by))
+        return released.Declaration(str(self.label), made, str(self.declared_by), answers=self.answers)
 
     def _randomizer(self, space: LabelSpace) -> Randomizer:
         kind = randomizers.class_randomizer(self.mechanism)
         if self.keeping is None:
-            return kind(space, float(self.epsilon or 0))
+            return kind(space, share_of(float(self.epsilon or 0), self.answers))
         if kind is not randomizers.RandomizedResponse:
             raise InputError(f"--keeping goes with randomized-response, found {self.mechanism!r}; pass --epsilon")
         return randomizers.RandomizedResponse.keeping(space, self.keeping)

@@ -78,7 +78,4 @@ def _read(file: Path, declared: DeclarationOptions) -> released.Declaration:
     """
     if declared != DeclarationOptions():
         raise InputError("--declaration says how labels were randomized, and so do other options; leave those out")
-    try:
-        return released.Declaration.from_json(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeError):
-        raise InputError(f"expected a declaration at {file}, found no file that can be read") from None
+    return released.Declaration.read(file)

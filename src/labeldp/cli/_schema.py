@@ -1,4 +1,4 @@
-"""``labeldp schema``: the JSON Schema of what a command prints, and of a certificate."""
+"""``labeldp schema``: the JSON Schema of what a command prints, of a certificate, and of a declaration."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ import json
 from labeldp import _checks, results
 from labeldp.cli._terminal import show
 
-_CERTIFICATE = "certificate"
+_FILES = ("certificate", "declaration")
 
 
 def schema(command: str | None = None) -> None:
-    """Print the JSON Schema of what a command prints with --json, or of a certificate.
+    """Print the JSON Schema of what a command prints with --json, of a certificate, or of a declaration.
 
     Args:
-        command ([COMMAND]): A command, such as release, or 'certificate'; without one, all that have a schema.
+        command ([COMMAND]): A command, such as release, or 'certificate' or 'declaration'; without one, all that have a
+            schema.
     """
     if command is None:
-        show(*results.JSON_COMMANDS, _CERTIFICATE)
+        show(*results.JSON_COMMANDS, *_FILES)
         return
-    known = _checks.among(command, "a command with --json, or certificate", [*results.JSON_COMMANDS, _CERTIFICATE])
-    found = results.CERTIFICATE_SCHEMA if known == _CERTIFICATE else results.schema_of(known)
-    print(json.dumps(found, indent=1))  # noqa: T201 (plain text, whatever the terminal)
+    what = "a command with --json, certificate or declaration"
+    name = _checks.among(command, what, [*results.JSON_COMMANDS, *_FILES])
+    written = {"certificate": results.CERTIFICATE_SCHEMA, "declaration": results.DECLARATION_SCHEMA}
+    print(json.dumps(written.get(name) or results.schema_of(name), indent=1))  # noqa: T201 (plain on any terminal)

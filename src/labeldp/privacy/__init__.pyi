@@ -10,6 +10,7 @@ from ._rounding import UP as UP
 from ._rounding import exp_below as exp_below
 from ._rounding import least_float as least_float
 from ._rounding import log_above as log_above
+from ._rounding import power_above as power_above
 from ._rounding import printed_above as printed_above
 from ._rounding import rest_of as rest_of
 from ._rounding import shown_above as shown_above

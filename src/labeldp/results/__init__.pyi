@@ -2,7 +2,10 @@ from ._audit import Audited as Audited
 from ._audit import audit_part as audit_part
 from ._blocks import Page as Page
 from ._blocks import Part as Part
+from ._blocks import Section as Section
+from ._blocks import Terms as Terms
 from ._certificate_schema import CERTIFICATE_SCHEMA as CERTIFICATE_SCHEMA
+from ._certificate_schema import DECLARATION_SCHEMA as DECLARATION_SCHEMA
 from ._charts import Curves as Curves
 from ._check import Checked as Checked
 from ._check import check_part as check_part

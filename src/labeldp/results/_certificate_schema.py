@@ -1,4 +1,4 @@
-"""JSON Schema of a certificate: ``docs/certificate-format.md`` says what each field means and what follows from it.
+"""JSON Schema of a certificate, and of a declaration: ``docs/certificate-format.md`` says what fields and laws mean.
 
 It is written, not derived: a certificate is stricter than types are. Its integers are decimal texts of bounded length,
 its objects are closed, each law is known by its kind, and it nests what ``Certificate`` has as flat fields.
@@ -49,6 +49,8 @@ _SINGLE = (
     _channel("grid", weights=_MATRIX, values=_INTEGERS),
     _channel("bins", starts=_INTEGERS, keep=_INTEGER, other=_INTEGER, values=_INTEGERS),
 )
+#: The kinds that a declaration may have: those of one law for all rows, by which classes or sets of them leave.
+_OF_CLASSES = ("response", "subset", "bits", "projective")
 _GROUPS: dict[str, Schema] = {"channels": {"type": "array", "items": {"anyOf": list(_SINGLE)}}, "repeats": _INTEGERS}
 _LAWS = (
     *_SINGLE,
@@ -126,5 +128,25 @@ CERTIFICATE_SCHEMA: Schema = {
             "features": _closed({"law": {"type": "object"}, "conditional": {"type": "array"}}),
         },
         ("features",),
+    ),
+}
+
+_VALUES = {"type": "array", "items": {"type": ["string", "integer", "boolean"]}, "minItems": 2, "uniqueItems": True}
+
+#: The schema of the file of ``labeldp declare``.
+DECLARATION_SCHEMA: Schema = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "labeldp/declaration/1",
+    **_closed(
+        {
+            "schema": {"const": "labeldp/declaration/1"},
+            "name": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
+            "values": _VALUES,
+            "epsilon": {"type": "number", "exclusiveMinimum": 0},
+            "law": {"anyOf": [law for law in _SINGLE if law["properties"]["kind"]["const"] in _OF_CLASSES]},
+            **dict.fromkeys(("label", "mechanism", "declared_by", "meaning"), _TEXT),
+            "answers": {"type": "integer", "minimum": 2, "maximum": 1000},
+        },
+        ("answers",),
     ),
 }

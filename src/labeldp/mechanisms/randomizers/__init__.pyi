@@ -10,6 +10,7 @@ from ._groups import GroupResponse as GroupResponse
 from ._group_privacy import best_randomizer as best_randomizer
 from ._group_privacy import grouped as grouped
 from ._group_privacy import per_unit as per_unit
+from ._group_privacy import share_of as share_of
 from ._group_privacy import undivided as undivided
 from ._group_privacy import unit_sizes as unit_sizes
 from ._minimax import MinimaxResponse as MinimaxResponse

@@ -100,4 +100,9 @@ def best_randomizer(space: LabelSpace, epsilon: float, most_rows: int | None = N
 
 def _at_share(randomizer: Randomizer, rows: int) -> Randomizer:
     """The randomizer at one row's share of the epsilon, rounded down."""
-    return randomizer.at(randomizer.epsilon if rows == 1 else math.nextafter(randomizer.epsilon / rows, 0.0))
+    return randomizer.at(share_of(randomizer.epsilon, rows))
+
+
+def share_of(epsilon: float, rows: int) -> float:
+    """One row's share of an epsilon, rounded down."""
+    return epsilon if rows <= 1 else math.nextafter(epsilon / rows, 0.0)

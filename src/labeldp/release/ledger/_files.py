@@ -20,7 +20,7 @@ def make(path: Path, *, team: bool) -> Path:
     return path
 
 
-def check(path: Path, named: Path, *, team: bool) -> None:
+def check_file(path: Path, named: Path, *, team: bool) -> None:
     """Create a ledger's file if there is none; refuse one that others can have written, itself or by its journal.
 
     Locks and journals go by name, so a file has one name. A file that others can only read is closed to them.

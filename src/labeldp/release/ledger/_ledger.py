@@ -7,8 +7,6 @@ fingerprints of the public columns, by which the same data is recognized.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import hmac
 import json
 import os
 import sqlite3
@@ -23,7 +21,7 @@ from types import MappingProxyType
 from typing import Any
 
 from labeldp._locks import locked
-from labeldp._random_words import identifier, is_identifier
+from labeldp._random_words import is_identifier
 from labeldp._strict_json import strict_json
 from labeldp.errors import BudgetError, LedgerError
 from labeldp.privacy.accounting import Account, Budget
@@ -36,9 +34,10 @@ from labeldp.release.ledger._accounts import (
     refusal,
     with_the_same_data,
 )
+from labeldp.release.ledger._database import connected, marked, prepare, tables
 from labeldp.release.ledger._entry import Earlier, Entry, State
 from labeldp.release.ledger._same_data import WEAK, KeyedData, Match, PublicData, Recognizer, of_chosen
-from labeldp.release.ledger._schema import CHARGES, HASHES, ONLY_GROWS, VERSION, schema_of, statements
+from labeldp.release.ledger._schema import CHARGES, HASHES, ONLY_GROWS, schema_of, statements
 from labeldp.release.tables import StorePath, place_of
 
 #: Seconds to wait for another thread or process that holds the ledger. It holds it while it draws and writes.
@@ -89,7 +88,7 @@ class Ledger:
 
     def mark(self, *parts: str) -> str:
         """A keyed fingerprint of public facts; useless without this ledger."""
-        return _marked(self._key(), *parts)
+        return marked(self._key(), *parts)
 
     def marks(self, data: PublicData) -> tuple[str, ...]:
         """Keyed fingerprints of a table: its path, first and all values of each column, and the orders of each two.
@@ -100,14 +99,14 @@ class Ledger:
         if data.anonymous or data.fingerprints is None:
             return ()
         count = str(data.fingerprints.count)
-        heads = (_marked(key, "column", name, head) for name, head in sorted(data.heads.items()))
+        heads = (marked(key, "column", name, head) for name, head in sorted(data.heads.items()))
         sums = (
-            strength + _marked(key, "values", count, str(total))
+            strength + marked(key, "values", count, str(total))
             for total, many in sorted(data.fingerprints.columns)
             for strength in (["", WEAK] if many else [WEAK])
         )
-        orders = (_marked(key, "orders", count, str(total)) for total in data.fingerprints.orders)
-        return (_marked(key, "path", data.path), *heads, *sums, *orders)
+        orders = (marked(key, "orders", count, str(total)) for total in data.fingerprints.orders)
+        return (marked(key, "path", data.path), *heads, *sums, *orders)
 
     def matches(self, data: PublicData) -> dict[Entry, Match | None]:
         """All charges, of any label, oldest first, with what may be rows of a table."""
@@ -353,7 +352,7 @@ class Ledger:
         """The hashes of the rows of a charge; None if some are missing, as in a copy from before they were written."""
         found: dict[str, bytes] = {}
         with self._open() as database:
-            if "hashes" in _tables(database):
+            if "hashes" in tables(database):
                 rows = database.execute("SELECT name, body FROM hashes WHERE charge = ?", (entry.identifier,))
                 found = dict(rows.fetchall())
         try:
@@ -412,11 +411,9 @@ class Ledger:
         try:
             if database is None:
                 path = self.path or Path()
-                _files.check(path, self._named or path, team=self.team)
-                database = sqlite3.connect(path, isolation_level=None, timeout=_PATIENCE)
-                database.execute("PRAGMA synchronous = FULL")
-                database.execute("PRAGMA trusted_schema = OFF")
-            _prepare(database, check=not self._checked)
+                _files.check_file(path, self._named or path, team=self.team)
+                database = connected(path, _PATIENCE)
+            prepare(database, _LEAST, _MOST, CHARGES, check=not self._checked)
             self._checked = True
             yield database
         except sqlite3.OperationalError as problem:
@@ -445,47 +442,13 @@ def _may_be_uploaded(output: str, address: str | None) -> bool:
     return isinstance(place, StorePath) and not (output == address and is_unused(place))
 
 
-def _marked(key: str, *parts: str) -> str:
-    """A fingerprint of public facts under a key in hexadecimal digits."""
-    return hmac.new(bytes.fromhex(key), json.dumps(parts).encode(), hashlib.sha256).hexdigest()
-
-
-def _prepare(database: sqlite3.Connection, *, check: bool) -> None:
-    """Create the tables and the key of a new ledger; refuse other databases, and damaged ones if they are checked."""
-    if not _tables(database):
-        database.execute("BEGIN IMMEDIATE")
-        if not _tables(database):  # another thread or process may have made them in the meantime
-            for statement in statements(CHARGES):
-                database.execute(statement)
-            rows = [("version", str(VERSION)), ("key", identifier())]
-            database.executemany("INSERT INTO about VALUES (?, ?)", rows)
-        database.execute("COMMIT")
-    if not _LEAST <= _stored_schema(database) <= _MOST:  # a trigger or a view of somebody else could hide charges
-        raise sqlite3.DatabaseError("another schema")
-    if check and database.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
-        raise sqlite3.DatabaseError("a damaged database")
-    version = dict(database.execute("SELECT name, value FROM about").fetchall())["version"]
-    if version != str(VERSION):
-        raise sqlite3.DatabaseError(f"a ledger of version {version} instead of {VERSION}")
-
-
 def is_ledger(path: Path) -> bool:
     """True for a file that is a ledger, whatever its name; it is only read, and no lock of others is waited for."""
     with suppress(OSError, sqlite3.DatabaseError, UnicodeError), path.open("rb") as file:
         if file.read(len(_SQLITE)) == _SQLITE:
             with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as found:
                 try:
-                    return {"about", "events"} <= _tables(found)
+                    return {"about", "events"} <= tables(found)
                 except sqlite3.DatabaseError:  # a copy that was made while it was written
                     return ONLY_GROWS in file.read(_HEAD)
     return False
-
-
-def _stored_schema(database: sqlite3.Connection) -> frozenset[str]:
-    """The statements that made a database; what SQLite makes by itself has none, or a name of its own."""
-    rows = database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name != 'sqlite_sequence'")
-    return frozenset(sql for (sql,) in rows.fetchall())
-
-
-def _tables(database: sqlite3.Connection) -> set[str]:
-    return {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

@@ -7,6 +7,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -29,7 +31,7 @@ from labeldp.mechanisms.randomizers import (
     undivided,
     unit_sizes,
 )
-from labeldp.privacy import UP, Classes, Guarantee, LabelSpace, shown_above
+from labeldp.privacy import UP, Classes, Guarantee, LabelSpace, log_above, power_above, shown_above
 from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import MOST_CLASSES, Channel, MatrixChannel, concatenated_channel, law_of, row_arrays
 from labeldp.release.folder import (
@@ -47,6 +49,7 @@ from labeldp.release.folder import (
 _MOST_MECHANISMS = 4096
 _BY_ROW = "the mechanism of each row is public, and does not depend on labels"
 
+_MOST_ANSWERS = 1000
 _SCHEMA = "labeldp/declaration/1"
 #: The longest declaration that is read, in letters.
 _MOST_LETTERS = 1 << 20
@@ -58,9 +61,10 @@ class Declaration:
 
     Attributes:
         label: The name of the label.
-        mechanism: The mechanism, which is the same for all rows.
+        mechanism: The mechanism of each answer, which is the same for all rows.
         declared_by: Who declares it, such as ``"survey 2026"``.
         name: A random name, under which a device keeps its report.
+        answers: The most answers of a person, each of which is randomized alone; their epsilons add up.
 
     Raises:
         InputError: Rows differ in the mechanism's channel, or nobody declares it.
@@ -79,8 +83,10 @@ class Declaration:
     mechanism: Randomizer
     declared_by: str
     name: str = field(default_factory=identifier)
+    answers: int = 1
 
     def __post_init__(self) -> None:
+        _checks.whole(self.answers, "answers", 1, _MOST_ANSWERS)
         check_registered(type(self.mechanism), self.channel)
         _checks.declarer(self.declared_by)
         if row_arrays(self.channel) or not isinstance(self.mechanism, ClassRandomizer):
@@ -94,11 +100,12 @@ class Declaration:
     @property
     def meaning(self) -> str:
         """The most that anyone can learn from a report, in a sentence for the person who answers."""
-        likely = Guarantee(self.channel.epsilon).posterior(0.5)
-        sure = shown_above(UP.multiply(100, Decimal(repr(likely))), 3)
+        epsilon = log_above(power_above(self.channel.odds, self.answers))
+        sure = shown_above(UP.multiply(100, Decimal(repr(Guarantee(epsilon).posterior(0.5)))), 3)
+        each, it = ("Your answer is", "it") if self.answers == 1 else ("Each answer is", "all your answers")
         return (
-            "Your answer is changed at random before it leaves this device. Whoever was 50 % sure of it can become at "
-            f"most {sure} % sure by what is sent."
+            f"{each} changed at random before it leaves this device. Whoever was 50 % sure of {it} can become at most "
+            f"{sure} % sure by what is sent."
         )
 
     def to_json(self) -> str:
@@ -113,6 +120,7 @@ class Declaration:
             "law": law_of(self.channel),
             "declared_by": self.declared_by,
             "meaning": self.meaning,
+            **({"answers": self.answers} if self.answers > 1 else {}),
         }
         return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
 
@@ -126,12 +134,30 @@ class Declaration:
         try:
             body: Any = strict_json(text) if len(text) <= _MOST_LETTERS else None
             mechanism = class_randomizer(body["mechanism"])(Classes(body["values"]), body["epsilon"])
-            declaration = cls(str(body["label"]), mechanism, body["declared_by"], str(body["name"]))
+            rest = (body["declared_by"], str(body["name"]), body.get("answers", 1))
+            declaration = cls(str(body["label"]), mechanism, *rest)
             if not is_identifier(declaration.name) or strict_json(declaration.to_json()) != body:
                 raise ValueError
         except UNREADABLE:
             raise InputError("expected a declaration, as 'labeldp declare' writes it, found another text") from None
         return declaration
+
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """The declaration in a file.
+
+        Raises:
+            InputError: There is none.
+        """
+        try:
+            return cls.from_json(file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeError):
+            raise InputError(f"expected a declaration at {file}, found no file that can be read") from None
+
+    @cached_property
+    def codes(self) -> dict[tuple[type, object], int]:
+        """The code of each value by its type in JSON, in which true is not 1."""
+        return {(type(value), value): code for code, value in enumerate(self.mechanism.space.points)}
 
     def of_space(self, space: LabelSpace) -> Self:
         """The same for classes of a table, which may have them in another type."""

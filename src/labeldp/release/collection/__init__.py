@@ -1,0 +1,5 @@
+"""Reports of devices, which nobody else saw the true labels of: kept, served and released."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,10 @@
+from ._collection import Collection as Collection
+from ._collection import Received as Received
+from ._report import MOST_BYTES as MOST_BYTES
+from ._report import Columns as Columns
+from ._report import Report as Report
+from ._report import columns_of as columns_of
+from ._report import read_report as read_report
+from ._server import Endpoint as Endpoint
+from ._server import serve as serve
+from ._sources import lines_of as lines_of

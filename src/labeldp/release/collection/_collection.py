@@ -1,0 +1,172 @@
+"""A collection of reports: one private file that only grows, each token's report once, and nobody's token."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal, Self
+
+import pyarrow as pa
+
+from labeldp._new_files import check_new_file
+from labeldp._strict_json import strict_json
+from labeldp.errors import InputError, LedgerError
+from labeldp.release.collection._report import Columns, Report
+from labeldp.release.ledger import REPORTS, check_file, connected, marked, prepare, schema_of
+from labeldp.release.released import Declaration, Release
+
+#: What became of a report: it was kept, was here before, or is another one of a token that has one.
+Received = Literal["kept", "known", "another"]
+
+_PATIENCE = 60.0
+_SCHEMA = schema_of(REPORTS)
+_ARROW = {"number": pa.float64(), "text": pa.string(), "bool": pa.bool_()}
+
+
+class Collection:
+    """Reports of devices on disk, under keyed hashes of their tokens.
+
+    A report that ``add`` returned for is on disk, whatever happens then. The file has no times and no order but that of
+    the hashes. Nobody else can have written it, as nobody can have written a ledger.
+
+    Attributes:
+        path: The file.
+        declaration: How devices randomize.
+        columns: The public columns beside each report.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._lock, self._process = path, threading.Lock(), os.getpid()
+        if not path.is_file():
+            raise InputError(f"expected a collection at {path}, found none; begin one with --declaration")
+        with self._errors():
+            check_file(path, path, team=False)
+            self._database = connected(path, _PATIENCE)
+            if not self._database.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise sqlite3.DatabaseError("an empty database")
+            prepare(self._database, _SCHEMA, _SCHEMA, REPORTS, check=True)
+            about = dict(self._database.execute("SELECT name, value FROM about").fetchall())
+            self.columns: Columns = strict_json(about["columns"])
+            self.declaration, self._key = Declaration.from_json(about["declaration"]), about["key"]
+
+    @classmethod
+    def begin(cls, path: Path, declaration: Declaration, columns: Columns) -> Self:
+        """A new collection.
+
+        Raises:
+            OutputError: There is a file, or no folder for it.
+        """
+        check_new_file(path, "a collection")
+        if declaration.answers > 1:
+            raise InputError(
+                "expected a declaration of one answer of each person, found one of several: a collection does not know "
+                "whose they are; take them over with 'labeldp import --unit'"
+            )
+        if declaration.label in columns:
+            raise InputError("the label is the report, and no public column; leave it out of --columns")
+        rows = [("declaration", declaration.to_json()), ("columns", json.dumps(dict(columns)))]
+        check_file(path, path, team=False)
+        database = connected(path, _PATIENCE)
+        try:
+            prepare(database, _SCHEMA, _SCHEMA, REPORTS, check=False)
+            database.execute("BEGIN IMMEDIATE")
+            database.executemany("INSERT INTO about VALUES (?, ?)", rows)
+            database.execute("COMMIT")
+        finally:
+            database.close()
+        return cls(path)
+
+    def add(self, reports: Sequence[Report]) -> list[Received]:
+        """Keep reports, each token's first; all of them are on disk when this returns.
+
+        Raises:
+            InputError: The collection is closed.
+            LedgerError: They could not be written; none of them was kept.
+        """
+        with self._writing() as database:
+            if self.is_closed:
+                raise InputError(f"the collection {self.path} is closed and takes no more reports; begin another one")
+            return [self._added(database, report) for report in reports]
+
+    def _added(self, database: sqlite3.Connection, report: Report) -> Received:
+        mark = marked(self._key, "token", report.token)
+        kept = database.execute("SELECT body FROM reports WHERE mark = ?", (mark,)).fetchone()
+        if kept is not None:
+            return "known" if kept[0] == report.body else "another"
+        database.execute("INSERT INTO reports VALUES (?, ?)", (mark, report.body))
+        return "kept"
+
+    def __len__(self) -> int:
+        with self._errors():
+            return int(self._database.execute("SELECT count(*) FROM reports").fetchone()[0])
+
+    @property
+    def is_closed(self) -> bool:
+        """True if no more reports are taken."""
+        return self._database.execute("SELECT 1 FROM about WHERE name = 'closed'").fetchone() is not None
+
+    def close(self) -> None:
+        """Take no more reports."""
+        with self._writing() as database:
+            if not self.is_closed:
+                database.execute("INSERT INTO about VALUES ('closed', 'yes')")
+
+    def release(self) -> tuple[Release, pa.Table]:
+        """The release of all reports, with their public columns, in the order of the hashes of their tokens.
+
+        Raises:
+            InputError: There is no report, or together they cannot come from the declared mechanism.
+        """
+        with self._errors():
+            bodies = [json.loads(body) for (body,) in self._database.execute("SELECT body FROM reports ORDER BY mark")]
+        if not bodies:
+            raise InputError("expected reports to release, found none")
+        columns = {
+            name: pa.array([public[place] for _, public in bodies], _ARROW[kind])
+            for place, (name, kind) in enumerate(self.columns.items())
+        }
+        labels, how = [report for report, _ in bodies], self.declaration
+        release = Release.randomized(labels, how.mechanism, declared_by=how.declared_by, name=how.label)
+        return release, pa.table(columns)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that is kept, which differs if a report does."""
+        sha256 = hashlib.sha256()
+        with self._errors():
+            for row in self._database.execute("SELECT mark, body FROM reports ORDER BY mark"):
+                sha256.update(json.dumps(row).encode())
+        return sha256.hexdigest()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction, for one thread at a time; it is undone where it fails."""
+        with self._lock, self._errors():
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._database
+                self._database.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    self._database.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        if os.getpid() != self._process:
+            raise LedgerError("expected the process that opened the collection, found a forked child; open it anew")
+        try:
+            yield
+        except (sqlite3.DatabaseError, KeyError, ValueError, UnicodeError) as problem:
+            if isinstance(problem, InputError | LedgerError):
+                raise
+            raise LedgerError(
+                f"expected a collection of reports that can be read and written at {self.path}, found another file, a "
+                f"damaged one or a full disk ({type(problem).__name__})"
+            ) from None

@@ -1,0 +1,252 @@
+"""Reports of devices are kept, each token's once, and nothing of strangers is believed."""
+
+import asyncio
+import importlib.util
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from labeldp import BitResponse, Classes, Declaration, RandomizedResponse, Release, SubsetResponse, verify
+from labeldp.cli import main
+from labeldp.errors import InputError, LedgerError
+from labeldp.release.collection import MOST_BYTES, Collection, Endpoint, columns_of, read_report
+
+SPACE = Classes(["no", "yes", "maybe"])
+TOKEN = "ab" * 16
+ROOT = Path(__file__).parents[2]
+
+
+def declaration(kind=RandomizedResponse, space=SPACE):
+    """How devices of these tests randomize."""
+    return Declaration("answer", kind(space, 1.0), "survey 2026")
+
+
+def line(how, **parts):
+    """A report as a device sends it."""
+    body = {"declaration": how.name, "token": TOKEN, "report": "yes", "public": {"age": 30}} | parts
+    return json.dumps({name: value for name, value in body.items() if value is not None}).encode()
+
+
+COLUMNS = columns_of("age:number")
+
+
+@pytest.fixture
+def box(tmp_path):
+    """A collection with one public column."""
+    return Collection.begin(tmp_path / "box", declaration(), COLUMNS)
+
+
+def add(box, **parts):
+    """What becomes of one report."""
+    return box.add([read_report(line(box.declaration, **parts), box.declaration, box.columns)])[0]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"declaration": "0" * 32},
+        {"declaration": None},
+        {"token": "short"},
+        {"token": 7},
+        {"token": "x" * 300},
+        {"token": "\ud800" * 20},
+        {"report": "other"},
+        {"report": True},
+        {"report": ["yes"]},
+        {"report": None},
+        {"public": {}},
+        {"public": {"age": 30, "name": "A"}},
+        {"public": {"age": "30"}},
+        {"public": {"age": True}},
+        {"public": {"age": 1e300}},
+        {"public": []},
+        {"more": 1},
+    ],
+)
+def test_what_is_no_report_is_refused(parts):
+    """Of another declaration, without a token, impossible, or with other columns."""
+    how = declaration()
+    with pytest.raises(InputError):
+        read_report(line(how, **parts), how, COLUMNS)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{",
+        b"\xff",
+        b"[" * 5000,
+        b'{"token": 1, "token": 2}',
+        b"1" * 5000,
+        b"x" * (MOST_BYTES + 1),
+    ],
+)
+def test_hostile_bytes_are_refused(content):
+    """Too long, nested, twice or no text at all: one plain error, which repeats nothing."""
+    with pytest.raises(InputError) as raised:
+        read_report(content, declaration(), COLUMNS)
+    assert len(str(raised.value)) < 100
+
+
+def test_values_of_another_type_are_other_values():
+    """In JSON, true is not 1 and "1" is not 1."""
+    how = declaration(space=Classes([0, 1]))
+    assert read_report(line(how, report=1), how, COLUMNS)
+    for value in (True, "1", 1.0, 2):
+        with pytest.raises(InputError, match="cannot give"):
+            read_report(line(how, report=value), how, COLUMNS)
+
+
+@pytest.mark.parametrize(("kind", "right"), [(SubsetResponse, ["no"]), (BitResponse, ["no", "maybe"])])
+def test_sets_are_in_declared_order_and_of_the_right_size(kind, right):
+    """A set that the mechanism cannot release is refused on arrival."""
+    how = declaration(kind)
+    assert read_report(line(how, report=right), how, COLUMNS)
+    for wrong in (["yes", "no"], ["no", "no"], ["other"], "no", [["no"]]):
+        with pytest.raises(InputError, match="cannot give"):
+            read_report(line(how, report=wrong), how, COLUMNS)
+
+
+def test_a_token_has_one_report(box, tmp_path):
+    """The first stays, the same again is known, and neither token nor time nor order is in the file."""
+    assert [add(box), add(box), add(box, report="no"), add(box, public={"age": 31})] == ["kept", "known"] + [
+        "another"
+    ] * 2
+    assert len(box) == 1
+    assert TOKEN.encode() not in (tmp_path / "box").read_bytes()
+    assert (tmp_path / "box").stat().st_mode & 0o077 == 0
+    with pytest.raises(sqlite3.DatabaseError, match="only grows"):
+        box._database.execute("DELETE FROM reports")
+
+
+def test_a_failed_batch_leaves_nothing(box, monkeypatch):
+    """All reports of a batch are kept, or none."""
+    added, calls = Collection._added, []
+
+    def full(self, database, report):
+        calls.append(report)
+        if len(calls) == 3:
+            raise sqlite3.OperationalError("database or disk is full")
+        return added(self, database, report)
+
+    monkeypatch.setattr(Collection, "_added", full)
+    reports = [read_report(line(box.declaration, token=TOKEN + str(i)), box.declaration, COLUMNS) for i in range(3)]
+    with pytest.raises(LedgerError, match="full disk"):
+        box.add(reports)
+    assert len(box) == 0
+    assert box.add(reports) == ["kept"] * 3
+
+
+@pytest.mark.parametrize("damage", ["text", "empty", "schema"])
+def test_another_file_is_no_collection(box, tmp_path, damage):
+    """A text, an empty file, and a database with a trigger of somebody else."""
+    path = tmp_path / "box"
+    if damage == "schema":
+        box._database.execute("CREATE TRIGGER t AFTER INSERT ON reports BEGIN SELECT 1; END")
+    else:
+        path = tmp_path / "other"
+        path.write_text("" if damage == "empty" else "no database " * 99, encoding="utf-8")
+        path.chmod(0o600)
+    with pytest.raises(LedgerError, match="collection of reports"):
+        Collection(path)
+
+
+def test_a_closed_collection_is_released(box, tmp_path, capsys):
+    """By the command: the release verifies, says who declares it, and holds each report with its columns."""
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    lines = [line(box.declaration, token=f"{i:032x}", report=SPACE.points[i % 3], public={"age": i}) for i in range(60)]
+    (reports / "a.jsonl").write_bytes(b"\n".join([*lines, b"{}", b"y" * 30_000, lines[0]]))
+    path, out = str(tmp_path / "box"), tmp_path / "out"
+    assert main(["collect", path, "--source", str(reports)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "new 60" in printed
+    assert "kept before 1" in printed
+    assert "trust nobody" in printed
+    assert main(["collect", path, "--close", str(out)]) == 0
+    assert verify(out).certificate.declared_by == "survey 2026"
+    release = Release.load(out)
+    assert sorted(release.to_arrow().to_pylist()) == sorted(SPACE.points * 20)
+    assert main(["collect", path, "--source", str(reports)]) == 1
+    assert "is closed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--columns", "age:number"),
+        ("--listen", "8080"),
+        ("--listen", "127.0.0.1:99999"),
+        ("--close", "a", "--source", "b"),
+        ("--sign", "key"),
+        ("--declaration", "nowhere.json"),
+    ],
+)
+def test_a_wrong_command_is_refused(box, tmp_path, arguments):
+    """Before anything is served or written."""
+    before = box.digest
+    assert main(["collect", str(tmp_path / "box"), *arguments]) == 1
+    assert box.digest == before
+
+
+def requested(endpoint, method="POST", path="/", body=b"", headers=()):
+    """The status, the headers and the content that the endpoint answers."""
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    async def run():
+        scope = {"type": "http", "method": method, "path": path, "headers": list(headers)}
+        await endpoint(scope, receive, send)
+        endpoint._writer = endpoint._writer and endpoint._writer.cancel() and None
+
+    asyncio.run(run())
+    return sent[0]["status"], dict(sent[0]["headers"]), sent[1]["body"]
+
+
+def test_an_endpoint_answers_by_status(box):
+    """Kept, known, another, hostile, too long, elsewhere and closed."""
+    bodies = (line(box.declaration), line(box.declaration), line(box.declaration, report="no"), b"{", b"x" * 9000)
+    assert [requested(Endpoint(box), body=body)[0] for body in bodies] == [200, 200, 409, 400, 400]
+    assert requested(Endpoint(box), path="/x")[0] == 404
+    assert requested(Endpoint(box), "DELETE")[0] == 405
+    assert requested(Endpoint(box), "GET")[2].decode() == box.declaration.to_json()
+    box.close()
+    assert requested(Endpoint(box), body=line(box.declaration, token=TOKEN + "x"))[0] == 410
+    assert len(box) == 1
+
+
+def test_pages_of_named_origins_may_send(box):
+    """Others get no leave from the browser, and too many reports at once are told to wait."""
+    allowed = b"access-control-allow-origin"
+    endpoint = Endpoint(box, ["https://survey.example"], most_per_second=2)
+    assert (
+        requested(endpoint, "OPTIONS", headers=[(b"origin", b"https://survey.example")])[1][allowed]
+        == b"https://survey.example"
+    )
+    assert allowed not in requested(endpoint, "OPTIONS", headers=[(b"origin", b"https://evil.example")])[1]
+    statuses = [requested(endpoint, body=line(box.declaration))[0] for _ in range(4)]
+    assert statuses[:2] == [200, 200]
+    assert 429 in statuses[2:]
+
+
+def test_devices_lose_nothing_while_the_collector_is_killed(tmp_path):
+    """The trial of benchmarks/devices.py in small: a kill, double sends, hostile JSON, wrong declarations."""
+    pytest.importorskip("uvicorn", reason="it serves the collector")
+    spec = importlib.util.spec_from_file_location("devices", ROOT / "benchmarks/devices.py")
+    trial = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(trial)
+    figures = trial.run(120, 1, tmp_path)
+    assert figures["kept"] == 120
+    assert {figures.get("hostile 200"), figures.get("wrong declaration 200"), figures.get("another report 200")} == {
+        None
+    }
