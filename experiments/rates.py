@@ -32,7 +32,7 @@ from labeldp import (
     Randomizer,
     SubsetResponse,
 )
-from labeldp.bounds import free_epsilon, rate
+from labeldp.bounds import free_epsilon, rate, rate_table
 from labeldp.bounds.theorems import Bound, LabelTails, Regularity, regression_upper
 from labeldp.learning.cells import GridCells, grid_cells
 from labeldp.learning.sklearn import CellRegressor, NeighborsRegressor
@@ -592,6 +592,13 @@ def exponent(sweep: str, problem: str, dimension: int, setting: str) -> float:
     return -(term.rows if sweep == "rows" else term.epsilon)
 
 
+def distance(sweep: str, problem: str, dimension: int, setting: str) -> float:
+    """How far the nearest other slope of Table 1 is, for the same problem and dimension."""
+    own, settings = exponent(sweep, problem, dimension, setting), {setting for setting, _ in rate_table()}
+    others = [exponent(sweep, problem, dimension, each) for each in settings]
+    return min(abs(other - own) for other in others if not math.isclose(other, own))
+
+
 def cells(given: Given) -> Iterator[Cell]:
     """All points; few of them for a first look."""
     chosen = (ROWS[:3], (1,), slice(2, VARIED)) if given.quick else (ROWS, (1, 2), slice(None))
@@ -619,34 +626,52 @@ def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
         "Slopes are those of log excess risk, with 95 % intervals. *Formula* is the slope, at the same points and",
         "with the same weights, of the sum of errors by which cells were chosen; *over formula* is the mean of what",
         "was measured over what it says. *Agrees* says whether the slope of Table 1 is in the interval; if not,",
-        "whether that of the formula is.",
+        "whether that of the formula is. *Decides*: half of the interval is less than the distance to the nearest",
+        "other slope of Table 1 for that problem and dimension; a wider one would agree with both.",
     ]
+    fits = slopes(results)
+    text += ["", *tally(fits)]
     for sweep, title in (("rows", "with rows"), ("epsilon", "with epsilon")):
-        text += ["", f"## Slopes {title}", "", *slopes(results[results["sweep"] == sweep])]
+        text += ["", f"## Slopes {title}", "", *table(HEAD, [line for by, *line in fits if by == sweep])]
     text += ["", "## What privacy costs", "", *costs(results)]
     text += ["", "## Side by side", "", *ratios(results[results["sweep"] == "rows"])]
     figure(results, folder / "rates.png")
     return text
 
 
-def slopes(results: pd.DataFrame) -> list[str]:
-    """A line for each method and dimension."""
-    head = ["problem", "d", "setting", "method", "from", "to", "points", "measured", "Table 1", "formula"]
-    head += ["over formula", "agrees"]
+HEAD = (
+    *("problem", "d", "setting", "method", "from", "to", "points", "measured", "Table 1", "formula"),
+    *("over formula", "agrees", "decides"),
+)
+
+
+def slopes(results: pd.DataFrame) -> list[list[object]]:
+    """What is varied, and then a line of the table, for each method and dimension."""
     lines = []
     for (sweep, problem, dimension, setting, method), every in results.groupby(GROUP, sort=False):
         part = fitted(every)
         if len(part) < 3:
             continue
-        found, printed = slope(part), exponent(sweep, problem, dimension, setting)
+        fit, printed = slope(part), exponent(sweep, problem, dimension, setting)
         formula = slope(part, "formula").value
-        agrees = "yes" if found.holds(printed) else "as the formula" if found.holds(formula) else "no"
+        agrees = "yes" if fit.holds(printed) else "as the formula" if fit.holds(formula) else "no"
+        decides = "yes" if fit.half < distance(sweep, problem, dimension, setting) else "no"
         varied, over = part[sweep], (part["excess"] / part["formula"]).mean()
         ends = (f"{end:,.15g}" for end in (varied.min(), varied.max()))
-        cells = [problem, dimension, setting, method, *ends, len(part), found]
-        cells += [f"{printed:.2f}", f"{formula:.2f}", f"{over:.2f}", agrees]
-        lines.append(cells)
-    return table(head, lines)
+        figures = (f"{printed:.2f}", f"{formula:.2f}", f"{over:.2f}", agrees, decides)
+        lines.append([sweep, problem, dimension, setting, method, *ends, len(part), fit, *figures])
+    return lines
+
+
+def tally(fits: list[list[object]]) -> list[str]:
+    """How many intervals decide between slopes of Table 1, and how many of these agree with their own."""
+    deciding = [line for line in fits if line[-1] == "yes"]
+    agreeing = [line for line in deciding if line[-2] == "yes"]
+    rest = [line for line in fits if line[-1] == "no"]
+    return [
+        f"Of {len(fits)} intervals {len(deciding)} decide, and {len(agreeing)} of these hold the slope of Table 1. "
+        f"{len(rest)} are too wide to decide."
+    ]
 
 
 def plain(results: pd.DataFrame, problem: str, dimension: int, rows: int) -> float:
