@@ -6,6 +6,7 @@ __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
     "Conventions",
+    "Premises",
     "UnitSizes",
     "attack_limit",
     "conditional_attack_limit",
@@ -15,7 +16,9 @@ __all__ = [
     "forecast",
     "free_epsilon",
     "label_shares",
+    "limits",
     "plan",
     "pure_attack_limit",
     "rate",
+    "rows_to_name",
 ]

@@ -1,3 +1,6 @@
+from ._limits import Limits as Limits
+from ._limits import Premises as Premises
+from ._limits import limits as limits
 from .planning._effective_dimension import effective_dimension as effective_dimension
 from .planning._conventions import Conventions as Conventions
 from .planning._forecast import forecast as forecast

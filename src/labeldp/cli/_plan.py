@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from labeldp import _checks, privacy, release, render, results
+from labeldp.bounds import limits as limits_of
 from labeldp.bounds import planning
 from labeldp.cli._command import Place, ReleaseFolder
 from labeldp.cli._options import (
@@ -212,6 +213,7 @@ def plan(
     epsilon: float | None = None,
     expected: ForecastOptions,
     purchase: PurchaseOptions,
+    limits: bool = False,
     detail: bool = False,
     json_: bool = False,
     figure: Path | None = None,
@@ -230,6 +232,7 @@ def plan(
             or 1 as an example.
         expected: Assumptions of the forecast.
         purchase: Counts of the labels that are bought.
+        limits: Add every bound of the papers that applies, with proven or conventional constants.
         detail: Compare every mechanism, and list all assumptions.
         json_: Print JSON; 'labeldp schema' describes it.
         figure: Draw the plan over epsilon to this file: .png, .svg or .pdf.
@@ -261,6 +264,8 @@ def plan(
         conventions=conventions,
         units=shape.units,
     )
+    at = forecast.epsilon
+    proven = limits_of(space, shape.rows, at, trust=expected.trust, conventions=conventions) if limits and at else None
     planned = results.Planned.of(
         forecast,
         table.named_unit or _ROW,
@@ -270,6 +275,7 @@ def plan(
         bought=bought is not None,
         labels=results.labels_sentence(conventions.shares, space),
         features=shape.dimension,
+        limits=proven,
     )
     written = [] if figure is None else [f"figure: {render.save_figure(results.plan_chart(forecast), figure)}"]
     if json_:

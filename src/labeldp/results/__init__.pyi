@@ -34,6 +34,7 @@ from ._learned import StagesReleased as StagesReleased
 from ._learned import learned_part as learned_part
 from ._learned import predicted_part as predicted_part
 from ._learned import stages_part as stages_part
+from ._limits import limits_part as limits_part
 from ._ledger import LedgerShown as LedgerShown
 from ._ledger import TotalShown as TotalShown
 from ._ledger import account_chart as account_chart

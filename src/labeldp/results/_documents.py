@@ -78,6 +78,7 @@ _SAVED = {
 #: The function of the parts of each type of result.
 _PARTS = {
     "Planned": "plan_part",
+    "Limits": "limits_part",
     "Evaluated": "evaluation_part",
     "LearnedModel": "learned_part",
     "CalibratedSets": "sets_part",

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from labeldp._checks import printable
+from labeldp.bounds import Limits
 from labeldp.bounds.planning import CLEAN_AREA, SUSPICION, EffectiveDimension, Forecast, Goal, Option
 from labeldp.privacy import Guarantee, Interval, LabelSpace
 from labeldp.results._blocks import Block, Grid, Part, Picture, Prose, Section, Terms
+from labeldp.results._limits import grounds, limits_blocks
 from labeldp.results._numbers import counted, exactly_above, posterior, share, three_digits
 from labeldp.results._plan_charts import plan_chart
 from labeldp.results._values import absent
@@ -78,6 +80,7 @@ class Planned:
         bought: True if counts of the labels were bought for this plan.
         labels: What is known of the distribution of labels; empty where nothing is.
         features: The effective dimension of the public columns of a table.
+        limits: The bounds of the papers that apply, where these were requested.
     """
 
     unit: str
@@ -88,6 +91,7 @@ class Planned:
     bought: bool = False
     labels: str = ""
     features: EffectiveDimension | None = absent()
+    limits: Limits | None = absent()
 
     @classmethod
     def of(
@@ -98,7 +102,7 @@ class Planned:
         people: Sequence[Identity] = (),
         declared: bool = False,
         example: bool = False,
-        **more: str | bool | EffectiveDimension | None,
+        **more: str | bool | EffectiveDimension | Limits | None,
     ) -> Planned:
         """The findings of a forecast.
 
@@ -130,6 +134,9 @@ def plan_part(planned: Planned) -> Part:
         first = f"Assumed: {forecast.assumptions[0]}. This decides every figure marked *."
         assumed = tuple(map(Prose, [first, *replaced_defaults(forecast)]))
         sections.append(Section("What decides", assumed, detail=True))
+    if planned.limits is not None:
+        sections.append(Section("What the papers prove", limits_blocks(planned.limits)))
+        sections.append(Section("Assumptions of the papers", (grounds(planned.limits),), detail=True))
     sections.append(Section("Every mechanism", tuple(_mechanisms(planned)), detail=True))
     source = "your settings and the counts that were bought" if planned.bought else "your settings; no label was read"
     sections.append(Section("", (Prose(f"Computed from {source}.", "aside"),)))

@@ -22,3 +22,15 @@ from ._zhao2025 import classification_upper as classification_upper
 from ._zhao2025 import regression_lower as regression_lower
 from ._zhao2025 import regression_upper as regression_upper
 from ._zhao2025 import rows_to_name as rows_to_name
+from ._chua2025 import convex_local_lower as convex_local_lower
+from ._esfandiari2022 import ClusterRandomization as ClusterRandomization
+from ._esfandiari2022 import cluster_response_risk as cluster_response_risk
+from ._esfandiari2022 import cluster_risk as cluster_risk
+from ._esfandiari2022 import peer_risk as peer_risk
+from ._esfandiari2022 import uniform_share as uniform_share
+from ._ghazi2021 import convex_candidates_upper as convex_candidates_upper
+from ._ghazi2021 import convex_empirical_lower as convex_empirical_lower
+from ._ghazi2021 import convex_gaussian_upper as convex_gaussian_upper
+from ._ghazi2021 import convex_population_lower as convex_population_lower
+from ._ghazi2021 import convex_response_upper as convex_response_upper
+from ._ghazi2021 import prior_generalization as prior_generalization

@@ -44,6 +44,18 @@ class ClusterRandomization:
         for name in ("resampled", "threshold"):
             _checks.share(getattr(self, name), name)
 
+    @classmethod
+    def uniform(cls, classes: int, epsilon: float) -> ClusterRandomization:
+        """Corollary 1: randomized response, whatever the clusters, whose modified loss corrects all of it."""
+        redrawn = uniform_share(classes, epsilon)
+        return cls(1, redrawn, redrawn, 0.0, 1.0 / classes)
+
+
+def uniform_share(classes: int, epsilon: float) -> float:
+    """The probability with which randomized response redraws a label uniformly: ``K / (K + e - 1)``."""
+    k = check_classes(classes)
+    return k / (k + math.expm1(_checks.epsilon(epsilon)))
+
 
 def cluster_risk(
     rows: int,
