@@ -5,6 +5,7 @@ images.md has the protocol and what the results show.
 
 import argparse
 import functools
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,18 +35,11 @@ ALIBI, PRO = "ALIBI", "LabelDP-Pro, central with delta"
 #: Accuracies in percent as printed: LP-1ST and LP-2ST by Ghazi et al. 2021, tables 4 and 5; ALIBI (Malek et al. 2021),
 #: which is local and pure, and LabelDP-Pro by Ghazi et al. 2024, which has networks of its own for all.
 PRINTED = {
-    ("mnist", "LP-1ST"): {1.0: 95.34, 2.0: 98.16, 3.0: 98.81, 4.0: 99.08, np.inf: 99.33},
-    ("mnist", "LP-2ST"): {1.0: 95.82, 2.0: 98.78, 3.0: 99.14, 4.0: 99.24},
-    ("fashion-mnist", "LP-1ST"): {1.0: 80.78, 2.0: 90.18, 3.0: 92.52, 4.0: 93.50, np.inf: 94.28},
-    ("fashion-mnist", "LP-2ST"): {1.0: 83.26, 2.0: 91.24, 3.0: 93.18, 4.0: 94.10},
-    ("kmnist", "LP-1ST"): {1.0: 76.56, 2.0: 92.04, 3.0: 95.86, 4.0: 96.86, np.inf: 98.33},
-    ("kmnist", "LP-2ST"): {1.0: 81.26, 2.0: 93.72, 3.0: 97.19, 4.0: 97.83},
-    ("mnist", ALIBI): {0.1: 9.7, 0.2: 9.7, 0.5: 82.5, 1.0: 94.1, 2.0: 96.6},
-    ("mnist", PRO): {0.1: 91.1, 0.2: 92.9, 0.5: 94.1, 1.0: 94.3, 2.0: 95.4},
-    ("fashion-mnist", ALIBI): {0.1: 10.7, 0.5: 69.2, 1.0: 76.5, 2.0: 82.3},
-    ("fashion-mnist", PRO): {0.1: 75.7, 0.5: 79.8, 1.0: 81.7, 2.0: 82.4},
-    ("kmnist", ALIBI): {0.1: 10.8, 0.5: 49.7, 1.0: 69.8, 2.0: 82.8},
-    ("kmnist", PRO): {0.1: 62.1, 0.5: 72.4, 1.0: 74.5, 2.0: 76.3},
+    (block["data"].lower(), PRO if method == "LabelDP-Pro" else method): {
+        at: value for at, value in zip(block["at"], values, strict=True) if not np.isnan(value)
+    }
+    for block in tomllib.loads((Path(__file__).parents[1] / "docs" / "papers.toml").read_text("utf-8"))["printed"]
+    for method, values in block["methods"].items()
 }
 MARKS = {"LP-1ST": "v", "LP-2ST": "^", ALIBI: "D", PRO: "s"}
 

@@ -190,8 +190,8 @@ def limits(
         ...     if bound.constants == "proven" and bound.theorem.startswith("Chua"):
         ...         print(f"{bound.theorem}: {bound.kind} {bound.value:.3g}")
         Chua et al. 2025, theorem 1: upper 0.0203
-        Chua et al. 2025, theorem 2, with constants: lower 0.000231
-        Chua et al. 2025, Appendix A: upper 0.0183
+        Chua et al. 2025, theorem 2, with constants: lower 0.000269
+        Chua et al. 2025, Appendix A: upper 0.0186
         Chua et al. 2025, corollary 1: upper 0.0265
     """
     if trust not in _TRUSTED:
