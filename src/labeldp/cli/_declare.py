@@ -12,7 +12,6 @@ from labeldp.cli._options import check_one_of, class_texts
 from labeldp.cli._terminal import result
 from labeldp.errors import InputError
 from labeldp.mechanisms import randomizers
-from labeldp.mechanisms.randomizers import share_of
 from labeldp.release import released
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class DeclarationOptions:
     def _randomizer(self, space: LabelSpace) -> Randomizer:
         kind = randomizers.class_randomizer(self.mechanism)
         if self.keeping is None:
-            return kind(space, share_of(float(self.epsilon or 0), self.answers))
+            return kind(space, randomizers.share_of(float(self.epsilon or 0), self.answers))
         if kind is not randomizers.RandomizedResponse:
             raise InputError(f"--keeping goes with randomized-response, found {self.mechanism!r}; pass --epsilon")
         return randomizers.RandomizedResponse.keeping(space, self.keeping)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from labeldp import _checks, privacy, release, render, results
-from labeldp.bounds import limits as limits_of
+from labeldp import _checks, bounds, privacy, release, render, results
 from labeldp.bounds import planning
 from labeldp.cli._command import Place, ReleaseFolder
 from labeldp.cli._options import (
@@ -264,8 +263,10 @@ def plan(
         conventions=conventions,
         units=shape.units,
     )
-    at = forecast.epsilon
-    proven = limits_of(space, shape.rows, at, trust=expected.trust, conventions=conventions) if limits and at else None
+    proven = None
+    if limits and forecast.epsilon is not None:
+        rows, at = shape.rows, forecast.epsilon
+        proven = bounds.limits(space, rows, at, trust=expected.trust, conventions=conventions)
     planned = results.Planned.of(
         forecast,
         table.named_unit or _ROW,
