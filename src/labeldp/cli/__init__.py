@@ -24,27 +24,15 @@ _RELEASED = f"{_STATE}, and nothing else was released; labeldp ledger shows what
 _CHARGING = ("release", "import", "stages", "plan")
 #: Commands whose result is what they print.
 _PRINTING = (
-    *("check", "verify", "audit", "evaluate", "describe", "effect", "coefficients", "plan", "account", "ledger"),
-    "schema",
+    *("check", "verify", "audit", "evaluate", "describe", "effect", "coefficients"),
+    *("plan", "account", "ledger", "schema"),
 )
 
 #: Commands in the order of the help, each in a module of its name.
 COMMANDS = (
-    *("demo", "check", "release", "declare", "import", "collect", "stages", "verify", "audit", "generator", "learn"),
-    *(
-        "evaluate",
-        "predict",
-        "describe",
-        "effect",
-        "coefficients",
-        "plan",
-        "account",
-        "ledger",
-        "key",
-        "report",
-        "card",
-    ),
-    "schema",
+    *("demo", "check", "release", "declare", "import", "collect", "stages", "verify", "audit", "generator"),
+    *("learn", "evaluate", "predict", "describe", "effect", "coefficients"),
+    *("plan", "account", "ledger", "key", "report", "card", "schema"),
 )
 
 
