@@ -107,6 +107,10 @@ def coefficients(
 ) -> Coefficients:
     """Regress the true label on public columns, from released labels alone.
 
+    Where the model holds, coefficients are those of the true labels, and for classes as precise as released labels
+    allow. Where it does not, the likelihood of released labels weighs rows differently from that of true labels, and
+    aims at somewhat other coefficients.
+
     Args:
         release: Released labels of n rows.
         table: Their public columns, in any container. Rows with gaps are left out and counted.
