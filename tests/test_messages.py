@@ -255,6 +255,13 @@ CALLS = {
     "ClusterResponse.uniform(clusters)": lambda odd, _: dp.ClusterResponse.uniform(SPACE, 1.0, odd),
     "coefficients(table)": lambda odd, at: inference.coefficients(at.release, odd, ["a"]),
     "coefficients(units)": lambda odd, at: inference.coefficients(at.release, {"a": HALVES}, ["a"], units=odd),
+    "DeclaredChannel.matrix(probabilities)": lambda odd, _: dp.DeclaredChannel.matrix(SPACE, odd),
+    "Release.randomized(units)": lambda odd, _: dp.Release.randomized(
+        LABELS, dp.RandomizedResponse(SPACE, 1.0), declared_by="a survey", units=odd
+    ),
+    "describe(units)": lambda odd, at: inference.describe(at.release, units=odd),
+    "prediction_sets(features)": lambda odd, at: inference.prediction_sets(at.softmax, odd, at.release),
+    "prediction_sets(units)": lambda odd, at: inference.prediction_sets(at.softmax, X, at.release, units=odd),
     "mean_difference(groups)": lambda odd, at: inference.mean_difference(at.release, odd, treated=1),
     "mean_difference(units)": lambda odd, at: inference.mean_difference(at.release, HALVES, treated=1, units=odd),
     "treatment_effect(table)": lambda odd, at: inference.treatment_effect(

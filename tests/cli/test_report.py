@@ -288,7 +288,7 @@ def test_a_saved_result_is_a_strangers_file(run, tmp_path):
         (tmp_path / "hostile.json").write_text(content, encoding="utf-8")
         ran = run("report", tmp_path / "hostile.json", "--output", tmp_path / "page.html")
         assert ran.code == 1, name
-        assert ran.err.startswith("error: expected the result of plan, learn, evaluate, audit, check"), name
+        assert ran.err.startswith("error: expected the result of plan, learn, evaluate, describe, audit"), name
         assert not (tmp_path / "page.html").exists(), name
 
 

@@ -28,6 +28,7 @@ from labeldp.privacy.channels import (
     GridChannel,
     GroupedChannel,
     GroupedNumberChannel,
+    MatrixChannel,
     ProjectiveChannel,
     ResponseChannel,
     SubsetChannel,
@@ -54,6 +55,7 @@ def bins():
 #: Channels of four rows; each kind of the package is among them.
 CASES = {
     "response": lambda: ResponseChannel.at(K, 1.0),
+    "matrix": lambda: MatrixChannel.of([[0.4 if one == other else 0.2 for one in range(K)] for other in range(K)]),
     "bits": lambda: BitChannel.independent(K, 1.0),
     "symmetric bits": lambda: BitChannel.symmetric(K, 2.0),
     "subset": lambda: SubsetChannel.at(K, 2, 1.0),
