@@ -18,6 +18,7 @@ import labeldp.release.folder._run as run_module
 import labeldp.release.folder._staging as output_module
 import labeldp.release.folder._write as writing_module
 import labeldp.release.jobs._job as table_module
+import labeldp.release.ledger._database as database_module
 import labeldp.release.ledger._ledger as ledger_module
 from labeldp import Classes, Curator, Ledger, RandomizedResponse, release_table, verify
 from labeldp.errors import BudgetError, LabelDPError, LedgerError, TableError
@@ -676,7 +677,7 @@ def test_settling_what_does_not_exist_makes_nothing(tables):
 
 def test_a_ledger_holds_nothing_of_labels(source, release, write_table, columns, tables, monkeypatch):
     """Two tables that differ in labels alone leave the same ledger, given the same key, name, time and inodes."""
-    monkeypatch.setattr(ledger_module, "identifier", lambda: "ab" * 16)
+    monkeypatch.setattr(database_module, "identifier", lambda: "ab" * 16)
     monkeypatch.setattr(table_module, "identifier", lambda: "cd" * 16)
     for module in (table_module, ledger_module):
         monkeypatch.setattr(module, "inode_of", lambda _: (1, 2))
