@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labeldp import Classes, Curator, RandomizedResponse
+from labeldp import Classes, Curator, Declaration, RandomizedResponse
 from labeldp.cli import app, main
 from labeldp.cli._command import Place, ReleaseFolder
 
@@ -109,6 +109,19 @@ def imported():
     held("import", "t.csv", "--declaration", "d.json", "--keep", "age", "--output", "i")
 
 
+def collected():
+    """A collection of reports, and its release."""
+    held(*DECLARED)
+    held("collect", "box", "--declaration", "d.json")
+    name = Declaration.from_json(Path("d.json").read_text(encoding="utf-8")).name
+    reports = [
+        {"declaration": name, "token": f"{number:032x}", "report": ["no", "yes"][number % 2]} for number in range(40)
+    ]
+    Path("r.jsonl").write_text("\n".join(map(json.dumps, reports)), encoding="utf-8")
+    held("collect", "box", "--source", "r.jsonl")
+    held("collect", "box", "--close", "i")
+
+
 def bought():
     """An answer that a plan pays for."""
     typed = ("--label", "y", "--classes", "no,yes", "--epsilon", "1", "--keep", "all", "--unit", "row")
@@ -143,6 +156,8 @@ WRITTEN = {
     ("declare", "output"): (lambda: held(*DECLARED), {"d.json": ALL}),
     ("import_", "output"): (imported, {"i/_certificate.json": ALL}),
     ("import_", "ledger"): (imported, {"t.csv.labeldp-ledger": OWNER}),
+    ("collect", "box"): (collected, {"box": OWNER}),
+    ("collect", "close"): (collected, {"i/_certificate.json": ALL}),
     ("stages", "output"): (staged, {"s/_certificate.json": ALL}),
     ("stages", "model_file"): (staged, {"s.safetensors": OWNER}),
     ("stages", "ledger"): (staged, {"t.csv.labeldp-ledger": OWNER}),

@@ -64,7 +64,7 @@ def still(monkeypatch):
     for module in ("jobs._job", "ledger._ledger", "folder._staging"):  # numbers of files, which no label decides
         monkeypatch.setattr(f"labeldp.release.{module}.inode_of", lambda _: (1, 2))
     monkeypatch.setattr("labeldp.learning.stages._multi_stage.public_split", partial(public_split, seed=0))
-    monkeypatch.setattr("labeldp.release.ledger._ledger.identifier", lambda: "2" * 32)
+    monkeypatch.setattr("labeldp.release.ledger._database.identifier", lambda: "2" * 32)
     monkeypatch.setattr("labeldp.release.ledger._ledger.datetime", Clock)
 
 

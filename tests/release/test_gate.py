@@ -72,7 +72,20 @@ OTHERS = {
         "response",
     ),
     *("model", "choice", "model_file", "images", "epochs", "batch_size", "learning_rate", "mixup", "device", "rows"),
-    *("target", "dimension", "explained", "spread", "shares", "from_", "trust", "buy", "detail", "figure", "help"),
+    *(
+        "target",
+        "dimension",
+        "explained",
+        "spread",
+        "shares",
+        "from_",
+        "trust",
+        "buy",
+        "detail",
+        "limits",
+        "figure",
+        "help",
+    ),
 }
 
 

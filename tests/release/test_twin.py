@@ -364,7 +364,7 @@ def test_neighbours_are_refused_in_the_same_words(maker, labels, space, tables, 
 @pytest.mark.usefixtures("fixed")
 def test_neighbours_leave_the_same_ledger(maker, labels, space, tables, monkeypatch):
     """What the ledger keeps is the same of neighbours, under one key."""
-    monkeypatch.setattr("labeldp.release.ledger._ledger.identifier", lambda: "cd" * 16)
+    monkeypatch.setattr("labeldp.release.ledger._database.identifier", lambda: "cd" * 16)
     found = []
     for given in (labels, ["red"] * 60):
         source = maker("t.csv")(given)

@@ -124,7 +124,8 @@ class Collection:
             InputError: There is no report, or together they cannot come from the declared mechanism.
         """
         with self._errors():
-            bodies = [json.loads(body) for (body,) in self._database.execute("SELECT body FROM reports ORDER BY mark")]
+            kept = self._database.execute("SELECT body FROM reports ORDER BY mark")
+            bodies = [strict_json(body) for (body,) in kept]
         if not bodies:
             raise InputError("expected reports to release, found none")
         columns = {
