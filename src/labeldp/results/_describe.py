@@ -21,7 +21,7 @@ _OTHERS = "Less the others: the difference to all other rows, which is no effect
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Described(Promised):
-    """What is told of the true labels of a release, as ``labeldp describe --json`` prints it.
+    """Estimates of the true labels of a release, as ``labeldp describe --json`` prints it.
 
     Attributes:
         label: The label.

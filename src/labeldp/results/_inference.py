@@ -43,7 +43,7 @@ _POINTS = "Percentage points; a difference of 1.0 is one row in a hundred."
 
 
 def effects_part(found: Effects) -> Part:
-    """What an effect assumes, the effect of a treatment in each group, and how well treated and untreated overlap."""
+    """The assumption of an effect, the effect of a treatment in each group, and the overlap of both arms."""
     name = printable(found.treatment)
     lead = [_assumption(found)]
     lead += [_MIXED] if found.mixed else []
@@ -55,7 +55,7 @@ def effects_part(found: Effects) -> Part:
 
 
 def _assumption(found: Effects) -> str:
-    """What the effect rests on, before any number."""
+    """The assumption of the effect, which stands before any number."""
     if found.assignment == "known":
         return _KNOWN
     if found.assignment == "ignored":
@@ -124,7 +124,7 @@ def _name(each: OutcomeEffect) -> str:
 
 
 def _number(found: Effects) -> Callable[[float], str]:
-    """How means are shown: shares in percent, and numbers in three digits."""
+    """The function that shows means: shares in percent, and numbers in three digits."""
     return three_digits if found.numeric else share
 
 

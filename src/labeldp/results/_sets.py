@@ -69,7 +69,7 @@ def _name(key: object) -> str:
 
 
 def set_terms(sets: CalibratedSets | None) -> Iterator[tuple[str, str]]:
-    """What prediction sets hold, and how large they are."""
+    """The coverage of prediction sets, and their size."""
     if sets is None:
         return
     of = {"": "rows", "class": "the rows of each class", "group": "the rows of each group"}[sets.by]

@@ -201,7 +201,7 @@ class _Described:
     def _ends(
         self, below: Float[np.ndarray, "m t"], above: Float[np.ndarray, "m t"], share: float, units: Units
     ) -> tuple[int, int]:
-        """How many points from the least on are shown to be below a quantile; and the least shown not to be below it.
+        """The number of points shown to be below a quantile, and the place of the least one shown not to be.
 
         Points are tested from either end on, until one test fails.
         """

@@ -5,8 +5,9 @@ the outcome with ``(P g)(y) <= 1[y in S]`` for every y has a mean of at most ``P
 true numbers. If outcomes identify the indicator, g is unbiased for it; one bit identifies means alone, and its g is a
 line below the indicator. The best g depends on where numbers are and how many rows there are, and is the solution of a
 linear program: the largest mean of g, less a part of the mean of |g|, under a guess of the distribution around each
-prediction, with a bound on |g| that grows with the number of rows. Guess and bound decide how narrow intervals get, and
-never whether they hold.
+prediction, with a bound on |g| that grows with the number of rows. Every guess gives a function
+below the indicator; guess and bound decide how narrow intervals get. One number of the guess, the variance of labels,
+is estimated from the released labels themselves.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class GridLaws:
     def scores(
         self, rows: Int[np.ndarray, "m"], inside: Bool[np.ndarray, "k"], guess: Float[np.ndarray, "k"], count: int
     ) -> Float[np.ndarray, "m"]:
-        """What rows score, in the mean at most the probability that their true label is in a set.
+        """Scores of rows, in the mean at most the probability that their true label is in a set.
 
         Args:
             rows: The rows.
@@ -94,7 +95,7 @@ class GridLaws:
     def distribution(
         self, rows: Int[np.ndarray, "m"], tried: Int[np.ndarray, "t"]
     ) -> tuple[Float[np.ndarray, "m t"], Float[np.ndarray, "m t"]]:
-        """What rows score below and above the indicator that their label is at most a grid point, for each of some."""
+        """Scores of rows below and above the indicator that their label is at most a grid point, for each of some."""
         guess, places = np.full(len(self.points), 1.0 / len(self.points)), np.arange(len(self.points))
         below = [self.scores(rows, places <= point, guess, len(rows)) for point in tried]
         above = [1.0 - self.scores(rows, places > point, guess, len(rows)) for point in tried]
@@ -125,7 +126,7 @@ class LowerScores:
         return [float(each) for each in np.geomspace(widest, self._grid.step / 2.0, _REACHES)[1:]]
 
     def __call__(self, reach: float, rows: Int[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
-        """What rows score, for intervals of this reach around their predictions."""
+        """Scores of rows, for intervals of this reach around their predictions."""
         grid, found = self._grid, np.zeros(len(rows))
         if not grid.matrices:
             apart = np.abs(grid.points[grid.release.codes[rows]] - self._predicted[rows])

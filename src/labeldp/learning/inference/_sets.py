@@ -235,7 +235,7 @@ class _Family:
         raise NotImplementedError
 
     def unknown(self) -> str:
-        """Why labels tell the coverage of no set but that of all labels; empty if they do."""
+        """The reason why labels tell the coverage of no set but that of all labels; empty if they do."""
         raise NotImplementedError
 
     def tried(self, rows: Int[np.ndarray, "m"], code: int | None) -> Sequence[float]:
@@ -245,7 +245,7 @@ class _Family:
     def scores(
         self, limit: float, rows: Int[np.ndarray, "m"], code: int | None, coverage: float
     ) -> tuple[Float[np.ndarray, "m"], float]:
-        """What rows score, and how many rows the coverage is of."""
+        """Scores of rows, and the number of rows that the coverage is of."""
         raise NotImplementedError
 
 

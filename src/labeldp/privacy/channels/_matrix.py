@@ -110,7 +110,7 @@ class MatrixChannel(SingleClassChannel):
         return Membership(np.array(true), np.array(other), np.array(true + other))
 
     def holding(self, codes: Int[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
-        """If it is the true class, and averaged over all others."""
+        """For the true class, and averaged over all others."""
         true, total = np.diag(self._chances), self._chances.sum(axis=0)
         return true[codes], ((total - true) / (self.classes - 1))[codes]
 
