@@ -313,20 +313,6 @@ def test_a_learner_does_not_depend_on_the_declared_order(name, order, fitted):
         )
 
 
-@pytest.mark.parametrize("order", ORDERS, ids="".join)
-@pytest.mark.parametrize("name", LEARNERS)
-def test_metrics_of_scikit_learn_are_right(name, order, fitted):
-    """On true labels scikit-learn's own metrics, which assume sorted columns, find a good model good.
-
-    With columns in reversed order the area under the curve would be below 0.2 and the log loss above 1.
-    """
-    data, model = DATA[len(order)], fitted(name, order)
-    probabilities = model.predict_proba(data.features)
-    two = len(order) == 2
-    assert roc_auc_score(data.labels, probabilities[:, 1] if two else probabilities, multi_class="ovr") > 0.9
-    assert log_loss(data.labels, probabilities) < 0.6
-
-
 @pytest.mark.parametrize("name", [name for name in LEARNERS if name != "tree"])
 def test_scorers_of_scikit_learn_agree_in_reversed_order(name, fitted):
     """``roc_auc`` and ``neg_log_loss`` on true labels are those of the sorted order, and good."""

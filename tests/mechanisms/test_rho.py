@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from labeldp import Budget, Classes, Curator, Interval, NoisyArgmax, NoisyHistogram, NoisyMean, verify
-from labeldp.errors import BudgetError
+from labeldp import Classes, Curator, Interval, NoisyArgmax, NoisyHistogram, NoisyMean, verify
 
 SPACE = Classes(["a", "b", "c", "d"])
 LABELS = ["a", "b", "c", "d", "a"] * 8
@@ -42,16 +41,6 @@ def test_other_queries_have_none():
     """Nothing better is known of a most common class, or of a mean, than their epsilon."""
     for query in (NoisyArgmax(SPACE, 1.0), NoisyMean(Interval(0.0, 1.0, 0.1), 1.0)):
         assert query.promise(1).rho is None
-
-
-def test_histograms_count_by_their_rho():
-    """Twice as many pass a concentrated budget as their epsilon alone would let."""
-    curator = Curator(LABELS, SPACE, budget=Budget(2.0, 1e-6, concentrated=True))
-    for _ in range(35):
-        curator.answer(NoisyHistogram(SPACE, 0.1))
-    with pytest.raises(BudgetError):
-        curator.answer(NoisyHistogram(SPACE, 0.1))
-    assert curator.spent[1] == 1e-6
 
 
 def test_a_certificate_may_claim_no_rho(tmp_path):

@@ -1,7 +1,6 @@
 """Kinds that another distribution defines: found by entry points, named in certificates, refused where incomplete."""
 
 import importlib
-import json
 import sys
 
 import pytest
@@ -11,8 +10,7 @@ from labeldp.audit import audit_folder
 from labeldp.bounds import plan
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import RANDOMIZERS
-from labeldp.privacy import _kinds
-from labeldp.privacy.channels import CHANNELS, ResponseChannel, channel_of, law_of
+from labeldp.privacy.channels import CHANNELS, ResponseChannel, law_of
 
 SPACE = Classes(["a", "b", "c"])
 SOURCE = """
@@ -93,18 +91,6 @@ def test_a_foreign_randomizer_works_like_ours(install, tmp_path):
     CHANNELS.check(module.ForeignChannel)
 
 
-def test_a_law_of_an_unknown_kind_names_it_and_its_distribution(install):
-    """Where the distribution is not installed, the error says which kind it is and what to install."""
-    module = install("other-mechanisms", "foreign")
-    law = json.loads(json.dumps(law_of(module.ForeignChannel.at(3, 1.0))))
-    assert channel_of(law).epsilon <= 1.0
-    sys.path.pop(0)
-    with pytest.raises(InputError, match="found 'foreign'; install 'other-mechanisms', which defines it; known: bits"):
-        channel_of(law)
-    with pytest.raises(InputError, match="expected a known kind of channel, found 'nothing'; known: bits"):
-        channel_of(law_of(ResponseChannel.at(3, 1.0)) | {"kind": "nothing"})
-
-
 def test_an_incomplete_kind_is_refused_and_says_what_is_missing(install):
     """A class without members that every channel states is not found, and the error lists them."""
     module = install("other-mechanisms", "foreign")
@@ -114,22 +100,6 @@ def test_an_incomplete_kind_is_refused_and_says_what_is_missing(install):
     assert not CHANNELS.known("unfinished")
     with pytest.raises(TypeError, match="abstract"):
         module.Unfinished(3)
-
-
-def test_a_name_that_two_distributions_define_is_refused(install):
-    """Neither of them is taken."""
-    install("other-mechanisms", "foreign")
-    install("third-mechanisms", "foreign")
-    with pytest.raises(InputError, match="found it in other-mechanisms, third-mechanisms; uninstall all but one"):
-        CHANNELS.find("foreign")
-
-
-def test_a_name_of_ours_cannot_be_taken(install):
-    """Our own kind is found, and a class with its name cannot be charged for."""
-    module = install("other-mechanisms", "response")
-    assert CHANNELS.find("response") is ResponseChannel
-    with pytest.raises(InputError, match="expected a registered kind of channel, found ForeignChannel"):
-        CHANNELS.check(module.ForeignChannel)
 
 
 def test_our_laws_name_no_distribution():
@@ -144,13 +114,3 @@ def test_another_distribution_takes_no_reserved_name(install, taken):
     assert not RANDOMIZERS.known(taken)
     with pytest.raises(InputError, match="registered randomizer"):
         RANDOMIZERS.check(module.ForeignResponse)
-
-
-def test_a_class_that_brings_nothing_readable_breaks_nothing(install):
-    """A distribution whose ``brings`` is no list counts as broken; the kinds of this package are found as before."""
-    module = install("odd-bringer", "odd")
-    module.ForeignResponse.brings = None
-    _kinds._foreign_classes.cache_clear()
-    assert RANDOMIZERS.known("subset")
-    assert RANDOMIZERS.every()
-    assert not RANDOMIZERS.known("odd")

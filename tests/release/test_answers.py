@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labeldp import Answer, Classes, Curator, NoisyArgmax, NoisyHistogram, PeerExchange, RandomizedResponse
+from labeldp import Answer, Classes, Curator, LabelMoments, NoisyHistogram, PeerExchange, RandomizedResponse
 from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, InputError, LabelError
 from labeldp.mechanisms.queries import QUERIES, ExchangedLabels, _histogram
@@ -27,28 +27,6 @@ def test_an_answer_is_charged_and_says_what_it_promises():
     assert repr(answer) == "<Answer to noisy-histogram about 100 rows, epsilon 1>"
 
 
-def test_answers_and_releases_add_up_over_rows():
-    """The same rows cost the sum, other rows the maximum."""
-    curator = Curator(LABELS, SPACE, budget=2.5)
-    curator.answer(NoisyHistogram(SPACE, 1.0), rows=slice(0, 50))
-    curator.randomize(RandomizedResponse(SPACE, 1.5), rows=slice(50, 100))
-    assert curator.spent == (1.5, 0.0)
-    curator.answer(NoisyArgmax(SPACE, 1.0), rows=slice(0, 50))
-    assert curator.spent == (2.0, 0.0)
-    with pytest.raises(BudgetError, match="budget exceeded"):
-        curator.randomize(RandomizedResponse(SPACE, 1.5), rows=slice(40, 60))
-    assert curator.spent == (2.0, 0.0)
-
-
-def test_nothing_is_drawn_beyond_the_budget(monkeypatch):
-    """The refusal comes before the noise."""
-    curator = Curator(LABELS, SPACE, budget=1.0)
-    monkeypatch.setattr(_histogram, "discrete_laplace", lambda *_: pytest.fail("it drew"))
-    with pytest.raises(BudgetError):
-        curator.answer(NoisyHistogram(SPACE, 1.5))
-    assert curator.spent == (0.0, 0.0)
-
-
 def test_a_unit_of_several_rows_has_the_epsilon():
     """The noise is as large as all labels of the largest unit can move."""
     curator = Curator(LABELS, SPACE, budget=2.0, units=np.arange(100) // 4)
@@ -58,6 +36,17 @@ def test_a_unit_of_several_rows_has_the_epsilon():
     assert (answer.guarantee.unit, answer.guarantee.epsilon) == ("unit", 1.0)
     some = curator.answer(NoisyHistogram(SPACE, 1.0), rows=np.arange(0, 100, 2))
     assert some.law["labels_of_a_unit"] == "2"
+
+
+def test_the_deviation_of_moments_grows_with_the_labels_of_a_unit():
+    """Their rho stays about the same."""
+    query = LabelMoments(SPACE, 1.0, 1e-6, np.random.default_rng(0).normal(size=(100, 3)))
+    alone = Curator(LABELS, SPACE).answer(query)
+    answer = Curator(LABELS, SPACE, units=np.arange(100) // 4).answer(query)
+    assert (answer.law["labels_of_a_unit"], answer.guarantee.unit) == ("4", "unit")
+    assert int(answer.law["deviation"]) == pytest.approx(4 * int(alone.law["deviation"]), rel=1e-6)
+    assert answer.guarantee.rho == pytest.approx(alone.guarantee.rho, rel=1e-6)
+    assert answer.standard_error == pytest.approx(4 * alone.standard_error, rel=1e-6)
 
 
 def test_words_of_a_test_are_marked():
@@ -77,18 +66,6 @@ def test_noise_on_neighbouring_labels_differs_by_the_labels_alone():
         for labels in (LABELS, ["yes", *LABELS[1:]])
     )
     assert (other - one).tolist() == [[-1, 1]]
-
-
-def test_a_prior_from_one_part_serves_the_other():
-    """Distributions of cells are what a prior needs; disjoint rows cost the maximum."""
-    from labeldp import PriorResponse  # noqa: PLC0415 (only here)
-
-    cells = np.arange(100) % 2
-    curator = Curator(np.where(cells == 0, "no", "yes"), SPACE, budget=1.0)
-    histogram = curator.answer(NoisyHistogram(SPACE, 1.0, cells[:50]), rows=slice(0, 50)).distributions()
-    release = curator.randomize(PriorResponse(SPACE, 1.0, histogram[cells[50:]]), rows=slice(50, 100))
-    assert curator.spent == (1.0, 0.0)
-    assert len(release) == 50
 
 
 def test_distributions_are_the_nearest():

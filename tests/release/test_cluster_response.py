@@ -16,7 +16,6 @@ from labeldp import (
     NoisyHistogram,
     PriorResponse,
     RandomizedResponse,
-    Release,
     cluster_prior_response,
     cluster_response,
     combined_guarantee,
@@ -64,36 +63,6 @@ def test_the_first_release_sets_the_budget_to_the_whole(split):
         curator.randomize(RandomizedResponse(SPACE, 0.5))
 
 
-def test_released_labels_resemble_their_clusters():
-    """At the same epsilon more of them are right than under randomized response, where clusters are good."""
-    right = []
-    for _ in range(5):
-        found = cluster_response(Curator(LABELS, SPACE), CLUSTERS, 1.0, floor=0.02)
-        right.append(np.mean(np.array(found.release.to_arrow().to_pylist()) == LABELS))
-    plain = math.e / (math.e + 2)
-    assert np.mean(right) > plain + 0.05
-    assert found.histogram.distributions().argmax(axis=1).tolist() == [0, 1, 2]
-
-
-def test_the_release_is_written_and_verified(tmp_path):
-    """Its law has the weights of each cluster, its rows their clusters, and both are checked."""
-    found = cluster_response(Curator(LABELS, SPACE, name="y"), CLUSTERS, 1.0)
-    folder = found.release.save(tmp_path / "shared")
-    assert verify(folder).holds
-    (account,) = combined_guarantee([folder])
-    assert account.composition.epsilon == found.release.guarantee.epsilon
-    again = Release.load(folder)
-    assert np.array_equal(again.likelihood(), found.release.likelihood())
-    assert np.array_equal(again.channel.clusters, CLUSTERS)
-
-
-def test_corollary_one_is_randomized_response():
-    """With even distributions the law is that of randomized response at the same epsilon."""
-    for epsilon in (0.2, 1.0, 4.0):
-        matrix = ClusterResponse.uniform(SPACE, epsilon, [0, 1]).channel().matrix()
-        assert matrix == pytest.approx(RandomizedResponse(SPACE, epsilon).channel().matrix(), rel=1e-12)
-
-
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
 def test_each_cluster_spends_all_of_epsilon(epsilon):
     """The exact cost of a cluster is the ratio at its least likely class, and the paper's formula for it."""
@@ -105,13 +74,6 @@ def test_each_cluster_spends_all_of_epsilon(epsilon):
         drawn = sum(weights) / 2**64
         least = min(weights) / sum(weights)
         assert math.log(1 + (1 - drawn) / (drawn * least)) == pytest.approx(epsilon, rel=1e-9)
-
-
-def test_the_floor_keeps_every_class_possible():
-    """A class that no noisy count showed still has its floor, and distributions still sum to one."""
-    channel = ClusterResponse(SPACE, 1.0, [[1.0, 0.0, 0.0]], [0, 0], floor=0.05).channel()
-    weights = np.array(channel.weights[0], dtype=float)
-    assert (weights / weights.sum()).tolist() == pytest.approx([0.9, 0.05, 0.05])
 
 
 BAD = {
@@ -243,16 +205,6 @@ def test_units_and_tiny_epsilons_are_refused_before_a_charge():
     assert curator.spent == alone.spent == (0.0, 0.0)
 
 
-def test_very_many_rows_are_parted_in_runs(monkeypatch):
-    """So that the two parts stay apart in the account."""
-    monkeypatch.setattr("labeldp.release.tables._random_split._MOST_RUNS", 50)
-    monkeypatch.setattr("labeldp.privacy.accounting._account._MOST_RANGES", 60)
-    curator = Curator(LABELS, SPACE, budget=1.0)
-    found = cluster_response(curator, CLUSTERS, 1.0, split="rows", share=0.5)
-    assert curator.spent == (1.0, 0.0)
-    assert len(found.rows) == 600
-
-
 def test_asking_whether_requests_are_allowed_changes_no_budget(tmp_path):
     """What another curator decided since then holds."""
     ledger = tmp_path / "ledger"
@@ -284,14 +236,6 @@ def test_the_papers_parameters_are_charged_what_they_truly_cost(split, tmp_path)
     assert costs == pytest.approx(np.log1p(0.2 / (0.8 * least)), rel=1e-9)
     assert max(costs) <= worst == PRINTED.response_epsilon
     assert verify(found.release.save(tmp_path / "shared")).holds
-
-
-def test_corollary_two_spends_what_was_asked_for():
-    """Two thirds of epsilon for the noise and one for the response, in all at most epsilon and hardly less."""
-    curator = Curator(LABELS, SPACE, budget=0.9)
-    found = cluster_response(curator, CLUSTERS, parameters=ClusterParameters.cluster_rr(SPACE, 0.9, 0.05))
-    assert found.histogram.guarantee.epsilon == pytest.approx(0.6, rel=1e-9)
-    assert 0.9 * (1 - 1e-9) < curator.spent[0] == found.epsilon <= 0.9
 
 
 @pytest.mark.parametrize("way", ["share", "lambda"])

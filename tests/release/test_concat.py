@@ -19,8 +19,6 @@ from labeldp import (
     concatenate,
 )
 from labeldp.errors import InputError
-from labeldp.learning.sklearn import SoftmaxRegression
-from labeldp.privacy.channels import GroupedChannel
 from labeldp.release.folder import Certificate
 
 SPACE = Classes(["a", "b", "c", "d"])
@@ -61,19 +59,6 @@ def test_unbiased_vectors_of_every_row_are_unbiased(months):
         one = whole.channel.take(np.array([row] * 4))
         vectors = one.unbiased(np.arange(4))
         assert np.allclose(one.matrix(0) @ vectors, np.eye(4), atol=1e-12)
-
-
-def test_learning_is_that_with_mixed_channels(months):
-    """The likelihood that is maximized is the sum over the rows of both releases, each with its own channel."""
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(100, 2))
-    whole = Release.concat(months)
-    by_hand = GroupedChannel(4, (months[0].channel, months[1].channel), (1, 1), np.repeat([0, 1], [60, 40]))
-    mixed = Release(whole.codes, by_hand, SPACE, months[0].certificate)
-    one, two = (SoftmaxRegression(l2=0.1).fit(features, each) for each in (whole, mixed))
-    assert np.array_equal(one.coef_, two.coef_)
-    wrong = Release(whole.codes, months[0].channel, SPACE, months[0].certificate)
-    assert not np.allclose(SoftmaxRegression(l2=0.1).fit(features, wrong).coef_, one.coef_, atol=1e-3)
 
 
 def test_epsilons_add_up_unless_the_rows_are_other_peoples(months):

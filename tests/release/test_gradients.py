@@ -259,11 +259,3 @@ def test_the_promise_of_another_trust_is_refused(tmp_path):
         guarantee = dataclasses.replace(draw.guarantee, **wrong)
         claimed = dataclasses.replace(answer.certificate, draws=(dataclasses.replace(draw, guarantee=guarantee),))
         assert not verify(dataclasses.replace(answer, certificate=claimed).save(tmp_path / str(number))).holds
-
-
-def test_requests_compose_by_rho(tmp_path):
-    """Two answers with Gaussian noise cost less than their sum."""
-    curator = Curator(LABELS, SPACE, budget=(3.0, 1e-5))
-    folders = [curator.answer(gradients(1e-6)[0]).save(tmp_path / str(number)) for number in range(2)]
-    (found,) = combined_guarantee(folders)
-    assert found.composition.epsilon_at(2e-6) < 1.6

@@ -10,7 +10,6 @@ from labeldp import (
     Curator,
     NoisyHistogram,
     PriorResponse,
-    PriorSubsetResponse,
     RandomizedResponse,
     Release,
     SubsetResponse,
@@ -104,22 +103,6 @@ def test_laws_that_are_the_same_for_all_rows_are_joined_too(tmp_path):
         whole = concatenate([(part, curator.randomize(randomizer, part)) for part in rows])
         assert whole.guarantee.epsilon == curator.spent[0] <= 0.7
         assert verify(whole.save(tmp_path / str(number))).holds
-
-
-def test_stages_of_sets_are_joined(tmp_path):
-    """Subsets of the candidates that priors give, all classes in the first stage and fewer in the second."""
-    curator = Curator(LABELS, SPACE, budget=0.5)
-    first, second = public_split(240, [1, 1], seed=3)
-    priors = {"first": even(120), "second": np.tile([0.5, 0.0, 0.3, 0.2], (120, 1))}
-    one = curator.randomize(PriorSubsetResponse(SPACE, 0.5, priors["first"]), first)
-    two = curator.randomize(PriorSubsetResponse(SPACE, 0.5, priors["second"]), second)
-    whole = concatenate([(first, one), (second, two)])
-    assert whole.channel.sizes[first].tolist() == [4] * 120
-    assert whole.channel.sizes[second].tolist() == [3] * 120
-    assert np.array_equal(whole[second].likelihood(), two.likelihood())
-    again = Release.load(whole.save(tmp_path / "shared"))
-    assert again.guarantee.epsilon == curator.spent[0] <= 0.5
-    assert np.array_equal(again.codes, whole.codes)
 
 
 def test_a_single_stage_is_that_release():

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scipy.stats import norm
 
 from labeldp import (
     Classes,
@@ -25,8 +24,6 @@ from labeldp import (
     RandomizedResponse,
     Release,
     SubsetResponse,
-    concatenate,
-    public_split,
     verify,
 )
 from labeldp.errors import InputError, LabelError, VerificationError
@@ -36,7 +33,6 @@ from labeldp.release.folder import from_columns, to_columns
 
 SPACE = Interval(-10.0, 30.0, 0.5)
 LABELS = np.resize(np.array([-12.0, -10.0, 0.2, 3.0, 29.9, 31.5]), 600)
-ON_GRID = np.resize(np.array([-10.0, -10.0, 0.0, 3.0, 30.0, 30.0]), 600)
 
 RANDOMIZERS = {
     "laplace": lambda epsilon: LaplaceResponse(SPACE, epsilon),
@@ -59,34 +55,6 @@ def relist(folder, table):
 def released(name, epsilon=4.0, **options):
     """A release of the labels, which are clipped and put on the grid first."""
     return Curator(LABELS, SPACE, **options).randomize(RANDOMIZERS[name](epsilon))
-
-
-@every_randomizer
-def test_numbers_are_unbiased_for_labels_on_the_grid(name):
-    """Their mean is that of clipped labels, within what the stated variance allows at a false-alarm rate of 1e-9."""
-    release = released(name)
-    off = release.numbers() - ON_GRID
-    deviation = np.sqrt(release.noise_variance(at=ON_GRID).sum())
-    assert abs(off.sum()) < norm.isf(0.5e-9) * deviation
-    assert np.allclose(release.expected_numbers(ON_GRID), ON_GRID)
-    assert release.noise_variance().shape == release.numbers().shape == (600,)
-
-
-@pytest.mark.parametrize("name", ["laplace", "response", "subset"])
-def test_squares_are_unbiased_where_the_law_tells_them(name):
-    """The mean of ``numbers(power=2)`` is the mean square, by the law's own matrix, for a range that is not at zero."""
-    release = released(name)
-    channel, points = release.channel, np.array(SPACE.points)
-    if channel.form == "number":
-        outcomes = channel.table().outcomes
-        rows = dataclasses.replace(release, codes=outcomes)
-        mean = channel.matrix() @ rows.numbers(power=2)
-        gap = (SPACE.size - 1) / channel.pieces * SPACE.step if channel.words_per_row == 2 else 0.0
-        assert np.abs(mean - points**2).max() <= gap**2 / 6 + 1e-3
-        return
-    drawn = channel.draw(np.repeat(np.arange(SPACE.size), 4), np.full((4 * SPACE.size, channel.words_per_row), 7, "u8"))
-    squares = dataclasses.replace(release, codes=drawn).numbers(power=2)
-    assert squares == pytest.approx(channel.unbiased(drawn) @ points**2, rel=1e-9, abs=1e-6)
 
 
 def test_squares_are_refused_where_the_law_does_not_tell_them():
@@ -191,17 +159,6 @@ def test_what_units_keep_is_between_nothing_and_all(changes, tmp_path):
     release = released("one-bit", units=np.repeat(np.arange(240), np.resize([1, 4], 240)))
     kept = dataclasses.replace(release.certificate.expects, **changes)
     assert not forged(release, tmp_path, expects=kept).holds
-
-
-def test_stages_of_numbers_are_joined():
-    """Two parts by one law are one release, which costs the largest."""
-    curator = Curator(LABELS, SPACE, budget=1.0)
-    parts = [(rows, curator.randomize(OneBitResponse(SPACE, 1.0), rows)) for rows in public_split(600, [1, 2])]
-    whole = concatenate(parts)
-    assert whole.guarantee.epsilon == 1.0
-    assert (whole.numbers()[parts[0][0]] == parts[0][1].numbers()).all()
-    for name, value in vars(parts[0][1].certificate.expects).items():  # means of equal parts, to the last digit
-        assert getattr(whole.certificate.expects, name) == pytest.approx(value, rel=1e-12)
 
 
 def test_learners_of_classes_refuse_numbers():

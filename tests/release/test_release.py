@@ -294,16 +294,6 @@ def _hash(release):
 # Saving and loading
 
 
-def test_every_mechanism_comes_back(release, tmp_path):
-    """Saved and loaded, a release is the same, and the folder verifies."""
-    folder = release.save(tmp_path / "out", pa.table({"x": range(60)}), keep="all")
-    assert verify(folder).holds
-    back = Release.load(folder)
-    assert same(back, release)
-    assert back.hash == release.hash
-    assert np.array_equal(back.likelihood(), release.likelihood())
-
-
 @pytest.mark.parametrize("space", [Classes([3, 1, 2]), Classes([True, False]), Interval(0, 1, 0.25)], ids=repr)
 @pytest.mark.parametrize("make", [RandomizedResponse, BitResponse, lambda s, e: SubsetResponse(s, e, 1)])
 def test_every_kind_of_label_comes_back(space, make, tmp_path):

@@ -20,7 +20,6 @@ from labeldp import (
 )
 from labeldp.errors import NotTrueLabelsError, RowsError
 from labeldp.learning.boosting import lightgbm_metric, lightgbm_objective, xgboost_metric, xgboost_objective
-from labeldp.release import Release
 
 OBJECTIVES = (lightgbm_objective, xgboost_objective)
 CHANNELS = [
@@ -105,16 +104,6 @@ def test_information_is_that_of_each_rows_own_distribution(make):
         candidate = information[row] > 1e-11
         assert candidate.any() == (exact > 1e-11).any()
         assert (information[row] >= 0.4 * exact)[candidate].all()
-
-
-def test_public_labels_have_the_usual_curvature():
-    """With public labels gradient and information are those of logistic regression."""
-    space = Classes(["no", "yes"])
-    release, scores = Release.public(["no", "yes", "yes"], space), np.array([0.3, -1.0, 2.0])
-    gradient, information = lightgbm_objective(release)(scores, None)
-    chance = 1 / (1 + np.exp(-scores))
-    np.testing.assert_allclose(gradient, chance - [0, 1, 1], atol=1e-12)
-    np.testing.assert_allclose(information, chance * (1 - chance), atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -298,18 +298,6 @@ def test_cells_must_be_given():
             CellClassifier("a").fit(np.eye(3), answer, cells)
 
 
-def test_learning_from_cells_draws_nothing():
-    """Fitting asks the curator for nothing: what was spent stays what the answer cost."""
-    features, codes = problem(60)
-    curator = Curator(names(codes), SPACE, budget=1.0)
-    clusters = cluster(features, 3)
-    answer = curator.answer(NoisyHistogram(SPACE, 1.0, clusters.numbers))
-    spent = curator.spent
-    SoftLabelClassifier().fit(features, answer, clusters)
-    CellClassifier(clusters).fit(features, answer)
-    assert curator.spent == spent
-
-
 def test_a_release_that_leans_towards_clusters_is_learned_from_by_them():
     """Soft labels are what clusters and released labels say together, where the likelihood alone says nothing."""
     cells = np.repeat([0, 1], 2000)

@@ -3,7 +3,6 @@ import itertools
 import numpy as np
 import pytest
 from scipy.cluster.hierarchy import linkage
-from sklearn.base import clone
 
 from labeldp import Classes, Curator, Release, SubsetResponse
 from labeldp.errors import InputError, LabelDPError, RowsError
@@ -119,24 +118,6 @@ def test_mixtures_are_distributions(classes):
     assert before.sum() == pytest.approx(1.0)
 
 
-def test_names_come_from_private_labels():
-    """At epsilon 1 each of three groups of 2 000 rows has its class, in rows of its own and new ones.
-
-    A row's released label makes its class likelier than another with a lead of more than 0.3 over a deviation below
-    1.5, so 2 000 rows lead by more than eight deviations: wrong with a probability below 1e-12.
-    """
-    features, group = groups(6000)
-    tree = cluster_tree(features, 100)
-    release = Curator(group, SPACE).randomize(SubsetResponse(SPACE, 1.0))
-    model = TreeClassifier([tree, tree]).fit(np.stack([tree.leaves] * 2, axis=1), release)
-    assert model.predict(np.stack([tree.leaves] * 2, axis=1)).tolist() == group.tolist()
-    np.testing.assert_allclose(model.predict_proba(np.zeros((1, 2), dtype=int)).sum(), 1.0)
-    assert model.evidence_.shape == (2,)
-    assert model.evidence_[0] > 0.0
-    fresh, where = groups(50, seed=1)
-    assert model.predict(np.stack([tree.predict(fresh)] * 2, axis=1)).tolist() == where.tolist()
-
-
 def test_public_labels_split_where_they_differ():
     """With labels without noise, leaves have the classes that their rows have, though parents are mixed."""
     leaves, labels = np.repeat(np.arange(4), 50), np.repeat([0, 1, 2, 0], 50)
@@ -154,12 +135,6 @@ def test_weights_count_rows():
     weighted = TreeClassifier([tree]).fit(leaves, release, [1.0, 2.0, 1.0, 1.0, 2.0])
     repeated = TreeClassifier([tree]).fit(leaves[rows], release[rows])
     np.testing.assert_allclose(weighted.distributions_[0], repeated.distributions_[0])
-
-
-def test_it_is_a_learner_in_scikit_learns_form():
-    """It can be cloned with its trees."""
-    tree = cluster_tree(groups(30)[0], 5)
-    assert clone(TreeClassifier([tree]), safe=False).trees is not None
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,11 @@ What is drawn is drawn with words of a seed, so it is the same in every run and 
 """
 
 import math
-import pickle
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, csr_matrix
+from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
@@ -27,7 +23,7 @@ from labeldp import (
     SubsetResponse,
     best_number_response,
 )
-from labeldp.errors import InputError, NotTrueLabelsError
+from labeldp.errors import InputError
 from labeldp.learning.convex import (
     Ball,
     ConvexClassifier,
@@ -226,35 +222,6 @@ def test_the_steps_of_papers_are_made_of_what_the_learner_knows(steps, randomize
     assert model._descent.steps.rate(np.array([100.0]))[0] == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("form", [csr_matrix, csr_array])
-@pytest.mark.parametrize("loss", ["softmax", "linear"])
-def test_public_labels_are_learned_from_sparse_and_dense_rows(loss, form):
-    """Classes that are far apart are told apart, sparse rows give the same model, and it can be pickled."""
-    features, codes = problem(600)
-    features[np.abs(features) < 0.3] = 0.0
-    model = ConvexClassifier(loss).fit(features, public(codes))
-    sparse = clone(model).fit(form(features), public(codes))
-    np.testing.assert_allclose(sparse.coef_, model.coef_, atol=1e-12)
-    assert np.mean(model.predict(features) == np.array(NAMES)[codes]) > 0.9
-    again = pickle.loads(pickle.dumps(model))  # noqa: S301 (written in the line itself)
-    np.testing.assert_array_equal(again.predict(form(features)), model.predict(features))
-    assert again.partial_fit(features, public(codes)).steps_done_ == 1200
-    assert hasattr(model, "predict_proba") == (loss == "softmax")
-    assert model.score(features, public(codes)) > model.score(features, public((codes + 1) % 3))
-
-
-def test_scores_of_two_classes_are_one_column():
-    """The decision function is that of the second class over the first; of more classes, of each."""
-    features, codes = problem(200, classes=2)
-    model = ConvexClassifier().fit(features, Release.public(codes, Classes([0, 1])))
-    assert model.decision_function(features).shape == (200,)
-    np.testing.assert_array_equal(model.decision_function(features) > 0, model.predict(features) == 1)
-    np.testing.assert_allclose(model.predict_proba(features).sum(axis=1), 1.0)
-    features, codes = problem(200)
-    several = ConvexClassifier().fit(features, public(codes))
-    assert several.decision_function(features).shape == (200, 3)
-
-
 def test_the_last_point_is_taken_without_averaging():
     """It is another one than the mean, and in the region as well."""
     features, codes = problem(200)
@@ -313,21 +280,6 @@ def test_real_labels_are_learned_from_every_release(of, loss, randomized, make_r
     assert found.min() >= 0
     assert found.max() <= 10
     assert model.predict([[1e6, 0], [-1e6, 0]]).tolist() == [10, 0]
-
-
-def test_settings_are_scikit_learns(randomized):
-    """Clones have the same settings, and a pipeline fits, predicts and scores."""
-    model = ConvexClassifier("linear", region=Ball(2.0), steps=0.1, passes=3, random_state=5)
-    assert clone(model).get_params() == model.get_params()
-    assert clone(model).set_params(loss="softmax").loss == "softmax"
-    features, codes = problem(300)
-    release = randomized(codes, ResponseChannel.at(3, 3.0), 12)
-    pipeline = make_pipeline(StandardScaler(), ConvexClassifier(region=Ball(5.0))).fit(features, release)
-    assert np.mean(pipeline.predict(features) == codes) > 0.8
-    assert pipeline.score(features, release) > 0.3
-    assert clone(model).fit(features, release).coef_.tolist() == clone(model).fit(features, release).coef_.tolist()
-    other = clone(model).set_params(random_state=6).fit(features, release)
-    assert other.coef_.tolist() != clone(model).fit(features, release).coef_.tolist()
 
 
 def test_too_few_rows_are_warned_of_or_refused(randomized):
@@ -437,17 +389,3 @@ def test_bad_input_is_refused_without_labels(name):
     with pytest.raises(ValueError, match=words) as error:
         call(ConvexClassifier)
     assert "secret" not in str(error.value)
-
-
-@pytest.mark.usefixtures("as_users_call")
-def test_labels_that_are_no_release_and_models_that_are_not_fitted_are_refused():
-    """Bare labels are refused before features are looked at; nothing is predicted or scored before a fit."""
-    for model in (ConvexClassifier(), ConvexRegressor()):
-        with pytest.raises(NotTrueLabelsError) as error:
-            model.fit(FEATURES, np.array(NAMES)[CODES])
-        assert "secret" not in str(error.value)
-        with pytest.raises(NotFittedError):
-            model.predict(FEATURES)
-    for loss in ("softmax", "linear"):
-        with pytest.raises(NotFittedError):
-            ConvexClassifier(loss).score(FEATURES, public(CODES))

@@ -167,22 +167,6 @@ def test_a_label_changes_nothing_before_its_own_step(delta):
     assert (told[0][changed] != told[1][changed]).any()
 
 
-def test_gradients_that_are_told_lead_to_a_good_model():
-    """At a large epsilon classes far apart are told apart, as well as on true labels; real labels likewise."""
-    features, labels = problem(600)
-    for delta in (0.0, 1e-6):
-        model = ConvexClassifier(region=Ball(5.0), steps="adaptive")
-        fit_interactively(model, features, Curator(labels, SPACE, budget=(10.0, 1e-5)), epsilon=10.0, delta=delta)
-        assert np.mean(model.predict(features) == labels) > 0.85
-    x = np.random.default_rng(5).uniform(-1, 1, size=(800, 1))
-    numbers = np.rint(5 + 4 * x[:, 0])
-    for loss in ("squared", "absolute"):
-        model = ConvexRegressor(loss, region=Ball(1.5), steps="adaptive")
-        fit_interactively(model, x, Curator(numbers, Interval(0, 10, 1)), epsilon=10.0)
-        assert model.answer_.value.shape == (800, 1)
-        assert np.abs(model.predict(x) - numbers).mean() < 1.5
-
-
 def test_the_steps_of_proposition_11_are_made_of_the_noise():
     """``D / (G sqrt(t))`` with the second moment of what is told, and the steps of the bound with R / (G sqrt(n))."""
     features, labels = problem(500)

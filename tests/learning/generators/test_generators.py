@@ -14,7 +14,7 @@ from scipy.stats import binom
 from labeldp import Classes, Curator, Form, RandomizedResponse, Release
 from labeldp.errors import InputError, NotTrueLabelsError, OutputError, RowsError
 from labeldp.learning.files._arrays import read_arrays, write_arrays
-from labeldp.learning.generators import fit_cells, fit_copula, open_generator, two_sample_accuracy
+from labeldp.learning.generators import fit_cells, fit_copula, open_generator
 from labeldp.mechanisms.resampling import ColumnForm
 
 SPACE = Classes(["no", "yes"])
@@ -223,21 +223,6 @@ def people_and_labels():
     """Rows and public labels."""
     rows, codes = people(200)
     return rows, public(codes)
-
-
-def test_what_is_drawn_from_the_same_law_is_not_told_apart():
-    """Of rows that a copula fits, boosting tells half from drawn ones, as a coin would; with their classes wrong, more.
-
-    A coin's share over 4 000 rows has a standard error of 0.008: the bounds are six and more of them away.
-    """
-    rng = np.random.default_rng(0)
-    codes = rng.integers(0, 2, 4000)
-    rows = pd.DataFrame({"x": rng.normal(2 * codes, 1), "y": rng.normal(size=4000)})
-    fitted = fit_copula(rows[:2000], public(codes[:2000]), "made up")
-    assert abs(two_sample_accuracy(fitted, rows[2000:], public(codes[2000:])) - 0.5) < 0.06
-    assert two_sample_accuracy(fitted, rows[2000:], public(1 - codes[2000:])) > 0.75
-    with pytest.raises(InputError, match="public"):
-        two_sample_accuracy(fitted, rows, paid(codes))
 
 
 @pytest.mark.parametrize("kind", FITS)

@@ -113,18 +113,6 @@ def test_features_may_have_any_scale():
     np.testing.assert_allclose(long.coef_ * 1000.0, usual.coef_, atol=0.05 * np.abs(usual.coef_).max())
 
 
-def test_clusters_help_where_labels_say_little():
-    """Sixty tight groups of one class each, which no line tells apart: their head decides, and is right."""
-    random = np.random.default_rng(3)
-    centres, classes = random.normal(size=(60, 60)), random.random(60) < 0.5
-    number = random.integers(0, 60, 4_000)
-    features = centres[number] + random.normal(0, 0.1, (4_000, 60))
-    labels = np.where(classes[number], "a", "b")
-    model = fitted((2,), features, Curator(labels, SPACE).randomize(epsilon=1.0))
-    assert model.weights_["clusters"] > 0.9
-    assert (model.predict_features(features) == labels).mean() > 0.95
-
-
 def test_the_head_of_clusters_goes_on_where_labels_say_more():
     """Ten groups lie across a line that labels follow: clusters alone cannot, and their head, alone here, does."""
     random = np.random.default_rng(5)

@@ -90,14 +90,6 @@ def test_all_families_are_fitted_and_the_mean_predicts_new_rows(fitted):
     assert (model.predict(features) == labels).mean() > 0.9
 
 
-def test_the_same_release_gives_the_same_classifier(fitted):
-    """Without a time limit nothing is left to chance."""
-    model, features, _, release = fitted
-    again = AutoClassifier().fit(features, release)
-    np.testing.assert_array_equal(model.predict_proba(features), again.predict_proba(features))
-    np.testing.assert_array_equal(model.held_out_, again.held_out_)
-
-
 def test_other_tables_and_arrays_are_taken(fitted):
     """An Arrow table gives what the frame of its values gives; arrays and sparse rows of numbers are taken."""
     model, features, labels, release = fitted
@@ -116,21 +108,6 @@ def test_a_pickle_keeps_the_model_without_predictions_of_released_rows(fitted):
     np.testing.assert_array_equal(copy.predict_proba(features), model.predict_proba(features))
     assert hasattr(model, "held_out_")
     assert not hasattr(copy, "held_out_")
-
-
-def test_held_out_predictions_score_nothing_on_noise():
-    """Where features say nothing, the gain of held-out predictions over class shares is at most chance.
-
-    The gain of all rows over 8 draws is below twice its standard error, but for one case in forty.
-    """
-    random, gains = np.random.default_rng(0), []
-    for _ in range(8):
-        features = random.normal(size=(150, 2))
-        release = released(random.choice(SPACE.points, 150), 2.0)
-        model = AutoClassifier().fit(features, release)
-        declared = model.held_out_[:, [model.classes_.tolist().index(point) for point in SPACE.points]]
-        gains.append(gain(release, declared).mean() - gain(release, np.full((150, 3), 1 / 3)).mean())
-    assert np.mean(gains) < 2.0 * np.std(gains) / np.sqrt(8)
 
 
 def test_units_are_on_one_side_of_every_fold(use):

@@ -2,18 +2,14 @@
 
 import functools
 import itertools
-import pickle
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from scipy.integrate import quad
 from scipy.optimize import minimize
-from scipy.sparse import csr_matrix
 from scipy.stats import multivariate_normal, norm
-from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from labeldp import (
@@ -29,7 +25,7 @@ from labeldp.errors import InputError, RowsError
 from labeldp.learning.cells import ClusterTree, cluster_tree
 from labeldp.learning.choice import Fitted
 from labeldp.learning.losses import decoded_numbers, noise_variances
-from labeldp.learning.metrics import Units, gains_of
+from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import AutoRegressor, BoostingRegressor, TreeRegressor
 from labeldp.learning.sklearn._mixture import HeldOut, Mixture, held_out_numbers
 from labeldp.learning.sklearn._regressor import expected_factor, shrinkage
@@ -90,41 +86,6 @@ def test_all_families_are_fitted_and_the_mean_predicts_new_rows(fitted):
     assert 0.0 <= predicted.min() <= predicted.max() <= 100.0
 
 
-def test_the_same_release_gives_the_same_regressor(fitted):
-    """Without a time limit nothing is left to chance."""
-    model, features, _, release = fitted
-    again = AutoRegressor().fit(features, release)
-    np.testing.assert_array_equal(model.predict(features), again.predict(features))
-    np.testing.assert_array_equal(model.held_out_, again.held_out_)
-
-
-def test_other_tables_and_arrays_are_taken(fitted):
-    """An Arrow table gives what the frame of its values gives; arrays with gaps and sparse rows are taken."""
-    model, features, labels, release = fitted
-    arrow = pa.Table.from_pandas(features)
-    np.testing.assert_allclose(model.predict(arrow), model.predict(features))
-    numbers = features[["age"]].to_numpy()
-    for form in (numbers, csr_matrix(np.nan_to_num(numbers, nan=-1.0))):
-        assert explained(AutoRegressor().fit(form, release), form, labels) > 0.6
-
-
-def test_parameters_are_scikit_learns():
-    """Parameters are read, set and cloned as in scikit-learn, and a clone is not fitted."""
-    model = AutoRegressor(minutes=2.0, folds=3)
-    copy = clone(model).set_params(every_row=True)
-    assert copy.get_params() == {"minutes": 2.0, "folds": 3, "every_row": True}
-    assert repr(model) == "AutoRegressor(folds=3, minutes=2.0)"
-
-
-def test_a_pickle_keeps_the_model_without_predictions_of_released_rows(fitted):
-    """Predictions survive a pickle; what was predicted for held-out rows does not travel."""
-    model, features, *_ = fitted
-    copy = pickle.loads(pickle.dumps(model))  # noqa: S301 (its own)
-    np.testing.assert_array_equal(copy.predict(features), model.predict(features))
-    assert hasattr(model, "held_out_")
-    assert not hasattr(copy, "held_out_")
-
-
 def held_out(release, predictions, parts):
     """The problem of predictions of all rows by models of other folds."""
     rows, models = len(release), [Fitted(Pipeline([("model", "passthrough")]), each, True) for each in predictions]
@@ -146,37 +107,6 @@ def test_noise_beyond_the_range_is_cut():
         model = AutoRegressor(folds=3).fit(features, release)
         assert np.ptp(model.predict(features)) < 0.25 * (model.range_[1] - model.range_[0])
     assert beyond >= 6
-
-
-def test_noise_gives_the_mean():
-    """Where features say nothing, predictions are nearly the mean in most cases, and held-out ones score nothing.
-
-    In about one draw of ten they are further from it than a fifth of its own squared error; more than eight of 16 are
-    with a probability below 1e-4. The mean gain over the mean label is below twice its standard error, but for one case
-    in forty.
-    """
-    random, near, gains = np.random.default_rng(0), 0, []
-    for _ in range(16):
-        features = random.normal(size=(150, 3))
-        release = released(random.uniform(20.0, 80.0, 150), 1.0)
-        model = AutoRegressor(folds=3).fit(features, release)
-        folds, numbers = model.held_out_folds_, release.numbers()
-        near += np.mean((model.predict(features) - model.mean_) ** 2) < 0.2 * numbers.var() / 150
-        means = np.array([numbers[folds != fold].mean() for fold in range(3)])[folds]
-        gains.append((gains_of(release, model.held_out_) - gains_of(release, np.clip(means, 0.0, 100.0))).mean())
-    assert near >= 8
-    assert np.mean(gains) < 2.0 * np.std(gains) / 4.0
-
-
-def test_without_time_the_mean_is_predicted():
-    """With no time at all every member is left out, and says why."""
-    features, labels = table(300)
-    release = released(labels)
-    model = AutoRegressor(minutes=0).fit(features, release)
-    assert set(model.left_out_) == {"linear", "kernels", "boosting", "clusters"}
-    assert all("no time left" in why for why in model.left_out_.values())
-    np.testing.assert_allclose(model.predict(features), release.numbers().mean())
-    assert model.held_out_.shape == (300,)
 
 
 def test_bins_are_learned_from():
@@ -330,14 +260,6 @@ def test_a_mixture_is_within_the_range():
     mixture = Mixture(40.0, np.array([1.0, 0.5]), ends=(0.0, 100.0))
     np.testing.assert_allclose(mixture(np.array([[1e6, 40.0, 50.0, -5.0], [40.0, 60.0, 40.0, -5.0]])), [100, 50, 50, 0])
     np.testing.assert_array_equal(Mixture(40.0, np.empty(0), ends=(0.0, 100.0))(np.empty((0, 3))), np.full(3, 40.0))
-
-
-def test_boosting_predicts_the_mean_where_features_say_nothing():
-    """On constant features there is no tree, and every row has the mean."""
-    release = released(np.linspace(0.0, 100.0, 200))
-    model = BoostingRegressor().fit(np.zeros((200, 2)), release)
-    assert (model.rounds_, model.model_) == (0, "")
-    np.testing.assert_allclose(model.predict(np.ones((3, 2))), release.numbers().mean())
 
 
 def test_trees_are_as_fine_as_the_noise_allows():

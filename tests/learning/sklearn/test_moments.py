@@ -1,12 +1,9 @@
 """Linear heads from label moments: against solvers of other people, and what noise, penalty and projection do."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import chi2
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.multiclass import check_classification_targets
@@ -15,14 +12,12 @@ from sklearn.utils.validation import validate_data
 from labeldp import Classes, Curator, LabelMoments, NoisyHistogram, Release
 from labeldp._random_words import TapeWords
 from labeldp.errors import InputError, NotTrueLabelsError
-from labeldp.learning.cells import embed
 from labeldp.learning.heads._moments import (
     HEADS,
     Moments,
     RotatedFeatures,
     penalty_at_noise,
     project_moments,
-    softmax_head,
 )
 from labeldp.learning.sklearn import MomentClassifier
 
@@ -197,16 +192,6 @@ def test_rotated_and_scaled_features_give_the_same_head(loss):
         assert l2 == pytest.approx(found[0][1], rel=1e-3)
 
 
-def test_classes_have_no_order():
-    """Moments with columns in another order give the same head with columns in that order."""
-    features, codes = problem(300)
-    rotated, moments = noisy(features, codes, 5.0)
-    order = np.array([2, 0, 1])
-    one = softmax_head(rotated, moments, 2.0, 1e-9)
-    two = softmax_head(rotated, dataclasses.replace(moments, value=moments.value[:, order]), 2.0, 1e-9)
-    np.testing.assert_allclose(one[:, order], two, atol=1e-4)
-
-
 def test_long_rows_are_cut_as_for_the_curator():
     """With a norm of the query, rows are cut to it in fitting and predicting; no other norm has to be told."""
     features, codes = problem(8000)
@@ -231,18 +216,6 @@ def test_other_features_are_noticed():
         MomentClassifier().fit(features + 1.0, answer)
     for seed in range(200):
         noisy(features, codes, 30.0, seed)
-
-
-def test_eigenvector_moments():
-    """Heads on the places of rows in the graph of neighbours follow rings that no line separates, for new rows too."""
-    angle = np.linspace(0.0, 2 * np.pi, 1500, endpoint=False)
-    circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    rings, codes = np.concatenate([circle, 3 * circle]), np.repeat([0, 2], 1500)
-    embedding = embed(rings, neighbours=4, eigenvectors=2)
-    answer = asked(embedding.places, codes, 0.5)
-    model = MomentClassifier().fit(embedding.places, answer)
-    for size, name in ((1.01, "ham"), (2.98, "spam")):
-        assert set(model.predict(embedding.transform(size * circle[::7]))) == {name}
 
 
 class MomentsOfBareLabels(MomentClassifier):
@@ -271,31 +244,6 @@ class MomentsOfBareLabels(MomentClassifier):
 def test_scikit_learns_own_checks_pass(estimator, check):
     """Scikit-learn's checks of estimators pass on the moments of bare labels, and none is left out."""
     check(estimator)
-
-
-def test_two_classes_have_one_decision():
-    """With two classes the decision is one number for each row, above zero where the second class is predicted."""
-    features, codes = problem(500)
-    space = Classes(["no", "yes"])
-    labels = np.array(space.points)[(codes == 0).astype(int)]
-    answer = Curator(labels, space).answer(LabelMoments(space, 5.0, 1e-6, features))
-    model = MomentClassifier().fit(features, answer)
-    decision = model.decision_function(features)
-    assert decision.shape == (500,)
-    assert ((decision > 0) == (model.predict(features) == "yes")).all()
-    assert model.score(features, Release.public(labels, space)) > 0
-
-
-def test_fitting_spends_nothing():
-    """Any number of heads and penalties is fitted from one answer, which is all that is charged for."""
-    features, codes = problem(200)
-    curator = Curator(names(codes), SPACE, budget=(1.0, 1e-6))
-    answer = curator.answer(LabelMoments(SPACE, 1.0, 1e-6, features))
-    spent = curator.spent
-    for loss in HEADS:
-        for l2 in ("auto", 1.0, 10.0):
-            clone(MomentClassifier(loss=loss, l2=l2)).fit(features, answer)
-    assert curator.spent == spent
 
 
 @pytest.mark.usefixtures("as_users_call")

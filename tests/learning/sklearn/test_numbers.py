@@ -279,18 +279,6 @@ def test_a_slope_is_found_through_every_channel(name):
     assert (ends[1] - ends[0]) / 2 == pytest.approx(0.8, abs=0.16)
 
 
-def test_bins_taken_for_labels_shrink_a_slope():
-    """At epsilon 1 the plain fit to bins finds less than half of the slope, and the likelihood nearly all."""
-    features, labels = line(20_000, 8)
-    release = released(labels, BinResponse(SPACE, 1.0, EVEN).channel(), 9)
-    slopes = {}
-    for method in ("plain", "likelihood"):
-        model = ReleasedLabelRegressor(LinearRegression(), method=method).fit(features, release)
-        slopes[method] = float(np.diff(model.predict([[-0.5, 0.0, 0.0], [0.5, 0.0, 0.0]]))[0])
-    assert slopes["plain"] < 0.4
-    assert 0.6 < slopes["likelihood"] < 1.0
-
-
 @pytest.mark.parametrize("prior", [EVEN, SKEWED], ids=["even", "skewed"])
 def test_bins_are_decoded_to_their_means(prior):
     """A decoded number has the mean label of the label's bin as its mean, where as many are released as expected."""
@@ -436,18 +424,3 @@ def test_theory_counts_directions_and_averages_noise():
     assert NeighborsClassifier(k="theory").fit(even[:, :1], told).k_ > 1
     release = released(np.arange(4096) % 2, ResponseChannel.at(2, 0.25), 28, Classes([0, 1]))
     assert NeighborsClassifier(k="theory").fit(random.normal(size=(4096, 40)), release).k_ > 60  # 4 / 0.25**2 = 64
-
-
-def test_neighbours_learn_through_noise():
-    """With 4000 rows at epsilon 2, neighbours explain most of what can be; classes are told apart too."""
-    features, labels = line(4000, 20)
-    fresh, true = line(1000, 21)
-    model = NeighborsRegressor().fit(features[:, :1], released(labels, CHANNELS["piecewise"], 22))
-    assert model.k_ > 50
-    predicted = model.predict(fresh[:, :1])
-    assert 1.0 - np.mean((predicted - true) ** 2) / np.var(true) > 0.6
-    classes = Classes(["low", "high"])
-    told = np.where(features[:, 0] > 0, "high", "low")
-    release = released(told, ResponseChannel.at(2, 2.0), 23, classes)
-    kind = NeighborsClassifier().fit(features[:, :1], release)
-    assert np.mean(kind.predict(fresh[:, :1]) == np.where(fresh[:, 0] > 0, "high", "low")) > 0.9

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 import labeldp.release.curator._drawing
-from labeldp import Classes, Curator, RandomizedResponse, Release, SubsetResponse
+from labeldp import Classes, Curator, RandomizedResponse, Release
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning.losses import METHODS
 from labeldp.learning.metrics import accuracy_scorer, log_likelihood_scorer
@@ -123,28 +123,6 @@ def test_more_rows_come_closer_to_the_clean_model(full_kind, method, make_channe
     assert errors[1] < 0.75 * errors[0]
 
 
-def test_candidates_come_closer_to_the_clean_model(make_channel, randomized):
-    """If rows have candidates, and some true classes lie outside them, the likelihood finds the clean model."""
-    errors = []
-    for rows in (2000, 32_000):
-        features, codes = problem(rows, seed=6)
-        clean = SoftmaxRegression(l2=1e-4).fit(features, Release.public(names(codes), SPACE))
-        release = randomized(codes, make_channel("candidates", 3, rows, 4.0), 7)
-        found = SoftmaxRegression(l2=1e-4).fit(features, release)
-        errors.append(np.abs(found.predict_proba(features[:500]) - clean.predict_proba(features[:500])).mean())
-    assert errors[1] < 0.02
-    assert errors[1] < 0.75 * errors[0]
-
-
-def test_released_labels_taken_for_true_ones_stay_wrong(make_channel, randomized):
-    """The plain method's probabilities keep the noise, however many rows there are."""
-    features, codes = problem(32_000, seed=4)
-    clean = SoftmaxRegression(l2=1e-4).fit(features, Release.public(names(codes), SPACE))
-    release = randomized(codes, make_channel("response", 3, 32_000, 1.0), 5)
-    found = SoftmaxRegression(method="plain", l2=1e-4).fit(features, release)
-    assert np.abs(found.predict_proba(features[:500]) - clean.predict_proba(features[:500])).mean() > 0.2
-
-
 def test_a_partial_correction_lies_between_none_and_all(make_channel, randomized):
     """Without any it is the plain learner, with all of it the unbiased one, and half of it keeps half of the bias."""
     features, codes = problem(32_000, seed=4)
@@ -159,20 +137,6 @@ def test_a_partial_correction_lies_between_none_and_all(make_channel, randomized
         if not correction:
             np.testing.assert_allclose(found, plain, atol=1e-3)
     assert errors[0] > 1.3 * errors[1] > 1.3**2 * errors[2]
-
-
-def test_a_secure_draw_is_learned_from():
-    """Labels released by a curator, twice, give a model that finds nine tenths of what the clean one does.
-
-    At 20 000 rows and an epsilon of 2 the accuracy is within 0.02 of the clean one's; the false-alarm rate of a
-    loss of a tenth is far below 1e-9.
-    """
-    features, codes = problem(20_000, seed=8)
-    clean = SoftmaxRegression(l2=1e-4).fit(features, Release.public(names(codes), SPACE))
-    release = Curator(names(codes), SPACE).randomize(SubsetResponse(SPACE, 2.0))
-    found = SoftmaxRegression().fit(features, release)
-    right = [np.mean(model.predict(features) == names(codes)) for model in (found, clean)]
-    assert right[0] > 0.9 * right[1]
 
 
 @pytest.mark.usefixtures("as_users_call")
@@ -274,17 +238,6 @@ def test_expectation_maximisation_starts_close(kind, make_channel, randomized):
     assert loss["em"] < (1.0 if kind == "candidates" else 0.62) * loss["plain"]
 
 
-def test_two_classes_have_one_decision():
-    """With two classes the decision is the logit of the second over the first, and decides the prediction."""
-    features, codes = problem(100)
-    release = Release.public(codes % 2 == 1, Classes([False, True]))
-    model = SoftmaxRegression(l2=0.01).fit(features, release)
-    decision = model.decision_function(features)
-    chance = model.predict_proba(features)
-    np.testing.assert_allclose(decision, np.log(chance[:, 1] / chance[:, 0]), atol=1e-9)
-    assert model.predict(features).tolist() == (decision > 0).tolist()
-
-
 def test_expectation_maximisation_on_public_labels_is_the_classifier():
     """On public labels it is the classifier itself, and one fold sees the rows it was fitted on."""
     features, codes = problem(200)
@@ -372,15 +325,3 @@ def test_a_flat_likelihood_is_climbed_too(epsilon):
     assert model.n_iter_ > 0
     start, end = np.abs(gradient(np.zeros((10, 10)))).max(), np.abs(gradient(model.coef_.T)).max()
     assert end < 0.2 * start
-
-
-def test_a_score_is_of_the_classes_of_the_model():
-    """Released labels of other classes are refused and not judged by; the order of the same ones does not matter."""
-    space, other = Classes(["no", "perhaps", "yes"]), Classes(["yes", "no", "perhaps"])
-    labels, features = ["no", "perhaps", "yes"] * 20, np.tile(np.eye(3), (20, 1))
-    model = SoftmaxRegression(l2=0.1).fit(features, Release.public(labels, space))
-    assert model.score(features, Release.public(labels, space)) > 0
-    assert model.score(features, Release.public(labels, other)) == model.score(features, Release.public(labels, space))
-    for points in (["no", "never", "yes"], ["no", "yes"], ["no", "perhaps", "yes", "never"]):
-        with pytest.raises(InputError, match="other classes"):
-            model.score(features[:1], Release.public(["no"], Classes(points)))

@@ -193,12 +193,6 @@ def test_shares_of_the_rows():
         assert [len(stage.rows) for stage in model.stages_] == sizes
 
 
-def test_the_split_is_another_each_time_and_depends_on_no_label():
-    """Two runs part the rows differently."""
-    one, two = (MultiStage(Recorder(), 1.0).fit(FEATURES, Curator(LABELS, SPACE)) for _ in range(2))
-    assert (one.stages_[0].rows != two.stages_[0].rows).any()
-
-
 # Filter
 
 
@@ -411,20 +405,6 @@ def test_a_label_changes_its_own_row_and_only_later_priors(monkeypatch):
     assert not one.release_.certificate.private
 
 
-def test_every_row_is_drawn_once(monkeypatch):
-    """Over all stages, the codes that reach a draw are those of each row once."""
-    seen, original = [], drawing_module.draw
-
-    def watched(channel, codes, *words):
-        seen.append(len(codes))
-        return original(channel, codes, *words)
-
-    monkeypatch.setattr("labeldp.release.curator._drawing.draw", watched)
-    MultiStage(Recorder(), 1.0, stages=4).fit(FEATURES, Curator(LABELS, SPACE))
-    assert len(seen) == 4
-    assert sum(seen) == ROWS
-
-
 def test_all_stages_are_asked_for_before_the_first_is_drawn(monkeypatch):
     """Where rows of the last stage are spent, nothing is drawn and nothing charged."""
     curator = Curator(LABELS, SPACE, budget=1.5)
@@ -437,17 +417,6 @@ def test_all_stages_are_asked_for_before_the_first_is_drawn(monkeypatch):
         MultiStage(Recorder(), 1.0, stages=5).fit(FEATURES, curator)
     assert curator.spent == before
     assert Recorder.fitted == []
-
-
-def test_a_ledger_file_counts_the_largest(quick, tmp_path):
-    """On disk too stages cost what one does, and a second run on the same labels is refused or summed."""
-    curator = Curator(LABELS, SPACE, ledger=tmp_path / "ledger", budget=3.0)
-    MultiStage(quick, 1.5, stages=3).fit(FEATURES, curator)
-    assert curator.spent[0] <= 1.5
-    MultiStage(quick, 1.5, stages=2).fit(FEATURES, curator)
-    assert 2.9 < curator.spent[0] <= 3.0
-    with pytest.raises(BudgetError):
-        MultiStage(quick, 0.1).fit(FEATURES, curator)
 
 
 def test_units_of_several_rows_are_refused():

@@ -99,23 +99,6 @@ def test_what_it_does_not_have_is_refused(folder, wrong):
         learn_network(target, ModelChoice("patches", images=images, **wrong))
 
 
-@pytest.mark.parametrize("model", ["patches", "torch:ensemble"])
-def test_stages_of_images_release_once_and_keep_the_model(stripes, tmp_path, model):
-    """Each label is released once, and the file holds the model of the last stage."""
-    images, labels = stripes(600)
-    pq.write_table(pa.table({"row": np.arange(600), "way": labels}), tmp_path / "t.parquet")
-    training = {} if model == "patches" else {"epochs": 1}
-    plan = StagePlan(ModelChoice(model, images=Images(images), training=training))
-    staged = learn_in_stages(tmp_path / "t.parquet", "way", SPACE, 2.0, tmp_path / "shared", plan, keep=["row"])
-    assert staged.release.certificate.guarantee.epsilon == pytest.approx(2.0, abs=1e-6)
-    first, second = staged.stages
-    assert (first.candidates, len(first.rows) + len(second.rows), second.fitted_on) == (2.0, 600, 600)
-    others, truth = stripes(200, seed=1)
-    predicted = open_model(staged.model_file).predict(None, others)
-    assert (predicted == truth).mean() > 0.9
-    np.testing.assert_array_equal(predicted, staged.model.predict(None, others))
-
-
 def test_too_few_images_are_refused_before_a_label_is_drawn(stripes, tmp_path):
     """Three fifths of the rows must do for a fit; nothing is charged if they do not."""
     images, labels = stripes(6)

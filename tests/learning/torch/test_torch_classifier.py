@@ -13,13 +13,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
-from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release
+from labeldp import Classes, Curator, RandomizedResponse, Release
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning import metrics
 from labeldp.learning.metrics import Units
 from labeldp.learning.torch import TorchClassifier, UnguardedFitWarning, augmentation
 from labeldp.learning.torch._training import split
-from labeldp.privacy.channels import CandidateChannel, pack
 
 SPACE = Classes(["ham", "jam", "spam"])
 ROWS = 300
@@ -74,29 +73,6 @@ def test_a_network_learns_the_classes(features, release, method):
     assert model.n_iter_ == len(model.history_) == 3
 
 
-def test_truncation_is_in_the_likelihood(randomized):
-    """Where candidates leave the true class out, the likelihood finds the law of the rows and plain training cannot.
-
-    All rows have one feature and are of class 0 with probability 0.7, 1 with 0.2, 2 with 0.1; half of them can only be
-    released as 1 or 2. The standard error of an estimate is below 0.006, so that 0.03 is five of them (false alarm
-    below one in a million), and the draw is the same in every run.
-    """
-    rows, truth = 40_000, np.array([0.7, 0.2, 0.1])
-    codes = np.random.default_rng(3).choice(3, size=rows, p=truth)
-    support = np.ones((rows, 3), dtype=np.bool_)
-    support[::2, 0] = False
-    drawn = randomized(codes, CandidateChannel.at(3, 3.0, pack(support)), 4)
-    ones = np.ones((rows, 1))
-    found = {}
-    for method in ("likelihood", "posterior", "plain"):
-        settings = {"epochs": 6, "batch_size": 2000, "learning_rate": 0.1, "weight_decay": 0.0}
-        model = TorchClassifier(lambda k: nn.Linear(1, k, bias=False), method=method, **settings)
-        found[method] = model.fit(ones, drawn).predict_proba(ones[:1])[0]
-    np.testing.assert_allclose(found["likelihood"], truth, atol=0.03)
-    np.testing.assert_allclose(found["posterior"], truth, atol=0.03)
-    assert abs(found["plain"] - truth).max() > 0.2
-
-
 def test_a_seed_gives_the_same_network_whatever_the_global_state(features, release):
     """The first weights, order and dropout follow from the seed; PyTorch's own state is neither used nor changed."""
 
@@ -131,23 +107,6 @@ def test_a_warm_start_goes_on_from_the_weights(features, release):
     assert model.module_ is not first
     model.set_params(warm_start=False).fit(features, release)
     assert not torch.equal(model.module_.weight, first.weight)
-
-
-def test_a_label_is_drawn_once_for_all_epochs(features, monkeypatch, tmp_path):
-    """However many epochs, fits and new starts there are, the curator draws once; the release stays."""
-    import labeldp.release.curator._drawing as drawing  # noqa: PLC0415 (the module whose draws are counted)
-
-    drawn, draw = [], drawing.draw
-    monkeypatch.setattr(drawing, "draw", lambda *given: drawn.append(1) or draw(*given))
-    curator = Curator(np.array(SPACE.points)[np.arange(ROWS) % 3], SPACE)
-    given = curator.randomize(PriorResponse(SPACE, 2.0, prior=np.full((ROWS, 3), 1 / 3)))
-    fingerprint = given.hash
-    for method in ("likelihood", "unbiased"):
-        learner(method=method, epochs=4).fit(features, given)
-    for _ in range(2):
-        learner(checkpoint=tmp_path).fit(features, given)
-    assert len(drawn) == 1
-    assert given.hash == fingerprint
 
 
 def test_it_is_cloned_searched_and_piped(features, release):
@@ -355,17 +314,6 @@ def test_what_a_network_learns_depends_on_the_draw_alone(features, monkeypatch):
         found.append(learner(held_out=0.2, patience=1, averaging=0.5, mixup=0.3, epochs=6).fit(features, given))
     assert same(*found)
     assert found[0].history_ == found[1].history_
-
-
-def test_a_network_learns_what_a_prior_says():
-    """Where released labels say next to nothing, a network learns the prior of its rows, and it is no other without."""
-    features = np.repeat([[-1.0], [1.0]], 200, axis=0).astype(np.float32)
-    space, codes = Classes(["no", "yes"]), np.repeat([0, 1], 200)
-    release = Curator(np.array(["no", "yes"])[codes], space).randomize(RandomizedResponse(space, 1e-3))
-    prior = 0.8 * np.eye(2)[1 - codes] + 0.1
-    learner = TorchClassifier(lambda: nn.Linear(1, 2), epochs=20, batch_size=20, learning_rate=0.5)
-    found = learner.fit(features, release, prior=prior).predict_proba(features)
-    np.testing.assert_allclose(found, prior, atol=0.05)
 
 
 def test_a_network_without_a_guard_is_warned_of():

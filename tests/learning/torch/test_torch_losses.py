@@ -79,45 +79,6 @@ def test_a_gradient_is_that_of_the_kernels(release, method, logits):
     np.testing.assert_allclose(logits.grad.numpy(), expected, **CLOSE)
 
 
-def test_posterior_targets_move_a_network_as_the_likelihood_does(release):
-    """Fisher's identity reaches the weights: both losses have the same gradient in each of them."""
-    torch.manual_seed(0)
-    network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, CLASSES)).double()
-    features = torch.randn(ROWS, 3, dtype=torch.float64)
-    found = []
-    for method in ("likelihood", "posterior"):
-        network.zero_grad()
-        losses(release, network(features), method=method).mean().backward()
-        found.append(torch.cat([each.grad.flatten() for each in network.parameters()]))
-    assert found[0].abs().max() > 1e-3
-    torch.testing.assert_close(found[0], found[1], rtol=1e-6, atol=1e-9)
-
-
-@pytest.mark.parametrize("row", range(CLASSES))
-def test_the_unbiased_gradient_expects_the_true_one(kind, make_channel, make_release, row):
-    """Over all outcomes of a row's law the gradient of a network's weights has that of the true label as its mean.
-
-    Where the row has candidates that holds for true classes among them.
-    """
-    channel = make_channel(kind, CLASSES, ROWS)
-    table = channel.table(row)
-    count = len(table.outcomes)
-    release = make_release(table.outcomes, channel.take(np.full(count, row)))
-    torch.manual_seed(row)
-    network = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, CLASSES)).double()
-    features = torch.randn(1, 3, dtype=torch.float64)
-
-    def gradient(value):
-        network.zero_grad()
-        value.backward()
-        return torch.cat([each.grad.flatten() for each in network.parameters()])
-
-    each = torch.stack([gradient(losses(release, network(features), [i], "unbiased").sum()) for i in range(count)])
-    for true in table.outcomes if kind == "candidates" else range(CLASSES):
-        expected = gradient(torch.nn.functional.cross_entropy(network(features), torch.tensor([int(true)])))
-        torch.testing.assert_close(torch.tensor(table.matrix[true]) @ each, expected, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("method", NETWORK_METHODS)
 @pytest.mark.parametrize("size", [40.0, 800.0, 1e5])
 def test_extreme_logits_stay_finite(release, method, size):

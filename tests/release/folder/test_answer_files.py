@@ -203,15 +203,6 @@ def test_answers_are_accounted_for_with_releases(tmp_path):
     assert curator.spent == (pytest.approx(2 + exchanged.guarantee.epsilon), 1e-4)
 
 
-@pytest.mark.parametrize("query", [QUERIES[0], QUERIES[4]], ids=lambda query: query.name)
-@pytest.mark.parametrize("keep", [["age"], "all", []], ids=str)
-def test_columns_are_not_kept_without_their_table(query, keep, tmp_path):
-    """Columns that were named without a table are refused, and nothing is written."""
-    with pytest.raises(InputError, match="expected the table of the columns to keep, found none; pass it"):
-        answered(query).save(tmp_path / "shared", keep=keep)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_folder_without_an_answer_names_what_makes_one(tmp_path):
     """The error names both ways."""
     with pytest.raises(VerificationError, match=r"found none; .* make one with 'labeldp release' \(in Python: save\)"):

@@ -328,14 +328,6 @@ def test_tables_are_read_by_their_files(carded):
     assert polars.read_parquet(f"{folder}/*.parquet").shape == expected.shape
 
 
-def test_duckdb_reads_a_folder_with_a_card(carded):
-    """All rows, by a pattern."""
-    duckdb = pytest.importorskip("duckdb", reason="it reads the folder")
-    folder = carded("subset")
-    with duckdb.connect() as base:
-        assert base.execute(f"SELECT count(*) FROM read_parquet('{folder}/*.parquet')").fetchone() == (80,)  # noqa: S608
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_datasets_loads_a_folder_with_a_card(carded, tmp_path, monkeypatch):

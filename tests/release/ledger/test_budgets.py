@@ -16,14 +16,13 @@ from labeldp import (
     LabelMoments,
     Ledger,
     NoisyHistogram,
-    RandomizedResponse,
     combined_guarantee,
 )
 from labeldp.cli import main
 from labeldp.errors import BudgetError
 from labeldp.mechanisms.queries import _histogram
 from labeldp.privacy.accounting import Composition, RowRanges
-from labeldp.release.ledger import Entry, spent_by_data
+from labeldp.release.ledger import Entry
 
 SPACE = Classes(["no", "yes"])
 LABELS = ["no", "yes", "yes", "no"] * 5
@@ -71,29 +70,6 @@ def test_a_curator_counts_by_rho(monkeypatch):
     assert curator.spent == (epsilon, delta)
 
 
-def test_what_is_spent_is_a_sum_while_that_is_less():
-    """A few requests cost the sum of their epsilons, without a delta."""
-    curator = Curator(LABELS, SPACE, budget=BUDGET)
-    curator.answer(SMALL)
-    curator.randomize(RandomizedResponse(SPACE, 0.5), rows=slice(0, 10))
-    epsilon, delta = curator.spent
-    assert epsilon == pytest.approx(0.75)
-    assert delta == 0.0
-
-
-def test_disjoint_rows_are_charged_apart():
-    """Rows that were not asked about have the whole budget left."""
-    curator = Curator(LABELS, SPACE, budget=BUDGET)
-    count = asked(curator)
-    fresh = Curator(LABELS, SPACE, budget=BUDGET)
-    for rows in (slice(0, 10), slice(10, 20)):
-        for _ in range(count):
-            fresh.answer(SMALL, rows=rows)
-        with pytest.raises(BudgetError):
-            fresh.answer(SMALL, rows=rows)
-    assert fresh.spent == curator.spent
-
-
 def test_a_ledger_keeps_the_kind_of_its_budget(tmp_path):
     """Whoever opens it next counts as it was counted, and as many requests pass as for one curator."""
     whole = asked(Curator(LABELS, SPACE, budget=BUDGET))
@@ -125,15 +101,6 @@ def test_a_budget_does_not_change_its_kind(tmp_path, first, then):
     assert len(Ledger(tmp_path / "l").entries()) == 1
 
 
-def test_a_concentrated_budget_may_have_another_epsilon(tmp_path):
-    """A larger epsilon at the same delta is a larger budget of the same kind."""
-    count = asked(Curator(LABELS, SPACE, budget=BUDGET, ledger=tmp_path / "l"))
-    larger = Curator(LABELS, SPACE, budget=Budget(2.5, 1e-3, concentrated=True), ledger=tmp_path / "l")
-    assert count + asked(larger) == asked(Curator(LABELS, SPACE, budget=Budget(2.5, 1e-3, concentrated=True)))
-    smaller = Curator(LABELS, SPACE, budget=BUDGET, ledger=tmp_path / "l")
-    assert asked(smaller) == 0
-
-
 def test_what_never_left_fixes_no_budget(tmp_path):
     """A charge that became void was for nothing, and the next one may state any budget."""
     ledger = Ledger(tmp_path / "l")
@@ -162,24 +129,6 @@ def test_ledgers_from_before_still_open(tmp_path):
     curator = Curator(LABELS, SPACE, ledger=tmp_path / "l")
     assert curator.spent == (0.75, 0.0)
     assert asked(curator, NoisyHistogram(SPACE, 0.25)) == 1
-
-
-def test_gaussian_charges_are_counted_by_their_rho():
-    """Charges with a rho add up by it in a concentrated budget and by epsilon and delta in another."""
-    noisy = Guarantee(1.0, 1e-6, trust="central", rho=0.016)
-    ledger = Ledger()
-    charge_to(ledger, [noisy] * 5, Budget(2.0, 1e-6, concentrated=True))
-    assert len(ledger.entries()) == 5
-    with pytest.raises(BudgetError):
-        charge_to(ledger, [noisy])
-    ((label, epsilon, delta, budget),) = spent_by_data(ledger.entries())
-    assert (label, delta, budget) == ("label", 1e-6, Budget(2.0, 1e-6, concentrated=True))
-    assert 1.8 < epsilon < 2.0
-    sums = Ledger()
-    charge_to(sums, [noisy] * 2, Budget(2.0, 2e-6))
-    assert spent_by_data(sums.entries()) == [("label", 2.0, 2e-6, Budget(2.0, 2e-6))]
-    with pytest.raises(BudgetError):
-        charge_to(sums, [noisy])
 
 
 def test_a_ledger_is_shown_as_it_counts(tmp_path, capsys):

@@ -557,13 +557,6 @@ def test_rows_with_values_exchanged_count_for_both_units(tmp_path):
     assert done.spent[0] >= 50  # of the person with 49 rows, and epsilon 1 more
 
 
-def test_a_ledger_of_any_name_counts(tmp_path):
-    """Beside the table, a ledger that is called otherwise."""
-    release(write(TABLE, tmp_path / "p.parquet"), tmp_path / "o1", ledger=tmp_path / "budget.db")
-    with pytest.raises(BudgetError):
-        release(write(shuffled(TABLE), tmp_path / "q.parquet"), tmp_path / "o2")
-
-
 def test_the_ledger_of_a_folder_above_counts(tmp_path):
     """A file deep inside a folder that was released is known."""
     deep = tmp_path / "data" / "year=2026" / "month=01"

@@ -18,11 +18,9 @@ import labeldp.release.jobs._job as module
 import labeldp.release.tables._tables as tables_module
 from labeldp import (
     Classes,
-    ClassProbabilities,
     Interval,
     Ledger,
     PriorMechanism,
-    PriorSubsetResponse,
     check_table,
     release_table,
     verify,
@@ -37,7 +35,6 @@ from labeldp.errors import (
     PriorError,
     TableError,
 )
-from labeldp.mechanisms.randomizers import class_randomizers
 from labeldp.privacy.channels import unpack
 from labeldp.release import kept_columns, ledger_path
 from labeldp.release.tables import open_table
@@ -109,31 +106,6 @@ def test_a_folder_of_files(release, write_table, columns, tables, ending):
     assert read(done.output)["id"] == columns["id"]
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-@pytest.mark.parametrize("keep", [["region", "id"], ["region"]])
-def test_a_partitioned_folder(release, write_table, columns, tables, ending, keep):
-    """Columns that the folders hold are kept like any other, alone too."""
-    for i, part in enumerate(("region=north", "region=s%C3%BCd %2F")):
-        piece = {name: columns[name][30 * i : 30 * (i + 1)] for name in ("id", "colour")}
-        write_table(tables / "t" / part / f"x.{ending}", piece)
-    done = release(tables / "t", keep=keep, epsilon=CLEAR, mechanism="randomized-response")
-    assert verify(done.output).holds
-    found = read(done.output)
-    assert found.pop("colour_released") == columns["colour"]
-    everything = {"id": columns["id"], "region": ["north"] * 30 + ["süd /"] * 30}
-    assert found == {name: everything[name] for name in keep}
-
-
-def test_a_label_in_the_path_is_refused(release, write_table, columns, tables):
-    """Files that lie in folders named by their label give it away, and no folder is named in the error."""
-    for label in ("red", "blue"):
-        write_table(tables / "t" / f"colour={label}" / "x.parquet", {"id": columns["id"]})
-    with pytest.raises(TableError) as found:
-        release(tables / "t", keep=["id"])
-    assert not re.search(r"\b(red|blue)\b", str(found.value).replace(str(tables), ""))
-    assert nothing_left(tables, "t")
-
-
 def test_a_hidden_folder_is_no_part_of_a_table(release, write_table, columns, tables):
     """What lies in a hidden folder, such as the rest of a killed job, is not read as rows."""
     piece = {name: columns[name] for name in ("id", "colour")}
@@ -184,16 +156,6 @@ def test_types_are_kept(release, space, tables):
     assert verify(done.output).holds
 
 
-@pytest.mark.parametrize("mechanism", ["auto", *(kind.name for kind in class_randomizers()), "prior"])
-def test_every_mechanism(release, source, columns, mechanism):
-    """Each gives a release that verifies, with an epsilon at most the one asked for and very near."""
-    done = release(source, mechanism=PriorMechanism(prior="prior_") if mechanism == "prior" else mechanism)
-    assert verify(done.output).holds
-    assert 0.999999 < done.certificate.guarantee.epsilon <= 1.0
-    assert done.certificate.rows == len(columns["colour"])
-    assert Ledger(done.ledger).entries()[0].state == "released"
-
-
 def test_quotes_and_newlines_in_csv(release, tables):
     """Fields with newlines, quotes and separators are one field each, at every block's edge."""
     texts = ['a\n"b"\r\n,c', "", '""', "é\u2028", ","] * 12
@@ -239,16 +201,6 @@ def test_booleans_as_pandas_writes_them(release, tables):
         tables / "t.csv", keep=["id"], space=Classes([False, True]), epsilon=CLEAR, mechanism="randomized-response"
     )
     assert read(done.output)["colour_released"] == [True, False, False] * 20
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_labels_of_an_interval(release, write_table, tables, ending):
-    """Numbers go to the nearest point of the declared grid, and beyond its ends to the ends (below 1e-14)."""
-    values = [0.1, 0.13, 0.9, -5.0, 7.0, 1e300] * 10
-    source = write_table(tables / f"t.{ending}", {"id": list(range(60)), "colour": values})
-    done = release(source, keep=["id"], space=Interval(0, 1, 0.25), epsilon=CLEAR, mechanism="randomized-response")
-    assert read(done.output)["colour_released"] == [0.0, 0.25, 1.0, 0.0, 1.0, 1.0] * 10
-    assert verify(done.output).holds
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -369,20 +321,6 @@ def test_statistics_are_those_of_released_values(release, write_table, tables):
 # Units and priors
 
 
-def test_units_of_a_table(release, source, columns):
-    """Rows of a unit share its epsilon, the group of each row says how many they are, and epsilon holds exactly."""
-    done = release(source, unit="street", mechanism="randomized-response")
-    assert verify(done.output).holds
-    assert done.certificate.guarantee.unit == "street"
-    assert "street" not in read(done.output)
-    (draw,) = done.certificate.draws
-    repeats = [int(size) for size in draw.law["repeats"]]
-    counts = [columns["street"].count(unit) for unit in columns["street"]]
-    assert [repeats[group] for group in read(done.output)["colour_groups"]] == counts
-    for channel, size in zip(draw.law["channels"], repeats, strict=True):
-        assert int(channel["keep"]) ** size <= np.e * (1 + 1e-12) * int(channel["other"]) ** size
-
-
 @pytest.mark.parametrize("kind", ["text", "int", "float", "dictionary", "date", "uint64", "bool"])
 def test_units_of_every_type(release, columns, tables, kind):
     """Units are counted alike, whatever the column's type."""
@@ -419,13 +357,6 @@ def test_a_unit_that_is_missing_or_no_value_is_refused(release, columns, tables)
             release(tables / "t.parquet", keep=[], unit="u")
 
 
-def test_units_refuse_a_prior(release, source, tables):
-    """With candidates for each row the rows of a unit would each get the whole epsilon; that is refused."""
-    with pytest.raises(InputError):
-        release(source, unit="street", mechanism=PriorMechanism(prior="prior_"))
-    assert nothing_left(tables, "t.parquet")
-
-
 def test_a_prior_gives_candidates(release, source, columns):
     """Each row's candidates are those of its own prior, in declared order, and hold the released label."""
     found = read(release(source, mechanism=PriorMechanism(prior="prior_"), epsilon=0.5).output)
@@ -436,24 +367,6 @@ def test_a_prior_gives_candidates(release, source, columns):
         assert row == sorted(row, key=order.get)
         inside = min(columns[f"prior_{name}"][i] for name in row)
         assert all(columns[f"prior_{name}"][i] <= inside for name in order if name not in row)
-
-
-def test_a_prior_gives_subsets_of_candidates(release, write_table, columns, tables):
-    """A mechanism of sets reads the same columns, releases sets of each row's candidates, and verifies."""
-    names = ("red", "green", "blue", "grey", "pink")
-    prior = np.where(np.arange(60)[:, None] % 2, [[0.2] * 5], [[0.0, 0.5, 0.4, 0.1, 0.0]])
-    given = {**columns, **{f"prior_{name}": prior[:, j].tolist() for j, name in enumerate(names)}}
-    source = write_table(tables / "priors.parquet", given)
-    done = release(source, mechanism=PriorMechanism(PriorSubsetResponse, "prior_"), epsilon=0.5)
-    found, law = read(done.output), done.certificate.law
-    assert law["kind"] == "candidate-subset"
-    assert {len(row) for row in found["colour_candidates"]} == {3, 5}
-    for candidates, released in zip(found["colour_candidates"], found["colour_released"], strict=True):
-        assert set(released) <= set(candidates)
-        assert len(released) == int(law["size"][len(candidates)])
-    expected = PriorSubsetResponse(done.certificate.space, 0.5, ClassProbabilities(prior, names)).expectation
-    assert done.certificate.expects.truth_probability == pytest.approx(expected.truth_probability, rel=1e-12)
-    assert verify(done.output).holds
 
 
 @pytest.mark.parametrize("bad", [[0.2] * 4 + [0.3], [1.2, -0.2, 0, 0, 0], [float("nan")] * 5, [None] * 5, ["x"] * 5])
@@ -653,20 +566,6 @@ def test_every_position_is_randomized(release, write_table, tables, rows, ending
     assert len(found) == rows
     assert (changed >= 1).all()
     assert (changed <= 31).all()
-
-
-def test_rates_over_batches(release, write_table, tables, monkeypatch):
-    """Over 20000 rows in batches of 999, released sets hold the true class at the certified rate (false alarm 1e-8)."""
-    monkeypatch.setattr(module, "_ROWS_PER_BATCH", 999)
-    rows = 20_000
-    source = write_table(tables / "t.parquet", {"colour": ["blue"] * rows})
-    done = release(source, keep=[], mechanism="subset")
-    member = int(done.certificate.draws[0].law["member"]) / 2.0**64
-    found = read(done.output)["colour_released"]
-    held = sum("blue" in row for row in found)
-    assert abs(held - rows * member) < 5.8 * np.sqrt(rows * member * (1 - member))
-    expects = json.loads(done.certificate.to_json())["expects"]
-    assert expects["truth_probability"] == pytest.approx(member, rel=1e-12)
 
 
 # All or nothing
