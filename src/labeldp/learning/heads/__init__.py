@@ -1,4 +1,4 @@
-"""Linear heads on fixed features: softmax regression by L-BFGS, and heads from noisy moments."""
+"""Linear heads on fixed features: softmax regression by L-BFGS, and heads from noisy moments, and kernels from sums."""
 
 import lazy_loader
 

@@ -1,0 +1,100 @@
+"""Sums over rows from which regression in kernels follows."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from labeldp.learning.heads import ExactSum, Grid, Kernels, KernelSums, summed
+
+ROWS = 3_000
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Features, targets in two columns, and the weights of rows."""
+    chance = np.random.default_rng(0)
+    features = chance.normal(size=(ROWS, 4))
+    targets = 5.0 * chance.normal(size=(ROWS, 2)) + np.abs(features[:, :2])
+    return features, targets, np.ones(ROWS)
+
+
+def on_a_grid(table, widths=(0.3, 1.0)):
+    """The grid for rows like the first thousand."""
+    some = [each[:1000] for each in table]
+    return Grid.like(Kernels.of(some[0], widths), *some)
+
+
+def test_a_sum_keeps_what_floats_round_off():
+    """Numbers of very different sizes add up to what fractions say, in any order."""
+    numbers = np.random.default_rng(1).permutation(np.r_[1e16, -1e16, np.full(1000, 0.1), 3.0, 1e-9])
+    exact = float(sum(map(Fraction, numbers.tolist())))
+    for order in (numbers, numbers[::-1], np.sort(numbers)):
+        total = ExactSum.of(1)
+        for number in order:
+            total.add(np.array([number]))
+        assert float(total.value[0]) == pytest.approx(exact, abs=1e-11)
+    assert abs(sum(numbers.tolist()) - exact) > 1e-3  # plain floats lose this
+
+
+def test_sums_on_a_grid_do_not_depend_on_cuts_and_order(table):
+    """Rows in one piece, in pieces, shuffled and merged backwards have sums with the same bits."""
+    grid = on_a_grid(table)
+    whole = KernelSums.of(grid).add(*table)
+    chance = np.random.default_rng(2)
+    for pieces in (7, 100):
+        order = chance.permutation(ROWS)
+        parts = [KernelSums.of(grid).add(*(each[some] for each in table)) for some in np.array_split(order, pieces)]
+        again = summed(parts[::-1])
+        for one, other in zip([*whole.products, whole.squares], [*again.products, again.squares], strict=True):
+            assert one.value.tobytes() == other.value.tobytes()
+
+
+def test_sums_off_a_grid_do_depend_on_order(table):
+    """Without a grid the last bits differ, which is what the grid is for."""
+    grid = Grid(on_a_grid(table).kernels, table[1].mean(axis=0))
+    some = np.random.default_rng(3).permutation(ROWS)
+    one, other = (KernelSums.of(grid).add(*(each[rows] for each in table)) for rows in (slice(None), some))
+    assert one.products[1].value.tobytes() != other.products[1].value.tobytes()
+
+
+def test_evidence_is_that_of_a_plain_computation(table):
+    """Centred moments of features agree with those computed at once in floats, but for the rounding of the grid."""
+    grid = on_a_grid(table)
+    features, targets, _ = table
+    evidence = KernelSums.of(grid).add(*table).evidence(0.5)
+    centred = features - features.mean(axis=0)
+    offsets = targets - targets.mean(axis=0)
+    linear = evidence[0]
+    assert linear.rows == 0.5 * ROWS
+    np.testing.assert_allclose(linear.gram * linear.scale**2, 0.5 * centred.T @ centred, atol=0.5)
+    np.testing.assert_allclose(linear.moments * linear.scale, 0.5 * centred.T @ offsets, atol=0.5)
+    for each in evidence:
+        np.testing.assert_allclose(each.mean, targets.mean(axis=0), atol=1e-4)
+        np.testing.assert_allclose(each.squares, 0.5 * (offsets**2).sum(axis=0), rtol=1e-4)
+
+
+def test_targets_of_many_columns_have_the_same_sums(table):
+    """More columns of targets than inputs take another product of matrices, with the same sums."""
+    features, targets, weights = table
+    wide = np.tile(targets, (1, 20))
+    grid = on_a_grid((features, wide, weights), ())
+    found, expected = (
+        KernelSums.of(each).add(features, numbers, weights).evidence()[0]
+        for each, numbers in ((grid, wide), (on_a_grid(table, ()), targets))
+    )
+    np.testing.assert_array_equal(found.moments[:, :2], expected.moments)
+    np.testing.assert_array_equal(found.squares[:2], expected.squares)
+
+
+def test_weights_are_copies(table):
+    """A row that weighs four times is four rows: its root is on the grid."""
+    features, targets, _ = table
+    grid = on_a_grid((features, targets, np.full(ROWS, 4.0)))
+    once = KernelSums.of(grid).add(features, targets, np.full(ROWS, 4.0)).evidence()
+    four = KernelSums.of(grid)
+    for _ in range(4):
+        four.add(features, targets, np.ones(ROWS))
+    for one, other in zip(once, four.evidence(), strict=True):
+        np.testing.assert_allclose(one.gram, other.gram, atol=0.05)
+        assert one.rows == other.rows
