@@ -92,9 +92,9 @@ class NoisyGradients(CalibratedQuery):
           steps apart, which is checked exactly in integers. The reply is the grid vector of the label with
           ``rounded_normal`` noise of a fixed integer standard deviation D, then scaled. Adding rounded normal noise to
           integers is rounding the sum with continuous noise N(0, D^2), a post-processing. Given the past, two labels
-          move one row's vector by d with |d| <= s. Release a little more: beside the vector another number,
-          sqrt(s^2 - |d|^2) or 0 by the label, with noise of standard deviation D. By a public rotation, these are one
-          noisy number with mean s or 0, and others of noise alone. So m labels of a unit give m such numbers, whose
+          move one row's vector by d with ``|d| <= s``. Release a little more: beside the vector another number,
+          ``sqrt(s^2 - |d|^2)`` or 0 by the label, with noise of standard deviation D. By a public rotation, these are
+          one noisy number with mean s or 0, and others of noise alone. So m labels of a unit give m such numbers, whose
           shift is fixed and of length ``s sqrt(m)``, whatever the past: the guarantee is that of
           ``GaussianNoise(D, m s^2)``.
         * **delta = 0.** With v_j the vector of class j from a public centre, L the largest length, and U uniform on the

@@ -63,8 +63,8 @@ class NoisyHistogram(CountQuery):
         """Half of the rho that epsilon implies.
 
         A unit of m labels moves counts by numbers d whose positive parts sum to at most m, and so do the negative
-        parts, so the sum of d^2 is at most 2 m^2. A count with noise of rate r that moves by d is pure at r |d|. The
-        noise is independent, so rho is at most r^2 m^2, where 2 m r is epsilon: that of two counts that are pure at
+        parts, so the sum of d^2 is at most 2 m^2. A count with noise of rate r that moves by d is pure at ``r |d|``.
+        The noise is independent, so rho is at most r^2 m^2, where 2 m r is epsilon: that of two counts that are pure at
         epsilon / 2.
         """
         return rho_above(epsilon, 2)

@@ -1,0 +1,58 @@
+"""The site: its pages are complete, are the guides themselves, and are built without a warning."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+import labeldp
+from labeldp.cli import COMMANDS, app
+
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "docs/site"))
+import generated  # noqa: E402 (a module of the site)
+
+_TREE = re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def test_every_public_name_has_a_place():
+    """Pages of names hold each name of ``labeldp`` once, with its docstring."""
+    names = [name for package, _, listed in generated.groups() if package == "labeldp" for name in listed]
+    assert sorted(names) == sorted(labeldp.__all__)
+    pages = "".join(text for _, text in generated.reference_pages())
+    assert [name for name in names if not re.search(rf"auto(class|function|data):: labeldp\.{name}\b", pages)] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_page_of_a_command_has_every_option(name):
+    """Each option that the command takes, and its help as text."""
+    page, command = generated.command_page(name), typer.main.get_command(app([name]))
+    command = getattr(command, "commands", {name: command})[name]
+    shown = [each for each in command.params if not getattr(each, "hidden", False) and each.name != "help"]
+    assert shown
+    for each in shown:
+        spelled = each.opts[0] if each.param_type_name == "option" else each.human_readable_name
+        assert spelled.casefold() in page.casefold()
+        assert generated.plain(each.help) in page
+
+
+def test_every_guide_is_in_the_menu():
+    """No page of docs and docs/guide is left out of the tree of contents."""
+    menu = {line.rpartition("<")[2].rstrip(">") for text in _TREE.findall((ROOT / "docs/index.md").read_text("utf-8"))
+            for line in text.split("\n")}  # fmt: skip
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/guide").glob("*.md")]
+    left = {str(path.relative_to(ROOT / "docs").with_suffix("")) for path in pages} - menu
+    assert left == {"index"}
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning():
+    """All links lead somewhere, no page is above 1 MiB, and llms.txt lists pages that exist."""
+    subprocess.run([ROOT / "scripts/docs", "--fresh"], check=True)
+    built = ROOT / "build/docs/html"
+    listed = re.findall(r"\]\((_sources/[^)]+)\)", (built / "llms.txt").read_text("utf-8"))
+    assert len(listed) > 100
+    assert [name for name in listed if not (built / name).exists()] == []
