@@ -11,7 +11,6 @@ import importlib.util
 import itertools
 import math
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -30,7 +29,6 @@ from labeldp import PeerExchange
 from labeldp._random_words import TapeWords
 from labeldp.mechanisms.queries import exchange
 
-ALARM = 1e-9
 WORD = 1 << 64
 FLIPS, KEEPS = 0, WORD - 1  # words that flip a label and that do not
 PATH = Path(__file__).parent.parent / "examples" / "peers.py"
@@ -91,23 +89,6 @@ def test_with_the_same_words_the_network_releases_what_a_draw_in_one_place_does(
     reports = asyncio.run(held(several, clusters, sample=peers.law.sample, chosen=chosen))
     assert [reports[row].label for row in range(rows)] == [None if label < 0 else label for label in released]
     assert all(reports[row].in_vain is None for row in range(rows))
-
-
-def test_the_network_has_the_law_of_the_exchange():
-    """With secure words, 180 clusters of three peers release each outcome as often as enumeration says."""
-    labels, flip, clusters = (0, 1, 1), Fraction(1, 4), [[3 * place + row for row in range(3)] for place in range(60)]
-    counted = Counter()
-    for _ in range(3):
-        peers = [protocol.Peer(row, labels[row % 3], int(flip * WORD)) for row in range(180)]
-        reports = asyncio.run(held(peers, clusters, seconds=2.0))
-        counted.update(tuple(reports[row].label for row in rows) for rows in clusters)
-    everyone = frozenset(itertools.product(range(3), repeat=2))
-    (law,) = enumerated(labels, flip, everyone).values()
-    assert counted.total() == 180
-    assert set(counted) <= set(law)
-    for outcome, chance in law.items():
-        seen = counted[outcome]
-        assert min(binom.cdf(seen, 180, float(chance)), binom.sf(seen - 1, 180, float(chance))) > ALARM / 16
 
 
 def test_raw_labels_cross_no_socket(monkeypatch):
@@ -431,24 +412,3 @@ def test_the_interval_of_the_share_keeps_its_promise():
     assert 0.02 < max(missed) <= 0.2
     mean = sum(law[ones] * estimate for ones, (estimate, _, _) in enumerate(claims))
     assert mean == pytest.approx(1.0)  # of the last, in which all are ones: the estimate is unbiased
-
-
-def test_what_is_printed_is_what_is_promised():
-    """The example prints the learner's view, that with one peer, and flipping alone, and what missing rows cost."""
-    settings = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(PATH)],
-        env=settings | {"PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    assert not done.stderr
-    before = PeerExchange(protocol.FLIP)
-    assert f"epsilon {before.guarantee([60], protocol.DELTA).epsilon:.3f} at delta 0.0001" in done.stdout
-    assert f"colluding with one peer: {before.collusion([60], protocol.DELTA):.3f}" in done.stdout
-    assert f"under any failure: {before.view_of_one_peer:.3f}, delta 0" in done.stdout
-    stayed = re.findall(r"(\w+): (\d+) of 60 peers stayed, (\d+) rows", done.stdout)
-    assert [(name, count) for name, count, _ in stayed] == [("north", "60"), ("south", "50")]
-    assert int(stayed[1][2]) < 60

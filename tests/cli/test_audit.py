@@ -22,15 +22,6 @@ def response(label, n, keep=0.731):
 def doubled(label, n):
     return response(label, n, 0.88)
 
-def counted(label, n):
-    return rng.integers(0, 2, n) + label
-
-def one(label):
-    return round(label + rng.laplace(0, 2), 3)
-
-def clipped_below_alone(label):
-    return round(max(label, 0.0) + rng.laplace(0, 1), 3)
-
 def boom(label, n):
     raise ValueError("private words")
 
@@ -45,9 +36,6 @@ C = "--classes zq-a,zq-b"
 FUNCTIONS = [
     (f"response {C} --confidence 0.999999", 0, "The claim of epsilon 1.01 was not refuted: epsilon is between"),
     (f"doubled {C}", 1, "The claim of epsilon 1.01 is wrong: epsilon is at least"),
-    ("counted --classes 0,1", 1, "is wrong"),
-    pytest.param("one --interval=-1,1,0.5 --confidence 0.999999", 0, "not refuted", marks=pytest.mark.slow),
-    pytest.param("clipped_below_alone --interval=-3,3,0.5", 1, "is wrong", marks=pytest.mark.slow),
     (f"short {C}", 2, "outputs, found 1"),
     (f"number {C}", 2, "can be called, found int"),
     (f"nothing {C}", 2, "found no such name"),
@@ -55,11 +43,7 @@ FUNCTIONS = [
     ("response", 2, "either --classes or --interval"),
     (f"response {C} --interval 0,1,0.5", 2, "either --classes or --interval"),
     ("response --classes zq-a", 2, "at least two declared classes"),
-    (f"response {C} --delta 1", 2, "below 1"),
     (f"response {C} --delta nan", 2, "found nan"),
-    (f"response {C} --confidence 2", 2, "below 1"),
-    ("response --interval 0,1", 2, "LO,HI,STEP"),
-    (f"response {C} --claim 0", 2, "found 0"),
     (f"response {C} --claim nan", 2, "found nan"),
     (f"response {C} --model m.safetensors", 2, "no options for releases with --callable"),
     (f"response {C} --profile", 2, "no options for releases with --callable"),

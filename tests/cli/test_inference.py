@@ -51,19 +51,6 @@ def test_the_command_is_the_function_with_the_units_of_the_folder(run, shared):
     assert printed["reference"] == "yes"
 
 
-def test_saved_results_have_pages(run, shared, tmp_path):
-    """A page says what the terminal says, the assumption too."""
-    pytest.importorskip("jinja2", reason="pages need it")
-    for name, arguments in {
-        "effect": ("--treatment", "drug", "--features", "age"), "coefficients": ("age + drug",),
-    }.items():  # fmt: skip
-        saved, page = tmp_path / f"{name}.json", tmp_path / f"{name}.html"
-        saved.write_text(run(name, shared, *arguments, "--json").out, encoding="utf-8")
-        assert run("report", saved, "--output", page).code == 0
-        text = page.read_text(encoding="utf-8")
-        assert {"effect": "Read this first", "coefficients": "odds ratio"}[name] in text
-
-
 REFUSED = {
     "nothing to adjust for": (("effect", "--treatment", "drug"), "--features"),
     "no such treatment": (("effect", "--treatment", "dose", "--features", "age"), "no column 'dose'"),

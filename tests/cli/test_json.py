@@ -123,18 +123,6 @@ def test_stages_have_the_keys_of_a_release_and_their_own(run, tmp_path):
     assert sum(stage["rows"] for stage in found["stages"]) == found["rows"] == 1991
 
 
-def test_the_audit_of_a_function_is_one_document(run, tmp_path, monkeypatch):
-    """A refuted claim has exit code 1, and a bound that is infinite is null."""
-    (tmp_path / "zq_telling.py").write_text("def tell(label):\n    return label\n", encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    done = run("audit", "--callable", "zq_telling:tell", "--claim", 1, "--classes", "a,b", "--draws", 2000, "--json")
-    assert done.code == 1
-    found = json.loads(done.out, parse_constant=lambda _: pytest.fail("no number of JSON"))
-    assert found["holds"] is found["audits"][0]["holds"] is False
-    assert set(found) <= documented("audit")
-    check_document(run, "audit", found)
-
-
 def test_what_does_not_hold_says_so(run, tmp_path):
     """A folder that is no release has a verdict, and exit code 1."""
     (tmp_path / "shared").mkdir()

@@ -1,6 +1,5 @@
 """Models on the command line: predictions in files, models of images from release to audit, and what is missing."""
 
-import gzip
 import inspect
 import re
 import struct
@@ -55,53 +54,10 @@ def strokes(rows, seed):
     return images, codes
 
 
-def idx(values):
-    """The bytes of an IDX file."""
-    return struct.pack(f">BBBB{values.ndim}I", 0, 0, 8, values.ndim, *values.shape) + values.astype(np.uint8).tobytes()
-
-
 def accuracy(ran):
     """The accuracy that was printed, in percent."""
     assert ran.code == 0, ran.err
     return float(re.search(r" accuracy +│ +([\d.]+)%", ran.out)[1])
-
-
-@pytest.mark.slow  # images by their names stay
-def test_images_in_the_order_of_rows(run, tmp_path, monkeypatch):
-    """A file of images and a file of labels, from release to audit, in stages and without."""
-    monkeypatch.chdir(tmp_path)
-    for name, seed in (("train", 0), ("test", 1)):
-        images, codes = strokes(120, seed)
-        (tmp_path / f"{name}-images-idx3-ubyte").write_bytes(idx(images))
-        (tmp_path / name).mkdir()  # each has its own ledger
-        (tmp_path / name / "labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(codes)))
-    network = ["--model", "torch:convolutional", "--epochs", 8, "--batch-size", 20]
-    network += ["--images", "train-images-idx3-ubyte"]
-    given = ["--label", "label", "--classes", "0,1", "--keep", "none", "--epsilon", 8, "--budget", 16, "--unit", "row"]
-    source, pictures = "train/labels-idx1-ubyte.gz", ("--images", "test-images-idx3-ubyte")
-    done = run("stages", source, *given, *network, "--output", "staged", "--model-file", "s.safetensors")
-    assert done.code == 0, done.err
-    assert run("release", source, *given, "--output", "shared").code == 0
-    learned = run("learn", "shared", *network, "--output", "m.safetensors")
-    assert learned.code == 0, learned.err
-    assert "images of 8 x 8 pixels, 1 channel" in learned.out
-    test = ("test/labels-idx1-ubyte.gz", "--label", "label", "--labels-are-public")
-    for model in ("s.safetensors", "m.safetensors"):
-        assert accuracy(run("evaluate", model, *test, *pictures)) > 75
-        assert "expected images for a model of images, found none" in run("evaluate", model, *test).err
-    assert run("release", test[0], *given, "--output", "other").code == 0
-    audited = run("audit", "other", "--model", "m.safetensors", *pictures)
-    assert audited.code == 0, audited.err
-    assert "features and the released label" in audited.out
-    done = run("predict", "m.safetensors", *pictures, "--output", "p.csv")
-    assert done.code == 0, done.err
-    assert (pd.read_csv("p.csv")["label_predicted"] == strokes(120, 1)[1]).mean() > 0.75
-    for command, code, message in (
-        (("predict", "m.safetensors", source, *pictures, "--output", "q.csv"), 1, "expected no table for images in"),
-        (("audit", "other", *pictures), 2, "expected --images together with --model"),
-    ):
-        refused = run(*command)
-        assert (refused.code, message in refused.err) == (code, True)
 
 
 def test_images_by_the_names_of_their_files(run, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import dataclasses
 import inspect
 import json
 import os
+import shlex
 import stat
 import typing
 from pathlib import Path
@@ -59,20 +60,7 @@ def held(*typed):
 
 
 TRUE = ("--truth", "t.csv", "--label", "y", "--labels-are-public")
-RELEASED = (
-    "release",
-    "t.csv",
-    "--label",
-    "y",
-    "--classes",
-    "no,yes",
-    "--epsilon",
-    "1",
-    "--keep",
-    "all",
-    "--unit",
-    "row",
-)
+RELEASED = shlex.split("release t.csv --label y --classes no,yes --epsilon 1 --keep all --unit row")
 DECLARED = ("declare", "d.json", "--label", "y", "--classes", "no,yes", "--epsilon", "1", "--declared-by", "a survey")
 LEARNED = ("learn", "out", "--model", "softmax", "--output", "m.safetensors")
 AUXILIARY = ("generator", "t.csv", "--label", "y", "--classes", "no,yes", "--keep", "age", "--labels-are-public")
@@ -86,20 +74,7 @@ def holders_page():
 
 def staged():
     """A release and a model in stages."""
-    typed = (
-        "--label",
-        "y",
-        "--classes",
-        "no,yes",
-        "--epsilon",
-        "3",
-        "--keep",
-        "all",
-        "--unit",
-        "row",
-        "--model",
-        "softmax",
-    )
+    typed = shlex.split("--label y --classes no,yes --epsilon 3 --keep all --unit row --model softmax")
     held("stages", "t.csv", *typed, "--output", "s", "--model-file", "s.safetensors")
 
 

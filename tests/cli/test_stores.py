@@ -123,18 +123,7 @@ REFUSED = [
     ("predict", "KEY:secret@host/m", "t.csv", "--output", "p.csv"),
     ("card", "https:/KEY:secret@host/t"),
     ("account", "x s3://KEY:secret@bucket/t"),
-    (
-        "release",
-        "t.csv",
-        "--label",
-        "y",
-        "--classes",
-        "@s3:/KEY:secret@bucket/c.txt",
-        "--epsilon",
-        "1",
-        "--output",
-        "o",
-    ),
+    ("release", *shlex.split("t.csv --label y --classes @s3:/KEY:secret@bucket/c.txt --epsilon 1 --output o")),
 ]
 
 

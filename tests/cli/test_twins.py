@@ -173,14 +173,6 @@ def test_no_command_tells_neighbours_apart(told, pair, commands):
     assert one == other
 
 
-def test_stages_depend_on_a_label_through_the_draw_alone(told):
-    """A release in stages works on both neighbours, and everything that is said and left is the same."""
-    one, other = (told(columns_of(labels), COMMANDS["stages"]) for labels in NEIGHBOURS["middle row"])
-    assert [ran.code for ran in one[0]] == [0, 0, 0, 0], one[0][0].err
-    assert "t.safetensors" not in one[1]
-    assert one == other
-
-
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_copy_of_the_label_is_not_mentioned(told, kind):
     """A kept column that equals the label is a note for the curator alone: what is printed is the same."""

@@ -240,20 +240,15 @@ MAKERS["command/images"] = images_by_command
 # Python.
 
 
-def made(kind: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
-    """Register what gives a release or an answer, under its name, as what makes a folder."""
-
-    def register(make: Callable[[], Any]) -> Callable[[], Any]:
-        def save(folder: Path) -> None:
-            make().save(folder)
-
-        MAKERS[f"{kind}/{make.__name__.replace('_', '-')}"] = save
-        return make
-
-    return register
+def saved(make: Callable[[], Any], folder: Path) -> None:
+    """Save a release or an answer that is made."""
+    make().save(folder)
 
 
-python = made("python")
+def python(make: Callable[[], Any]) -> Callable[[], Any]:
+    """Register what makes a release or an answer, under its name."""
+    MAKERS[f"python/{make.__name__.replace('_', '-')}"] = functools.partial(saved, make)
+    return make
 
 
 SPREAD = [[0.7, 0.2, 0.1], [0.1, 0.1, 0.8], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]]
@@ -361,10 +356,27 @@ def persons() -> list[Any]:
     return labels("person")
 
 
-@python
-def randomized_response_of_units() -> Any:
-    """Labels of one person share epsilon."""
-    return curator(units=persons()).randomize(labeldp.RandomizedResponse(SPACES["level"], EPSILON))
+#: What else Python makes, by name: units, parts, features that are redrawn, and answers that labels respond to.
+PYTHON: dict[str, Callable[[], Any]] = {
+    "randomized-response-of-units": lambda: curator(units=persons()).randomize(
+        labeldp.RandomizedResponse(SPACES["level"], EPSILON)
+    ),
+    "bits-of-units": lambda: curator(units=persons()).randomize(labeldp.BitResponse(SPACES["level"], EPSILON)),
+    "laplace-of-units": lambda: curator("score", units=persons()).randomize(labeldp.LaplaceResponse(SCORES, EPSILON)),
+    "histogram-of-units": lambda: curator(units=persons()).answer(labeldp.NoisyHistogram(SPACES["level"], EPSILON)),
+    "part-of-a-release": lambda: curator().randomize(labeldp.RandomizedResponse(SPACES["level"], EPSILON))[5:25],
+    "dummy": lambda: curator().randomize_rows(labeldp.DummyResponse(SPACES["level"], EPSILON)),
+    "cluster-response": lambda: labeldp.cluster_response(curator(), cells(), EPSILON).release,
+    "cluster-response-counts": lambda: labeldp.cluster_response(curator(), cells(), EPSILON, share=1.0).histogram,
+    "cluster-response-by-rows": lambda: labeldp.cluster_response(curator(), cells(), EPSILON, split="rows").release,
+    "cluster-prior-response": lambda: labeldp.cluster_prior_response(curator(), cells(), EPSILON).release,
+    "counted-bins": lambda: labeldp.counted_response(curator("score"), 2.0),
+    "counted-optimal": lambda: labeldp.counted_response(curator("score"), EPSILON, labeldp.OptimalResponse),
+    "interactive-classes": lambda: interactive("classes", "level", 0.0),
+    "interactive-numbers": lambda: interactive("numbers", "score", 1e-6),
+}
+for _name, _make in PYTHON.items():
+    MAKERS[f"python/{_name}"] = functools.partial(saved, _make)
 
 
 @python
@@ -373,24 +385,6 @@ def best_of_units() -> Any:
     asked = curator(units=persons())
     best = randomizers.best_randomizer(asked.space, EPSILON, asked.labels_of_a_unit)
     return asked.randomize(best)
-
-
-@python
-def bits_of_units() -> Any:
-    """Sets of classes, for units."""
-    return curator(units=persons()).randomize(labeldp.BitResponse(SPACES["level"], EPSILON))
-
-
-@python
-def laplace_of_units() -> Any:
-    """Numbers, for units."""
-    return curator("score", units=persons()).randomize(labeldp.LaplaceResponse(SCORES, EPSILON))
-
-
-@python
-def histogram_of_units() -> Any:
-    """An answer, for units."""
-    return curator(units=persons()).answer(labeldp.NoisyHistogram(SPACES["level"], EPSILON))
 
 
 @python
@@ -405,12 +399,6 @@ def identified_rows() -> Any:
     """Rows that a ledger knows by public identities, some of them."""
     asked = curator(identity=[f"p{row}" for row in range(ROWS)])
     return asked.randomize(labeldp.SubsetResponse(asked.space, EPSILON), rows=slice(10, 60))
-
-
-@python
-def part_of_a_release() -> Any:
-    """A slice, which names the release that it is from."""
-    return curator().randomize(labeldp.RandomizedResponse(SPACES["level"], EPSILON))[5:25]
 
 
 @python
@@ -435,12 +423,6 @@ def double_paid() -> Any:
 
 
 @python
-def dummy() -> Any:
-    """Labels without any features."""
-    return curator().randomize_rows(labeldp.DummyResponse(SPACES["level"], EPSILON))
-
-
-@python
 def beside_redrawn_features() -> Any:
     """Labels of rows whose features left redrawn before."""
     asked = curator()
@@ -450,46 +432,10 @@ def beside_redrawn_features() -> Any:
 
 
 @python
-def cluster_response() -> Any:
-    """Counts in clusters, and labels that respond towards them."""
-    return labeldp.cluster_response(curator(), cells(), EPSILON).release
-
-
-@python
-def cluster_response_counts() -> Any:
-    """Counts in clusters alone."""
-    return labeldp.cluster_response(curator(), cells(), EPSILON, share=1.0).histogram
-
-
-@python
-def cluster_response_by_rows() -> Any:
-    """Some rows are counted, the others respond."""
-    return labeldp.cluster_response(curator(), cells(), EPSILON, split="rows").release
-
-
-@python
 def cluster_response_as_printed() -> Any:
     """With the parameters of the paper."""
     parameters = labeldp.ClusterParameters(SPACES["level"], tau=0.1, sigma=1.0, lam=0.5)
     return labeldp.cluster_response(curator(), cells(), parameters=parameters).release
-
-
-@python
-def cluster_prior_response() -> Any:
-    """Priors from counts in clusters."""
-    return labeldp.cluster_prior_response(curator(), cells(), EPSILON).release
-
-
-@python
-def counted_bins() -> Any:
-    """Bins that suit noisy counts."""
-    return labeldp.counted_response(curator("score"), 2.0)
-
-
-@python
-def counted_optimal() -> Any:
-    """The best unbiased law for noisy counts."""
-    return labeldp.counted_response(curator("score"), EPSILON, labeldp.OptimalResponse)
 
 
 @python
@@ -528,18 +474,6 @@ def interactive(kind: str, label: str, delta: float) -> Any:
     model = {"classes": convex.ConvexClassifier, "numbers": convex.ConvexRegressor}[kind](random_state=0)
     asked = curator(label, budget=(100.0, 0.01))
     return convex.fit_interactively(model, features(), asked, epsilon=4.0, delta=delta).answer_
-
-
-@python
-def interactive_classes() -> Any:
-    """One bit of each label."""
-    return interactive("classes", "level", 0.0)
-
-
-@python
-def interactive_numbers() -> Any:
-    """Normal noise on gradients of numbers."""
-    return interactive("numbers", "score", 1e-6)
 
 
 # What is kept of work that may go on.

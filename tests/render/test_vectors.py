@@ -68,7 +68,7 @@ def python_refuses(body, tmp_path):
 
 
 def test_the_vectors_are_those_that_are_made():
-    """Byte for byte: nobody has edited them, and the code still gives them."""
+    """Byte for byte: nobody has edited what is computed, and the code still gives it."""
     for name, made in make.FILES.items():
         assert (VECTORS / name).read_text(encoding="utf-8") == make.text(made()), name
 
