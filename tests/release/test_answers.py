@@ -5,26 +5,12 @@ import pytest
 
 from labeldp import Answer, Classes, Curator, LabelMoments, NoisyHistogram, PeerExchange, RandomizedResponse
 from labeldp._random_words import TapeWords
-from labeldp.errors import BudgetError, InputError, LabelError
+from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms.queries import QUERIES, ExchangedLabels, _histogram
 from labeldp.privacy.channels import nearest_distributions
 
 SPACE = Classes(["no", "yes"])
 LABELS = ["no", "yes", "yes", "no"] * 25
-
-
-def test_an_answer_is_charged_and_says_what_it_promises():
-    """Epsilon, a trusted curator, the law, and what was declared of cells."""
-    curator = Curator(LABELS, SPACE, budget=3.0)
-    answer = curator.answer(NoisyHistogram(SPACE, 1.0, np.arange(100) % 5))
-    assert isinstance(answer, Answer)
-    assert curator.spent == (1.0, 0.0)
-    assert answer.value.shape == (5, 2)
-    assert (answer.guarantee.epsilon, answer.guarantee.trust, answer.rows) == (1.0, "central", 100)
-    assert "not computed from these labels" in answer.guarantee.assumptions[0]
-    assert answer.law["rate"] == str(1 << 39)
-    assert "trusted curator" in answer.guarantee.sentence()
-    assert repr(answer) == "<Answer to noisy-histogram about 100 rows, epsilon 1>"
 
 
 def test_a_unit_of_several_rows_has_the_epsilon():
@@ -107,21 +93,6 @@ def test_what_cannot_be_asked_costs_nothing(query, message):
     with pytest.raises(InputError, match=message):
         curator.answer(query)
     assert curator.spent == (0.0, 0.0)
-
-
-def test_peers_are_asked_through_the_curator_too():
-    """Their guarantee is charged with its delta, and names what is assumed."""
-    clusters = np.arange(100) % 2
-    curator = Curator(LABELS, SPACE, budget=(1.0, 1e-3))
-    asked = ExchangedLabels(SPACE, PeerExchange(flip=0.2), clusters, delta=1e-4)
-    answer = curator.answer(asked)
-    exact = PeerExchange(flip=0.2).guarantee([50, 50], delta=1e-4)
-    assert curator.spent == (exact.epsilon, 1e-4)
-    assert answer.guarantee == exact
-    assert answer.guarantee.trust == "peer"
-    assert set(np.unique(answer.value)) <= {0, 1}
-    with pytest.raises(BudgetError):
-        Curator(LABELS, SPACE, budget=1.0).answer(asked)  # without a delta to spend
 
 
 @pytest.mark.usefixtures("as_users_call")

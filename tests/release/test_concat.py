@@ -52,15 +52,6 @@ def test_each_row_keeps_its_channel(months):
     assert np.array_equal(whole.codes, [*january.codes, *february.codes])
 
 
-def test_unbiased_vectors_of_every_row_are_unbiased(months):
-    """For each true class, the mean over the outcomes of a row's own channel is that class, exactly."""
-    whole = Release.concat(months)
-    for row in (0, 99):
-        one = whole.channel.take(np.array([row] * 4))
-        vectors = one.unbiased(np.arange(4))
-        assert np.allclose(one.matrix(0) @ vectors, np.eye(4), atol=1e-12)
-
-
 def test_epsilons_add_up_unless_the_rows_are_other_peoples(months):
     """Whoever is in both has the sum; a declaration that nobody is gives the largest, and stands in the certificate."""
     whole = Release.concat(months)

@@ -204,25 +204,6 @@ def test_numbers_that_floats_cannot_tell_apart_are_set_apart():
     assert from_columns({"codes": columns["y_released"]}, far, close)["codes"].tolist() == codes.tolist()
 
 
-@pytest.mark.usefixtures("as_users_call")
-def test_the_front_door_takes_numbers_as_it_takes_classes():
-    """One call releases numbers without bias, with units too; and whoever takes a wrong turn is shown the way."""
-    space = Interval(0, 100, 1)
-    curator = Curator(np.arange(3000) % 101.0, space, budget=2.0)
-    release = curator.randomize(epsilon=2.0)
-    assert release.certificate.draws[0].mechanism == "minimax"
-    sigma = np.sqrt(release.noise_variance(np.arange(3000) % 101.0).sum()) / 3000
-    assert abs(release.numbers().mean() - (np.arange(3000) % 101.0).mean()) < 6 * sigma  # fails once in 5e8 runs
-    per_person = Curator(np.arange(300) % 101.0, space, units=np.arange(300) // 3).randomize(epsilon=1.0)
-    assert per_person.guarantee.epsilon <= 1.0
-    with pytest.raises(InputError, match=r"randomize\(epsilon=1\.0\)"):
-        curator.randomize(1.0)
-    with pytest.raises(InputError, match=r"release\.numbers\(\)"):
-        release.unbiased()
-    with pytest.raises(LabelError, match=r"Interval\(low, high, step\)"):
-        Curator([1.0, 2.0], (0, 100))
-
-
 @pytest.mark.parametrize(
     ("query", "wrong", "right"),
     [

@@ -15,7 +15,6 @@ from labeldp import (
     ClassProbabilities,
     Curator,
     NoisyHistogram,
-    PriorSubsetResponse,
     RandomizedResponse,
     Release,
     SubsetResponse,
@@ -169,22 +168,6 @@ def test_candidates_count_by_the_rows_that_are_there(curator, space, save):
     assert alone.composition.epsilon == whole.composition.epsilon
 
 
-def test_subsets_of_candidates_count_by_the_rows_that_are_there(curator, space, save):
-    """The same of sets: a folder is counted by its rows, and a certificate alone by the worst number of candidates."""
-    prior = [[0.3, 0.3, 0.2, 0.1, 0.1]] * 30 + [[0.4, 0.3, 0.3, 0.0, 0.0]] * 30
-    prior = ClassProbabilities(prior, space.points)
-    releases = [curator.randomize(PriorSubsetResponse(space, 0.5, prior)) for _ in range(4)]
-    assert len(set(releases[0].channel.sizes.tolist())) == 2
-    folders = save(*releases)
-    (whole,), (alone,) = (
-        combined_guarantee(folders),
-        combined_guarantee([folder / "_certificate.json" for folder in folders]),
-    )
-    assert dict(whole.at_deltas)[0.016] == pytest.approx(by_hand(*releases).epsilon_at(0.016), rel=1e-9)
-    assert dict(alone.at_deltas)[0.016] >= dict(whole.at_deltas)[0.016]
-    assert (whole.unknown, len(alone.unknown)) == ((), 4)
-
-
 class PriorResult:
     """A model that says what it is made with."""
 
@@ -253,35 +236,6 @@ def test_units_of_several_rows_meet_everywhere(labels, space, save):
     assert (units_alone.unit, units_alone.composition) == ("unit", combined_guarantee(folders)[0].composition)
     assert rows.unit == "row"
     assert rows.composition.epsilon == pytest.approx(found.composition.epsilon + 0.6, abs=1e-9)
-
-
-def changed(folder, change):
-    """A certificate with something changed, as a file of its own."""
-    body = json.loads((folder / "_certificate.json").read_text(encoding="utf-8"))
-    change(body)
-    path = folder.with_name("changed.json")
-    path.write_text(json.dumps(body), encoding="utf-8")
-    return path
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda body: body.update(private=False),
-        lambda body: body["guarantee"].update(epsilon=0.1),
-        lambda body: body["charges"][0]["law"].update(keep="9"),
-        lambda body: body["charges"][0]["law"].update(kind="magic"),
-        lambda body: body["charges"][0].pop("law"),
-        lambda body: body.update(charges=[]),
-        lambda body: body.update(charges=2 * body["charges"]),
-    ],
-)
-def test_a_certificate_that_does_not_hold_is_refused(curator, space, save, change):
-    """Whatever does not follow from its own parts is not counted."""
-    (folder,) = save(curator.randomize(RandomizedResponse(space, 0.7)))
-    path = changed(folder, change)
-    with pytest.raises(VerificationError, match=r"changed\.json"):
-        combined_guarantee([path])
 
 
 def test_what_is_no_release_is_refused(curator, labels, space, save, tmp_path):

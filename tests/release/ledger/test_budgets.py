@@ -131,16 +131,6 @@ def test_ledgers_from_before_still_open(tmp_path):
     assert asked(curator, NoisyHistogram(SPACE, 0.25)) == 1
 
 
-def test_a_ledger_is_shown_as_it_counts(tmp_path, capsys):
-    """The table says epsilon at delta, of which budget, and how it was counted; the sum is not what is spent."""
-    charge_to(Ledger(tmp_path / "l"), [Guarantee(1.0, 1e-6, rho=0.016)] * 5, Budget(2.0, 1e-6, concentrated=True))
-    assert main(["ledger", str(tmp_path / "l")]) == 0
-    last = capsys.readouterr().out.split("spent", 1)[1]
-    assert "concentrated" in last
-    assert "│ 1.9 " in last
-    assert "0.000001" in last or "1e-06" in last
-
-
 def test_accounts_of_ledgers_compose_by_rho(tmp_path, capsys):
     """What charges with a rho promise together follows from their sum, beside randomized responses and sums."""
     noisy, pure = Guarantee(1.0, 1e-6, rho=0.005), Guarantee(0.1)

@@ -4,7 +4,6 @@ import concurrent.futures
 import contextlib
 import datetime
 import gzip
-import io
 import os
 import shutil
 import sqlite3
@@ -19,9 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
-from labeldp import Classes, Interval, Release, combined_guarantee, release_table, render, results
+from labeldp import Classes, Interval, Release, combined_guarantee, release_table
 from labeldp.errors import BudgetError, InputError, LedgerError
 from labeldp.release.jobs import _ledgers as ledgers_module
 from labeldp.release.ledger import Ledger, spent_by_data
@@ -215,14 +213,6 @@ def test_copies_and_links_of_labels_alone_are_known(tmp_path, link):
     link(labels, tmp_path / "b-labels-idx1-ubyte")
     with pytest.raises(BudgetError):
         release_table(tmp_path / "b-labels-idx1-ubyte", output=tmp_path / "again", **options)
-
-
-def test_next_months_patients_are_others(tmp_path):
-    """Other people with values of the same kind have a budget of their own, in one folder and in one ledger."""
-    first = release(write(TABLE, tmp_path / "january.csv"), tmp_path / "o1")
-    for seed, (month, ledger) in enumerate((("february", None), ("march", first.ledger), ("april", first.ledger))):
-        path = write(people(seed + 30), tmp_path / f"{month}.csv")
-        assert release(path, tmp_path / month, ledger=ledger).spent == (1.0, 0.0)
 
 
 def test_new_rows_are_named_and_leave_alone(tmp_path):
@@ -449,15 +439,6 @@ def test_databases_of_others_are_left_alone(tmp_path):
     assert not (tmp_path / "other.db.lock").exists()
 
 
-@pytest.mark.parametrize("reason", ["", "  ", "a\nb", "x" * 201, "\u202e"])
-def test_a_reason_is_a_short_line(tmp_path, reason):
-    """An empty, long or unprintable reason is refused before anything is charged."""
-    path = write(TABLE, tmp_path / "t.csv")
-    with pytest.raises(InputError, match="reason for other people, of 1 to 200"):
-        release(path, tmp_path / "o", other_people=reason)
-    assert not list(tmp_path.glob("*ledger"))
-
-
 def test_units_in_common_are_charged_and_others_are_not(tmp_path):
     """Of patients, those who come again are known by their number, whatever else changed; others are new."""
 
@@ -499,25 +480,6 @@ def test_new_rows_of_a_person_with_released_rows_are_not_new(tmp_path):
         BudgetError, match=r"200 of these 400 rows.* 200 rows are new: release them alone with --only-new"
     ):
         release(write(table, tmp_path / "two.csv"), tmp_path / "o2", unit="patient")
-
-
-def test_a_ledger_of_rows_and_units_can_be_read(tmp_path):
-    """The ledger shows what was spent of units, in which the charge for rows was converted, and who was declared."""
-    table = TABLE.append_column("patient", pa.array(np.arange(ROWS) // 2))
-    path = write(table, tmp_path / "t.csv")
-    first = release(path, tmp_path / "o1")
-    release(path, tmp_path / "o2", unit="patient", budget=3.0)
-    others = people(9).append_column("patient", pa.array(np.arange(ROWS) // 2))
-    other = write(others, tmp_path / "u.csv")
-    declared = {"other_people": "a test of its own", "ledger": first.ledger}
-    release(other, tmp_path / "o3", **declared)
-    with pytest.raises(BudgetError):  # these are the same people, whatever is declared
-        release(other, tmp_path / "o4", **declared)
-    entries = Ledger(first.ledger).entries()
-    assert [row[:2] for row in spent_by_data(entries)] == [("ill", 3.0), ("ill", 1.0)]
-    shown = io.StringIO()
-    Console(file=shown, width=200).print(*render.on_terminal(results.ledger_part("l", entries, spent_by_data(entries))))
-    assert "rows of other people than those charged before (a test of its own)" in shown.getvalue()
 
 
 def test_a_total_of_units_has_charges_that_the_last_one_did_not_count(tmp_path):
@@ -688,13 +650,6 @@ def test_rows_of_one_person_in_several_releases_add_up(tmp_path):
     for reason, rows, epsilon in (("", 7, 14), ("another town", 5, 5)):
         (several,) = Release.concat(parts, other_people=reason).certificate.of_several_rows
         assert said.format(rows, epsilon) in several
-
-
-@pytest.mark.parametrize("name", ["age", "weight", "zip_code"])
-def test_columns_that_repeat_otherwise_need_no_unit(tmp_path, name):
-    """A place or a measurement is asked about by no values."""
-    table = TABLE.append_column(f"{name}_2", pa.array(np.arange(ROWS) // 2))
-    assert release(write(table, tmp_path / "t.csv"), tmp_path / "o", unit=None).spent == (1.0, 0.0)
 
 
 def test_a_change_of_interval_or_epsilon_changes_nothing(tmp_path):

@@ -18,7 +18,6 @@ import labeldp.release.folder._run as run_module
 import labeldp.release.folder._staging as output_module
 import labeldp.release.folder._write as writing_module
 import labeldp.release.jobs._job as table_module
-import labeldp.release.ledger._database as database_module
 import labeldp.release.ledger._ledger as ledger_module
 from labeldp import Classes, Curator, Ledger, RandomizedResponse, release_table, verify
 from labeldp.errors import BudgetError, LedgerError, TableError
@@ -263,16 +262,6 @@ def again(run, *args, **options):
     return False
 
 
-def test_an_edited_label_is_known(source, release, write_table, columns, tables):
-    """Another label in any row does not give a new budget, in place or in a copy."""
-    path = release(source, "o1").ledger
-    edited = {**columns, "colour": ["red", *columns["colour"][1:-1], "pink"]}
-    write_table(source, edited)
-    assert again(release, source, "o2")
-    copy = write_table(tables / "copy.parquet", {**columns, "colour": columns["colour"][::-1]})
-    assert again(release, copy, "o3", ledger=path)
-
-
 @pytest.mark.parametrize("kept", ["id", "height", "name", "street", "prior_red"])
 def test_any_shared_column_is_known(source, release, write_table, columns, tables, kept):
     """A copy with one of the columns left, in another format, is known."""
@@ -308,15 +297,6 @@ def test_another_label_has_its_own_account(source, release, columns):
     assert again(release, source, "o3", label="name", space=names)
 
 
-def test_other_data_is_separate(source, release, write_table, columns, tables):
-    """In one ledger, a table that shares no column has its own budget."""
-    path = release(source, "o1").ledger
-    other = {"id": [i * 17 % 61 for i in range(60)], "colour": columns["colour"]}
-    release(write_table(tables / "other.parquet", other), "o2", ledger=path)
-    assert states(path) == ["released", "released"]
-    assert again(release, source, "o3")
-
-
 # Budgets
 
 
@@ -341,15 +321,6 @@ def test_a_refusal_leaves_nothing(source, release, tables, monkeypatch):
     assert again(release, source, "o2")
     assert sorted(tables.iterdir()) == before
     assert states(path) == ["released"]
-
-
-def test_a_refusal_shows_no_label(source, release, columns):
-    """What is said of a refused release names the ledger and the sums."""
-    release(source, "o1")
-    with pytest.raises(BudgetError) as found:
-        release(source, "o2")
-    assert "ledger" in str(found.value)
-    assert not [label for label in set(columns["colour"]) if f" {label}" in str(found.value)]
 
 
 # One at a time
@@ -632,22 +603,3 @@ def test_settling_what_does_not_exist_makes_nothing(tables):
     Ledger(tables / "nothing").settle()
     assert Ledger(tables / "nothing").entries() == []
     assert not any(tables.iterdir())
-
-
-def test_a_ledger_holds_nothing_of_labels(source, release, write_table, columns, tables, monkeypatch):
-    """Two tables that differ in labels alone leave the same ledger, given the same key, name, time and inodes."""
-    monkeypatch.setattr(database_module, "identifier", lambda: "ab" * 16)
-    monkeypatch.setattr(table_module, "identifier", lambda: "cd" * 16)
-    for module in (table_module, ledger_module):
-        monkeypatch.setattr(module, "inode_of", lambda _: (1, 2))
-    found = []
-    for labels in (columns["colour"], ["red"] * 60):
-        write_table(source, {**columns, "colour": labels})
-        path = release(source, "o", ledger=tables / "ledger").ledger
-        with sqlite3.connect(path) as database:
-            found.append(database.execute("SELECT number, charge, event, body FROM events").fetchall())
-        database.close()
-        for left in (tables / "ledger", tables / "o"):
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
-    assert found[0] == found[1]
-    assert len(found[0]) == 2

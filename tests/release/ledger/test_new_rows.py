@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, ClusterMechanism, Curator, Release, combined_guarantee, release_table
+from labeldp import Classes, ClusterMechanism, Curator, combined_guarantee, release_table
 from labeldp.cli import main
 from labeldp.errors import BudgetError, InputError
 from labeldp.release.folder import Certificate, verify
@@ -138,19 +138,6 @@ def test_new_rows_alone_are_released(tmp_path, monkeypatch, name, unit, parts):
     assert len(Ledger(done.ledger).entries()) == 2
     total = 3.0 if unit == "user" else 2.0  # rows do not say which units have them: all charges for units are summed
     assert release(both, tmp_path / "o3", **{**options, "budget": 3.0}).spent == (total, 0.0)
-
-
-def test_a_folder_that_grows_is_released_month_by_month(tmp_path):
-    """The same command each month releases the new files of a folder, and charges nobody twice."""
-    months = [JANUARY, FEBRUARY, clicks(3, 500, (900, 1200))]
-    (tmp_path / "t").mkdir()
-    for number, month in enumerate(months):
-        written(month, tmp_path / "t" / f"{number}.parquet")
-        done = release(tmp_path / "t", tmp_path / f"o{number}", unit="row", only_new=True)
-        assert (done.certificate.rows, done.spent) == (len(month), (1.0, 0.0))
-    whole = release(tmp_path / "t", tmp_path / "all", unit="row", budget=2.0)
-    assert whole.spent == (2.0, 0.0)
-    assert Release.load(tmp_path / "all").certificate.rows == sum(map(len, months))
 
 
 def test_scattered_new_rows_are_found_one_by_one(tmp_path, monkeypatch):

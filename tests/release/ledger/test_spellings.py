@@ -38,11 +38,6 @@ SAME = {
 OTHER = ["8", "-7", "7.01", "p7", "jose", "joss\xe9", "1001", "3.51", "7a", "", "e7", ".", "0-7", HEX[:-1] + "1", "nan"]
 
 
-def test_there_are_sixty_spellings():
-    """As many as were tried by hand."""
-    assert sum(map(len, SAME.values())) >= 60
-
-
 @pytest.mark.parametrize("kind", SAME)
 def test_spellings_of_one_name_fall_together(kind):
     """As a text, as a privacy unit, and in the fingerprint of a row."""
