@@ -22,6 +22,7 @@ import typer
 from beartype import BeartypeConf, beartype
 from beartype.vale import Is
 from jaxtyping import AbstractArray, install_import_hook
+from tests import commits
 
 from labeldp import _shapes
 
@@ -30,6 +31,8 @@ _COMPILED = "_kernels"
 _CHECKER = "labeldp_annotations"
 _NOT_AN_ARRAY = Annotated[object, Is[lambda found: not isinstance(found, np.ndarray)]]
 _SLOW = tomllib.loads(Path(__file__).with_name("slow.toml").read_text(encoding="utf-8"))
+#: Cases of a test from which on the default set has a third of them.
+_MANY = 4
 SLOW = [{"name": name, "kept": []} for name in _SLOW["whole"]] + _SLOW["test"]
 #: Calls of each function at which its annotations are executed: the first ones in a process, and in each test.
 _CHECKED_CALLS, _CHECKED_IN_TEST = 200, 1
@@ -183,6 +186,13 @@ def pytest_collection_modifyitems(config, items):
             for name in [*entry.get("kept", ()), *entry.get("slow", ())]:
                 if not any(_named(case, name) for case in cases):
                     raise pytest.UsageError(f"slow.toml: {entry['name']} has no case {name}")
+    touched = commits.changed(commits.base())
+    for name, found in tests.items():
+        left = {item.nodeid: item for item in found if not item.get_closest_marker("slow")}
+        shared = (len(left) >= _MANY and name not in _SLOW["always"]) or name in _SLOW["thirds"]
+        if shared and name.partition("::")[0] not in touched:
+            for case in commits.others(list(left)):
+                left[case].add_marker(pytest.mark.slow)
 
 
 def _processor_seconds():

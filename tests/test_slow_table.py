@@ -4,10 +4,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests import commits
 
 ROOT = Path(__file__).parents[1]
 TABLE = tomllib.loads(Path(__file__).with_name("slow.toml").read_text(encoding="utf-8"))
-ENTRIES = [{"name": name} for name in TABLE["whole"]] + TABLE["test"]
+ENTRIES = [{"name": name} for name in (*TABLE["whole"], *TABLE["thirds"], *TABLE["always"])] + TABLE["test"]
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["name"].partition("::")[2])
@@ -20,4 +21,19 @@ def test_an_entry_names_a_test(entry):
 
 def test_an_entry_is_there_once():
     """A second entry would take the place of the first."""
-    assert len({entry["name"] for entry in ENTRIES}) == len(ENTRIES)
+    entries = [*TABLE["whole"], *(entry["name"] for entry in TABLE["test"])]
+    assert len(set(entries)) == len(entries)
+    assert len({*TABLE["whole"], *TABLE["thirds"], *TABLE["always"]}) == sum(
+        map(len, map(TABLE.get, ("whole", "thirds", "always")))
+    )
+
+
+def test_every_case_is_drawn_before_long_and_each_test_at_every_commit():
+    """A third of the cases runs at a commit, at least one of a test that has several, and none is left out for long."""
+    names = [f"tests/a.py::test_it[{number}]" for number in range(300)]
+    commit = [f"{number:040x}" for number in range(60)]
+    left = [commits.others(names, head) for head in commit]
+    assert all(160 < len(each) < 240 for each in left)
+    assert set.intersection(*left) == set()
+    assert all(len(commits.others(names[:4], head)) < 4 for head in commit)
+    assert {len(commits.others(names[:1], head)) for head in commit} == {0, 1}

@@ -17,7 +17,7 @@ import pytest
 from benches import PASSED, Result, at_a_bench
 from edits import all_mutants, change, places_of, text_of
 from generated import FOLDERS, all_changes, changes_of
-from touched import git
+from tests.commits import git
 
 ROOT = Path(__file__).parents[2]
 TRIED = int(os.environ.get("LABELDP_GENERATED", "300"))

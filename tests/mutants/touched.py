@@ -7,36 +7,10 @@ committed count. The tenth follows from the commit, so that a commit always gets
 than ``MOST``, as a renaming everywhere does, the commit draws ``MOST`` of them: ``scripts/test --all`` says the rest.
 """
 
-import os
-import subprocess
-import zlib
-from pathlib import Path
-
 from edits import files_of, mutants_in
+from tests.commits import base, changed, drawn, git
 
-ROOT = Path(__file__).parents[2]
 MOST = 120
-BACK = 20
-
-
-def git(*words):
-    """What git prints, or None where it fails: without a repository, or without what was asked for."""
-    try:
-        done = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return None
-    return None if done.returncode else done.stdout.strip()
-
-
-def base():
-    """The commit that the work is compared with, or None where nothing is known."""
-    if named := os.environ.get("LABELDP_BASE"):
-        return git("rev-parse", "--verify", f"{named}^{{commit}}")
-    left, head = git("merge-base", "HEAD", "origin/main"), git("rev-parse", "HEAD")
-    if left and left != head:
-        return left
-    back = (git("rev-list", "--first-parent", f"--max-count={BACK + 1}", "HEAD") or "").split()
-    return back[-1] if len(back) > 1 else None
 
 
 def entries_at(commit):
@@ -48,24 +22,17 @@ def entries_at(commit):
 
 def touched(mutants, commit):
     """The mutants that differ from a commit in their entry, a file that they edit or a file of their tests."""
-    changed = set((git("diff", "--name-only", commit) or "").splitlines())
-    changed |= set((git("ls-files", "--others", "--exclude-standard") or "").splitlines())
-    before = entries_at(commit)
+    differs, before = changed(commit), entries_at(commit)
 
     def files(mutant):
         return {f"src/labeldp/{file}" for file in files_of(mutant)} | {test.partition("::")[0] for test in mutant.tests}
 
-    return [mutant for mutant in mutants if files(mutant) & changed or mutant not in before]
-
-
-def drawn(mutant, head):
-    """A number below 1000 that follows from a mutant's name and a commit."""
-    return zlib.crc32(f"{head} {mutant.name}".encode()) % 1000
+    return [mutant for mutant in mutants if files(mutant) & differs or mutant not in before]
 
 
 def selected(mutants):
     """The touched mutants, or some of them where they are many, and a tenth of all."""
-    head, commit = git("rev-parse", "HEAD"), base()
+    commit = base()
     found = touched(mutants, commit) if commit else []
-    names = {mutant.name for mutant in sorted(found, key=lambda mutant: drawn(mutant, head))[:MOST]}
-    return [mutant for mutant in mutants if mutant.name in names or drawn(mutant, head) < 100]
+    names = {mutant.name for mutant in sorted(found, key=lambda mutant: drawn(mutant.name))[:MOST]}
+    return [mutant for mutant in mutants if mutant.name in names or drawn(mutant.name) < 100]
