@@ -38,6 +38,7 @@ DOCUMENTED = (
     "labeldp.learning.cells",
     "labeldp.learning.stages",
     "labeldp.learning.generators",
+    "labeldp.datasets",
     "labeldp.audit",
     "labeldp.bounds",
     "labeldp.testing",
