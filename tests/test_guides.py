@@ -10,7 +10,7 @@ import io
 import json
 import re
 import shlex
-import warnings
+import sys
 from collections import Counter, defaultdict
 from functools import partial
 from pathlib import Path
@@ -18,109 +18,88 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.preprocessing import StandardScaler
 
-from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse, Release
+from labeldp import Ledger, Release
 from labeldp.cli import main
 from labeldp.errors import InputError
 from labeldp.learning.images import PatchClassifier
 from labeldp.learning.ratings import FactorizationClassifier
 from labeldp.learning.sklearn import AutoClassifier
-from labeldp.learning.tables import ModelChoice, learn, read_images
+from labeldp.learning.tables import learn, read_images
 
 GUIDES = Path(__file__).parents[1] / "docs/guide"
-ROWS = 1000
-_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+README = "../../README.md"
+sys.path.append(str(GUIDES.parent / "site"))
+import executed  # noqa: E402 (a module of the site)
 
 
 def blocks(page):
     """The Python blocks of a page."""
-    return _BLOCK.findall((GUIDES / page).read_text(encoding="utf-8"))
+    return [code for kind, code in executed.blocks((GUIDES / page).read_text(encoding="utf-8")) if kind == "python"]
 
 
-@pytest.fixture
-def names(tmp_path, monkeypatch):
-    """What the pages take for granted: public features, labels that are declared, and releases of them."""
-    monkeypatch.chdir(tmp_path)
-    chance = np.random.default_rng(0)
-    features = pd.DataFrame(
-        {
-            "age": chance.integers(18, 95, ROWS),
-            "sex": chance.integers(0, 2, ROWS),
-            "blood_pressure": chance.normal(130, 15, ROWS).round(),
-        }
-    )
-    space = Classes(["benign", "malignant"])
-    ill = features["age"] + features["blood_pressure"] / 2 + chance.normal(0, 10, ROWS) > 120
-    labels = pd.Series(np.where(ill, "malignant", "benign"), name="diagnosis")
-    amounts = (features["age"] * 100 + chance.exponential(500, ROWS)).to_numpy()
-    release = Curator(labels, space).randomize(RandomizedResponse(space, 1.0))
-    release.save("shared", features, keep="all")
-    features.assign(patient_id="P7").to_csv("patients.csv", index=False)
-    for month in ("january", "february"):
-        Curator(labels, space).randomize(RandomizedResponse(space, 1.0)).save(month, features, keep="all")
-    costs = Curator(amounts, Interval(0, 20_000, 10), name="cost").randomize(epsilon=2.0)
-    costs.save("costs", features, keep="all")
-    digits = Classes(range(10))
-    answers = chance.integers(0, 10, 64)
-    return {
-        "features": features,
-        "labels": labels,
-        "labels_of_a_survey": np.where(chance.random(ROWS) < 0.75, labels, np.where(ill, "benign", "malignant")),
-        "rates_of_a_survey": np.full(ROWS, 0.75),
-        "space": space,
-        "release": release,
-        "amounts": amounts,
-        "images": chance.normal(size=(64, 1, 16, 16)).astype(np.float32),
-        "image_labels": Curator(answers, digits).randomize(epsilon=4.0),
-        "published": features.assign(diagnosis=labels),
-        "curator": Curator(labels, space, budget=10.0, name="diagnosis"),
-        "StandardScaler": StandardScaler,
-        "scaler": StandardScaler().fit(features),
-        "numbers": StandardScaler().fit_transform(features[["age", "blood_pressure"]]),
-        "pd": pd,
-    }
+#: Every page with something to paste, but for design pages, whose blocks are protocols of long measurements.
+PAGES = [README, "../bounds.md", *sorted(path.name for path in GUIDES.glob("*.md"))]
+PAGES = [page for page in PAGES if executed.blocks((GUIDES / page).read_text(encoding="utf-8"))]
 
 
-def save_models(features):
-    """The models and the tables that the page on learning predicts with: of columns, of images and of ratings."""
-    from labeldp.learning.tables import learn_network  # noqa: PLC0415 (PyTorch is an extra of its own)
-
-    chance = np.random.default_rng(0)
-    learn("shared", model="softmax").model.save("model.safetensors")
-    features.to_csv("others.csv", index=False)
-    codes = np.arange(64) % 10
-    pixels = chance.integers(0, 256, (64, 8, 8), dtype=np.uint8)
-    header = bytes([0, 0, 8, 3, 0, 0, 0, 64, 0, 0, 0, 8, 0, 0, 0, 8])
-    Path("t10k-images-idx3-ubyte").write_bytes(header + pixels.tobytes())
-    Path("pictures").mkdir()
-    for name, image in zip("ab", pixels, strict=False):
-        pytest.importorskip("PIL.Image").fromarray(image).save(f"pictures/{name}.png")
-    Curator(codes, Classes(range(10))).randomize(epsilon=8.0).save("digits", label="digit")
-    choice = ModelChoice("torch:convolutional", images=read_images("t10k-images-idx3-ubyte"), training={"epochs": 1})
-    learn_network("digits", choice).model.save("digits.safetensors")
-    pairs = pd.DataFrame({"user": [f"u{i // 10}" for i in range(200)], "item": [f"i{i % 10}" for i in range(200)]})
-    stars = Curator(chance.integers(1, 6, 200), Classes(range(1, 6))).randomize(epsilon=4.0)
-    stars.save("stars", pairs, keep="all", label="stars")
-    learn("stars", model="factorization", features=["user", "item"]).model.save("ratings.safetensors")
+def shape(line):
+    """A line without its numbers, and without what follows from their widths."""
+    words = re.sub(r"[\d][\d,.]*", "#", line)
+    return re.sub(r"[\s─━┏┓┗┛└┘┴┬┳┻╇┡┩│┃]+", " ", words).strip()
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in GUIDES.glob("*.md") if blocks(path.name)))
-def test_the_python_of_a_page_runs(names, page, tmp_path, monkeypatch):
-    """Each block after the ones before it."""
-    if "labeldp.learning.torch" in "".join(blocks(page)):
+def missing(expected, printed):
+    """What a page shows and a command does not print, in this order; dots stand for lines that are left out."""
+    lines = [shape(line) for line in printed if shape(line)]
+    place, gap = 0, False
+    for line in (shape(each) for each in expected):
+        if not line:
+            continue
+        if line == "...":
+            gap = True
+            continue
+        while gap and place < len(lines) and lines[place] != line:
+            place += 1
+        if place >= len(lines) or lines[place] != line:
+            return f"expected {line!r}, found {lines[place : place + 3]}"
+        place, gap = place + 1, False
+    return "" if gap or place == len(lines) else f"expected no more, found {lines[place : place + 3]}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_runs_as_it_is_pasted(page, tmp_path, monkeypatch):
+    """Its Python and its commands, in order in an empty folder; what it shows of a console is what is printed."""
+    text = (GUIDES / page).read_text(encoding="utf-8")
+    if "labeldp.learning.torch" in text:
         pytest.importorskip("torch")
-    if page == "curator.md":  # it saves the release that other pages begin with
-        (tmp_path / "shared").rename(tmp_path / "other")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if page == "learning.md":
-            monkeypatch.setitem(FactorizationClassifier.__init__.__kwdefaults__, "rounds", 60)
-            monkeypatch.setitem(FactorizationClassifier.__init__.__kwdefaults__, "unused", 20)
-            save_models(names["features"])
-        for block in blocks(page):
-            exec(compile(block, page, "exec"), names)  # noqa: S102 (the text is ours)
-    assert len(blocks(page)) == (GUIDES / page).read_text(encoding="utf-8").count("```python")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    for (kind, code), (printed, _) in zip(executed.blocks(text), executed.run(text), strict=True):
+        typed = "\n".join(f"$ {each}" for each in executed.commands(code))
+        if kind == "console" and code.strip() != typed:
+            assert missing(code.splitlines(), printed.splitlines()) == ""
+
+
+def test_a_page_that_shows_something_else_is_noticed():
+    """The comparison can fail: another word, a line too many, a line too few; and so can a command."""
+    printed = ["Released 12 rows.", "", "spent  0.5"]
+    assert missing(["Released 34 rows.", "spent 1"], printed) == ""
+    assert missing(["...", "spent 1"], printed) == ""
+    for expected in (["Refused 34 rows.", "spent 1"], ["Released 1 rows."], ["Released 1 rows.", "spent 1", "more"]):
+        assert missing(expected, printed)
+    with pytest.raises(RuntimeError, match="expected exit code 0"):
+        executed.run("```console\n$ labeldp verify nowhere\n```\n")
+    with pytest.raises(NameError):
+        executed.run("```python\nfeatures\n```\n")
+
+
+def test_a_page_as_a_notebook_has_all_of_it():
+    """Prose, Python and commands in their order; a value at the end of a block is shown."""
+    text = "# A\n\n```console\n$ labeldp demo\n```\n\nThen\n\n```python\n1 + 1\n```\n"
+    cells = [(cell["cell_type"], cell["source"]) for cell in executed.as_notebook(text)["cells"]]
+    assert cells == [("markdown", "# A"), ("code", "!labeldp demo"), ("markdown", "Then"), ("code", "1 + 1")]
+    assert executed.run(text[text.index("Then") :]) == [("2\n", [])]
 
 
 def commands(page):
@@ -248,7 +227,6 @@ def test_every_link_of_a_page_leads_somewhere():
             assert (GUIDES.parents[1] / path).exists(), (page.name, path)
 
 
-README = "../../README.md"
 #: A recipe that the guide once had: people who return get other numbers.
 RENUMBERED = """
 table = pd.read_csv("patients.csv", dtype=str, keep_default_na=False)
@@ -317,6 +295,8 @@ TABLES = {
 #: Each recipe with a privacy unit, a ledger or other people: the tables of a page whose releases are made in turn.
 RECIPES = [
     (README, "patients.csv"),
+    ("first-release.md", "patients.csv"),
+    ("received-folder.md", "patients.csv"),
     ("again.md", "december.csv january.csv february.csv"),
     ("cluster.md", "clicks"),
     ("command-line.md", "patients.csv first.csv"),

@@ -48,6 +48,13 @@ def test_every_guide_is_in_the_menu():
     assert left == {"index"}
 
 
+def test_the_readme_is_one_screen():
+    """All else is in docs/guide; of commands it types three."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 80
+    assert len(re.findall(r"^\$ labeldp ", text, re.MULTILINE)) == 3
+
+
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning():
     """All links lead somewhere, no page is above 1 MiB, and llms.txt lists pages that exist."""

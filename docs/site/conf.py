@@ -22,6 +22,7 @@ extensions = [
     "sphinx_design",
     "sphinx_copybutton",
     "generated",
+    "executed",
 ]
 nitpicky = True
 #: Types in signatures are names of other libraries, of formulas and of private modules, which have no page here.
