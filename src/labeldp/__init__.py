@@ -10,6 +10,14 @@
 Names are loaded when they are first used, so that importing the package stays light.
 """
 
+import sys
+
 import lazy_loader
+
+if sys.platform == "win32":
+    raise ImportError(
+        "expected Linux or macOS, found Windows, which lacks the locks and atomic links that releases need; "
+        "install labeldp in WSL (wsl --install)"
+    )
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,7 @@ from labeldp.release.folder import (
 )
 from labeldp.release.released._declared import DeclaredHow, channel_of_rows, declared_certificate, randomized_codes
 from labeldp.release.released._gate import OWN_LEDGER, refuse_labels, warn_of_people
-from labeldp.release.released._opaque_labels import RELEASED_LABEL, OpaqueLabels
+from labeldp.release.released._opaque_labels import RELEASED_LABEL, OpaqueLabels, ReleasedLabel
 from labeldp.release.released._possible import check_rows_possible
 from labeldp.release.released._row_identity import (
     Origin,
@@ -248,6 +248,12 @@ class Release(OpaqueLabels, Shown):
     def __len__(self) -> int:
         return len(self.codes)
 
+    @overload
+    def __getitem__(self, rows: int) -> ReleasedLabel: ...
+    @overload
+    def __getitem__(self, rows: slice | Sequence[int] | Sequence[bool] | np.ndarray) -> Release: ...
+    @overload
+    def __getitem__(self, rows: Any) -> Any: ...
     def __getitem__(self, rows: Any) -> Any:
         """A subset of the rows, as a release with this one as its parent; a single row is opaque.
 
