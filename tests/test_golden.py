@@ -170,7 +170,8 @@ def test_a_golden_model_of_the_present_format_is_saved_as_it_was(name, tmp_path)
     (tmp_path / "kept").write_bytes(content)
     again = open_model(tmp_path / "kept").save(tmp_path / "again").read_bytes()
     (kept, *arrays), (found, *same) = golden.parts(content), golden.parts(again)
-    assert kept.pop("made_with").keys() == found.pop("made_with").keys()
+    for one, other in ((kept, found), (kept.get("certificate") or {}, found.get("certificate") or {})):
+        assert one.pop("made_with", {}).keys() == other.pop("made_with", {}).keys()
     assert (found, same) == (kept, arrays)
 
 

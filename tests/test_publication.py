@@ -58,7 +58,7 @@ def test_every_place_of_the_address_is_known():
 
 def test_links_of_the_readme_work_on_an_index():
     """An index shows the README alone: in the metadata of the wheel each link is an address."""
-    text = metadata.metadata("labeldp").get_payload()
+    text = metadata.distribution("labeldp").read_text("METADATA")
     links = re.findall(r"\]\((.*?)\)", text)
     assert len(links) > 20
     assert [link for link in links if not link.startswith(("https://", "#"))] == []
