@@ -15,6 +15,7 @@ def coefficients(
     family: str | None = None,
     reference: str | None = None,
     level: float = 0.95,
+    method: str = "auto",
     json_: bool = False,
 ) -> None:
     """Print a regression table of the label of a release on its public columns.
@@ -25,6 +26,7 @@ def coefficients(
         family: logistic, multinomial or linear; default: the one that fits the labels.
         reference (CLASS): The class that others are compared with; default: the first one.
         level: Coverage of each interval.
+        method: unbiased, which aims at the coefficients of true labels; likelihood; or auto, the first if it can.
         json_: Print JSON; 'labeldp schema' describes it.
     """
     from labeldp.learning import inference  # noqa: PLC0415 (commands load what they need)
@@ -33,6 +35,13 @@ def coefficients(
     release, table, units = released_rows(directory)
     with printed_warnings(UnitsWarning):
         found = inference.coefficients(
-            release, table, formula, family=family, reference=class_of(release, reference), units=units, level=level
+            release,
+            table,
+            formula,
+            family=family,
+            reference=class_of(release, reference),
+            units=units,
+            level=level,
+            method=method,
         )
     result(json_, lambda: found, lambda: results.coefficients_part(found))

@@ -30,6 +30,10 @@ _MIXED = (
     "are too narrow."
 )
 _TOO_FEW = "too few rows"
+_LIKELIHOOD = (
+    "The coefficients have the largest likelihood of the released labels. Where the model does not hold exactly, they "
+    "aim at somewhat other values than those of the true labels."
+)
 _UNTOLD = (
     "No finite estimate: {}. The labels are most likely at an infinite coefficient, as where all rows with a value "
     "have one class, or are too few for the noise. The interval is that of the likelihood."
@@ -166,6 +170,7 @@ def coefficients_part(found: Coefficients) -> Part:
     lead = [f"A {found.family} regression by released labels: {rows}, {counted(found.units, 'independent unit')}."]
     lead += [f"{counted(found.left_out, 'row')} with gaps left out."] if found.left_out else []
     lead += [_MIXED] if found.mixed else []
+    lead += [_LIKELIHOOD] if found.method == "likelihood" else []
     untold = [_term(each, found) for each in found.coefficients if math.isnan(each.coef)]
     blocks: list[Block] = [_table(found)]
     blocks += [Prose(_UNTOLD.format(", ".join(untold)), "heed")] if untold else []

@@ -1,8 +1,9 @@
 """Regression tables of the true label on public columns, from released labels.
 
-Coefficients of classes are those of the largest likelihood of the released labels under their channel (forward
-correction), those of numbers are of least squares on unbiased numbers. Errors are sandwiches over independent units, so
-that they hold where rows of one are dependent, and where the noise of rows differs.
+Coefficients of classes solve the equations of true labels with unbiased vectors in their place (backward correction),
+or have the largest likelihood of the released labels under their channel (forward correction). Those of numbers are of
+least squares on unbiased numbers. Errors are sandwiches over independent units, so that they hold where rows of one are
+dependent, where the noise of rows differs, and where the model does not hold.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtr
 
+from labeldp import _checks
 from labeldp._notebook import Shown
 from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.inference._design import Design, design_of
-from labeldp.learning.inference._likelihood import Likelihood, profile_end
+from labeldp.learning.inference._likelihood import ClassMethod, Likelihood, profile_end
 from labeldp.learning.inference._table import PublicColumns, require_original_features
 from labeldp.learning.losses import unbiased_numbers
 from labeldp.learning.metrics import Units, check_level, may_share_units, quantile
@@ -74,6 +76,7 @@ class Coefficients(Shown):
         units: Number of independent units.
         level: Coverage of each interval.
         mixed: True if several rows may be of one privacy unit, and nothing says which.
+        method: How it was estimated: ``"unbiased"`` or ``"likelihood"``.
     """
 
     coefficients: tuple[Coefficient, ...]
@@ -84,6 +87,7 @@ class Coefficients(Shown):
     units: int
     level: float
     mixed: bool = False
+    method: ClassMethod = "unbiased"
 
     def frame(self) -> pd.DataFrame:
         """The table as a frame, with the names of statsmodels."""
@@ -104,12 +108,13 @@ def coefficients(
     reference: object = None,
     units: object = None,
     level: float = 0.95,
+    method: str = "auto",
 ) -> Coefficients:
     """Regress the true label on public columns, from released labels alone.
 
-    Where the model holds, coefficients are those of the true labels, and for classes as precise as released labels
-    allow. Where it does not, the likelihood of released labels weighs rows differently from that of true labels, and
-    aims at somewhat other coefficients.
+    By default the coefficients aim at those that the true labels of these rows give, whether the model holds or not.
+    ``method="likelihood"`` is more precise where the model holds and rows differ much in their probabilities. Where it
+    does not hold, it weighs rows differently from true labels, and aims at somewhat other coefficients.
 
     Args:
         release: Released labels of n rows.
@@ -121,12 +126,15 @@ def coefficients(
         reference: The class that others are compared with; by default the first one.
         units: The privacy unit of each row, whose rows are dependent; ``"rows"`` if each row is its own.
         level: Coverage of each interval.
+        method: ``"unbiased"``, ``"likelihood"``, or by default the first, and the second where labels are too few or
+            too noisy for a finite estimate of each coefficient. Numeric labels have the first alone.
 
     Guarantee:
         Post-processing of a release: covered by the release's guarantee at no further cost.
 
     References:
-        Huber 1967, for sandwich errors of maximum likelihood; Liang and Zeger 1986, by units; Chandler and Bate 2007,
+        Natarajan et al. 2013, for losses on unbiased vectors; Patrini et al. 2017, for the likelihood; Huber 1967, for
+        sandwich errors of maximum likelihood; Liang and Zeger 1986, by units; Chandler and Bate 2007,
         for the profiles of likelihoods of dependent rows.
 
     Example:
@@ -142,21 +150,41 @@ def coefficients(
     """
     sample = Units.of(units, require_original_features(release))
     check_level(level)
+    _checks.among(method, "a method", ("auto", "unbiased", "likelihood"))
     name = None if release.certificate is None else release.certificate.label
     design, family = design_of(PublicColumns.of(release, table), model, name), _family(release, family)
     release, sample, rows = release[design.rows], sample.take(design.rows), len(release)
     needed = len(design.names) * (1 if family == "linear" else release.space.size - 1) + _FEWEST
     if sample.count < needed:
         raise InputError(f"expected at least {needed} units for these coefficients, found {sample.count}; use fewer")
+    used: ClassMethod = "unbiased"
     if family == "linear":
         found, first = _of_numbers(release, design, sample, level), ""
     else:
         code = 0 if reference is None else int(release.space.encode([reference])[0])
-        found, first = _of_classes(release, design, sample, level, code), str(release.space.points[code])
+        likelihood, best = _fitted(release, design, code, method)
+        found, first = _of_classes(likelihood, best, design, sample, level), str(release.space.points[code])
+        used = likelihood.method
     mixed = units is None and may_share_units(release)
     return Coefficients(
-        tuple(found), family, first, len(design.rows), rows - len(design.rows), sample.count, level, mixed
+        tuple(found), family, first, len(design.rows), rows - len(design.rows), sample.count, level, mixed, used
     )
+
+
+def _fitted(release: Release, design: Design, reference: int, method: str) -> tuple[Likelihood, np.ndarray]:
+    """The likelihood of a method, with the parameters at which it is largest."""
+    if method != "likelihood":
+        unbiased = Likelihood(release, design.matrix, reference, "unbiased")
+        best = unbiased.fit()
+        if not unbiased.curvature(best)[1].size:
+            return unbiased, best
+        if method == "unbiased":
+            raise InputError(
+                "expected labels that allow a finite estimate of each coefficient, found too few or too noisy ones; "
+                "use fewer columns, or method='likelihood'"
+            )
+    likelihood = Likelihood(release, design.matrix, reference, "likelihood")
+    return likelihood, likelihood.fit()
 
 
 def _family(release: Release, family: str | None) -> Family:
@@ -193,10 +221,11 @@ def _of_numbers(release: Release, design: Design, sample: Units, level: float) -
         yield _wald("mean", name, float(coef), float(error), level, sample.count - len(found))
 
 
-def _of_classes(release: Release, design: Design, sample: Units, level: float, reference: int) -> Iterator[Coefficient]:
+def _of_classes(
+    likelihood: Likelihood, best: Float[np.ndarray, "q"], design: Design, sample: Units, level: float
+) -> Iterator[Coefficient]:
     """The coefficients of largest likelihood, each with a profile where Wald's interval is not to be trusted."""
-    likelihood = Likelihood(release, design.matrix, reference)
-    best, turn, free = likelihood.fit(), likelihood.to_coefficients, sample.count - likelihood.size
+    turn, free = likelihood.to_coefficients, sample.count - likelihood.size
     curvature, flat = likelihood.curvature(best)
     covariance = _sandwich(curvature, likelihood.scores(best), sample)
     plain, robust = (np.sqrt(np.diag(turn @ each @ turn.T)) for each in (curvature, covariance))
@@ -205,7 +234,7 @@ def _of_classes(release: Release, design: Design, sample: Units, level: float, r
     told = (np.abs(turn @ flat) * reach[:, None] < 1.0).all(axis=1)
     effects = np.where(told, robust**2 / np.where(plain > 0.0, plain, 1.0) ** 2, 1.0)
     bars = float(quantile(level, free)) ** 2 * np.where(told, effects, max(1.0, float(effects.max())))
-    names = [(str(release.space.points[code]), name) for code in likelihood.classes for name in design.names]
+    names = [(str(likelihood.release.space.points[code]), name) for code in likelihood.classes for name in design.names]
     for place, (outcome, name) in enumerate(names):
         drop = likelihood.profile(best, place)
         coef, bar, far = float(turn[place] @ best), float(bars[place]), float(reach[place])

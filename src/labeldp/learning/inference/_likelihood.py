@@ -1,7 +1,11 @@
-"""Maximum likelihood of coefficients under a channel: the fit, the information in it, and profiles.
+"""Likelihoods of coefficients from released labels: the fit, the information in it, and profiles.
 
-With v_j the likelihood of a released label given class j and p_j the modelled probability, a row has the loss
-``-log sum_j v_j p_j``. In logits its gradient is ``p - q`` and its second derivative
+The quasi-likelihood on unbiased vectors u has, in expectation over the draw, the equations that true labels give. A row
+has the convex loss ``-sum_j u_j log p_j``, with the gradient ``p - u`` in logits and the second derivative
+``diag p - p p'``.
+
+The likelihood is that under the channel. With v_j the likelihood of a released label given class j and p_j the modelled
+probability, a row has the loss ``-log sum_j v_j p_j``. In logits its gradient is ``p - q`` and its second derivative
 ``(diag p - p p') - (diag q - q q')``, where ``q_j = v_j p_j / sum_i v_i p_i`` is the posterior.
 """
 
@@ -10,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq, minimize
@@ -18,6 +23,8 @@ from scipy.special import softmax
 from labeldp._shapes import Float
 from labeldp.learning.losses import row_loss
 from labeldp.release import Release
+
+ClassMethod = Literal["likelihood", "unbiased"]
 
 #: Gradient at which a fit is done, in regressors of unit variance: far below the errors of coefficients.
 _GRADIENT, _STEPS, _LONGEST = 1e-4, 300, 5.0
@@ -32,17 +39,19 @@ _FAR = 60.0
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    """The likelihood of released labels, in coefficients of regressors.
+    """The likelihood of released labels, or a quasi-likelihood, in coefficients of regressors.
 
     Attributes:
         release: The released labels.
         matrix: The regressors.
         reference: The code of the class that others are compared with.
+        method: ``"likelihood"``, or ``"unbiased"`` for the quasi-likelihood on unbiased vectors.
     """
 
     release: Release
     matrix: Float[np.ndarray, "n p"]
     reference: int
+    method: ClassMethod
 
     @cached_property
     def _root(self) -> tuple[np.ndarray, np.ndarray]:
@@ -63,7 +72,7 @@ class Likelihood:
 
     @cached_property
     def _loss(self) -> Callable[[np.ndarray, np.ndarray], float]:
-        return row_loss(self.release, "likelihood")
+        return row_loss(self.release, self.method)
 
     def _rows(self, at: Float[np.ndarray, "q"]) -> tuple[float, np.ndarray, np.ndarray]:
         """The loss, and for each row the modelled probabilities and the gradient in logits."""
@@ -86,7 +95,7 @@ class Likelihood:
         """The second derivatives of the loss."""
         _, chance, slopes = self._rows(at)
         inputs, codes, width = self._root[0], self.classes, self.matrix.shape[1]
-        posterior = chance - slopes
+        posterior = chance - slopes if self.method == "likelihood" else np.zeros_like(chance)
         found = np.empty((len(codes) * width, len(codes) * width))
         for i, one in enumerate(codes):
             for j, two in enumerate(codes[: i + 1]):
