@@ -1,8 +1,8 @@
 """The site: its pages are complete, are the guides themselves, and are built without a warning."""
 
+import importlib.util
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,9 @@ import labeldp
 from labeldp.cli import COMMANDS, app
 
 ROOT = Path(__file__).parents[1]
-sys.path.append(str(ROOT / "docs/site"))
-import generated  # noqa: E402 (a module of the site)
+_SPEC = importlib.util.spec_from_file_location("site_pages", ROOT / "docs/site/generated.py")
+generated = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(generated)
 
 _TREE = re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
