@@ -180,7 +180,7 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
 
 STUDY = Study(
     name="coefficients",
-    recipe="1",
+    recipe="2",
     key=("data", "mechanism", "unit", "epsilon"),
     columns=(
         *(
