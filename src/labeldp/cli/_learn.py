@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from labeldp import results
 from labeldp.cli._command import ReleaseFolder
-from labeldp.cli._options import IMAGE_MODEL, ImageOptions, TrainingOptions, check_no_network_options
+from labeldp.cli._options import IMAGE_MODEL, ImageOptions, TrainingOptions, bytes_of, check_no_network_options
 from labeldp.cli._terminal import names, printed_warnings, progress, result
 from labeldp.errors import InputError
+from labeldp.release import engines
+
+_MEMORY = typer.Option(parser=bytes_of, metavar="BYTES")
 
 
 def learn(
@@ -23,6 +28,8 @@ def learn(
     minutes: float | None = None,
     rows: int | None = None,
     coverage: float | None = None,
+    memory: Annotated[int | None, _MEMORY] = None,
+    engine: str | None = None,
     images: ImageOptions,
     training: TrainingOptions,
     json_: bool = False,
@@ -54,6 +61,10 @@ def learn(
             their column was kept; for tables that take too long.
         coverage: Share of rows whose prediction sets shall hold the true label, such as 0.9: 'predict' then writes a
             set of classes, or an interval, for each row. A fifth of the rows is kept to calibrate them.
+        memory: Memory for rows, such as 4GB; default: half of what is free. Of a release with more rows, models are
+            fitted by sums over all rows, and others from a sample that fits.
+        engine: Workers for the sums over a large release, as for 'labeldp release': processes[:N], dask[:ADDRESS] or
+            spark[:MASTER]. The model is the same.
         images: The images of the rows.
         training: Settings of networks.
         json_: Print JSON; 'labeldp schema' describes it.
@@ -81,6 +92,8 @@ def learn(
 
             if minutes is not None:
                 raise InputError("expected no --minutes with a network, found one; set --epochs")
+            if engine is not None or memory is not None:
+                raise InputError("expected no --engine and no --memory with a network, found one; use --rows")
             if generator is not None:
                 raise InputError(
                     "expected no --generator with a network, found one; leave it out, or use ResampledClassifier"
@@ -90,6 +103,8 @@ def learn(
         else:
             check_no_network_options(images, training)
             resampling = None if generator is None else generators.open_generator(generator).generator()
-            learned = learn_table(directory, generator=resampling, minutes=minutes, progress=bar, **options)
+            with engines.open_engine(engine) as workers:
+                options |= {"memory": memory, "executor": None if engine is None else workers}
+                learned = learn_table(directory, generator=resampling, minutes=minutes, progress=bar, **options)
     found = results.LearnedModel.of(learned, str(learned.model.save(output)))
     result(json_, lambda: found, lambda: results.learned_part(found, of_images=images.images is not None))

@@ -27,6 +27,8 @@ IMAGE_MODEL = "patches"
 #: Separators that are hard to type.
 _SEPARATORS = {"tab": "\t", "\\t": "\t", "semicolon": ";", "comma": ",", "bar": "|", "space": " ", "point": "."}
 _EVERYTHING, _NOTHING = "all", "none"
+#: Letters of thousands, millions, ... of bytes.
+_SIZES = "KMGT"
 
 
 def budget_of(text: str) -> tuple[float, float]:
@@ -38,6 +40,19 @@ def budget_of(text: str) -> tuple[float, float]:
             f"expected EPSILON or EPSILON,DELTA, such as 2 or 2,1e-6, found {text!r}; write decimals with a point"
         ) from None
     return epsilon, delta
+
+
+def bytes_of(text: str) -> int:
+    """Parse a number of bytes, such as 4GB, 500 MB or 2GiB."""
+    number, unit = text.rstrip("BbIi").strip(), 1000 if "i" not in text.lower() else 1024
+    power = _SIZES.find(number[-1:].upper()) + 1
+    try:
+        found = float(number[:-1] if power else number) * unit**power
+    except ValueError:
+        found = 0.0
+    if not 1.0 <= found < 2.0**63:
+        raise typer.BadParameter(f"expected an amount of memory, such as 4GB or 500MB, found {text!r}")
+    return int(found)
 
 
 _BUDGET = typer.Option(

@@ -33,7 +33,19 @@ _PAUSE = 10.0
 #: What follows the name of a pass in a report of its parts.
 _PARTS = " parts"
 #: Kinds of work whose reports count rows.
-_OF_ROWS = ("load", "clusters", "look", "columns", "check", "release", "digest", "verify", "neighbours")
+_OF_ROWS = (
+    "load",
+    "clusters",
+    "look",
+    "columns",
+    "check",
+    "release",
+    "digest",
+    "verify",
+    "neighbours",
+    "sample",
+    "sums",
+)
 _TITLES = {
     "load": "reading the release",
     "clusters": "assigning clusters",
@@ -47,6 +59,8 @@ _TITLES = {
     "columns": "relating the public columns",
     "cells": "grouping rows by their columns",
     "features": "finding features of images",
+    "sample": "reading a sample",
+    "sums": "adding up rows",
     "learn": "fitting models",
     "epoch": "training",
 }

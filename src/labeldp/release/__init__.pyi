@@ -1,4 +1,6 @@
 from .released import Answer as Answer
+from .released import ReleasePart as ReleasePart
+from .released import parts_of_release as parts_of_release
 from .released import release_batches as release_batches
 from .curator import ClusterRelease as ClusterRelease
 from .curator import cluster_prior_response as cluster_prior_response

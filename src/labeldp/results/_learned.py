@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from labeldp.learning.features import CALENDAR
-from labeldp.learning.tables import ClassScores, NumberScores
+from labeldp.learning.tables import IN_MEMORY, ClassScores, NumberScores
 from labeldp.results._blocks import Commands, Grid, Part, Prose, Section, Terms
 from labeldp.results._numbers import listed, share, three_digits
 from labeldp.results._release import (
@@ -66,6 +66,7 @@ class LearnedModel(Promised):
         constant: What the model predicts for every row; empty for any other model.
         original_rows: Remark on rows whose features are their own, where others were resampled.
         sets: Its prediction sets; None if none were calibrated.
+        way: How it was learned: with all rows in memory, by sums over all, or from a sample.
     """
 
     output: str
@@ -85,6 +86,7 @@ class LearnedModel(Promised):
     constant: str = ""
     original_rows: str = ""
     sets: CalibratedSets | None = None
+    way: str = IN_MEMORY
 
     @classmethod
     def of(cls, learned: Learned, output: str = "in memory") -> LearnedModel:
@@ -109,6 +111,7 @@ class LearnedModel(Promised):
             constant=str(learned.constant),
             original_rows=_on_true_rows(learned),
             sets=None if model.sets is None else CalibratedSets.of(model.sets),
+            way=learned.way,
         )
 
 
@@ -270,6 +273,8 @@ def _model_terms(found: LearnedModel) -> Iterator[tuple[str, str]]:
     """A model with its method and settings, the features that it uses, and those that it does not."""
     yield "model", f"{found.model}, method {found.method}"
     yield from (("settings", each) for each in found.setting.split("; ") if each)
+    if found.way != IN_MEMORY:
+        yield "learned by", found.way
     yield "features", listed(_features(found.features, found.parts_of_dates))
     yield from (("left out", f"{name}: {why}") for name, why in found.left_out.items())
 

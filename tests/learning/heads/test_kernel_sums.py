@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from labeldp.learning.heads import ExactSum, Grid, Kernels, KernelSums, summed
+from labeldp.learning.heads import ExactSum, Grid, Kernels, KernelSums
 
 ROWS = 3_000
 
@@ -45,7 +45,7 @@ def test_sums_on_a_grid_do_not_depend_on_cuts_and_order(table):
     for pieces in (7, 100):
         order = chance.permutation(ROWS)
         parts = [KernelSums.of(grid).add(*(each[some] for each in table)) for some in np.array_split(order, pieces)]
-        again = summed(parts[::-1])
+        again = KernelSums.of(grid, parts[::-1])
         for one, other in zip([*whole.products, whole.squares], [*again.products, again.squares], strict=True):
             assert one.value.tobytes() == other.value.tobytes()
 

@@ -606,7 +606,7 @@ def test_a_mixture_makes_a_class_as_common_as_labels_say():
 
 def test_of_very_many_rows_some_are_learned_from(monkeypatch):
     """They are whole units, whose held-out rows are named by their numbers, and what is said counts them."""
-    monkeypatch.setattr(auto, "_SOME_ROWS", 300)
+    monkeypatch.setattr(auto, "SOME_ROWS", 300)
     monkeypatch.setattr(auto, "_ENOUGH_ROWS", 1)
     features, labels = table(900)
     unit = np.arange(900) // 3

@@ -2,7 +2,6 @@ from ._kernel_sums import Evidence as Evidence
 from ._kernel_sums import ExactSum as ExactSum
 from ._kernel_sums import Grid as Grid
 from ._kernel_sums import KernelSums as KernelSums
-from ._kernel_sums import summed as summed
 from ._kernels import Kernels as Kernels
 from ._kernels import nearness as nearness
 from ._kernels import squared_distances as squared_distances

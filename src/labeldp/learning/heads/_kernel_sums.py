@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -79,6 +79,14 @@ class Grid:
         steps = (np.exp2(np.ceil(np.log2(np.where(most > 0.0, most, 1.0))) - _DIGITS) for most in largest)
         return cls(kernels, origin, tuple(steps))
 
+    def rounded(self, targets: Float[np.ndarray, "n k"], weights: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n k1"]:
+        """A constant and the targets, times the root of the row's weight, rounded."""
+        found = np.sqrt(weights)[:, None] * np.hstack([np.ones((len(targets), 1)), targets - self.origin])
+        if self.steps is None:
+            return np.asarray(found)
+        steps = self.steps[0][[0, *range(-targets.shape[1], 0)]]
+        return np.asarray(np.rint(found / steps) * steps)
+
     def columns(
         self, features: Any, targets: Float[np.ndarray, "n k"], weights: Float[np.ndarray, "n"]
     ) -> Iterator[tuple[slice, int, Float[np.ndarray, "m c1k"]]]:
@@ -112,11 +120,14 @@ class KernelSums:
     squares: ExactSum
 
     @classmethod
-    def of(cls, grid: Grid) -> Self:
-        """The sums over no rows."""
+    def of(cls, grid: Grid, parts: Iterable[KernelSums] = ()) -> Self:
+        """The sums over the rows of some parts, whatever their order; of none by default."""
         targets = len(grid.origin)
         sizes = [1 + len(kernel.map) for kernel in grid.kernels.each]
-        return cls(grid, [ExactSum.of(size, size + targets) for size in sizes], ExactSum.of(targets))
+        found = cls(grid, [ExactSum.of(size, size + targets) for size in sizes], ExactSum.of(targets))
+        for part in parts:
+            found.merge(part)
+        return found
 
     def add(self, features: Any, targets: Float[np.ndarray, "n k"], weights: Float[np.ndarray, "n"]) -> Self:
         """Add rows with their targets and weights."""
@@ -133,6 +144,12 @@ class KernelSums:
             if place == 0:
                 self.squares.add(squares)
         return self
+
+    def linear(self) -> KernelSums:
+        """The sums of the linear kernel alone."""
+        steps = None if self.grid.steps is None else self.grid.steps[:1]
+        kernels = Kernels(self.grid.kernels.landmarks, self.grid.kernels.each[:1])
+        return KernelSums(Grid(kernels, self.grid.origin, steps), self.products[:1], self.squares)
 
     def merge(self, other: KernelSums) -> None:
         """Add the sums over other rows."""
@@ -164,14 +181,6 @@ class KernelSums:
             kernel.map.T @ around[:, inputs - 1 :] / scale,
             scale,
         )
-
-
-def summed(parts: Sequence[KernelSums]) -> KernelSums:
-    """The sums over the rows of all parts, whatever their order."""
-    total = KernelSums.of(parts[0].grid)
-    for part in parts:
-        total.merge(part)
-    return total
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ from ._numbers import ends_of as ends_of
 from ._numbers import expected_mean as expected_mean
 from ._numbers import is_unbiased as is_unbiased
 from ._numbers import label_variance as label_variance
+from ._numbers import means_of_bins as means_of_bins
 from ._numbers import noise_variances as noise_variances
 from ._numbers import plain_numbers as plain_numbers
 from ._numbers import require_decodable as require_decodable

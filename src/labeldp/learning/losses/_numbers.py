@@ -118,17 +118,21 @@ def label_variance(release: Release, numbers: Float[np.ndarray, "n"]) -> float:
     return expected_mean(squares - 2.0 * mean * numbers + mean**2, even, _LEAST_VARIANCE * size, _MOST_VARIANCE * size)
 
 
-def decoded_numbers(release: Release) -> Float[np.ndarray, "n"]:
+def decoded_numbers(release: Release, means: Float[np.ndarray, "bins"] | None = None) -> Float[np.ndarray, "n"]:
     """Numbers whose mean is the estimated mean label of the label's bin; unbiased or plain numbers without bins.
 
     The released bin is the label's with probability p and each other one with probability q, so
     ``(1[bin] - q) / (p - q)`` has mean one for the label's bin and zero for others; the numbers sum these over all
     bins, times the means of the bins.
+
+    Args:
+        release: Released numbers.
+        means: The means of the bins; by default those that these rows show.
     """
     bins = release.channel.bins
     if bins is None or len(bins.firsts) == 1:
         return np.asarray(release.numbers()) if is_unbiased(release) else plain_numbers(release)
-    means = means_of_bins(release.space, bins, release.codes)
+    means = means_of_bins(release.space, bins, release.codes) if means is None else means
     return np.asarray((means[release.codes] - bins.other * means.sum()) / (bins.keep - bins.other))
 
 

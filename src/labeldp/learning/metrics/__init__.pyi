@@ -39,5 +39,6 @@ from ._sums import folds_to_choose_on as folds_to_choose_on
 from ._sums import shares_of_groups as shares_of_groups
 from ._units import ROWS as ROWS
 from ._units import Units as Units
+from ._units import design_effect as design_effect
 from ._units import UnitsWarning as UnitsWarning
 from ._units import may_share_units as may_share_units

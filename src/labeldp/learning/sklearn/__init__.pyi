@@ -9,6 +9,9 @@ from ._auto import CLASSES as CLASSES
 from ._auto import NUMBERS as NUMBERS
 from ._auto import AutoClassifier as AutoClassifier
 from ._auto import AutoRegressor as AutoRegressor
+from ._auto import SOME_ROWS as SOME_ROWS
+from ._auto import Elsewhere as Elsewhere
+from ._auto import Target as Target
 from ._boosting import BoostingClassifier as BoostingClassifier
 from ._boosting import BoostingRegressor as BoostingRegressor
 from ._calibrated import CalibratedClassifier as CalibratedClassifier
@@ -16,9 +19,13 @@ from ._calibrated import UnguardedFitWarning as UnguardedFitWarning
 from ._cells import CellRegressor as CellRegressor
 from ._cells import mean_in_cells as mean_in_cells
 from ._cluster_leaves import ClusterLeaves as ClusterLeaves
+from ._kernel import WIDTHS as WIDTHS
 from ._kernel import EvidenceRidge as EvidenceRidge
 from ._kernel import KernelClassifier as KernelClassifier
 from ._members import POWER as POWER
+from ._members import as_frame as as_frame
+from ._members import encoders_of as encoders_of
+from ._members import kinds_of as kinds_of
 from ._mixture import HeldOut as HeldOut
 from ._mixture import Mixture as Mixture
 from ._mixture import NumberMixture as NumberMixture

@@ -24,6 +24,7 @@ from labeldp.learning.choice import (
     NO_HELP,
     SHARES,
     Fitted,
+    Held,
     Member,
     Parts,
     Progress,
@@ -31,6 +32,7 @@ from labeldp.learning.choice import (
     folds_of,
     numbers_of,
     some_rows,
+    varies,
 )
 from labeldp.learning.features import row_count, row_weights, take_rows
 from labeldp.learning.losses import class_shares, decoded_numbers, require_decodable, require_release, stack_rows
@@ -51,7 +53,7 @@ if TYPE_CHECKING:  # pandas is in another extra than the rest of this package
     from labeldp.learning.features import SeenRanges
 
 #: Of more rows some are learned from, if they have so many effective rows: more change little, and take minutes.
-_SOME_ROWS, _ENOUGH_ROWS = 200_000, 20_000
+SOME_ROWS, _ENOUGH_ROWS = 200_000, 20_000
 #: Effective rows from which clusters, which are for few, are left out.
 _NO_CLUSTERS = 500
 #: Effective rows that are enough to judge members by: no more folds are held out than have as many.
@@ -87,6 +89,10 @@ class Target:
     problem: Callable[..., HeldOut]
     alone: Callable[..., HeldOut]
     effective: Callable[[Release], float]
+
+    def enough(self, release: Release) -> int:
+        """Rows of a release that say nearly as much as more of them, if some of these are given."""
+        return max(SOME_ROWS, math.ceil(_ENOUGH_ROWS / self.effective(release)))
 
     def members(self, columns: Mapping[str, str] | None) -> dict[str, Member]:
         """The models for columns of some kinds, or for sparse features, by name."""
@@ -143,6 +149,39 @@ NUMBERS = Target(
 )
 
 
+@dataclass(frozen=True, eq=False)
+class Elsewhere:
+    """Models that were fitted to more rows than a combination is, by the same folds of units.
+
+    Attributes:
+        folds: The fold of each row of the combination.
+        models: Function of a fold that returns models by name, which were fitted to all rows but those of the fold; of
+            None those that were fitted to all rows.
+    """
+
+    folds: Int[np.ndarray, "n"]
+    models: Callable[[int | None], Mapping[str, Any]]
+
+    def parts(self, count: int) -> Parts:
+        """Rows to fit on and held-out rows of each fold."""
+        return [(np.flatnonzero(self.folds != fold), np.flatnonzero(self.folds == fold)) for fold in range(count)]
+
+    def fitted(
+        self, release: Release, rows: Any, units: Units, parts: Parts, held: Int[np.ndarray, "h"]
+    ) -> dict[str, Fitted]:
+        """The models of all rows, with predictions of held-out rows by those of other folds."""
+        predicted = dict[str, np.ndarray]()
+        for _, some in parts:
+            for name, model in self.models(int(self.folds[some[0]])).items():
+                judges = Held.of(model[:-1].transform(rows), release, units, some)
+                found = model[-1]._predict_held(judges)
+                predicted.setdefault(name, np.zeros((len(release), *found.shape[1:])))[some] = found
+        return {
+            name: Fitted(model, predicted[name][held], varies(model, rows), posterior=True)
+            for name, model in self.models(None).items()
+        }
+
+
 @dataclass(eq=False, repr=False)
 class Combination(ABC):
     """Base of learners that combine models of several families.
@@ -174,6 +213,7 @@ class Combination(ABC):
         *,
         unlabelled: Any = None,
         report: Progress | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> Self:
         """Fit all models, and their weights.
 
@@ -187,6 +227,7 @@ class Combination(ABC):
             unlabelled: Features of further rows without labels, in the form of X: clusters are found among these too.
             report: Called with the name of the work, the number of fits done, and the number of all fits. With one,
                 an interrupt (Ctrl-C) leaves out the models that are not finished, if one is; else it is raised.
+            elsewhere: Models that were fitted to these rows and others, and take the place of those of their names.
         """
         release = self.target.require(y)
         units = Units.of(groups, release)
@@ -194,11 +235,11 @@ class Combination(ABC):
         rows = as_frame(X)
         check_released_rows(X, release)
         weights = {} if sample_weight is None else {"sample_weight": row_weights(sample_weight, len(release))}
-        some = self._some(release, units)
+        some = self._some(release, units, every=self.every_row or elsewhere is not None)
         if len(some) < len(release):
             release, rows, units = release[some], take_rows(rows, some), units.take(some)
             weights = {name: values[some] for name, values in weights.items()}
-        parts, held, folded = self._parts(units)
+        parts, held, folded = self._parts(units, None if elsewhere is None else elsewhere.parts(self.folds))
         self.columns_ = None if issparse(rows) else kinds_of(rows)
         warn_of_texts(rows, self.columns_ or {})
         self.n_features_in_ = rows.shape[1]
@@ -206,7 +247,8 @@ class Combination(ABC):
             self.feature_names_in_ = np.asarray(list(X.columns), dtype=object)
         self.seen_ = {} if issparse(rows) else _ranges().of(rows).plain()
         rows = rows if unlabelled is None else stack_rows(rows, self.frame(unlabelled))
-        fitted = self._fit_members(release, rows, units, parts, held, folded, report, weights)
+        given = {} if elsewhere is None else elsewhere.fitted(release, rows, units, parts, held)
+        fitted = self._fit_members(release, rows, units, parts, held, folded, report, weights, given)
         self.held_out_rows_ = some[held]
         problem = self.target.problem(release, fitted, held, parts, units, **weights)
         self.mixture_ = problem.best()
@@ -214,11 +256,10 @@ class Combination(ABC):
         self._finish(release, problem.cross_fitted(folded))
         return self
 
-    def _some(self, release: Release, units: Units) -> Int[np.ndarray, "m"]:
+    def _some(self, release: Release, units: Units, *, every: bool) -> Int[np.ndarray, "m"]:
         """The rows to learn from: all of them, or of very many as many as say nearly all."""
-        share = self.target.effective(release)
-        most = math.inf if self.every_row else max(_SOME_ROWS, math.ceil(_ENOUGH_ROWS / share))
-        some = np.arange(len(release)) if len(release) <= most else some_rows(units, int(most), [0])
+        share, most = self.target.effective(release), len(release) if every else self.target.enough(release)
+        some = np.arange(len(release)) if len(release) <= most else some_rows(units, most, [0])
         self.fitted_rows_, self.effective_rows_, self.sampled_ = len(some), share * len(some), len(some) < len(release)
         return some
 
@@ -255,8 +296,9 @@ class Combination(ABC):
         folded: Parts,
         report: Progress | None,
         of_rows: Mapping[str, np.ndarray],
+        given: Mapping[str, Fitted],
     ) -> list[Fitted]:
-        """Fit all members, and predict held-out rows by copies that were fitted on others."""
+        """Fit all members but the given ones, and predict held-out rows by copies that were fitted on others."""
         minutes = math.inf if self.minutes is None else _checks.not_negative(self.minutes, "minutes")
         groups = np.zeros(len(release), dtype=np.int64)
         groups[held] = self.held_out_folds_ = numbers_of(folded, len(held))
@@ -276,6 +318,9 @@ class Combination(ABC):
         members = self._family(self.columns_)
         for place, (name, member) in enumerate(members.items()):
             work.tell(place, len(members))
+            if name in given:
+                found[name] = given[name]
+                continue
             if member.most < self.effective_rows_:
                 self.left_out_[name] = "it is for fewer effective rows"
                 continue
@@ -299,10 +344,10 @@ class Combination(ABC):
         """The models for columns of some kinds, or for sparse features, by name."""
         return self.target.members(columns)
 
-    def _parts(self, units: Units) -> tuple[Parts, Int[np.ndarray, "h"], Parts]:
-        """Folds of the rows, the rows that are held out from members, and folds of these rows."""
+    def _parts(self, units: Units, given: Parts | None) -> tuple[Parts, Int[np.ndarray, "h"], Parts]:
+        """Folds of the rows, by default of chance, the rows held out from members, and folds of these rows."""
         folds = _checks.whole(self.folds, "folds", 2)
-        parts = folds_of(units, folds)
+        parts = folds_of(units, folds) if given is None else given
         some = parts[: folds if self.every_row else math.ceil(folds * _ENOUGH_HELD / self.effective_rows_)]
         held = np.sort(np.concatenate([rows for _, rows in some]))
         judges = units.take(held)

@@ -26,6 +26,8 @@ from labeldp.learning.sklearn._soft_labels import (
     check_released_rows,
     checked_features,
 )
+from labeldp.privacy import LabelSpace
+from labeldp.privacy.channels import nearest_distributions
 from labeldp.release import Release
 
 #: Squared widths of Gaussian kernels over the median squared distance of two landmarks.
@@ -95,7 +97,6 @@ class EvidenceRidge(SparseInput, RegressorMixin, BaseEstimator):
         features = checked_features(self, X, accept_sparse="csr", dtype=np.float64)
         targets = np.asarray(y, dtype=np.float64)
         _checks.positive(self.signal, "signal")
-        self.columns_ = targets.shape[1:]
         weights = row_weights(sample_weight, len(targets))
         offsets = weights[:, None] * (targets.reshape(len(targets), -1) - np.average(targets, axis=0, weights=weights))
         weights = weights / Units.of(groups, len(targets)).design_effect(offsets)
@@ -104,7 +105,9 @@ class EvidenceRidge(SparseInput, RegressorMixin, BaseEstimator):
         with one_thread_for_algebra():  # so that sums are added in one order
             some, numbers, weights = features[::step], targets.reshape(len(targets), -1)[::step], step * weights[::step]
             grid = Grid(Kernels.of(some, self.widths), np.average(numbers, axis=0, weights=weights))
-            return self.fit_sums(KernelSums.of(grid).add(some, numbers, weights))
+            self.fit_sums(KernelSums.of(grid).add(some, numbers, weights))
+        self.columns_ = targets.shape[1:]
+        return self
 
     def predict(self, X: Any) -> Float[np.ndarray, "n ..."]:  # noqa: N803
         """The expected target of each row, shape (n,) or (n, k)."""
@@ -130,6 +133,7 @@ class EvidenceRidge(SparseInput, RegressorMixin, BaseEstimator):
         self.widths_, self.coefficients_, self.weights_ = [], [], []
         self.deviation_ = np.sqrt(np.tensordot(shares, np.array(variances), axes=2))
         self.mean_, self.intercept_ = each[0].mean, each[0].mean.copy()
+        self.columns_ = self.mean_.shape if len(self.mean_) > 1 else ()
         for kernel, one, weights, some in zip(kernels.each, each, shares, coefficients, strict=True):
             if weights.sum() >= _LEAST_WEIGHT:
                 inner = np.tensordot(weights, some, axes=1)
@@ -193,12 +197,24 @@ class KernelClassifier(SparseInput, ProbabilityClassifier):
         features = checked_features(self, X, accept_sparse="csr", dtype=np.float64)
         check_released_rows(X, release)
         require_identified(release)
-        self._codes = self._set_classes(release.space)
-        self.shares_, vectors = class_shares(release), release.unbiased()
-        signal = float((self.shares_ * (1.0 - self.shares_)).sum() / np.maximum(vectors.var(axis=0).sum(), 1e-300))
-        ridge = EvidenceRidge(self.widths, float(np.clip(signal, 1e-6, 1.0)))
+        vectors = release.unbiased()
+        ridge = EvidenceRidge(self.widths, self._set_shares(release.space, class_shares(release), vectors.var(axis=0)))
         self.ridge_ = ridge.fit(features, vectors, sample_weight, units)
         return self
+
+    def fit_sums(self, sums: KernelSums, space: LabelSpace, share: float = 1.0) -> Self:
+        """Fit on sums over rows whose targets are unbiased vectors, each of which counts as a share of a row."""
+        every = sums.evidence()[0]
+        signal = self._set_shares(space, nearest_distributions(every.mean[None])[0], every.squares / every.rows)
+        self.ridge_ = EvidenceRidge(self.widths, signal).fit_sums(sums, share)
+        self.n_features_in_ = self.ridge_.n_features_in_
+        return self
+
+    def _set_shares(self, space: LabelSpace, shares: np.ndarray, variances: np.ndarray) -> float:
+        """Set classes and their shares; the share of the variance of vectors that is not noise."""
+        self._codes, self.shares_ = self._set_classes(space), np.asarray(shares)
+        signal = (shares * (1.0 - shares)).sum() / max(float(variances.sum()), 1e-300)
+        return float(np.clip(signal, 1e-6, 1.0))
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k)."""

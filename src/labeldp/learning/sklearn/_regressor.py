@@ -21,6 +21,7 @@ from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.choice import Held, OneSetting, clearly_best, fit_in_units, folds_of
 from labeldp.learning.features import indexable_rows, row_count, row_weights, take_rows
+from labeldp.learning.heads import KernelSums
 from labeldp.learning.losses import (
     Latent,
     clipped_mean,
@@ -153,6 +154,14 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
         _checks.among(self.method, "a method", NUMBER_METHODS)
         with few_threads(len(release)):
             self._fit(features, release, row_weights(sample_weight, len(release)), units)
+        self._count_features()
+        return self
+
+    def fit_sums(self, sums: KernelSums, ends: tuple[float, float], share: float = 1.0) -> Self:
+        """Fit ridge regression on sums over rows whose targets are numbers with labels as means, without shrinkage."""
+        self.estimator_ = clone(self.estimator).fit_sums(sums, share)
+        self.range_ = ends
+        self.method_, self.deviation_, self.share_, self.centre_, self.n_iter_ = "decoded", 0.0, 1.0, 0.0, 1
         self._count_features()
         return self
 

@@ -30,6 +30,7 @@ from labeldp.learning.features import (
 )
 from labeldp.learning.inference import calibrated_sets
 from labeldp.learning.metrics import Estimate, Units
+from labeldp.learning.sklearn import Elsewhere, Target
 from labeldp.learning.tables._class_scores import FACTOR, ClassScores, class_scores, in_folds
 from labeldp.learning.tables._coverage import rows_apart
 from labeldp.learning.tables._families import (
@@ -49,11 +50,13 @@ from labeldp.learning.tables._folds import FOLDS, chosen_rows, enough_rows, unit
 from labeldp.learning.tables._model import OF_CLASSES
 from labeldp.learning.tables._regressors import NumberScores, number_scores
 from labeldp.learning.tables._resampled import accuracy_of_true_rows, check_generator
+from labeldp.learning.tables._stored import IN_MEMORY, Limits
 from labeldp.learning.tables._table_model import TableModel
 from labeldp.mechanisms.queries import FlippedLabels
 from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import ClassProbabilities, columns_in_order
 from labeldp.release import Answer, Release, clusters_in, is_answer, public_columns
+from labeldp.release.engines import Engine, Executor, InProcess, engine_of
 from labeldp.release.folder import Certificate, group_column
 from labeldp.release.tables import disk_path
 
@@ -130,6 +133,7 @@ class Learned(Shown):
             help; empty for any other model.
         merged: Sets of classes that have the same distribution in every row, which no released label tells apart.
         unfinished: True if no model was finished in time.
+        way: How models were learned: with all rows in memory, by sums over all, or from a sample.
         mixed: True if several rows may be of one privacy unit and no kept column says which. Folds are then of similar
             rows, and there are no scores, which could be far too good.
     """
@@ -146,6 +150,7 @@ class Learned(Shown):
     merged: tuple[tuple[object, ...], ...] = ()
     unfinished: bool = False
     mixed: bool = False
+    way: str = IN_MEMORY
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -178,6 +183,8 @@ def learn(
     minutes: float | None = None,
     rows: int | None = None,
     coverage: float | None = None,
+    memory: int | None = None,
+    executor: Engine | Executor | None = None,
     progress: Progress | None = None,
 ) -> Learned:
     """Learn to predict the label of a release from its public columns, and estimate the quality.
@@ -202,6 +209,9 @@ def learn(
             whole privacy units if their column was kept, and the same ones at every call for one release.
         coverage: Share of rows whose prediction sets shall hold the true label, such as 0.9. A fifth of the rows, in
             whole privacy units, is then kept to calibrate sets on, and the model is fitted on the others alone.
+        memory: Bytes of memory for rows, by default half of what is free. Of a large release, models are fitted by sums
+            over all rows, and others from a sample that fits; ``Learned.way`` says how.
+        executor: Workers for the parts of a large release, as for ``release_table``; the model is the same.
         progress: Called with the name of the work, the number of fits done, and the number of all fits.
 
     Returns:
@@ -232,8 +242,9 @@ def learn(
         model = model or OF_CLASSES
         CLASSES.check(model, method)
         return _learn_from_peers(directory, model, method, features)
-    release = Release.load(directory)
-    table = public_columns(directory, release.certificate)
+    limits = Limits(lambda head: _target(head, model, method, generator), rows, memory, coverage is not None)
+    source = limits.load(directory, engine_of(executor, InProcess()), report)
+    certificate, release, table = source.certificate, source.release, source.table
     if generator is not None:
         check_generator(generator, release)
     chosen = model or default_model(release, method, generator)
@@ -241,10 +252,10 @@ def learn(
         raise InputError(
             f"expected a time limit (minutes) with the model {AUTO} alone, found one with {chosen}; leave it out"
         )
-    certificate = enough_rows(release)
+    enough_rows(release)
     unit = group_column(certificate)
     if rows is not None:
-        some = chosen_rows(certificate, units_in(table, unit), rows)
+        some = chosen_rows(enough_rows(release), units_in(table, unit), rows)
         release, table = release[some], table.take(some)
         enough_rows(release)
     columns, left_out = columns_of(table, features, unit)
@@ -256,10 +267,13 @@ def learn(
 
     units, told = units_of(table, release, points)
     fit, apart = rows_apart(release, units, told, coverage)
-    known = Rows(kind, release, columns, frame, units, report)
-    source = _Source(known if coverage is None else known.take(fit), certificate, left_out)
+    every = Rows(kind, release, columns, frame, units, report)
+    data = _Source(every if coverage is None else every.take(fit), certificate, left_out)
     report("load", len(release), len(release))
-    learned = _learn_auto(source, minutes) if chosen == AUTO else _learn_family(source, chosen, method, generator)
+    if chosen == AUTO:
+        learned = _learn_auto(data, minutes, None if source.models is None else source.models(columns))
+    else:
+        learned = _learn_family(data, chosen, method, generator)
     if coverage is not None:
         predicted = _predictions(learned.model, table.take(apart))
         sets = calibrated_sets(release[apart], predicted, 1.0 - coverage, units=units.take(apart))
@@ -267,7 +281,8 @@ def learn(
     return dataclasses.replace(
         learned,
         scores=learned.scores if told else None,
-        rows=None if rows is None and coverage is None else len(fit),
+        rows=None if source.models is not None or len(fit) == certificate.rows else len(fit),
+        way=source.way,
         merged=merged_classes(release),
         mixed=not told,
     )
@@ -326,10 +341,20 @@ def _scores(release: Release, predicted: np.ndarray, folds: np.ndarray | None, u
     return found if folds is None else in_folds(found, _OF_NUMBERS)
 
 
-def _learn_auto(source: _Source, minutes: float | None) -> Learned:
+def _target(head: Release, model: str | None, method: str | None, generator: Generator | None) -> Target | None:
+    """What the combination predicts, if it is what is learned from a release, whose first rows are given."""
+    if (model or default_model(head, method, generator)) != AUTO:
+        return None
+    target: Target = kind_of(head, AUTO).auto.target
+    return target
+
+
+def _learn_auto(source: _Source, minutes: float | None, elsewhere: Elsewhere | None) -> Learned:
     """Learn the combination of models of several families, scored on rows that it was not fitted on."""
     rows = source.rows
-    fitted = rows.kind.auto(minutes=minutes, folds=FOLDS).fit(rows.frame, rows.release, rows.units, report=rows.report)
+    fitted = rows.kind.auto(minutes=minutes, folds=FOLDS).fit(
+        rows.frame, rows.release, rows.units, report=rows.report, elsewhere=elsewhere
+    )
     held, predicted = fitted.held_out_rows_, fitted.held_out_
     if rows.kind is CLASSES:
         predicted = columns_in_order(predicted, fitted.classes_, rows.release.space.points)

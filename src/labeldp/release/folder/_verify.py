@@ -221,25 +221,33 @@ def verified(folder: Path) -> tuple[Certificate, np.ndarray, Channel]:
     return certificate, fields.pop(CODES), certificate.channel_of_rows(fields)
 
 
-def certified_labels(folder: Path) -> Certificate:
-    """Verify a folder of released labels, and return its certificate.
+def certified_labels(
+    folder: Path, executor: Engine | Executor | None = None, progress: Progress | None = None
+) -> Certificate:
+    """Verify a folder of released labels, by workers if there are any, and return its certificate.
 
     Raises:
         VerificationError: They do not agree, or the folder holds an answer.
     """
-    certificate = certified(folder)
+    certificate = certified(folder, executor=executor, progress=progress)
     if certificate.of_answer:
         raise VerificationError(f"expected released labels in {folder}, found an answer; open it with Answer.load")
     return certificate
 
 
-def certified(folder: Path, *, long: bool = True) -> Certificate:
+def certified(
+    folder: Path,
+    *,
+    long: bool = True,
+    executor: Engine | Executor | None = None,
+    progress: Progress | None = None,
+) -> Certificate:
     """Verify a folder, and return its certificate; by default however long that takes.
 
     Raises:
         VerificationError: They do not agree.
     """
-    verdict = verify(folder, long=long)
+    verdict = verify(folder, long=long, executor=executor, progress=progress)
     if not verdict.holds or verdict.certificate is None:
         failed = next(check for check in verdict.checks if not check.holds)
         if verdict.certificate is None:

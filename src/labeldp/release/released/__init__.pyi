@@ -1,5 +1,7 @@
 from ._answer import Answer as Answer
 from ._answer import distributions_of as distributions_of
+from ._batches import ReleasePart as ReleasePart
+from ._batches import parts_of_release as parts_of_release
 from ._batches import release_batches as release_batches
 from ._concat import concatenate as concatenate
 from ._concat import so_far as so_far

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from labeldp.release.folder import (
     BUFFER,
     CODES,
     Certificate,
+    File,
     added_columns,
     certified_labels,
     from_columns,
@@ -86,13 +88,75 @@ def _held(held: ExitStack, batches: Iterator[tuple[pa.Table, Release]]) -> Itera
 def _labelled_batches(
     folder: Path, certificate: Certificate, rows: int, whole: str
 ) -> Iterator[tuple[pa.Table, Release]]:
+    columns = [name for name, _ in certificate.columns]
+    for batch in prefetch(_stored_batches(folder, certificate, columns, rows)):
+        yield _labelled(batch, certificate, whole)
+
+
+def _labelled(batch: pa.RecordBatch | pa.Table, certificate: Certificate, whole: str) -> tuple[pa.Table, Release]:
+    """The public columns of stored rows, and their labels."""
+    table = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
     added = added_columns(certificate)
+    fields = _fields(table.combine_chunks(), certificate)
+    codes, channel = fields.pop(CODES), certificate.channel_of_rows(fields)
     public = [name for name, _ in certificate.columns if name not in added]
-    for batch in prefetch(_stored_batches(folder, certificate, [name for name, _ in certificate.columns], rows)):
-        fields = _fields(batch, certificate)
-        codes, channel = fields.pop(CODES), certificate.channel_of_rows(fields)
-        labels = Release(codes, channel, certificate.space, certificate.of_rows(len(codes), whole))
-        yield pa.Table.from_batches([batch]).select(public), labels
+    return table.select(public), Release(codes, channel, certificate.space, certificate.of_rows(len(codes), whole))
+
+
+@dataclass(frozen=True)
+class ReleasePart:
+    """Consecutive rows of a release, which are read alone, by this process or another one.
+
+    Attributes:
+        folder: The folder of the release, on a disk.
+        certificate: Its certificate.
+        whole: ``Release.hash`` of all rows.
+        file: The file that holds the rows.
+        groups: Row groups of this file.
+        first: Number of rows before these.
+        rows: Number of rows.
+    """
+
+    folder: Path
+    certificate: Certificate
+    whole: str
+    file: File
+    groups: tuple[int, ...]
+    first: int
+    rows: int
+
+    def batches(self, rows: int = _ROWS) -> Iterator[pa.RecordBatch]:
+        """All stored columns, in batches of at most so many rows, of a file that is what was certified."""
+        columns = [name for name, _ in self.certificate.columns]
+        with (
+            unchanged_file(self.folder, self.file) as held,
+            pq.ParquetFile(held, pre_buffer=False, buffer_size=BUFFER) as opened,
+        ):
+            yield from prefetch(opened.iter_batches(rows, row_groups=list(self.groups), columns=columns))
+
+    def labelled(self, stored: pa.RecordBatch | pa.Table) -> tuple[pa.Table, Release]:
+        """The public columns of stored rows, and their labels."""
+        return _labelled(stored, self.certificate, self.whole)
+
+
+def parts_of_release(folder: Path, certificate: Certificate, rows: int) -> tuple[ReleasePart, ...]:
+    """The parts of a release folder on a disk, in the order of its rows, each of about so many.
+
+    Raises:
+        VerificationError: A file is not what the certificate says.
+    """
+    parts, first, whole = list[ReleasePart](), 0, certificate.parent or labels_hash(folder, certificate)
+    for file in certificate.files:
+        with unchanged_file(folder, file) as held, pq.ParquetFile(held) as opened:
+            about = opened.metadata
+            sizes = [about.row_group(number).num_rows for number in range(about.num_row_groups)]
+        groups, count = list[int](), 0
+        for number, size in enumerate(sizes):
+            groups, count = [*groups, number], count + size
+            if count >= rows or (number + 1 == len(sizes) and count):
+                parts.append(ReleasePart(folder, certificate, whole, file, tuple(groups), first, count))
+                first, groups, count = first + count, [], 0
+    return tuple(parts)
 
 
 def labels_hash(folder: Path, certificate: Certificate) -> str:
@@ -107,10 +171,15 @@ def labels_hash(folder: Path, certificate: Certificate) -> str:
     return sha256.hexdigest()
 
 
-def _fields(batch: pa.RecordBatch, certificate: Certificate) -> dict[str, np.ndarray]:
+def _fields(batch: pa.RecordBatch | pa.Table, certificate: Certificate) -> dict[str, np.ndarray]:
     """Released codes and the row arrays of their channel, by field."""
     columns = released_columns(certificate)
-    return from_columns({field: batch[name] for field, name in columns.items()}, certificate.space, certificate.channel)
+    arrays = {field: _array(batch[name]) for field, name in columns.items()}
+    return from_columns(arrays, certificate.space, certificate.channel)
+
+
+def _array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _stored_batches(folder: Path, certificate: Certificate, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:

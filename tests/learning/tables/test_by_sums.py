@@ -1,0 +1,298 @@
+"""Models of releases that are larger than memory, by sums over parts: the same whoever adds up, and however."""
+
+import dataclasses
+import importlib.util
+import itertools
+import os
+import shutil
+import signal
+import sys
+import warnings
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import labeldp.learning.sklearn._auto as auto_module
+import labeldp.learning.tables._stored as stored_module
+from labeldp import Classes, Interval, Release, public_columns, release_table
+from labeldp.errors import InputError, VerificationError
+from labeldp.learning.features import columns_of
+from labeldp.learning.metrics import Units
+from labeldp.learning.sklearn import EvidenceRidge, KernelClassifier
+from labeldp.learning.tables import learn, open_model
+from labeldp.learning.tables._part_sums import UnitSums, fold_numbers, unit_hashes
+from labeldp.learning.tables._stored import StoredRelease, free_memory, rows_in_memory
+from labeldp.release import ReleasePart
+from labeldp.release.engines import InProcess, engine_of, open_engine
+from labeldp.release.engines._submitted import Submitted
+from labeldp.release.folder import read_certificate
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "release" / "engines"))
+from forks import Forks, Twice
+
+ROWS, PARTS = 4_000, 4
+SPACES = {"label": Classes(["no", "yes"]), "cost": Interval(0.0, 100.0, 1.0)}
+
+
+def frame(part):
+    """Two numbers, towns and patients, whose labels follow the first number and the town."""
+    chance = np.random.default_rng(part)
+    count = ROWS // PARTS
+    x, town = chance.normal(size=count), chance.choice(np.array(["bath", "rome", "oslo"]), count)
+    level = np.abs(x) + (town == "rome")
+    table = {"x": x.round(3), "z": chance.normal(size=count).round(3), "town": town}
+    table |= {"patient": np.arange(count) // 4 + part * count, "label": np.where(level > 1.0, "yes", "no")}
+    return pd.DataFrame(table | {"cost": np.clip(25.0 * level, 0.0, 100.0).round()})
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Releases of classes and of numbers, with rows of their own, and of classes of patients."""
+    found = {}
+    for name, label, unit in (("label", "label", "row"), ("cost", "cost", "row"), ("units", "label", "patient")):
+        home = tmp_path_factory.mktemp(name)
+        (home / "t").mkdir()
+        for part in range(PARTS):
+            frame(part).to_parquet(home / "t" / f"{part}.parquet")
+        rest = [other for other in SPACES if other != label]
+        given = {"drop": [*rest, *(["patient"] if unit == "row" else [])], "budget": 99.0, "unit": unit}
+        release_table(home / "t", label, SPACES[label], 4.0, home / "o", **given)
+        found[name] = home / "o"
+    return found
+
+
+@pytest.fixture
+def _small(monkeypatch):
+    """Few rows count as many."""
+    monkeypatch.setattr(stored_module, "SOME_ROWS", 500)
+    monkeypatch.setattr(auto_module, "SOME_ROWS", 2000)
+    monkeypatch.setattr(auto_module, "_ENOUGH_ROWS", 1)
+
+
+@pytest.fixture(autouse=True)
+def _forks():
+    """Later Pythons warn of forks where there are threads."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+class Cut(ReleasePart):
+    """A piece of a part, in batches of some length."""
+
+    low, high, length = 0, 0, 1
+
+    def batches(self, rows=0):
+        """The rows of the piece."""
+        table = pa.Table.from_batches(list(super().batches(1 << 16))).slice(self.low, self.high - self.low)
+        yield from table.combine_chunks().to_batches(max_chunksize=min(self.length, rows or self.length))
+
+
+def cuts(part, pieces, length):
+    """A part in pieces, with batches of a length."""
+    ends = np.linspace(0, part.rows, pieces + 1).astype(int)
+    for low, high in itertools.pairwise(ends):
+        each = Cut(**{field.name: getattr(part, field.name) for field in dataclasses.fields(part)})
+        for name, value in {"low": low, "high": high, "length": length, "first": part.first + int(low)}.items():
+            object.__setattr__(each, name, value)
+        object.__setattr__(each, "rows", int(high - low))
+        yield each
+
+
+def models(folder, engine=None, change=lambda parts: parts, encoder=lambda given: given, fold=None):
+    """The models of all rows of a release, by the sums over changed parts."""
+    stored = StoredRelease.of(folder, engine or InProcess(), lambda *_: None)
+    sampled = stored.sample(1500)
+    columns, _ = columns_of(sampled.table, None, stored.unit)
+    reader, grid = sampled.reader(columns)
+    again = dataclasses.replace(stored, parts=tuple(change(stored.parts)))
+    changed = dataclasses.replace(reader, encoder=encoder(reader.encoder)), grid
+    given = type("Given", (), {"reader": lambda _, __: changed, "hashes": sampled.hashes})()
+    return again.models(given, columns).models(fold), reader.features(sampled.table)
+
+
+def assert_equal(one, other):
+    """Both have models of the same names, which predict the same bits."""
+    (found, rows), (expected, _) = one, other
+    assert found.keys() == expected.keys()
+    for name in found:
+        first, second = (
+            getattr(each[name][-1], "predict_proba", each[name][-1].predict)(rows) for each in (found, expected)
+        )
+        assert first.tobytes() == second.tobytes()
+        assert np.ptp(first, axis=0).max() > 0.1
+
+
+@pytest.mark.parametrize("name", ["label", "cost", "units"])
+def test_models_are_the_same_however_rows_are_cut(folders, name):
+    """Parts in pieces, in batches of other lengths and in another order give models that predict the same bits."""
+    expected = models(folders[name])
+    for pieces, length in ((3, 100), (7, 33)):
+
+        def change(parts, pieces=pieces, length=length):
+            return [each for part in reversed(parts) for each in cuts(part, pieces, length)]
+
+        assert_equal(models(folders[name], change=change), expected)
+    assert_equal(models(folders[name], change=lambda parts: parts, fold=2), models(folders[name], fold=2))
+
+
+@pytest.mark.parametrize("engine", ["forks", "twice", "processes:2", "dask:2", "spark:2"])
+def test_engines_make_the_same_models(folders, engine):
+    """Workers of every engine, and tasks that run twice, add up to the same bits as this process alone."""
+    if engine.startswith("dask") and importlib.util.find_spec("distributed") is None:
+        pytest.skip("dask.distributed is not installed")
+    if engine.startswith("spark") and (importlib.util.find_spec("pyspark") is None or shutil.which("java") is None):
+        pytest.skip("pyspark and Java are not both installed")
+    expected = models(folders["units"])
+    if engine in ("forks", "twice"):
+        workers = engine_of({"forks": Forks, "twice": Twice}[engine](), InProcess())
+        assert_equal(models(folders["units"], workers), expected)
+        return
+    with open_engine(engine) as workers:
+        assert_equal(models(folders["units"], workers), expected)
+
+
+class Deadly:
+    """An encoder whose process dies at its first use by a part."""
+
+    def __init__(self, encoder, folder):
+        self.encoder, self.folder = encoder, folder
+
+    def transform(self, rows):
+        """Die, or encode."""
+        marker = Path(self.folder) / f"{rows['x'].iloc[0]}"
+        try:
+            marker.touch(exist_ok=False)
+        except FileExistsError:
+            return self.encoder.transform(rows)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return None
+
+
+class Again(Submitted):
+    """Forked children, which are replaced when they die."""
+
+    def _renew(self):
+        return True
+
+
+@pytest.mark.parametrize("runs", [1, 25])
+def test_killed_workers_change_nothing(folders, tmp_path, runs):
+    """Where the worker of each part dies once, in some runs, parts are added up again, and models predict the same."""
+    expected = models(folders["label"])
+    for run in range(runs):
+        (tmp_path / str(run)).mkdir()
+        deadly = partial(Deadly, folder=str(tmp_path / str(run)))
+        assert_equal(models(folders["label"], Again(Forks()), encoder=deadly), expected)
+    assert len(list(tmp_path.glob("*/*"))) == runs * PARTS
+
+
+def test_sums_agree_with_a_fit_in_memory(folders):
+    """Classifier and regressor by sums predict what they do when fitted to all rows at once."""
+    found, _ = models(folders["label"])
+    stored = StoredRelease.of(folders["label"], InProcess(), lambda *_: None)
+    sampled = stored.sample(1500)
+    columns, _ = columns_of(sampled.table, None, None)
+    reader, grid = sampled.reader(columns)
+    table, release = public_columns(folders["label"]), Release.load(folders["label"])
+    rows = reader.features(table)
+    whole = KernelClassifier().fit(rows, release)
+    difference = whole.predict_proba(rows) - found["kernels"][-1].predict_proba(rows)
+    assert np.abs(difference).mean() < 0.05  # their landmarks differ
+    ridge = EvidenceRidge(signal=found["kernels"][-1].ridge_.signal)
+    sums = type(models_sums(grid, rows, release)).of(grid, [models_sums(grid, rows, release)])
+    same = ridge.fit_sums(sums).predict(rows).reshape(len(release), -1)
+    np.testing.assert_allclose(same, found["kernels"][-1].ridge_.predict(rows), atol=1e-9)
+
+
+def models_sums(grid, rows, release):
+    """The sums over rows in memory."""
+    from labeldp.learning.heads import KernelSums  # noqa: PLC0415
+
+    return KernelSums.of(grid).add(rows, release.unbiased(), np.ones(len(release)))
+
+
+def test_folds_hold_whole_units(folders):
+    """All rows of a unit are in one fold, by a hash of its name, and folds have about as many units each."""
+    table = public_columns(folders["units"])
+    folds = fold_numbers(unit_hashes(table, "patient", 0))
+    patients = table["patient"].to_numpy()
+    assert all(len(np.unique(folds[patients == each])) == 1 for each in np.unique(patients)[:200])
+    counts = np.bincount(folds[::4], minlength=5)
+    assert counts.min() > 140
+    assert not np.array_equal(folds, fold_numbers(unit_hashes(table, None, 0)))
+
+
+def test_the_design_effect_of_a_sketch_is_that_of_units():
+    """Signed sums in buckets estimate how much rows of a unit are alike, to a few per cent."""
+    chance = np.random.default_rng(0)
+    unit = np.repeat(np.arange(20_000), 5)
+    targets = (0.5 * chance.normal(size=20_000)[unit] + chance.normal(size=100_000))[:, None]
+    expected = Units.of(unit, len(unit)).design_effect(targets - targets.mean())
+    sums = UnitSums.of(1)
+    sums.add(unit.astype(np.uint64), np.hstack([np.ones_like(targets), targets]))
+    squares = float(((targets - targets.mean()) ** 2).sum())
+    assert sums.design_effect(targets.mean(axis=0), squares, len(unit)) == pytest.approx(expected, rel=0.1)
+    assert 1.5 < expected < 2.5
+
+
+@pytest.mark.parametrize("name", ["label", "cost"])
+@pytest.mark.usefixtures("_small")
+def test_a_large_release_is_learned_by_sums(folders, name, tmp_path):
+    """The default combination has models of all rows, says so, predicts well, and its file opens."""
+    pytest.importorskip("lightgbm")
+    passes = set()
+    learned = learn(folders[name], progress=lambda *report: passes.add(report[0]))
+    assert "sums over all 4,000 rows" in learned.way
+    assert "effective rows)" in learned.way
+    assert learned.rows is None
+    assert {"sample", "sums", "learn"} <= passes
+    assert learned.scores is not None
+    table = frame(99)
+    model = open_model(learned.model.save(tmp_path / "m.safetensors"))
+    if name == "label":
+        assert (model.predict_proba(table)[:, 1].round() == (table["label"] == "yes")).mean() > 0.9
+    else:
+        assert np.abs(model.predict(table) - table["cost"]).mean() < 12.0
+    for rows, apart in ((800, None), (None, 0.9)):
+        some = learn(folders[name], rows=rows, coverage=apart)
+        assert "sums" not in some.way
+        assert some.rows is not None
+
+
+@pytest.mark.usefixtures("_small")
+def test_memory_bounds_the_rows_of_a_sample(folders):
+    """A bound on memory makes the sample smaller, which is said; other families take such a sample too."""
+    certificate = read_certificate(folders["label"])
+    bound = 900 * (10**9 // rows_in_memory(certificate, 10**9))
+    learned = learn(folders["label"], model="softmax", memory=bound)
+    assert learned.way.endswith("as no more fit in the memory allowed")
+    assert 700 < learned.rows < 1000
+    assert learn(folders["label"], model="softmax").rows is None
+    assert free_memory() > 2**20
+
+
+def test_a_changed_file_is_refused_by_sums(folders, tmp_path):
+    """A file that changes after it was verified ends the work."""
+    shutil.copytree(folders["label"], tmp_path / "o")
+    stored = StoredRelease.of(tmp_path / "o", InProcess(), lambda *_: None)
+    path = tmp_path / "o" / stored.parts[1].file.name
+    path.write_bytes(path.read_bytes()[:-1] + b"\0")
+    with pytest.raises(VerificationError, match="different bytes"):
+        stored.sample(100)
+
+
+def test_nonsense_of_memory_is_refused():
+    """An amount of memory is a number and a unit."""
+    import typer  # noqa: PLC0415 (an extra)
+
+    from labeldp.cli._options import bytes_of  # noqa: PLC0415
+
+    assert [bytes_of(text) for text in ("4GB", "500 MB", "2GiB", "1000")] == [4 * 10**9, 5 * 10**8, 2**31, 1000]
+    for text in ("", "GB", "four", "-1GB", "0", "1e99GB", "nan"):
+        with pytest.raises((typer.BadParameter, InputError)):
+            bytes_of(text)
