@@ -217,7 +217,7 @@ def totals(place):
 def predicted(place):
     """The predictions of a model."""
     model = learned_of(place).model
-    return Predicted.of(model, pa.table({"sick": ["no", "yes"]}), "predictions.csv")
+    return Predicted.of(model, ["sick"], 2, "predictions.csv")
 
 
 #: The parts, or the document, of everything else that is rendered; each is made in a folder with releases.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labeldp import results
 from labeldp._new_files import check_new_file, write_new_file
@@ -11,6 +14,9 @@ from labeldp.cli._command import Place
 from labeldp.cli._options import FileOptions, ImageOptions
 from labeldp.cli._terminal import printed_warnings, result
 from labeldp.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def predict(
@@ -38,13 +44,15 @@ def predict(
     from labeldp.learning import tables  # noqa: PLC0415 (first, as its extra has all of them)
     from labeldp.learning.features import UnseenValueWarning  # noqa: PLC0415
 
-    write = _writer(output)
+    writer = _writer(output)
     check_new_file(output)
     loaded = tables.open_model(model)
+    predictions = _Predictions(writer)
     with printed_warnings(UnseenValueWarning):
-        found = tables.predict_table(loaded, None if table is None else file.of(table), **images.read())
-    write_new_file(output, lambda path: write(found, path), private=True)
-    predicted, label = results.Predicted.of(loaded, found, str(output)), loaded.certificate.label
+        found = tables.predicted_batches(loaded, None if table is None else file.of(table), **images.read())
+        write_new_file(output, lambda path: predictions.write(path, found), private=True)
+    predicted = results.Predicted.of(loaded, predictions.columns, predictions.rows, str(output))
+    label = loaded.certificate.label
     result(
         json_,
         lambda: predicted,
@@ -52,11 +60,35 @@ def predict(
     )
 
 
-def _writer(output: Path) -> Any:
-    """The function that writes a table to a file of a kind."""
+@dataclass
+class _Predictions:
+    """The predictions that are written to a file, batch by batch.
+
+    Attributes:
+        writer: Function of a path and a schema that opens a writer of tables.
+        rows: Number of rows that were written.
+        columns: Their columns.
+    """
+
+    writer: Callable[[Path, pa.Schema], Any]
+    rows: int = 0
+    columns: tuple[str, ...] = ()
+
+    def write(self, path: Path, tables: Iterator[pa.Table]) -> None:
+        """Write all tables, of which there is at least one."""
+        first = next(tables)
+        self.columns = tuple(first.column_names)
+        with self.writer(path, first.schema) as out:
+            for table in chain([first], tables):
+                out.write_table(table)
+                self.rows += table.num_rows
+
+
+def _writer(output: Path) -> Callable[[Path, pa.Schema], Any]:
+    """The function that opens a writer of files of a kind."""
     from pyarrow import csv, parquet  # noqa: PLC0415 (they load slowly)
 
-    known = {".csv": csv.write_csv, ".parquet": parquet.write_table}
+    known: dict[str, Callable[[Path, pa.Schema], Any]] = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
     if output.suffix not in known:
         raise InputError(f"expected an output file that ends in {' or '.join(known)}, found {output.name}; rename it")
     return known[output.suffix]

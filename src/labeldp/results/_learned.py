@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,6 @@ from labeldp.results._scores import classes_of, score_sections, true_rows, verdi
 from labeldp.results._sets import CalibratedSets, set_terms
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from labeldp.learning.tables import Learned, NetworkModel, Staged, TableModel
 
 _UNITS = (
@@ -124,10 +122,9 @@ class Predicted(Promised):
     columns: tuple[str, ...]
 
     @classmethod
-    def of(cls, model: TableModel | NetworkModel, predictions: pa.Table, output: str) -> Predicted:
-        """The predictions of a model."""
-        columns = tuple(predictions.column_names)
-        return cls(**promised(model.certificate), output=output, rows=predictions.num_rows, columns=columns)
+    def of(cls, model: TableModel | NetworkModel, columns: Sequence[str], rows: int, output: str) -> Predicted:
+        """So many predictions of a model, in some columns."""
+        return cls(**promised(model.certificate), output=output, rows=rows, columns=tuple(columns))
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from ._learn import points_of as points_of
 from ._learn import read_images as read_images
 from ._network import learn_network as learn_network
 from ._predict import predict_table as predict_table
+from ._predict import predicted_batches as predicted_batches
 from ._regressors import NumberScores as NumberScores
 from ._stages import Staged as Staged
 from ._stages import StagePlan as StagePlan

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +12,7 @@ import pyarrow as pa
 
 from labeldp.columns import KINDS
 from labeldp.errors import InputError
+from labeldp.learning.features import UnseenValueWarning
 from labeldp.privacy import columns_in_order
 from labeldp.release import some_columns
 from labeldp.release.tables import Place, TableFile
@@ -45,6 +48,20 @@ def predict_table(
     Raises:
         InputError: The table lacks a column, or there is no table or no images where the model needs them.
     """
+    return pa.concat_tables(predicted_batches(model, source, images=images, image_column=image_column))
+
+
+def predicted_batches(
+    model: TableModel | NetworkModel,
+    source: str | Place | TableFile | None = None,
+    *,
+    images: Images | None = None,
+    image_column: str | None = None,
+) -> Iterator[pa.Table]:
+    """The predictions of ``predict_table`` in batches, in bounded memory, but for those of images.
+
+    A warning of values that the model did not learn from is given for the first batch that has such values.
+    """
     names = columns_to_read(model, image_column)
     if (source is None) != (not names):
         raise InputError(
@@ -53,12 +70,27 @@ def predict_table(
             else "expected no table for images in their own order, found one; leave it out, or pass --image-column"
         )
     if source is not None:
-        table = some_columns(source, names)
+        return _predicted_tables(model, some_columns(source, names), images, image_column)
+    found = _predicted(model, images)
+    named = images is not None and images.names is not None
+    return iter([found.add_column(0, "image", pa.array(images.names)) if images is not None and named else found])
+
+
+def _predicted_tables(
+    model: TableModel | NetworkModel, tables: Iterator[pa.Table], images: Images | None, image_column: str | None
+) -> Iterator[pa.Table]:
+    """Predictions for tables of columns, one after the other; for images these are put together first."""
+    seen = set[type[Warning]]()
+    for table in tables if model.columns else [pa.concat_tables(tables)]:
         rows = images_of_rows(model, table, table.num_rows, images, image_column)
-        return _predicted(model, table if rows is None else rows)
-    if images is None or images.names is None:
-        return _predicted(model, images)
-    return _predicted(model, images).add_column(0, "image", pa.array(images.names))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UnseenValueWarning)
+            predicted = _predicted(model, table if rows is None else rows)
+        for each in caught:
+            if each.category not in seen:
+                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        seen |= {each.category for each in caught}
+        yield predicted
 
 
 def columns_to_read(model: TableModel | NetworkModel, image_column: str | None) -> dict[str, pa.DataType]:

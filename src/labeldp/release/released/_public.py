@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -107,8 +107,8 @@ def public_table(
     return pa.Table.from_batches(batches), labels
 
 
-def some_columns(source: str | Place | TableFile, columns: Mapping[str, pa.DataType]) -> pa.Table:
-    """Read some public columns of a table, and nothing else of it.
+def some_columns(source: str | Place | TableFile, columns: Mapping[str, pa.DataType]) -> Iterator[pa.Table]:
+    """Read some public columns of a table, and nothing else of it, in batches.
 
     Args:
         source: A CSV or Parquet file, or a folder of either; a ``TableFile`` says how CSV files are written.
@@ -118,10 +118,13 @@ def some_columns(source: str | Place | TableFile, columns: Mapping[str, pa.DataT
         TableError: There is no such table, a column is missing, or a value does not fit its type.
     """
     table = _with_types(source, next(iter(columns)), columns)
-    batches = list(table.batches(list(columns), _ROWS_PER_BATCH))
-    if not sum(batch.num_rows for batch in batches):
+    rows = 0
+    for batch in table.batches(list(columns), _ROWS_PER_BATCH):
+        rows += batch.num_rows
+        if batch.num_rows:
+            yield pa.Table.from_batches([batch])
+    if not rows:
         raise TableError(_NO_ROWS.format(table.path))
-    return pa.Table.from_batches(batches)
 
 
 def _with_types(source: str | Place | TableFile, label: str, columns: Mapping[str, pa.DataType]) -> Table:

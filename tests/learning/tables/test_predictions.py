@@ -1,0 +1,75 @@
+"""Predictions of tables and folders, batch by batch."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import labeldp.release.released._public as public_module
+from labeldp import Classes, release_table
+from labeldp.cli import main
+from labeldp.errors import TableError
+from labeldp.learning.features import UnknownCategoryWarning
+from labeldp.learning.tables import learn, predict_table, predicted_batches
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model of a town and a number, and its file."""
+    home, chance = tmp_path_factory.mktemp("model"), np.random.default_rng(0)
+    frame = pd.DataFrame({"x": chance.normal(size=400), "town": chance.choice(np.array(["bath", "rome"]), 400)})
+    frame.assign(y=np.where(frame["x"] > 0, "yes", "no")).to_csv(home / "t.csv", index=False)
+    release_table(home / "t.csv", "y", Classes(["no", "yes"]), 6.0, home / "o", drop=[], unit="row")
+    learned = learn(home / "o", model="softmax").model
+    return learned, learned.save(home / "m.safetensors")
+
+
+def folder_of(tmp_path, towns):
+    """A folder of two files of 150 rows."""
+    (tmp_path / "f").mkdir()
+    for part in range(2):
+        rows = {"x": np.linspace(-1, 1, 150) + part, "town": [towns[row % len(towns)] for row in range(150)]}
+        pd.DataFrame(rows).to_csv(tmp_path / "f" / f"{part}.csv", index=False)
+    return tmp_path / "f"
+
+
+def test_batches_put_together_are_the_table(model, tmp_path, monkeypatch):
+    """Small batches have the same predictions as one of all rows, and none is empty."""
+    folder = folder_of(tmp_path, ["bath", "rome"])
+    whole = predict_table(model[0], folder)
+    monkeypatch.setattr(public_module, "_ROWS_PER_BATCH", 40)
+    batches = list(predicted_batches(model[0], folder))
+    assert len(batches) >= 8
+    assert min(batch.num_rows for batch in batches) > 0
+    assert pa.concat_tables(batches).equals(whole)
+    assert whole.num_rows == 300
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_the_command_writes_a_folder_batch_by_batch(model, tmp_path, monkeypatch, capsys, ending):
+    """The file of predictions has all rows in their order, and what is said counts them."""
+    folder, output = folder_of(tmp_path, ["bath", "rome"]), tmp_path / f"p.{ending}"
+    monkeypatch.setattr(public_module, "_ROWS_PER_BATCH", 40)
+    assert main(["predict", str(model[1]), str(folder), "--output", str(output)]) == 0
+    assert "300 rows" in capsys.readouterr().out
+    found = pd.read_csv(output) if ending == "csv" else pd.read_parquet(output)
+    pd.testing.assert_frame_equal(found, predict_table(model[0], folder).to_pandas())
+
+
+def test_a_warning_is_given_once(model, tmp_path, monkeypatch):
+    """Towns that the model does not know are told of in the first batch alone."""
+    folder = folder_of(tmp_path, ["oslo", "kyiv"])
+    monkeypatch.setattr(public_module, "_ROWS_PER_BATCH", 50)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert sum(batch.num_rows for batch in predicted_batches(model[0], folder)) == 300
+    assert [each.category for each in caught].count(UnknownCategoryWarning) == 1
+
+
+def test_a_table_without_rows_is_refused(model, tmp_path):
+    """No rows are no predictions."""
+    (tmp_path / "e.csv").write_text("x,town\n")
+    with pytest.raises(TableError, match="at least one row"):
+        predict_table(model[0], tmp_path / "e.csv")
