@@ -15,6 +15,8 @@ from .released import kept_columns as kept_columns
 from .released import clusters_in as clusters_in
 from .released import is_answer as is_answer
 from .released import public_columns as public_columns
+from .released import public_batches as public_batches
+from .released import public_rows as public_rows
 from .released import public_table as public_table
 from .released import some_columns as some_columns
 from .released import Declaration as Declaration

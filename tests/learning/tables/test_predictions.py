@@ -12,7 +12,7 @@ from labeldp import Classes, release_table
 from labeldp.cli import main
 from labeldp.errors import TableError
 from labeldp.learning.features import UnknownCategoryWarning
-from labeldp.learning.tables import learn, predict_table, predicted_batches
+from labeldp.learning.tables import evaluate, learn, predict_table, predicted_batches
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,24 @@ def test_the_command_writes_a_folder_batch_by_batch(model, tmp_path, monkeypatch
     assert "300 rows" in capsys.readouterr().out
     found = pd.read_csv(output) if ending == "csv" else pd.read_parquet(output)
     pd.testing.assert_frame_equal(found, predict_table(model[0], folder).to_pandas())
+
+
+def test_scores_are_those_of_one_batch(model, tmp_path, monkeypatch):
+    """Public labels and released ones of patients give the same scores, with the same errors, in small batches."""
+    chance = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": chance.normal(size=300), "town": "bath", "who": np.arange(300) // 3})
+    frame.assign(y=np.where(frame["x"] > 0.3, "yes", "no")).to_csv(tmp_path / "t.csv", index=False)
+    release_table(tmp_path / "t.csv", "y", Classes(["no", "yes"]), 3.0, tmp_path / "o", drop=[], unit="who")
+    found = []
+    for rows in (1 << 18, 40):
+        monkeypatch.setattr(public_module, "_ROWS_PER_BATCH", rows)
+        public = evaluate(model[0], tmp_path / "t.csv", "y", public=True)
+        released = evaluate(model[0], tmp_path / "o", "y", public=False)
+        found.append([getattr(each, name) for each in (public, released) for name in ("accuracy", "auc", "log_loss")])
+        assert public.rows == released.rows == 300
+    assert found[0] == found[1]
+    assert found[0][0].value > 0.7
+    assert found[0][3].error > 0.0
 
 
 def test_a_warning_is_given_once(model, tmp_path, monkeypatch):

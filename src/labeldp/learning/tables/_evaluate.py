@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pyarrow as pa
 
 from labeldp.errors import InputError, LabelError
 from labeldp.learning.metrics import estimate, of_true_class
 from labeldp.learning.tables._class_scores import ClassScores, class_scores
-from labeldp.learning.tables._folds import units_in
-from labeldp.learning.tables._predict import columns_to_read, images_of_rows
+from labeldp.learning.tables._predict import columns_to_read, images_of_rows, in_batches
 from labeldp.learning.tables._regressors import NumberScores, number_scores
 from labeldp.privacy import ClassProbabilities, Interval
-from labeldp.release import Release, public_columns, public_table
+from labeldp.release import Release, public_batches, public_rows, unit_numbers
 from labeldp.release.folder import Certificate, group_column, is_release, local_copy
 from labeldp.release.tables import Place, TableFile, place_of
 
@@ -65,29 +66,86 @@ def evaluate(
                 f"expected a table with public labels in {path}, found the folder of a release; use --released"
             )
         try:
-            table, labels = public_table(source, label, model.space, columns_to_read(model, image_column))
+            rows = _Rows.public(public_rows(source, label, model.space, columns_to_read(model, image_column)))
+            predicted = rows.predictions(model, images, image_column)
         except LabelError:
             shown = ", ".join(map(str, model.space.points[:_SHOWN_CLASSES]))
             wanted = "a number" if isinstance(model.space, Interval) else f"a class of the model ({shown})"
             raise InputError(
                 f"expected {wanted} in every row of {label!r}, found another value or none; leave such rows out"
             ) from None
+        labels = rows.labels()
     else:
         with local_copy(path) as folder:
             labels = Release.load(folder)
-            table = public_columns(folder, labels.certificate)
-        _check_other(model.certificate, labels.certificate, label)
-    units = units_in(table, group_column(labels.certificate))
-    pixels = images_of_rows(model, table, len(labels), images, image_column)
+            certificate = _check_other(model.certificate, labels.certificate, label)
+            rows = _Rows(((table, None) for table in public_batches(folder, certificate)), group_column(certificate))
+            predicted = rows.predictions(model, images, image_column)
+    units = rows.units()
     if model.of_numbers:
-        return number_scores(labels, model.predict(table), units=units)
-    probabilities = ClassProbabilities.of(model, table if pixels is None else pixels)
-    chances = probabilities.in_order(model.space.points)
+        return number_scores(labels, predicted, units=units)
+    chances = predicted
     scores = class_scores(labels, chances, units=units)
     if model.sets is None or scores.better is None:  # where rows have candidates, no coverage is told
         return scores
     metric = of_true_class("coverage", _as_mask, lambda _, held: held * 1.0, likely=_likely, least=0.0, most=1.0)
     return replace(scores, coverage=estimate(metric, labels, model.sets.members(chances), units, _LEVEL))
+
+
+@dataclass(eq=False)
+class _Rows:
+    """Rows to evaluate on, which are read in batches: labels and units are kept, features are not.
+
+    Attributes:
+        batches: Public columns, and labels that were declared public.
+        unit: The column of privacy units.
+    """
+
+    batches: Iterator[tuple[pa.Table, Release | None]]
+    unit: str | None = None
+    _labels: list[Release] = field(default_factory=list)
+    _units: list[pa.ChunkedArray] = field(default_factory=list)
+
+    @classmethod
+    def public(cls, batches: Iterator[tuple[pa.Table, Release]]) -> Self:
+        """Rows with public labels."""
+        return cls(iter(batches))
+
+    def predictions(self, model: TableModel | NetworkModel, images: Images | None, image_column: str | None) -> Any:
+        """Numbers, or probabilities in declared order, of all rows; images are predicted together."""
+
+        def predict(table: pa.Table) -> Any:
+            if model.of_numbers:
+                return model.predict(table)
+            return ClassProbabilities.of(model, table).in_order(model.space.points)
+
+        if model.columns:
+            images_of_rows(model, pa.table({}), 0, images, image_column)  # which it has none of
+            return np.concatenate(list(in_batches(predict, self._tables())))
+        tables = list(self._tables())
+        rows = sum(map(len, self._labels)) or sum(table.num_rows for table in tables)
+        pixels = images_of_rows(model, pa.concat_tables(tables), rows, images, image_column)
+        return ClassProbabilities.of(model, pixels).in_order(model.space.points)
+
+    def _tables(self) -> Iterator[pa.Table]:
+        for table, labels in self.batches:
+            if labels is not None:
+                self._labels.append(labels)
+            if self.unit in table.column_names:
+                self._units.append(table[self.unit])
+            yield table
+
+    def labels(self) -> Release:
+        """The public labels of all rows that were read."""
+        first = self._labels[0]
+        return Release(np.concatenate([each.codes for each in self._labels]), first.channel, first.space, None)
+
+    def units(self) -> np.ndarray | None:
+        """The unit of each row that was read, if a column tells."""
+        if not self._units:
+            return None
+        every = pa.chunked_array([chunk for column in self._units for chunk in column.chunks])
+        return unit_numbers(every, len(every))
 
 
 def _as_mask(_: Release, members: object) -> np.ndarray:
@@ -104,8 +162,8 @@ def _likely(_: Release, members: np.ndarray) -> np.ndarray:
     )
 
 
-def _check_other(learned_from: Certificate, certificate: Certificate | None, label: str) -> None:
-    """Refuse a release of another label or label space, and the release that the model was fitted on."""
+def _check_other(learned_from: Certificate, certificate: Certificate | None, label: str) -> Certificate:
+    """The certificate of a release of the same label and label space, which the model was not fitted on."""
     if certificate is None or certificate.label != label:
         found = certificate.label if certificate else "public labels"
         raise InputError(f"expected a release of the label {label!r}, found {found!r}")
@@ -116,3 +174,4 @@ def _check_other(learned_from: Certificate, certificate: Certificate | None, lab
             "expected rows that the model was not fitted on, found the release that it was learned from; "
             "for that one, see the cross-validated scores that 'labeldp learn' printed"
         )
+    return certificate

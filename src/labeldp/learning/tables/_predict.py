@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from labeldp.learning.features import Images
     from labeldp.learning.tables._network_model import NetworkModel
     from labeldp.learning.tables._table_model import TableModel
+
+T = TypeVar("T")
 
 
 def predict_table(
@@ -80,12 +82,21 @@ def _predicted_tables(
     model: TableModel | NetworkModel, tables: Iterator[pa.Table], images: Images | None, image_column: str | None
 ) -> Iterator[pa.Table]:
     """Predictions for tables of columns, one after the other; for images these are put together first."""
-    seen = set[type[Warning]]()
-    for table in tables if model.columns else [pa.concat_tables(tables)]:
+
+    def predicted(table: pa.Table) -> pa.Table:
         rows = images_of_rows(model, table, table.num_rows, images, image_column)
+        return _predicted(model, table if rows is None else rows)
+
+    return in_batches(predicted, tables if model.columns else iter([pa.concat_tables(tables)]))
+
+
+def in_batches(predict: Callable[[pa.Table], T], tables: Iterator[pa.Table]) -> Iterator[T]:
+    """What is predicted for each of some tables; of each kind of warning of values, the first one."""
+    seen = set[type[Warning]]()
+    for table in tables:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UnseenValueWarning)
-            predicted = _predicted(model, table if rows is None else rows)
+            predicted = predict(table)
         for each in caught:
             if each.category not in seen:
                 warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)

@@ -25,6 +25,8 @@ from ._gate import UnitWarning as UnitWarning
 from ._public import clusters_in as clusters_in
 from ._public import is_answer as is_answer
 from ._public import public_columns as public_columns
+from ._public import public_batches as public_batches
+from ._public import public_rows as public_rows
 from ._public import public_table as public_table
 from ._public import some_columns as some_columns
 from ._release import Release as Release

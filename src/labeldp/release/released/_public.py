@@ -19,11 +19,12 @@ from labeldp.release.folder import (
     added_columns,
     column_name,
     local_copy,
+    read_batches,
     read_certificate,
     stored_columns,
 )
 from labeldp.release.released._release import Release
-from labeldp.release.tables import Place, Table, TableFile, disk_path, label_codes, open_table
+from labeldp.release.tables import Place, Table, TableFile, disk_path, label_codes, open_table, prefetch
 
 _ROWS_PER_BATCH = 1 << 18
 _NO_ROWS = "expected at least one row in {}, found none"
@@ -80,10 +81,10 @@ def clusters_in(folder: Path, certificate: Certificate) -> Int[np.ndarray, "n"]:
     return np.asarray(stored_columns(folder, certificate, [name])[name].to_numpy(), dtype=np.int64)
 
 
-def public_table(
+def public_rows(
     source: str | Place | TableFile, label: str, space: LabelSpace, columns: Mapping[str, pa.DataType]
-) -> tuple[pa.Table, Release]:
-    """Read columns and labels of a table whose labels are declared public.
+) -> Iterator[tuple[pa.Table, Release]]:
+    """Read columns and labels of a table whose labels are declared public, in batches.
 
     Args:
         source: A CSV or Parquet file, or a folder of either; a ``TableFile`` says how CSV files are written.
@@ -95,16 +96,34 @@ def public_table(
         TableError: There is no such table, a column is missing, or a value does not fit its type.
         LabelError: A label is missing or not in the space.
     """
-    table = _with_types(source, label, columns)
-    batches, codes, rows = [], [np.empty(0, dtype=np.int32)], 0
+    table, rows = _with_types(source, label, columns), 0
     for batch in table.batches([table.label, *columns], _ROWS_PER_BATCH):
-        codes.append(label_codes(table, batch, space, rows))
-        batches.append(batch.select(list(columns)))
+        codes = label_codes(table, batch, space, rows)
         rows += batch.num_rows
-    if rows == 0:
+        if batch.num_rows:
+            channel = ResponseChannel.nearly_certain(space.size)
+            yield pa.Table.from_batches([batch]).select(list(columns)), Release(codes, channel, space, None)
+    if not rows:
         raise TableError(_NO_ROWS.format(table.path))
-    labels = Release(np.concatenate(codes), ResponseChannel.nearly_certain(space.size), space, None)
-    return pa.Table.from_batches(batches), labels
+
+
+def public_table(
+    source: str | Place | TableFile, label: str, space: LabelSpace, columns: Mapping[str, pa.DataType]
+) -> tuple[pa.Table, Release]:
+    """All rows of ``public_rows``."""
+    tables, labels = zip(*public_rows(source, label, space, columns), strict=True)
+    codes = np.concatenate([each.codes for each in labels])
+    return pa.concat_tables(tables), Release(codes, labels[0].channel, space, None)
+
+
+def public_batches(folder: Path, certificate: Certificate) -> Iterator[pa.Table]:
+    """The public columns of a release folder on a disk, in batches."""
+    added = added_columns(certificate)
+    names = [name for name, _ in certificate.columns if name not in added]
+    for file in certificate.files:
+        for batch in prefetch(read_batches(folder, file, names, _ROWS_PER_BATCH)):
+            if batch.num_rows:
+                yield pa.Table.from_batches([batch])
 
 
 def some_columns(source: str | Place | TableFile, columns: Mapping[str, pa.DataType]) -> Iterator[pa.Table]:
