@@ -24,7 +24,7 @@ from labeldp.learning.features import columns_of
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import EvidenceRidge, KernelClassifier
 from labeldp.learning.tables import learn, open_model
-from labeldp.learning.tables._part_sums import UnitSums, fold_numbers, unit_hashes
+from labeldp.learning.tables._part_sums import PartSums, SumsOfPart, UnitSums, fold_numbers, unit_hashes
 from labeldp.learning.tables._stored import StoredRelease, free_memory, rows_in_memory
 from labeldp.release import ReleasePart
 from labeldp.release.engines import InProcess, engine_of, open_engine
@@ -130,14 +130,14 @@ def assert_equal(one, other):
 @pytest.mark.parametrize("name", ["label", "cost", "units"])
 def test_models_are_the_same_however_rows_are_cut(folders, name):
     """Parts in pieces, in batches of other lengths and in another order give models that predict the same bits."""
-    expected = models(folders[name])
+    expected, of_fold = models(folders[name]), models(folders[name], fold=2)
     for pieces, length in ((3, 100), (7, 33)):
 
         def change(parts, pieces=pieces, length=length):
             return [each for part in reversed(parts) for each in cuts(part, pieces, length)]
 
         assert_equal(models(folders[name], change=change), expected)
-    assert_equal(models(folders[name], change=lambda parts: parts, fold=2), models(folders[name], fold=2))
+        assert_equal(models(folders[name], change=change, fold=2), of_fold)
 
 
 @pytest.mark.parametrize("engine", ["forks", "twice", "processes:2", "dask:2", "spark:2"])
@@ -225,6 +225,20 @@ def test_folds_hold_whole_units(folders):
     counts = np.bincount(folds[::4], minlength=5)
     assert counts.min() > 140
     assert not np.array_equal(folds, fold_numbers(unit_hashes(table, None, 0)))
+
+
+def test_models_of_a_fold_have_not_seen_it(folders):
+    """The sums of all folds but one have the rows of these folds."""
+    stored = StoredRelease.of(folders["label"], InProcess(), lambda *_: None)
+    sampled = stored.sample(1500)
+    reader, grid = sampled.reader(columns_of(sampled.table, None, None)[0])
+    total = PartSums.of(grid, None)
+    for part in stored.parts:
+        total.merge(SumsOfPart(reader, grid)(part, lambda _: None))
+    folds = fold_numbers(np.arange(ROWS, dtype=np.uint64))
+    for fold in range(5):
+        assert total.others(fold).evidence()[0].rows == (folds != fold).sum()
+    assert total.rows == total.others(None).evidence()[0].rows == ROWS
 
 
 def test_the_design_effect_of_a_sketch_is_that_of_units():
