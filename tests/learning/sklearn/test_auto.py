@@ -156,7 +156,7 @@ def test_the_setting_for_a_row_is_chosen_by_other_groups(monkeypatch, use, many)
 
     chosen, found = [], {}
     use(boosting=Lucky, alone=True)
-    monkeypatch.setattr(auto, "_ENOUGH_HELD", 1e-9 if many else 10**6)
+    monkeypatch.setattr(auto, "ENOUGH_HELD", 1e-9 if many else 10**6)
     monkeypatch.setattr(
         HeldOut,
         "cross_fitted",
@@ -220,7 +220,7 @@ def test_no_more_folds_are_held_out_than_judge_members_well(monkeypatch, enough,
     labels = table(300)[1]
     release = Release.public(labels, SPACE)
     monkeypatch.setattr(AutoClassifier, "target", replace(CLASSES, effective=lambda _: 1.0))
-    monkeypatch.setattr(auto, "_ENOUGH_HELD", 300 * enough)
+    monkeypatch.setattr(auto, "ENOUGH_HELD", 300 * enough)
     for every_row, count in ((False, folds), (True, 5)):
         model = AutoClassifier(every_row=every_row)
         model._some(release, Units.of("rows", 300))
@@ -232,7 +232,7 @@ def test_no_more_folds_are_held_out_than_judge_members_well(monkeypatch, enough,
 
 def test_held_out_rows_of_some_folds_are_predicted(monkeypatch):
     """Each of them has a prediction by models of other rows, in five groups."""
-    monkeypatch.setattr(auto, "_ENOUGH_HELD", 50)
+    monkeypatch.setattr(auto, "ENOUGH_HELD", 50)
     features, labels = table(300)
     model = AutoClassifier().fit(features, released(labels))
     assert len(model.held_out_rows_) == len(model.held_out_) == 120
@@ -243,7 +243,7 @@ def test_held_out_rows_of_some_folds_are_predicted(monkeypatch):
 
 def test_of_few_units_every_fold_is_held_out_however_many_rows_there_are(monkeypatch):
     """One fold of ten units has two, too few to divide again by units."""
-    monkeypatch.setattr(auto, "_ENOUGH_HELD", 1)
+    monkeypatch.setattr(auto, "ENOUGH_HELD", 1)
     features, labels = table(300)
     model = AutoClassifier().fit(features, released(labels), groups=np.arange(300) % 10)
     assert len(model.held_out_) == 300

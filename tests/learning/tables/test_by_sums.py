@@ -25,7 +25,7 @@ from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import EvidenceRidge, KernelClassifier
 from labeldp.learning.tables import learn, open_model
 from labeldp.learning.tables._part_sums import PartSums, SumsOfPart, UnitSums, fold_numbers, unit_hashes
-from labeldp.learning.tables._stored import StoredRelease, free_memory, rows_in_memory
+from labeldp.learning.tables._stored import SampledRows, StoredRelease, free_memory, rows_in_memory
 from labeldp.release import ReleasePart
 from labeldp.release.engines import InProcess, engine_of, open_engine
 from labeldp.release.engines._submitted import Submitted
@@ -111,8 +111,8 @@ def models(folder, engine=None, change=lambda parts: parts, encoder=lambda given
     reader, grid = sampled.reader(columns)
     again = dataclasses.replace(stored, parts=tuple(change(stored.parts)))
     changed = dataclasses.replace(reader, encoder=encoder(reader.encoder)), grid
-    given = type("Given", (), {"reader": lambda _, __: changed, "hashes": sampled.hashes})()
-    return again.models(given, columns).models(fold), reader.features(sampled.table)
+    given = type("Given", (SampledRows,), {"reader": lambda *_: changed})(**vars(sampled))
+    return again.models(given, columns).models(fold), reader.encoder.transform(reader.frame(sampled.table))
 
 
 def assert_equal(one, other):
@@ -199,7 +199,7 @@ def test_sums_agree_with_a_fit_in_memory(folders):
     columns, _ = columns_of(sampled.table, None, None)
     reader, grid = sampled.reader(columns)
     table, release = public_columns(folders["label"]), Release.load(folders["label"])
-    rows = reader.features(table)
+    rows = reader.encoder.transform(reader.frame(table))
     whole = KernelClassifier().fit(rows, release)
     difference = whole.predict_proba(rows) - found["kernels"][-1].predict_proba(rows)
     assert np.abs(difference).mean() < 0.05  # their landmarks differ
@@ -256,11 +256,15 @@ def test_the_design_effect_of_a_sketch_is_that_of_units():
 
 @pytest.mark.parametrize("name", ["label", "cost"])
 @pytest.mark.usefixtures("_small")
-def test_a_large_release_is_learned_by_sums(folders, name, tmp_path):
+def test_a_large_release_is_learned_by_sums(folders, name, tmp_path, monkeypatch):
     """The default combination has models of all rows, says so, predicts well, and its file opens."""
     pytest.importorskip("lightgbm")
+    for module in (auto_module, stored_module):
+        monkeypatch.setattr(module, "ENOUGH_HELD", 50)
     passes = set()
     learned = learn(folders[name], progress=lambda *report: passes.add(report[0]))
+    assert "boosting from bins of 4,000" in learned.way
+    assert learned.model.estimator.members_["boosting"][-1].rounds_ > 0
     assert "sums over all 4,000 rows" in learned.way
     assert "effective rows)" in learned.way
     assert learned.rows is None
@@ -276,6 +280,30 @@ def test_a_large_release_is_learned_by_sums(folders, name, tmp_path):
         some = learn(folders[name], rows=rows, coverage=apart)
         assert "sums" not in some.way
         assert some.rows is not None
+
+
+def test_rows_for_trees_are_those_of_other_folds(folders, monkeypatch):
+    """Boosting keeps all rows but those of the first fold, by their places, in bins of their own values."""
+    monkeypatch.setattr(stored_module, "ENOUGH_HELD", 50)
+    stored = StoredRelease.of(folders["units"], InProcess(), lambda *_: None)
+    sampled = stored.sample(1500)
+    columns, _ = columns_of(sampled.table, None, "patient")
+    reader, grid = sampled.reader(columns, stored.share_of_trees(sampled))
+    total = PartSums.of(grid, "patient")
+    for part in stored.parts:
+        total.merge(SumsOfPart(reader, grid)(part, lambda _: None))
+    places, codes = (np.concatenate(each) for each in zip(*total.binned, strict=True))
+    table = public_columns(folders["units"])
+    expected = np.flatnonzero(fold_numbers(unit_hashes(table, "patient", 0)) != 0)
+    np.testing.assert_array_equal(places, expected)
+    rows = reader.trees.encoder.transform(reader.frame(table))[expected]
+    values = reader.trees.bins.points(codes)
+    assert np.abs(values[:, :2] - rows[:, :2]).max() < 1.5  # the outermost bins are wide
+    assert np.abs(values[:, :2] - rows[:, :2]).mean() < 0.02
+    np.testing.assert_array_equal(values[:, 2], rows[:, 2])
+    some = dataclasses.replace(reader.trees, share=0.25)
+    few = [len(some.keep(reader.frame(table), unit_hashes(table, "patient", 0), 0)[0]), len(places)]
+    assert 0.15 < few[0] / few[1] < 0.35
 
 
 @pytest.mark.usefixtures("_small")

@@ -1,3 +1,4 @@
+from ._bins import Bins as Bins
 from ._columns import CALENDAR as CALENDAR
 from ._columns import UnitScaler as UnitScaler
 from ._columns import UnknownCategoryWarning as UnknownCategoryWarning

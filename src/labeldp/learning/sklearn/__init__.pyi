@@ -9,6 +9,7 @@ from ._auto import CLASSES as CLASSES
 from ._auto import NUMBERS as NUMBERS
 from ._auto import AutoClassifier as AutoClassifier
 from ._auto import AutoRegressor as AutoRegressor
+from ._auto import ENOUGH_HELD as ENOUGH_HELD
 from ._auto import SOME_ROWS as SOME_ROWS
 from ._auto import Elsewhere as Elsewhere
 from ._auto import Target as Target
@@ -23,6 +24,7 @@ from ._kernel import WIDTHS as WIDTHS
 from ._kernel import EvidenceRidge as EvidenceRidge
 from ._kernel import KernelClassifier as KernelClassifier
 from ._members import POWER as POWER
+from ._members import Encoders as Encoders
 from ._members import as_frame as as_frame
 from ._members import encoders_of as encoders_of
 from ._members import kinds_of as kinds_of

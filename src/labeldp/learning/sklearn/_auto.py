@@ -57,7 +57,7 @@ SOME_ROWS, _ENOUGH_ROWS = 200_000, 20_000
 #: Effective rows from which clusters, which are for few, are left out.
 _NO_CLUSTERS = 500
 #: Effective rows that are enough to judge members by: no more folds are held out than have as many.
-_ENOUGH_HELD = 1_500
+ENOUGH_HELD = 1_500
 #: Least weight of the mean label that is named.
 _SHOWN = 0.005
 
@@ -177,8 +177,7 @@ class Elsewhere:
                 found = model[-1]._predict_held(judges)
                 predicted.setdefault(name, np.zeros((len(release), *found.shape[1:])))[some] = found
         return {
-            name: Fitted(model, predicted[name][held], varies(model, rows), posterior=True)
-            for name, model in self.models(None).items()
+            name: Fitted(model, predicted[name][held], varies(model, rows)) for name, model in self.models(None).items()
         }
 
 
@@ -319,7 +318,7 @@ class Combination(ABC):
         for place, (name, member) in enumerate(members.items()):
             work.tell(place, len(members))
             if name in given:
-                found[name] = given[name]
+                found[name] = replace(given[name], posterior=member.posterior)
                 continue
             if member.most < self.effective_rows_:
                 self.left_out_[name] = "it is for fewer effective rows"
@@ -348,7 +347,7 @@ class Combination(ABC):
         """Folds of the rows, by default of chance, the rows held out from members, and folds of these rows."""
         folds = _checks.whole(self.folds, "folds", 2)
         parts = folds_of(units, folds) if given is None else given
-        some = parts[: folds if self.every_row else math.ceil(folds * _ENOUGH_HELD / self.effective_rows_)]
+        some = parts[: folds if self.every_row else math.ceil(folds * ENOUGH_HELD / self.effective_rows_)]
         held = np.sort(np.concatenate([rows for _, rows in some]))
         judges = units.take(held)
         if len(some) < folds and judges.count >= folds:

@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._extras import require_extra
-from labeldp._shapes import Float
+from labeldp._shapes import Float, UInt8
 from labeldp.learning.boosting import lightgbm_objective
 from labeldp.learning.choice import Gains, Held, Path, best_setting
-from labeldp.learning.features import row_weights
+from labeldp.learning.features import Bins, row_weights
 from labeldp.learning.heads import share_logits, softmax
 from labeldp.learning.losses import (
     decoded_numbers,
@@ -42,6 +42,8 @@ PATIENCE = 20
 _OF_CATEGORIES = 100.0
 #: Columns of at most so many categories are split into one of them and the others, which leaves less to choose from.
 _FEW_CATEGORIES = 32
+#: Rows of bins that LightGBM reads at a time.
+_BATCH = 1 << 16
 #: Fits to fewer rows than this take one thread: two would wait for each other longer than they work.
 _FEW_ROWS = 100_000
 
@@ -147,6 +149,22 @@ class TreeBoosting(ABC):
         """Fit with one of the numbers of leaves and of rounds of a path."""
         return self._fit_setting(setting, self._checked(X, reset=True), y, **of_rows)
 
+    def fit_bins(self, bins: Bins, codes: UInt8[np.ndarray, "n d"], y: Release, held: Held) -> Self:
+        """Fit on bins of features, with as many trees of the most leaves as other rows favour by released labels."""
+        require_extra("boosting", "lightgbm")
+        task, gains_of = self._weighted(y), self._judge(held.release)
+        self._set_start(y, task)
+        self.n_features_in_, self.leaves_, self.rounds_, self.model_ = codes.shape[1], LEAVES[-1], 0, ""
+        curve = np.full((self.rounds + 1, held.count), -np.inf)
+        curve[0] = held.sums(gains_of(_scores(task.start, held.features, None, 0)))
+        data = self._data(_sequence(bins, codes), task.labels, task, weight=task.weights)
+        rest = self._data(held.features, np.zeros(len(held.groups)), task, data)
+        trees = self._grow(data, task, self.leaves_, self.rounds, (rest, held, gains_of, curve))
+        self.rounds_ = int(np.argmax(curve.sum(axis=1)))
+        if self.rounds_:
+            self.model_ = trees.model_to_string(num_iteration=self.rounds_)
+        return self
+
     def setting(self) -> str:
         """The number of trees and of their leaves in words."""
         each = " for a class" if hasattr(self, "classes_") else ""
@@ -228,7 +246,7 @@ class TreeBoosting(ABC):
         from lightgbm import Dataset  # noqa: PLC0415 (an extra)
 
         first = np.diff(task.start) if len(task.start) == 2 else task.start  # of two classes one score is fitted
-        scores = np.tile(first, (features.shape[0], 1))
+        scores = np.tile(first, (len(labels), 1))
         return Dataset(
             features,
             labels,
@@ -255,6 +273,26 @@ class TreeBoosting(ABC):
         from lightgbm import Booster  # noqa: PLC0415 (an extra)
 
         return Booster(model_str=self.model_)
+
+
+def _sequence(bins: Bins, codes: UInt8[np.ndarray, "n d"]) -> Any:
+    """Rows as LightGBM reads them in batches: the values that stand for bins."""
+    import lightgbm  # noqa: PLC0415 (an extra)
+
+    class Rows(lightgbm.Sequence):
+        """Rows of bins."""
+
+        batch_size = _BATCH
+
+        def __getitem__(self, rows: Any) -> np.ndarray:
+            some = np.atleast_2d(codes[rows])
+            found = bins.points(some)
+            return found[0] if isinstance(rows, int | np.integer) else found
+
+        def __len__(self) -> int:
+            return len(codes)
+
+    return Rows()
 
 
 @documented_in("labeldp.learning.sklearn")

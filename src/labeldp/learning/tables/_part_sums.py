@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
-from labeldp._shapes import Float, Int, UInt64
+from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp._threads import one_thread_for_algebra
 from labeldp.columns import plain_column
-from labeldp.learning.features import SeenRanges, frame_of
+from labeldp.learning.features import Bins, SeenRanges, frame_of, take_rows
 from labeldp.learning.heads import ExactSum, Grid, KernelSums
 from labeldp.learning.metrics import design_effect
-from labeldp.learning.sklearn import as_frame
+from labeldp.learning.sklearn import Encoders, as_frame
 from labeldp.learning.tables._folds import FOLDS
 from labeldp.learning.tables._targets import Targets
-from labeldp.release import Release, ReleasePart
+from labeldp.release import ReleasePart
 from labeldp.release.engines import Tick
 from labeldp.release.tables import keyed, unit_keys
 
 #: Keys of the hashes of units by which folds and samples are chosen: public numbers.
-_OF_FOLDS, _OF_SAMPLES, _OF_SIGNS, _OF_BUCKETS = 1, 2, 3, 4
+_OF_FOLDS, _OF_SAMPLES, _OF_SIGNS, _OF_BUCKETS, _OF_TREES = 1, 2, 3, 4, 5
 #: Rows that are read at a time.
 _ROWS = 1 << 15
 #: Buckets of units, whose signed sums estimate the variance between units to two per cent.
@@ -41,6 +41,11 @@ def unit_hashes(table: pa.Table, unit: str | None, first: int) -> UInt64[np.ndar
 def fold_numbers(hashes: UInt64[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
     """The fold of each row, one for all rows of a unit."""
     return (keyed(hashes, _OF_FOLDS) % np.uint64(FOLDS)).astype(np.int64)
+
+
+def chosen_units(hashes: UInt64[np.ndarray, "n"], share: float, key: int = _OF_SAMPLES) -> Bool[np.ndarray, "n"]:
+    """A mask of the rows of a share of the units."""
+    return np.ones(len(hashes), dtype=np.bool_) if share >= 1.0 else keyed(hashes, key) < share * 2.0**64
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,7 @@ class Sample:
         chosen, first = list[pa.Table](), part.first
         for batch in part.batches():
             stored = pa.Table.from_batches([batch])
-            hashes = keyed(unit_hashes(stored, self.unit, first), _OF_SAMPLES)
-            some = np.flatnonzero(hashes < self.share * 2.0**64) if self.share < 1.0 else np.arange(len(hashes))
+            some = np.flatnonzero(chosen_units(unit_hashes(stored, self.unit, first), self.share))
             places = pa.array(first + some, pa.int64())
             chosen.append(stored.take(pa.array(some)).append_column("", places))
             first += batch.num_rows
@@ -79,6 +83,7 @@ class Reader:
         seen: The ranges of the features.
         encoder: The fitted encoder of features.
         targets: The targets of regressions, from released labels.
+        trees: How features are kept for trees; None to keep none.
     """
 
     columns: Mapping[str, str]
@@ -86,16 +91,43 @@ class Reader:
     seen: SeenRanges
     encoder: Any
     targets: Targets
+    trees: Binned | None = None
 
-    def features(self, table: pa.Table) -> Any:
-        """Encoded features of rows."""
-        with warnings.catch_warnings():  # categories and values that the sample has none of
+    def frame(self, table: pa.Table) -> Any:
+        """Features of rows."""
+        with warnings.catch_warnings():  # values that the sample has none of
             warnings.simplefilter("ignore")
-            return self.encoder.transform(as_frame(self.seen.within(frame_of(table, self.columns))))
+            return as_frame(self.seen.within(frame_of(table, self.columns)))
 
-    def read(self, table: pa.Table, release: Release) -> tuple[Any, Float[np.ndarray, "n k"], Float[np.ndarray, "n"]]:
-        """Features, targets and weights of rows."""
-        return self.features(table), *self.targets(release)
+
+@dataclass(frozen=True, eq=False)
+class Binned:
+    """How rows are kept for trees: a share of the units of all folds but the first, in bins.
+
+    Attributes:
+        encoder: The fitted encoder of features.
+        bins: The bins of what it returns.
+        categorical: Columns of this that are codes of categories.
+        share: Share of the units.
+    """
+
+    encoder: Any
+    bins: Bins
+    categorical: tuple[int, ...]
+    share: float
+
+    @classmethod
+    def of(cls, encoders: Encoders, rows: Any, share: float) -> Self:
+        """How a share of the units is kept, by the features of a public sample."""
+        encoder, places = encoders.coded.fit(rows), tuple(encoders.categorical)
+        bins = Bins.of(np.asarray(encoder.transform(rows), dtype=np.float64), places)
+        return cls(encoder, bins, places, share)
+
+    def keep(self, frame: Any, hashes: UInt64[np.ndarray, "n"], first: int) -> tuple[np.ndarray, np.ndarray]:
+        """The places of rows to keep among all, and their bins."""
+        some = np.flatnonzero((fold_numbers(hashes) != 0) & chosen_units(hashes, self.share, _OF_TREES))
+        points = np.asarray(self.encoder.transform(take_rows(frame, some)), dtype=np.float64)
+        return first + some, self.bins.codes(points)
 
 
 @dataclass(eq=False)
@@ -140,11 +172,13 @@ class PartSums:
         rows: Number of rows.
         folds: The sums of each fold.
         units: Sums by units; None if each row is its own.
+        binned: In batches the places of rows that are kept for trees, and their bins.
     """
 
     rows: int
     folds: list[KernelSums]
     units: UnitSums | None
+    binned: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
 
     @classmethod
     def of(cls, grid: Grid, unit: str | None) -> Self:
@@ -159,6 +193,7 @@ class PartSums:
             mine.merge(theirs)
         if self.units is not None and other.units is not None:
             self.units.sums.merge(other.units.sums)
+        self.binned += other.binned
 
     def others(self, fold: int | None) -> KernelSums:
         """The sums over the rows of all folds but one, or of all."""
@@ -192,8 +227,10 @@ class SumsOfPart:
             for batch in part.batches(_ROWS):
                 table, release = part.labelled(batch)
                 hashes = unit_hashes(table, self.reader.unit, first)
-                features, targets, weights = self.reader.read(table, release)
-                folds = fold_numbers(hashes)
+                frame, (targets, weights) = self.reader.frame(table), self.reader.targets(release)
+                features, folds = self.reader.encoder.transform(frame), fold_numbers(hashes)
+                if self.reader.trees is not None:
+                    sums.binned.append(self.reader.trees.keep(frame, hashes, first))
                 for fold, total in enumerate(sums.folds):
                     some = np.flatnonzero(folds == fold)
                     total.add(features[some], targets[some], weights[some])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,25 +18,38 @@ from sklearn.pipeline import Pipeline
 
 from labeldp._conversions import result_or_none
 from labeldp._shapes import Int
-from labeldp.learning.choice import Progress
+from labeldp.learning.choice import Held, Progress
 from labeldp.learning.features import SeenRanges, cycle_columns, frame_of, take_rows
 from labeldp.learning.heads import Grid, Kernels
 from labeldp.learning.metrics import Units, may_share_units
-from labeldp.learning.sklearn import SOME_ROWS, WIDTHS, Elsewhere, Target, as_frame, encoders_of, kinds_of
-from labeldp.learning.tables._folds import units_in
-from labeldp.learning.tables._part_sums import PartSums, Reader, Sample, SumsOfPart, fold_numbers, unit_hashes
-from labeldp.learning.tables._targets import ClassTargets, NumberTargets
-from labeldp.privacy import Classes, Interval
+from labeldp.learning.sklearn import (
+    CLASSES,
+    ENOUGH_HELD,
+    NUMBERS,
+    SOME_ROWS,
+    WIDTHS,
+    Elsewhere,
+    Target,
+    as_frame,
+    encoders_of,
+    kinds_of,
+)
+from labeldp.learning.tables._folds import FOLDS, units_in
+from labeldp.learning.tables._part_sums import Binned, PartSums, Reader, Sample, SumsOfPart, fold_numbers, unit_hashes
+from labeldp.learning.tables._targets import ClassTargets, NumberTargets, Targets
+from labeldp.privacy import Interval
 from labeldp.release import Release, ReleasePart, parts_of_release, public_columns
 from labeldp.release.engines import Engine, reported
 from labeldp.release.folder import Certificate, certified_labels, group_column, read_certificate
 
 #: Rows of a part, and the most rows that the grid of sums is made for.
 _ROWS_OF_PART, _ROWS_OF_GRID = 1 << 20, 1 << 14
+#: The most rows that boosting learns from: more take hours.
+_MOST_BOOSTED = 1 << 22
 #: Bytes of a row in memory while a model is learned, beyond those of its values, and copies of each value.
 _BYTES_OF_ROW, _COPIES = 200, 10
 IN_MEMORY = "all rows in memory"
-_OF_SUMS = "kernels and linear models on unbiased vectors"
+_OF_SUMS = "ridge regression and kernels"
 _NO_ROOM = ", as no more fit in the memory allowed"
 _MEMORY_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current")
 
@@ -52,11 +66,11 @@ def free_memory() -> int:
     return max(pages, 1)
 
 
-def rows_in_memory(certificate: Certificate, memory: int | None) -> int:
-    """Rows that models can be learned from in so many bytes; by default in half of what is free."""
+def rows_in_memory(certificate: Certificate, memory: int | None, copies: int = _COPIES) -> int:
+    """Rows whose values have room in so many bytes, each so many times; by default in half of what is free."""
     values = len(certificate.columns) + certificate.space.size
     memory = free_memory() // 2 if memory is None else memory
-    return memory // (_BYTES_OF_ROW + 8 * _COPIES * values)
+    return memory // (_BYTES_OF_ROW + 8 * copies * values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,22 +82,25 @@ class StoredRelease:
         parts: Its parts.
         engine: Where parts are worked on.
         report: Called with the name of a pass, the rows done, and the number of all rows.
+        room: The most rows that boosting learns from.
     """
 
     certificate: Certificate
     parts: tuple[ReleasePart, ...]
     engine: Engine
     report: Progress
+    room: int
 
     @classmethod
-    def of(cls, folder: Path, engine: Engine, report: Progress) -> Self:
+    def of(cls, folder: Path, engine: Engine, report: Progress, memory: int | None = None) -> Self:
         """A release folder, once it is verified.
 
         Raises:
             VerificationError: The folder does not agree with its certificate.
         """
         certificate = certified_labels(folder, engine, report)
-        return cls(certificate, parts_of_release(folder, certificate, _ROWS_OF_PART), engine, report)
+        parts = parts_of_release(folder, certificate, _ROWS_OF_PART)
+        return cls(certificate, parts, engine, report, rows_in_memory(certificate, memory, 1))
 
     @property
     def unit(self) -> str | None:
@@ -112,17 +129,40 @@ class StoredRelease:
             sampled: A sample of the rows.
             columns: The kind of each feature column.
         """
-        reader, grid = sampled.reader(columns)
+        reader, grid = sampled.reader(columns, self.share_of_trees(sampled))
         total, work = PartSums.of(grid, self.unit), SumsOfPart(reader, grid)
         for part in reported(self.engine, work, self.parts, self.report, "sums", self.certificate.rows):
             total.merge(part)
-        share = total.share()
+        share, trees = total.share(), self._boosted(sampled, reader, total)
 
         def models(fold: int | None) -> Mapping[str, Any]:
             found = reader.targets.models(total.others(fold), share)
-            return {name: Pipeline([("columns", reader.encoder), ("model", model)]) for name, model in found.items()}
+            return {
+                name: Pipeline([("columns", reader.encoder), ("model", each)]) for name, each in found.items()
+            } | trees
 
         return Elsewhere(fold_numbers(sampled.hashes), models)
+
+    def share_of_trees(self, sampled: SampledRows) -> float:
+        """The share of units that boosting learns from; 0 where the first fold is not enough to judge it by."""
+        judges = sampled.target.effective(sampled.release) * len(sampled.release)
+        if judges < FOLDS * ENOUGH_HELD or find_spec("lightgbm") is None:
+            return 0.0
+        return min(1.0, _MOST_BOOSTED / self.certificate.rows, self.room / self.certificate.rows)
+
+    def _boosted(self, sampled: SampledRows, reader: Reader, total: PartSums) -> dict[str, Any]:
+        """Boosted trees of rows that are not in the first fold, whose labels choose how many there are."""
+        if reader.trees is None:
+            return {}
+        encoder = reader.trees.encoder
+        places, codes = (np.concatenate(each) for each in zip(*total.binned, strict=True))
+        total.binned.clear()
+        held = np.flatnonzero(fold_numbers(sampled.hashes) == 0)
+        points = np.asarray(encoder.transform(reader.frame(sampled.table)), dtype=np.float64)
+        judges = Held.of(points, sampled.release, sampled.units, held)
+        model = sampled.target.boosting(categorical=list(reader.trees.categorical))
+        model.fit_bins(reader.trees.bins, codes, Release.load(self.parts[0].folder)[places], judges)
+        return {"boosting": Pipeline([("columns", encoder), ("model", model)])}
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +214,7 @@ class Limits:
         room = rows_in_memory(certificate, self.memory)
         if certificate.rows <= min(room, SOME_ROWS):
             return Loaded.whole(folder)
-        stored = StoredRelease.of(folder, engine, report)
+        stored = StoredRelease.of(folder, engine, report, self.memory)
         head = stored.head()
         target = self.target(head)
         enough = certificate.rows if target is None else target.enough(head)
@@ -190,7 +230,10 @@ class Limits:
             way += " ({} of {} effective rows)".format(*counts)
         way += _NO_ROOM if most == room else ""
         models = partial(stored.models, sampled) if sums else None
-        way = f"sums over all {certificate.rows:,} rows for {_OF_SUMS}; other models from {way}" if sums else way
+        if sums:
+            boosted = round(certificate.rows * stored.share_of_trees(sampled))
+            trees = f"; boosting from bins of {boosted:,}" if boosted else ""
+            way = f"sums over all {certificate.rows:,} rows for {_OF_SUMS}{trees}; other models from {way}"
         return Loaded(certificate, sampled.table, sampled.release, way, models)
 
 
@@ -218,21 +261,29 @@ class SampledRows:
     unit: str | None
 
     @property
+    def target(self) -> Target:
+        """What the combination predicts."""
+        return NUMBERS if isinstance(self.release.space, Interval) else CLASSES
+
+    @property
     def hashes(self) -> np.ndarray:
         """The hash of the unit of each row."""
         return self.places.astype(np.uint64) if self.unit is None else unit_hashes(self.table, self.unit, 0)
 
-    def reader(self, columns: Mapping[str, str]) -> tuple[Reader, Grid]:
-        """How all rows are read, and the grid of their sums."""
+    def reader(self, columns: Mapping[str, str], share: float = 0.0) -> tuple[Reader, Grid]:
+        """How all rows are read, with a share of their units kept for trees, and the grid of their sums."""
         frame = frame_of(self.table, columns)
-        rows = as_frame(frame)
-        encoder = encoders_of(kinds_of(rows)).scaled.fit(rows)
-        numbers = not isinstance(self.release.space, Classes)
-        targets = NumberTargets.of(self.release) if numbers else ClassTargets.of(self.release)
-        reader = Reader(columns, self.unit, SeenRanges.of(frame, cycle_columns(columns)), encoder, targets)
+        rows, seen = as_frame(frame), SeenRanges.of(frame, cycle_columns(columns))
+        encoders = encoders_of(kinds_of(rows))
+        encoder, targets = encoders.scaled.fit(rows), self._targets()
         some = np.arange(0, len(self.release), math.ceil(len(self.release) / _ROWS_OF_GRID))
         features, (values, weights) = encoder.transform(take_rows(rows, some)), targets(self.release[some])
+        trees = Binned.of(encoders, rows, share) if share else None
+        reader = Reader(columns, self.unit, seen, encoder, targets, trees)
         return reader, Grid.like(Kernels.of(features, WIDTHS), features, values, weights)
+
+    def _targets(self) -> Targets:
+        return NumberTargets.of(self.release) if self.target is NUMBERS else ClassTargets.of(self.release)
 
     @property
     def units(self) -> Units:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,16 +14,6 @@ from labeldp.learning.losses import decoded_numbers, ends_of, label_variance, me
 from labeldp.learning.sklearn import EvidenceRidge, KernelClassifier, ReleasedLabelRegressor, noise_ratio
 from labeldp.privacy import LabelSpace
 from labeldp.release import Release
-
-
-class Targets(Protocol):
-    """Targets of released labels, and the models that sums of them make."""
-
-    def __call__(self, release: Release) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, "n"]]:
-        """The targets and the weight of each row."""
-
-    def models(self, sums: KernelSums, share: float) -> Mapping[str, Any]:
-        """The fitted models by the names that members have, of rows that count as a share of one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,3 +78,7 @@ class NumberTargets:
             name: ReleasedLabelRegressor(EvidenceRidge(signal=self.signal)).fit_sums(each, self.ends, share)
             for name, each in (("linear", sums.linear()), ("kernels", sums))
         }
+
+
+#: Targets of released labels, and the models that sums of them make.
+Targets = ClassTargets | NumberTargets
