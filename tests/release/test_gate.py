@@ -54,38 +54,11 @@ OTHERS = {
     *("source", "label", "epsilon", "output", "classes", "interval", "missing", "mechanism", "replaced", "divergence"),
     *("divergences", "population", "delta", "level", "budget", "ledger", "other_people", "separator", "encoding"),
     *("decimal", "thousands", "dates", "sheet"),
-    *(
-        "renumber",
-        "shuffle",
-        "only_new",
-        "team_ledger",
-        "sign",
-        "engine",
-        "executor",
-        "json_",
-        "space",
-        "progress",
-        "protocol",
-        "plan",
-        "declared",
-        "stages",
-        "response",
-    ),
+    *("renumber", "shuffle", "only_new", "team_ledger", "sign", "engine", "executor", "json_", "space"),
+    *("progress", "protocol", "plan", "declared", "stages", "response"),
     *("model", "choice", "model_file", "images", "epochs", "batch_size", "learning_rate", "mixup", "device", "rows"),
-    *(
-        "target",
-        "dimension",
-        "explained",
-        "spread",
-        "shares",
-        "from_",
-        "trust",
-        "buy",
-        "detail",
-        "limits",
-        "figure",
-        "help",
-    ),
+    *("target", "dimension", "explained", "spread", "shares", "from_", "trust", "buy", "detail", "limits"),
+    *("figure", "help"),
 }
 
 
@@ -318,25 +291,18 @@ def test_columns_of_any_type_leave(tmp_path, values):
     assert releasing(path, keep=["weight", "odd"]).spent == (1.0, 0.0)
 
 
-def test_an_earlier_folder_that_others_changed_stops_nothing(tmp_path):
+def test_an_earlier_folder_that_others_changed_stops_nothing(patients):
     """It is a hint alone: what cannot be read there is not compared."""
-    path = tmp_path / "t.csv"
-    table().to_csv(path, index=False)
-    release_table(path, OWN, DISEASES, 4.0, tmp_path / "first", keep=["weight"], unit="row")
-    certificate = tmp_path / "first" / "_certificate.json"
+    certificate = patients.parent / "first" / "_certificate.json"
     certificate.write_text(certificate.read_text().replace('"kind": "', '"kind": "bits", "was": "'))
-    assert releasing(path, keep=["weight", RENAMED]).spent == (1.0, 0.0)
+    assert releasing(patients, keep=["weight", RENAMED]).spent == (1.0, 0.0)
 
 
-def test_a_folder_that_moved_with_its_ledger_is_compared(tmp_path):
+def test_a_folder_that_moved_with_its_ledger_is_compared(patients):
     """The ledger knows where it lies beside it."""
-    work = tmp_path / "work"
-    work.mkdir()
-    table().to_csv(work / "t.csv", index=False)
-    release_table(work / "t.csv", OWN, DISEASES, 4.0, work / "first", keep=["weight"], unit="row")
-    moved = work.rename(tmp_path / "archive")
+    moved = patients.parent.rename(patients.parent.with_name("archive"))
     with pytest.raises(InputError, match="'dx' seems to be a copy of 'disease'"):
-        releasing(moved / "t.csv", keep=[RENAMED])
+        releasing(moved / "patients.csv", keep=[RENAMED])
 
 
 def test_rows_in_another_order_are_compared(patients):
@@ -417,11 +383,8 @@ def test_a_column_that_left_and_is_the_label_is_noted_privately(tmp_path):
     assert "the column 'dx', which left in an earlier release, equals or determines the label" in done.notes
 
 
-def test_an_earlier_release_that_was_moved_away_is_compared_by_name(tmp_path):
+def test_an_earlier_release_that_was_moved_away_is_compared_by_name(patients):
     """Nothing can be read there any more: a renamed label is a private note then."""
-    patients = tmp_path / "patients.csv"
-    table().to_csv(patients, index=False)
-    release_table(patients, OWN, DISEASES, 4.0, tmp_path / "first", keep=["weight"], unit="row")
     (patients.parent / "first").rename(patients.parent / "elsewhere")
     with pytest.raises(InputError, match="'disease' was already released with noise"):
         releasing(patients, keep=[OWN])

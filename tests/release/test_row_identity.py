@@ -2,8 +2,6 @@
 
 import io
 import pickle
-from copy import copy as shallow
-from copy import deepcopy
 
 import joblib
 import numpy as np
@@ -37,8 +35,6 @@ from labeldp import (
     Release,
     Source,
     cluster_response,
-    concatenate,
-    public_split,
     verify,
 )
 from labeldp.audit import loss_profile
@@ -160,13 +156,6 @@ def test_rows_without_an_index_go_by_position(name):
         assert learned(shuffled, Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, 1.0)))
 
 
-def test_copies_in_this_process_keep_the_index(frame):
-    """A shuffled frame is refused for a copy as for the release itself."""
-    release = released(frame)
-    for copied in (shallow(release), deepcopy(release)):
-        assert not learned(frame[["age"]].iloc[SHUFFLE], copied)
-
-
 def test_a_pickle_holds_no_index():
     """What is stored or sent elsewhere is known by position: an index may be private."""
     release = released(table(INDEXES["texts"]))
@@ -272,27 +261,6 @@ def test_what_is_said_of_rows_has_their_index(what):
     Curator(frame["sick"], SPACE, **{what: frame["visit"]})
     with pytest.raises(RowsError, match=ORDER):
         Curator(frame["sick"], SPACE, **{what: frame["visit"].iloc[SHUFFLE]})
-
-
-def test_stages_keep_their_index():
-    """A concatenated release has the index of all rows, in their order."""
-    frame = table(INDEXES["permuted"])
-    curator = Curator(frame["sick"], SPACE)
-    response = RandomizedResponse(SPACE, 1.0)
-    parts = [(rows, curator.randomize(response, rows)) for rows in public_split(ROWS, [1, 1])]
-    whole = concatenate(parts)
-    SoftmaxRegression(l2=1.0).fit(frame[["age"]], whole)
-    with pytest.raises(RowsError, match=ORDER):
-        SoftmaxRegression(l2=1.0).fit(frame[["age"]].iloc[SHUFFLE], whole)
-
-
-def test_public_labels_keep_their_index():
-    """Labels that were declared public are matched like others."""
-    frame = table(INDEXES["part"])
-    public = Release.public(frame["sick"], SPACE)
-    SoftmaxRegression(l2=1.0).fit(frame[["age"]], public)
-    with pytest.raises(RowsError, match=ORDER):
-        SoftmaxRegression(l2=1.0).fit(frame[["age"]].iloc[SHUFFLE], public)
 
 
 def numeric(frame):

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp import (
-    Certificate,
     Classes,
     Curator,
     DoubleMechanism,
@@ -29,8 +28,8 @@ from labeldp import (
     release_table,
     verify,
 )
-from labeldp._random_words import SecureWords, TapeWords
-from labeldp.errors import BudgetError, EpsilonError, InputError, LabelDPError, LabelError, VerificationError
+from labeldp._random_words import TapeWords
+from labeldp.errors import EpsilonError, InputError, LabelError, VerificationError
 from labeldp.mechanisms.queries import ExchangedLabels
 from labeldp.mechanisms.resampling import ColumnForm, FeatureLaw, seen_in
 
@@ -447,20 +446,11 @@ def test_a_generator_that_fails_lets_nothing_leave(kind, tmp_path):
     assert holder.spent == (0.0, 0.0)
     table = tmp_path / "table.csv"
     features(200).assign(y=["no", "yes"] * 100).to_csv(table, index=False)
+    given = (table, "y", SPACE, 1.0, tmp_path / "out")
     with pytest.raises(InputError):
-        release_table(
-            table,
-            "y",
-            SPACE,
-            1.0,
-            tmp_path / "out",
-            keep=["town", "age"],
-            mechanism=DoubleMechanism(double.generator),
-        )
+        release_table(*given, keep=["town", "age"], mechanism=DoubleMechanism(double.generator))
     assert sorted(path.name for path in tmp_path.iterdir() if "ledger" not in path.name) == ["table.csv"]
-    done = release_table(
-        table, "y", SPACE, 1.0, tmp_path / "out", keep=["town", "age"], mechanism=DoubleMechanism(GENERATOR)
-    )
+    done = release_table(*given, keep=["town", "age"], mechanism=DoubleMechanism(GENERATOR))
     assert done.spent == (1.0, 0.0)
 
 
@@ -610,15 +600,6 @@ def test_rows_out_of_form_are_noticed(released, tmp_path):
     assert not verify(tmp_path / "odd").holds
 
 
-def test_a_budget_refuses_rows(released):
-    """Rows cost their label's epsilon, and a budget that does not allow it draws nothing."""
-    del released
-    holder = curator(budget=0.5)
-    with pytest.raises(BudgetError):
-        holder.randomize_rows(DoubleResponse(SPACE, 1.0, GENERATOR), features(200))
-    assert issubclass(BudgetError, LabelDPError)
-
-
 def test_the_largest_orders_and_divergences_have_a_sentence():
     """At the ends of what is accepted nothing overflows."""
     rows = curator().randomize_rows(
@@ -627,11 +608,3 @@ def test_the_largest_orders_and_divergences_have_a_sentence():
     assert 600 < rows.conditional[0].epsilon < rows.conditional[1].epsilon < 800
     assert "Conditional features" in rows.certificate.sentence
     assert any("resampled as often as stated" in each for each in rows.certificate.unknown)
-
-
-def test_old_certificates_have_no_features():
-    """A certificate of labels is written as before, without a word of features."""
-    text = curator().randomize(RandomizedResponse(SPACE, 1.0)).certificate.to_json()
-    assert "features" not in json.loads(text)
-    assert Certificate.from_json(text).conditional == ()
-    assert isinstance(SecureWords().private, bool)

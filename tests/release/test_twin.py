@@ -84,15 +84,8 @@ def run(make, labels, **options):
     output = folder.parent / "o"
     seen = []
     try:
-        done = release_table(
-            folder,
-            "colour",
-            space,
-            1.0,
-            output,
-            progress=lambda *args: seen.append(args),
-            **{"keep": ["id"], **options},
-        )
+        given = {"keep": ["id"], "progress": lambda *args: seen.append(args), **options}
+        done = release_table(folder, "colour", space, 1.0, output, **given)
         left = files(output)
         for path in sorted(output.iterdir()):
             path.unlink()
@@ -240,18 +233,6 @@ def test_what_labels_look_like_together_changes_nothing(maker, labels, labels_):
     """One class only, labels in order, a class that occurs once: the same bytes as for any labels."""
     for name in ("t.csv", "t.parquet"):
         assert run(maker(name), labels_) == run(maker(name), labels)
-
-
-@pytest.mark.usefixtures("fixed")
-def test_notes_are_not_in_what_leaves(maker, labels):
-    """A table with notes for the curator and one without leave the same bytes."""
-    make = maker("t.parquet")
-
-    def noted(given):
-        return make(given)
-
-    for given in (sorted(labels), labels):
-        assert run(noted, given, keep=["id", "name", "height"]) == run(make, labels, keep=["id", "name", "height"])
 
 
 # The same tape

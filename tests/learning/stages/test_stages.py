@@ -24,11 +24,10 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import labeldp.release.curator._curator as curator_module
-import labeldp.release.curator._drawing as drawing_module
 from labeldp import Answer, Classes, Curator, NoisyHistogram, PriorResponse, RandomizedResponse, Release, verify
 from labeldp._random_words import TapeWords
-from labeldp.errors import BudgetError, EpsilonError, InputError, NotTrueLabelsError, OutputError
-from labeldp.learning.sklearn import NeighborsClassifier, ReleasedLabelClassifier, SoftmaxRegression
+from labeldp.errors import BudgetError, InputError, NotTrueLabelsError, OutputError
+from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
 from labeldp.learning.sklearn._adapter import _trial_rows
 from labeldp.learning.stages import (
     ClusterPrior,
@@ -176,15 +175,6 @@ def test_the_prior_of_a_stage_is_what_the_model_predicts_at_the_temperature():
             assert stage.clean_share == pytest.approx(wanted.expectation.clean_share)
 
 
-def test_limits_of_the_temperature():
-    """Next to zero one candidate is left, and at infinity all are."""
-    cold = MultiStage(Recorder(), 1.0, temperature=1e-9).fit(FEATURES, Curator(LABELS, SPACE))
-    hot = MultiStage(Recorder(), 1.0, temperature=np.inf).fit(FEATURES, Curator(LABELS, SPACE))
-    assert [stage.candidates for stage in cold.stages_] == [4, 1]
-    assert [stage.candidates for stage in hot.stages_] == [4, 4]
-    assert cold.stages_[1].clean_share == 0.0
-
-
 def test_shares_of_the_rows():
     """Stages have the shares that were asked for; by default sixty percent are in the first."""
     for shares, sizes in (((0.25, 0.75), [60, 180]), ([0.5, 0.25, 0.25], [120, 60, 60]), (None, [144, 96])):
@@ -217,12 +207,6 @@ def test_the_filter_takes_sets_by_what_they_hold():
     assert round(second.candidates) == 1
     held = model.release_[first.rows].channel.levels(model.release_[first.rows].codes).mask[:, 0]
     assert second.fitted_on == held.sum() + len(second.rows) < ROWS
-
-
-def test_nothing_is_filtered_unless_asked():
-    """By default later stages are fitted on all rows so far."""
-    model = MultiStage(Recorder(), 1.0, temperature=0.3).fit(FEATURES, Curator(LABELS, SPACE))
-    assert model.stages_[1].fitted_on == ROWS
 
 
 # Learners
@@ -302,21 +286,6 @@ def test_any_learner(learner):
     if not isinstance(learner, Recorder):
         assert (model.predict(FEATURES) == LABELS).mean() > 0.6
         assert model.score(FEATURES, model.release_) > 0
-
-
-def test_the_default_is_softmax_regression(monkeypatch):
-    """Without a learner it is softmax regression on released labels."""
-    monkeypatch.setattr(SoftmaxRegression, "_penalty", lambda *_: 0.01)
-    assert isinstance(MultiStage(epsilon=2.0).fit(FEATURES, Curator(LABELS, SPACE)).learner_, SoftmaxRegression)
-
-
-def test_another_learner_for_each_stage():
-    """A list has a learner for each stage: here a neighbours' vote, then softmax regression."""
-    learners = [NeighborsClassifier(), SoftmaxRegression(l2=0.01)]
-    model = MultiStage(learners, 6.0).fit(FEATURES, Curator(LABELS, SPACE))
-    assert isinstance(model.learner_, SoftmaxRegression)
-    assert model.stages_[1].candidates < 2
-    assert (model.predict(FEATURES) == LABELS).mean() > 0.8
 
 
 class Reversed(SoftmaxRegression):
@@ -471,25 +440,6 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_labels(tmp_path):
         np.testing.assert_array_equal(model.release_.codes[stage.rows], release.codes)
     again = MultiStage(SoftmaxRegression(l2=0.01), 1.0, directory=folder, on="last").fit(FEATURES, curator)
     np.testing.assert_array_equal(again.release_.codes, model.release_.codes)
-
-
-def test_a_run_that_was_stopped_before_its_second_stage_draws_that_alone(tmp_path, monkeypatch):
-    """The first stage stays as it was released, and the rest is drawn now."""
-    Stopping.at = 1
-    curator, folder = Curator(LABELS, SPACE), tmp_path / "run"
-    prior = ClusterPrior(CODES, epsilon=0.2)
-    with pytest.raises(StoppedError):
-        MultiStage(Stopping(l2=0.01), 1.0, stages=3, prior=prior, directory=folder).fit(FEATURES, curator)
-    seen, original = [], drawing_module.draw
-    monkeypatch.setattr(
-        "labeldp.release.curator._drawing.draw", lambda *args: seen.append(len(args[1])) or original(*args)
-    )
-    model = MultiStage(Stopping(l2=0.01), 1.0, stages=3, prior=prior, directory=folder).fit(FEATURES, curator)
-    assert seen == [48, 48]
-    assert 0.99 < model.release_.guarantee.epsilon <= 1.0
-    assert curator.spent[0] <= 1.0
-    assert isinstance(Answer.load(folder / "prior"), Answer)
-    assert verify(model.release_.save(tmp_path / "out")).holds
 
 
 KILLED = """
@@ -761,16 +711,6 @@ def test_the_first_gap_of_each_column_is_tried():
     assert len(_trial_rows(np.full((2000, 2), np.nan))) == len(_trial_rows(np.zeros((2000, 2))))
 
 
-@pytest.mark.usefixtures("tried")
-def test_a_network_of_other_classes_costs_nothing():
-    """Its outputs are counted before a label is drawn, and a checkpoint of the trial does not stay."""
-    networks = pytest.importorskip("labeldp.learning.torch")
-    curator = Curator(LABELS, SPACE)
-    with pytest.raises(InputError, match="output"):
-        MultiStage(networks.TorchClassifier(networks.mlp(4, 3), epochs=1), 1.0).fit(FEATURES, curator)
-    assert curator.spent == (0.0, 0.0)
-
-
 class Hiding(UniformPrior):
     """A prior that asks for counts, and may say so."""
 
@@ -863,15 +803,6 @@ def test_what_can_not_be_used_is_refused_before_anything_is_charged(settings, sa
     curator = Curator(LABELS, SPACE)
     with pytest.raises(InputError, match=said):
         MultiStage(**{"learner": Recorder(), "epsilon": 1.0, **settings}).fit(FEATURES, curator)
-    assert curator.spent == (0.0, 0.0)
-
-
-def test_an_epsilon_is_checked_before_anything_is_charged():
-    """One that no integers can keep is refused."""
-    curator = Curator(LABELS, SPACE)
-    for epsilon in (0.0, -1.0, 1e-30, 1e6):
-        with pytest.raises(EpsilonError):
-            MultiStage(Recorder(), epsilon).fit(FEATURES, curator)
     assert curator.spent == (0.0, 0.0)
 
 

@@ -100,13 +100,6 @@ def test_values_are_whole_numbers_or_texts(tmp_path, ending, texts, values):
     assert [found[ROWS * i] for i in order] == [values[i] for i in order]
 
 
-def test_a_column_of_folders_may_be_the_unit(tmp_path):
-    """Rows of one unit in several folders are counted together."""
-    table = partitioned(tmp_path / "t", ["ward=1/day=1", "ward=1/day=2", "ward=2/day=1"])
-    done = released(table, tmp_path / "o", keep=["day", "ward"], unit="ward")
-    assert done.certificate.law["repeats"] == [str(ROWS), str(2 * ROWS)]
-
-
 def test_a_column_of_folders_is_not_dropped(tmp_path):
     """Each file of the release has the rows of one folder, so a dropped column would show as their boundaries."""
     table = partitioned(tmp_path / "t", ["ward=1", "ward=2"])

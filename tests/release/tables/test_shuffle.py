@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -171,20 +170,6 @@ def test_a_kept_column_that_shows_the_order_is_remarked(path, monkeypatch):
     assert [each.split("'")[1] for each in done.remarks if "is sorted in the table" in each] == ["day", "falls", "gap"]
     done, _ = release(path, "two", keep=["weight", "day"], shuffle=False, budget=2)
     assert not any("sorted" in each for each in done.remarks)
-
-
-def test_a_folder_that_is_dropped_is_not_shown(tmp_path):
-    """All rows are in one file, so the column in the names of folders can be dropped."""
-    for month in (1, 2):
-        (tmp_path / f"t/month={month}").mkdir(parents=True)
-        rows = pa.table({"weight": np.arange(50.0) * month + 0.5, "ill": [SPACE.points[i % 3] for i in range(50)]})
-        pq.write_table(rows, tmp_path / f"t/month={month}/0.parquet")
-    table = tmp_path / "t"
-    with pytest.raises(InputError, match="'month' dropped"):
-        release(table, "o", keep=["weight"], shuffle=False)
-    done, rows = release(table, "o", keep=["weight"])
-    assert list(rows.columns) == ["weight", "ill_released"]
-    assert len(done.certificate.files) == 1
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,11 @@ from labeldp import (
     NoisyHistogram,
     PeerMechanism,
     Release,
-    combined_guarantee,
     release_table,
     verify,
 )
 from labeldp._random_words import DerivedWords, SecureWords, TapeWords, _KeyedWords
-from labeldp.errors import BudgetError, EpsilonError, LabelDPError, TableError
+from labeldp.errors import EpsilonError, LabelDPError, TableError
 from labeldp.release.tables import clusters_of, open_table
 
 SPACE = Classes(["no", "yes"])
@@ -114,12 +113,6 @@ def test_labels_lean_towards_what_is_common_in_their_cluster(source):
     assert np.allclose(yes, raised, atol=0.1)  # noise of scale 0.2 on 100 rows: beyond ten rows once in 1e20 draws
 
 
-def test_every_district_gets_a_number(source):
-    """Rows of one value are in one cluster, and rows of two are not."""
-    found = [row["ill_clusters"] for row in rows_of(released(source, "cluster"))]
-    assert len(set(zip(CLUSTERS.tolist(), found, strict=True))) == len(set(found)) == 6
-
-
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("clusters", ["number", "array"])
 def test_numbers_of_clusters_keep_their_order(source, mechanism, clusters):
@@ -137,15 +130,6 @@ def test_peers_give_an_answer(source):
     assert any("with one peer, epsilon is" in line for line in answer.certificate.assumptions)
     shares = [np.mean(answer.value[CLUSTERS == cluster]) for cluster in range(6)]  # noqa: SIM300 (an array)
     assert min(shares[:2]) > max(shares[2:])  # 100 draws of 0.8 or more against 0.2 or less: fails once in 1e10 runs
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_both_are_accounted_for_together(source, mechanism):
-    """A certificate and the ledger say the same."""
-    done = released(source, mechanism)
-    (one,), (two,) = combined_guarantee([done.output]), combined_guarantee([done.ledger])
-    assert one.composition.epsilon <= two.composition.epsilon == done.spent[0]
-    assert one.composition.delta == two.composition.delta == done.spent[1]
 
 
 @pytest.mark.parametrize("row", [0, 7, ROWS - 1])
@@ -240,24 +224,6 @@ def test_a_missing_cluster_is_refused(write_table, tmp_path):
     source = write_table(tmp_path / "t.parquet", columns)
     with pytest.raises(TableError, match="a cluster in every row of 'district'"):
         release_table(source, "ill", SPACE, 1.0, tmp_path / "out", keep=[], mechanism=ClusterMechanism("district"))
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_budget_holds_for_both(source, mechanism):
-    """What would exceed it draws nothing."""
-    done = released(source, mechanism, budget=(1.5, 1e-4))
-    assert done.spent[0] > 0.9
-    with pytest.raises(BudgetError):
-        release_table(
-            source,
-            "ill",
-            SPACE,
-            1.0,
-            source.parent / "again",
-            keep=["age"],
-            mechanism=MECHANISMS[mechanism]("district"),
-        )
-    assert not (source.parent / "again").exists()
 
 
 def test_labels_are_never_shown():
