@@ -172,16 +172,6 @@ def test_a_response_does_not_redraw_more_seldom_than_its_epsilon_allows():
             ClusterResponse(SPACE, 1.0, [[0.8, 0.1, 0.1]], [0, 0], redrawn=wrong)
 
 
-def test_one_probability_redraws_at_least_as_often_as_one_for_each_cluster():
-    """At the same floor and epsilon: what is set for each cluster keeps more truth, at the same cost."""
-    distributions = np.array([[0.6, 0.3, 0.1], [0.9, 0.05, 0.05]])
-    parameters = ClusterParameters(SPACE, 0.05, 1.0, 0.7)
-    one = parameters.response(distributions, [0, 1]).channel()
-    each = ClusterResponse(SPACE, parameters.response_epsilon, distributions, [0, 1], 0.05).channel()
-    assert each.keep[0] > one.keep[0] * 1.1
-    assert each.keep[1] == pytest.approx(one.keep[1], rel=1e-9)
-
-
 @pytest.mark.usefixtures("as_users_call")
 def test_clusters_that_are_missing_are_refused():
     """A mask, none, a fraction, a negative number: none of them is quietly some cluster."""

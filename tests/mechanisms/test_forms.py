@@ -52,18 +52,7 @@ def test_a_form_is_read_off_public_rows():
     rows = people()
     found = {column.name: column for column in FORM.columns}
     assert FORM.names == NAMES
-    types = [
-        "double",
-        "double",
-        "double",
-        "int64",
-        "string",
-        "bool",
-        "date32[day]",
-        "timestamp[us]",
-        "double",
-        "double",
-    ]
+    types = [*["double"] * 3, "int64", "string", "bool", "date32[day]", "timestamp[us]", "double", "double"]
     assert [found[name].type for name in NAMES] == [*types, "int64"]
     assert (found["age"].low, found["age"].high, found["age"].decimals) == (rows["age"].min(), rows["age"].max(), 1)
     assert (found["wage"].decimals, found["wage"].missing) == (2, True)

@@ -165,19 +165,6 @@ def test_the_worst_label_has_less_variance_where_it_is_asked_for():
         assert evenly(MinimaxResponse(space, epsilon).channel()) > evenly(channel)
 
 
-def test_a_prior_lowers_the_variance_where_labels_are():
-    """For labels near the low end, the law that knows it has less variance than those that do not."""
-    space, prior = Interval(0, 20, 1), np.exp(-np.arange(21) / 2.0)
-    prior /= prior.sum()
-    for epsilon in (1.0, 4.0):
-        knowing = OptimalResponse(space, epsilon, prior)
-        means = {
-            other: float(other.channel().variances @ prior)
-            for other in (OptimalResponse(space, epsilon), MinimaxResponse(space, epsilon), knowing)
-        }
-        assert means[knowing] < 0.97 * min(mean for other, mean in means.items() if other is not knowing)
-
-
 def test_the_best_response_is_the_least_of_all():
     """Without a prior no other has a smaller largest variance, with one none a smaller mean; it says what it is."""
     prior = np.linspace(1, 3, 11)

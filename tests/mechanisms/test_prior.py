@@ -93,16 +93,6 @@ def test_equal_classes_are_in_or_out_together():
                 assert len(set(mask[row == p].tolist())) == 1
 
 
-def test_a_permuted_prior_gives_permuted_candidates():
-    """Nothing but the probabilities decides: candidates follow a permutation of the classes."""
-    rng = np.random.default_rng(3)
-    for row in itertools.islice(priors(), 0, None, 5):
-        order = rng.permutation(row.size)
-        one = candidates(row, 1.0)
-        other = candidates(row[order], 1.0)
-        assert (one[order] == other).all()
-
-
 def best_mechanism(row, epsilon):
     """The largest probability of releasing the truth over all epsilon-DP mechanisms, by a linear programme."""
     k, e = len(row), np.exp(epsilon)

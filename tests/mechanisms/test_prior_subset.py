@@ -128,15 +128,6 @@ def test_candidates_of_many_classes_are_those_of_a_sort(classes):
     assert mass == pytest.approx(total[np.arange(len(most)), most], rel=1e-12)
 
 
-def test_a_permuted_prior_gives_permuted_candidates():
-    """Nothing but the probabilities decides, and nothing but the prior is used."""
-    prior = rows(6, "mixed")
-    order = np.random.default_rng(1).permutation(6)
-    one = unpack(prior_subset_candidates(prior, 1.0)[0], 6)
-    other = unpack(prior_subset_candidates(np.ascontiguousarray(prior[:, order]), 1.0)[0], 6)
-    assert np.array_equal(one[:, order], other)
-
-
 def test_many_rows_are_chosen_in_chunks(monkeypatch):
     """Candidates do not depend on the rows beside them."""
     prior = rows(4, "mixed", 50)

@@ -42,7 +42,7 @@ from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms import _draw as _drawing
 from labeldp.mechanisms import draw
 from labeldp.mechanisms.randomizers import RANDOMIZERS, NumberRandomizer, ProjectiveResponse, draws_from
-from labeldp.privacy.channels import CHANNELS, CoarseningChannel, ResponseChannel, row_arrays
+from labeldp.privacy.channels import CHANNELS, CoarseningChannel, row_arrays
 from labeldp.testing import check_randomizer
 
 ALARM = 1e-9
@@ -176,21 +176,6 @@ def test_a_space_must_be_declared(case):
     """A list of classes, which might have been read off the labels, is not a declared space."""
     with pytest.raises(LabelError, match="expected a declared label space"):
         dataclasses.replace(build(case, 1.0), space=["a", "b"])
-
-
-@every_case
-def test_at_is_the_same_randomizer_at_another_epsilon(case):
-    """``at`` gives what would have been built at that epsilon, and leaves the first as it was."""
-    first = build(case, 1.0)
-    second = first.at(3.0)
-    assert (first.epsilon, second.epsilon) == (1.0, 3.0)
-    assert type(second) is type(first)
-    assert second.channel().odds == build(case, 3.0).channel().odds
-    codes = np.arange(3, dtype=np.int32)
-    built = draw(build(case, 3.0).channel(), codes, tape())
-    assert (draw(second.channel(), codes, tape()) == built).all()
-    with pytest.raises(EpsilonError):
-        first.at(0.0)
 
 
 def test_options_that_do_not_exist_are_refused():
@@ -376,20 +361,6 @@ def test_every_position_is_randomized_at_the_right_rate(case, monkeypatch):
     assert tails.min() > ALARM / (2 * len(watched))
 
 
-def test_every_position_of_a_long_draw_is_randomized():
-    """Over fresh draws of three chunks and a bit, no position of any row is always, or never, its true label.
-
-    With truth p = 0.731 and 150 draws, a row is always kept with probability below 4e-21; over 2e5 rows that is a
-    false alarm below 1e-15.
-    """
-    channel = RandomizedResponse(Classes([0, 1]), 1.0).channel()
-    count = 3 * _drawing._WORDS_PER_CHUNK + 17
-    codes = (np.arange(count) % 2).astype(np.int32)
-    kept = sum((draw(channel, codes, SecureWords()) == codes).astype(np.int16) for _ in range(150))
-    assert kept.max() < 150
-    assert kept.min() > 0
-
-
 # ------------------------------------------------------------------------------------------------- the whole law
 
 
@@ -447,32 +418,6 @@ def test_what_is_drawn_follows_the_law_on_every_outcome(case):
     for wrong in (0.95, 1.05):
         channel = build(case, wrong).channel().take(np.array([1]))
         assert alarms(channel.matrix()[two_labels(channel)], counts, draws), wrong
-
-
-@every_case
-def test_the_worst_output_shows_the_epsilon_from_both_sides(case):
-    """On the outputs with the largest ratio, a million draws put epsilon between 0.94 and 1.06 of what was asked for.
-
-    The outputs are those of the written law whose ratio is the largest, counted together. The lower and the upper
-    bound use Clopper-Pearson intervals at ALARM / 2 for each of the two probabilities, so a bound is on the wrong
-    side of the truth with a probability of at most 1e-9.
-    """
-    draws = 1_000_000
-    stated, counts = sampled(case, 1.0, draws)
-    ratio = stated[0] / stated[1]
-    pair = counts[:, ratio > 0.999 * ratio.max()].sum(axis=1).tolist()
-    (low_a, high_a), (low_b, high_b) = (clopper_pearson(hits, draws, ALARM / 2) for hits in pair)
-    shown, possible = math.log(low_a / high_b), math.log(high_a / low_b)
-    assert 0.94 < shown <= 1.0 <= possible < 1.06
-
-
-def test_the_sampled_oracle_notices_a_wrong_law():
-    """Counts of another mechanism, 1.05 where 1.0 is claimed or 0.95, raise the alarm."""
-    channel = RandomizedResponse(SPACE, 1.0).channel()
-    for wrong in (0.95, 1.05):
-        other = ResponseChannel.at(5, wrong)
-        released = draw(other, np.zeros(1_000_000, dtype=np.int32), SecureWords())
-        assert alarms(channel.matrix()[:1], np.bincount(released, minlength=5)[None], 1_000_000)
 
 
 # ------------------------------------------------------------------------------------------------------ the words

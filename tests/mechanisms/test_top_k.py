@@ -69,20 +69,6 @@ def test_the_sensitivity_is_what_the_exact_law_shows(top, labels):
     assert worst > 0.9 * sensitivity * labels * RATE / PARTS
 
 
-def test_one_class_is_chosen_by_permute_and_flip():
-    """The law at m = 1 is that of permute-and-flip, over all orders in which entries can be visited."""
-    for counts in ((5, 3, 4), (0, 0, 0), (7, 7, 1)):
-        chance = [math.exp(-(max(counts) - count) * RATE / PARTS) for count in counts]
-        expected = dict.fromkeys(range(3), 0.0)
-        for order in itertools.permutations(range(3)):
-            left = 1 / 6
-            for entry in order:
-                expected[entry] += left * chance[entry]
-                left *= 1 - chance[entry]
-        found = law_of_top(counts, 1)
-        assert [found[entry,] for entry in range(3)] == pytest.approx(list(expected.values()), abs=1e-12)
-
-
 @pytest.mark.parametrize("top", [1, 2, 3])
 @pytest.mark.parametrize("counts", [(5, 3, 4), (2, 2, 2), (6, 0, 0)])
 def test_choices_follow_their_law(counts, top):
@@ -95,14 +81,6 @@ def test_choices_follow_their_law(counts, top):
     for choice, chance in law.items():
         count = seen.get(choice, 0)
         assert min(binom.cdf(count, 100_000, chance), binom.sf(count - 1, 100_000, chance)) > ALARM / len(law)
-
-
-def test_many_rows_name_the_most_common_in_order():
-    """With counts far apart, in each cell."""
-    codes = np.repeat([0, 1, 2], [9000, 3000, 1000])
-    cells = np.arange(len(codes)) % 2
-    query = NoisyTopK(SPACE, 1.0, cells, top=2)
-    assert query.answer(codes, 1, SecureWords()).tolist() == [[0, 1], [0, 1]]
 
 
 def test_noise_does_not_depend_on_how_much_is_drawn_at_once():

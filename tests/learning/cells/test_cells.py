@@ -4,11 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.multiclass import check_classification_targets
@@ -171,23 +168,6 @@ def test_a_table_gives_each_row_its_cell(query):
     theirs = KMeans(6, n_init=1, random_state=1).fit(features)
     answer = Curator(names(codes), SPACE).answer(query(SPACE, 50.0, theirs.labels_, cell_count=6))
     assert CellClassifier(theirs).fit(features, answer).predict(features).tolist() == names(codes).tolist()
-
-
-@pytest.mark.parametrize(
-    "estimator", [None, DecisionTreeClassifier(max_depth=3), make_pipeline(StandardScaler(), LogisticRegression())]
-)
-def test_a_classifier_learns_the_distributions_of_cells(estimator):
-    """Any classifier that takes weights learns from cells, and finds the classes of new rows."""
-    features, codes = problem()
-    clusters = cluster(features, 6)
-    answer = histogram(clusters.numbers, codes, 20.0, cell_count=6)
-    model = SoftLabelClassifier(estimator).fit(features, answer, clusters)
-    fresh, truth = problem(seed=1)
-    assert np.mean(model.predict(fresh) == names(truth)) > 0.97
-    assert model.predict_proba(fresh).shape == (400, 3)
-    assert model.score(fresh, Release.public(names(truth), SPACE)) > 0.5
-    again = clone(model).fit(features, answer, clusters.numbers)
-    np.testing.assert_allclose(again.predict_proba(fresh), model.predict_proba(fresh), atol=0.2)
 
 
 class SoftBareLabels(SoftLabelClassifier):

@@ -118,14 +118,6 @@ def test_mixtures_are_distributions(classes):
     assert before.sum() == pytest.approx(1.0)
 
 
-def test_public_labels_split_where_they_differ():
-    """With labels without noise, leaves have the classes that their rows have, though parents are mixed."""
-    leaves, labels = np.repeat(np.arange(4), 50), np.repeat([0, 1, 2, 0], 50)
-    tree = ClusterTree(leaves, np.array([[0, 1], [2, 3], [4, 5]]), None)
-    model = TreeClassifier([tree]).fit(leaves, Release.public(labels, SPACE))
-    assert model.predict(np.arange(4)).tolist() == [0, 1, 2, 0]
-
-
 def test_weights_count_rows():
     """A row of weight two is two rows."""
     leaves, labels = np.array([0, 0, 1, 1, 1]), np.array([0, 1, 1, 2, 1])

@@ -136,16 +136,6 @@ def test_more_parts_than_eigenvectors():
     np.testing.assert_array_equal(places[group == 0], 0.0)
 
 
-def test_distances_may_be_taken_in_the_features_themselves():
-    """Without principal components the neighbours are those of the features as they are, as with all components."""
-    features, _ = groups(100)
-    one = embed(features, components=None, neighbours=5, eigenvectors=3)
-    two = embed(features, components=4, neighbours=5, eigenvectors=3)
-    np.testing.assert_allclose(np.abs(one.places), np.abs(two.places), atol=1e-8)
-    three = embed(features, components=1, neighbours=5, eigenvectors=3)
-    assert not np.allclose(np.abs(one.places), np.abs(three.places), atol=1e-3)
-
-
 def test_new_rows_are_placed_among_their_neighbours():
     """The place of a new row is the mean of its nearest rows' places, of length one; neighbours come nearest first."""
     features = np.random.default_rng(0).normal(size=(200, 4))

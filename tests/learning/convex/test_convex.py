@@ -33,7 +33,7 @@ from labeldp.learning.convex import (
 )
 from labeldp.learning.convex._convex_learner import _SHARES
 from labeldp.learning.sklearn import SoftmaxRegression
-from labeldp.privacy.channels import BitChannel, ResponseChannel, SubsetChannel
+from labeldp.privacy.channels import ResponseChannel, SubsetChannel
 
 CLASSES, ROWS = 4, 12
 NAMES = ["secret-ham", "secret-jam", "secret-spam"]
@@ -162,32 +162,6 @@ def test_many_passes_lead_to_softmax_regression(randomized):
     np.testing.assert_allclose(model.coef_, expected.coef_, atol=0.01)
     np.testing.assert_allclose(model.predict_proba(features), expected.predict_proba(features), atol=0.01)
     assert model.steps_done_ == 400 * 300
-
-
-@pytest.mark.parametrize(
-    ("steps", "of"), [("bound", "response"), ("bound", "subset"), ("bound", "bits"), ("adaptive", "response")]
-)
-def test_the_bound_of_descent_holds_on_average(steps, of, randomized):
-    """Over 100 releases of 200 rows of the hard instance the mean excess is at most the bound, and not far below.
-
-    Adaptive steps have the factor of theirs.
-    """
-    channel = {
-        "response": ResponseChannel.at(4, 1.0),
-        "subset": SubsetChannel.at(4, 2, 1.0),
-        "bits": BitChannel.independent(4, 1.0),
-    }[of]
-    rng, radius, n, trials = np.random.default_rng(4), 2.0, 200, 100
-    chances = np.array([0.4, 0.25, 0.2, 0.15])
-    release = randomized(rng.choice(4, n * trials, p=chances), channel, 5)
-    slope, points = -(chances - 0.25) / 2, []
-    model = learner("linear", region=Ball(radius), steps=steps)
-    for trial in range(trials):
-        part = release[np.arange(n * trial, n * (trial + 1))]
-        points.append(model.fit(np.ones((n, 1)), part).coef_[:, 0])
-    excess = np.mean(points, axis=0) @ slope + radius * np.linalg.norm(slope)
-    bound = radius * math.sqrt(model.moment_ / n) * (2 * math.sqrt(2) if steps == "adaptive" else 1)
-    assert 0.05 * bound < excess <= bound
 
 
 def test_a_stream_in_parts_is_the_stream_at_once(randomized):
@@ -344,10 +318,7 @@ NUMBERS = Release.public(np.arange(60) % 11, GRID)
 BAD = {
     "an unknown loss": (lambda m: m(loss="log").fit(FEATURES, public(CODES)), "a loss among softmax"),
     "unknown steps": (lambda m: m(steps="fast").fit(FEATURES, public(CODES)), "steps among bound"),
-    "an unknown region": (
-        lambda m: m(region="ball").fit(FEATURES, public(CODES)),
-        "a Ball or an Unconstrained",
-    ),
+    "an unknown region": (lambda m: m(region="ball").fit(FEATURES, public(CODES)), "a Ball or an Unconstrained"),
     "long rows": (lambda m: m(norm=0.5).fit(FEATURES, public(CODES)), "no longer than the declared norm"),
     "no norm": (lambda m: m(norm=-1.0).fit(FEATURES, public(CODES)), "norm to be a finite number above 0"),
     "no passes": (lambda m: m(passes=0).fit(FEATURES, public(CODES)), "passes between 1"),

@@ -54,24 +54,6 @@ def test_a_folder_in_batches_teaches_what_its_parts_do(case, tmp_path):
     assert streamed.score(FEATURES, truth) > make().partial_fit(FEATURES[:1], release[:1]).score(FEATURES, truth) + 0.5
 
 
-@pytest.mark.parametrize("make", [ConvexClassifier, ConvexRegressor])
-def test_batches_that_say_nothing_or_something_else_are_refused(make):
-    """A batch without rows, and one of another label space, raise and leave the model as it was."""
-    randomizer = next(each for model, each in CASES.values() if model is make)
-    release = Curator(CODES, randomizer.space).randomize(randomizer)
-    with pytest.raises(InputError, match="at least one row"):
-        make().partial_fit(FEATURES[:0], release[:0])
-    model = make().partial_fit(FEATURES, release)
-    before = model.coef_.copy()
-    space = Classes([0, 1, 2, 4]) if make is ConvexClassifier else Interval(0.0, 4.0, 0.25)
-    with pytest.raises(InputError, match="label space of earlier batches"):
-        model.partial_fit(FEATURES, Curator(CODES % 3, space).randomize(type(randomizer)(space, 3.0)))
-    with pytest.raises(InputError, match="at least one row"):
-        model.partial_fit(FEATURES[:0], release[:0])
-    assert np.array_equal(model.coef_, before)
-    assert model.steps_done_ == ROWS
-
-
 def test_steps_are_made_for_the_worst_batch_so_far():
     """A batch of more noise makes steps shorter, and one of less noise does not make them longer again."""
     curator = Curator(CODES, CLASSES, budget=20.0)

@@ -198,24 +198,3 @@ def test_least_squares_are_reached_within_the_bound():
         bound = factor * reach * math.sqrt(moment / n)
         assert 0 <= excess <= bound
         assert excess < 0.01
-
-
-def test_a_penalty_leads_to_ridge_regression_within_its_bound():
-    """With ``2 / (l2 (t+1))`` and growing weights the excess is at most ``8 G^2 / (l2 (n+1))``, and small."""
-    rng, l2, n = np.random.default_rng(5), 0.3, 20_000
-    features = rng.uniform(-1, 1, size=(50, 3))
-    labels = np.sign(features @ [0.5, -0.3, 0.1] + 0.3 * rng.normal(size=50))
-    part, points = rng.integers(0, 50, n), np.array([-1.0, 1.0])
-    descent = Descent(
-        LOSSES["absolute"], Unconstrained(l2), 3, points, steps_of("bound", setting(l2=l2, reach=math.inf))
-    )
-    descent.run(DescentRows.of(features, 0.0), part, (points == labels[:, None]).astype(float)[part])
-
-    def objective(point):
-        return np.abs(features @ point - labels).mean() + l2 / 2 * (point**2).sum()
-
-    found = descent.mean[:, 0]
-    ahead = [found + 0.05 * rng.normal(size=3) for _ in range(200)]
-    bound = 8 * (features**2).sum(axis=1).mean() / (l2 * (n + 1))
-    assert objective(found) <= min(map(objective, ahead)) + bound
-    assert bound < 2e-3

@@ -80,42 +80,6 @@ def test_steps_stay_in_the_span_of_gradients(name):
         np.testing.assert_allclose(left, 0.0, atol=1e-9)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("name", LOSSES)
-def test_the_noise_of_what_is_told_is_bounded(name, delta):
-    """The mean squared distance of 800 pulls from the gradient is near or below the bound, their mean the gradient.
-
-    The words are of a seed, so nothing fails by chance; of others, one entry with normal noise has a mean of squares
-    that is 1.25 times its expectation in fewer than one run in a hundred thousand.
-    """
-    loss, rng = LOSSES[name], np.random.default_rng(3)
-    descent = Descent(loss, Ball(1e9), 1, POINTS, Steps(1.0))
-    descent.core = np.array([[3.0, -1.0, 0.5, 0.0]]) if loss.of_classes else np.zeros((1, 1))
-    start, rows = descent.core.copy(), 800
-
-    class Again(_GradientClient):
-        """Asks at the same point again and again."""
-
-        pulls = ()
-
-        def tell(self, row, vector):
-            """One more pull, taken back."""
-            super().tell(row, vector)
-            self.pulls = (*self.pulls, (start - descent.last)[0])
-            descent.core = start.copy()
-
-    asker = Again(descent, DescentRows.of(np.ones((rows, 1)), False), np.arange(rows))
-    space = Classes(list("abcd")) if loss.of_classes else Interval(0, 3, 1)
-    query = NoisyGradients(space, 2.0, delta, client=asker, rows=rows, dimension=start.shape[1])
-    tape = TapeWords(rng.integers(0, 1 << 64, 1 << 18, dtype=np.uint64))
-    query.answer(np.full(rows, 3), 1, tape)
-    expected = loss.gradients(start[0], POINTS)[3]
-    apart = np.array(asker.pulls) - expected
-    error, bound = (apart**2).sum(axis=1).mean(), _noise(loss, CLASSES, 2.0, delta)
-    assert 0.2 * bound <= error <= 1.25 * bound
-    assert np.linalg.norm(apart.mean(axis=0)) <= 6 * math.sqrt(error / rows)
-
-
 def problem(rows, seed=0):
     """Features of three classes, and their labels."""
     rng = np.random.default_rng(seed)

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from labeldp import Classes, Curator
 from labeldp.errors import InputError
 from labeldp.learning.images import KernelFeatures
 from labeldp.learning.images import _kernel_features as kernels
-from labeldp.learning.sklearn import SoftmaxRegression
 
 
 def rings(count, seed=0):
@@ -41,16 +39,6 @@ def test_components_have_the_lengths_of_a_kernel_that_is_whitened_by_half():
     lengths = (found.transform(rows) ** 2).mean(axis=0)
     np.testing.assert_allclose(lengths / lengths.sum(), roots / roots.sum(), rtol=0.01)
     assert lengths.sum() == pytest.approx(1.0, rel=1e-3)
-
-
-def test_a_linear_model_of_them_is_curved():
-    """It tells two rings apart at epsilon 2, which no line does."""
-    (rows, outer), (others, truth) = rings(2_000), rings(500, seed=1)
-    release = Curator(outer, Classes([False, True])).randomize(epsilon=2.0)
-    kernel = KernelFeatures(10, landmarks=100).fit(rows)
-    model = SoftmaxRegression().fit(kernel.transform(rows), release)
-    assert (model.predict(kernel.transform(others)) == truth).mean() > 0.95
-    assert (SoftmaxRegression().fit(rows, release).predict(others) == truth).mean() < 0.7
 
 
 def test_memory_is_bounded(monkeypatch):

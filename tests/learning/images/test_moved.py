@@ -85,19 +85,6 @@ def test_copies_learn_from_the_clusters_of_their_own_rows():
     np.testing.assert_allclose(repeated, alone, atol=0.1)
 
 
-def test_heads_learn_from_copies_what_does_not_matter():
-    """Ten columns happen to tell sixty rows apart, and copies show that they say nothing: new rows are named better."""
-    random = np.random.default_rng(3)
-    labels = random.random(1_060) < 0.5
-    features = np.hstack([labels[:, None] + random.normal(0, 0.4, (1_060, 1)), random.normal(size=(1_060, 10))])
-    few, names = features[:60], np.where(labels, "a", "b")
-    copies = [np.hstack([few[:, :1], random.normal(size=(60, 10))]) for _ in range(9)]
-    release = Release.public(names[:60], SPACE)
-    found = [PatchClassifier((11,)).fit_head(ImageRows.of(few, copies=each), release) for each in ([], copies)]
-    alone, taught = (np.mean(model.predict_features(features[60:]) == names[60:]) for model in found)
-    assert taught > alone + 0.02
-
-
 def test_copies_of_held_out_rows_do_not_vouch_for_them():
     """Labels that are noise teach next to nothing, though each row has copies that look like it."""
     random = np.random.default_rng(4)

@@ -173,21 +173,6 @@ def test_it_says_how_far_it_is():
     assert said == [(name, done, of) for name, of in (("features", 3), ("learn", 4)) for done in range(of + 1)]
 
 
-@pytest.mark.parametrize("side_tells", [False, True])
-def test_released_labels_decide_whether_mirror_images_are_alike(side_tells):
-    """A spot that is on the left or on the right, bright or faint: mirrored if its brightness is the class."""
-    random = np.random.default_rng(6)
-    right, bright = random.random(1_500) < 0.5, random.random(1_500) < 0.5
-    images = random.integers(0, 90, (1_500, 10, 12)).astype(np.uint8)
-    spots = np.where(right[:, None], 8, 2) + np.arange(2), 90 + 80 * bright
-    for row in (4, 5):
-        images[np.arange(1_500)[:, None], row, spots[0]] = spots[1][:, None]
-    labels = np.where(right if side_tells else bright, "a", "b")
-    model = PatchClassifier((16,), filters=8).fit(images, Curator(labels, SPACE).randomize(epsilon=3.0))
-    assert model.features_.mirrored is not side_tells
-    assert (model.predict(images) == labels).mean() > 0.9
-
-
 def test_features_are_compared_on_held_out_rows():
     """A column for each row says nothing of others, and copies of a unit do not vouch for each other."""
     labels = np.where(np.random.default_rng(7).random(300) < 0.5, "a", "b")

@@ -44,16 +44,6 @@ def test_on_public_labels_they_are_those_of_scikit_learn():
     assert area.value == pytest.approx(roc_auc_score(labels, chances, multi_class="ovr"))
 
 
-def test_of_two_classes_the_mean_area_is_the_area():
-    """Each class against the rest is the same question."""
-    labels, chances, _ = rows(200, (0.7, 0.3))
-    release = Curator(labels, Classes(["a", "b"])).randomize(epsilon=2.0)
-    area = both(release, chances)[1]
-    one = metrics.auc(release, chances[:, 1], "b")
-    assert area.value == pytest.approx(one.value, abs=0.01)  # the mean is freed of its bias
-    assert (area.low, area.high) == pytest.approx((one.low, one.high), abs=0.02)
-
-
 def test_rows_are_compared_within_groups():
     """As the area of one class is."""
     labels, chances, _ = rows(300)

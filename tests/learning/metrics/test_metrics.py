@@ -76,19 +76,6 @@ def test_the_confusion_matrix_is_unbiased(full_kind, make_channel, make_release)
         np.testing.assert_allclose(mean[one, two], expected, atol=1e-11)
 
 
-def test_the_parts_of_the_auc_are_unbiased(make_channel, make_release):
-    """Over all outcomes of three rows, the weighted pairs have the pairs of true classes as their mean.
-
-    The area is a quotient of two such sums, which the brute force below computes in the same way.
-    """
-    scores = np.array([0.3, 0.3, 0.1])
-    mean = np.zeros((2, 2, 2, 2))
-    for release, chances in outcomes_of(make_channel("symmetric", 2, 3), make_release, 3):
-        mean += np.einsum("a,b,c,s->abcs", *chances, pairs_of(release.unbiased()[:, 1], scores))
-    for labels in itertools.product(range(2), repeat=3):
-        np.testing.assert_allclose(mean[labels], pairs_of(np.array(labels), scores), atol=1e-11)
-
-
 def pairs_of(weight, scores):
     """The weight of ordered pairs of different rows that are in order, and of all."""
     ordered = everything = 0.0
@@ -251,33 +238,6 @@ def test_intervals_cover_what_they_say(kind, make_channel, randomized):
         assert 0.84 <= count / samples <= most, name
 
 
-@pytest.mark.usefixtures("as_users_call")
-def test_intervals_of_quotients_cover_rare_classes_in_noise(make_channel, randomized):
-    """Over 1000 samples of 400 rows, a tenth of them of the class, at an epsilon of 1/2, 93 to 98.5 of 100 hold.
-
-    The divisor is then about two errors from zero, and intervals of the quotient plus and minus 1.96 errors hold the
-    recall in 89 and the area in 91 of 100. Words and rows have seeds. With others, an interval that holds the truth
-    in 95 to 97.7 of 100 would leave the range with a probability below 1 in 30 to either side, one that holds it in 91
-    or in 99.5 of 100 with one above 97 in 100.
-    """
-    n, samples = 400, 1000
-    rng = np.random.default_rng(22)
-    channel = make_channel("response", 2, n, 0.5)
-    held, symmetric = np.zeros(2), np.zeros(2)
-    truth = np.array([0.9, ndtr(2 / np.sqrt(2))])
-    for seed in range(samples):
-        codes = (rng.random(n) < 0.1).astype(np.int32)
-        predicted = (rng.random(n) < np.where(codes == 1, truth[0], 0.2)).astype(np.int32)
-        release = randomized(codes, channel, 50_000 + seed)
-        found = metrics.recall(release, predicted)[1], metrics.auc(release, rng.normal(size=n) + 2 * codes, 1)
-        for i, each in enumerate(found):
-            held[i] += each.low <= truth[i] <= each.high
-            symmetric[i] += np.isnan(each.value) or abs(each.value - truth[i]) <= 1.96 * each.error
-    assert (held / samples >= 0.93).all()
-    assert (held / samples <= 0.985).all()
-    assert (symmetric / samples < 0.93).all()
-
-
 def test_the_interval_of_a_quotient_is_that_of_a_search():
     """It is the hull of the quotients on a grid that sums with such variances allow; without any, see below.
 
@@ -310,42 +270,6 @@ def test_the_interval_of_a_quotient_is_that_of_a_search():
     unknown = quotient_estimates(top, bottom, spread, np.zeros(2000, dtype=np.bool_), 0.95)
     assert np.isnan(unknown.value).all()
     assert (unknown.low.max(), unknown.high.min(), unknown.error.min()) == (0.0, 1.0, np.inf)
-
-
-def test_more_rows_narrow_the_error(make_channel, randomized):
-    """Four times the rows halve the standard errors, within a tenth."""
-    rng = np.random.default_rng(4)
-    errors = []
-    for n in (4000, 16000):
-        codes = rng.integers(0, CLASSES, n)
-        release = randomized(codes, make_channel("subset", CLASSES, n), n)
-        chance = np.tile(DISTRIBUTION, (n, 1))
-        errors.append(
-            [
-                metrics.accuracy(release, codes).error,
-                metrics.log_loss(release, chance).error,
-                metrics.auc(release, rng.normal(size=n) + codes, 2).error,
-            ]
-        )
-    np.testing.assert_allclose(np.divide(*errors), 2.0, rtol=0.15)
-
-
-def bounds_of(codes, predicted, make_channel, randomized, seed=5):
-    """Bounds, for rows whose candidates are the last 1, 2, 3 and 4 of four classes in turn."""
-    return metrics.accuracy_bounds(randomized(codes, make_channel("candidates", 4, len(codes)), seed), predicted)
-
-
-def test_bounds_hold_the_truth(make_channel, randomized):
-    """With labels and predictions anywhere, the accuracy lies between the bounds, with sampling error added.
-
-    A false alarm needs an error of many standard deviations: the distance to either end is above 0.05.
-    """
-    rng = np.random.default_rng(6)
-    codes = rng.integers(0, 4, 20_000)
-    predicted = np.where(rng.random(20_000) < 0.6, codes, rng.integers(0, 4, 20_000))
-    found = bounds_of(codes, predicted, make_channel, randomized)
-    assert found.low <= found.lower < np.mean(codes == predicted) < found.upper <= found.high
-    assert found.upper - found.lower < 0.8
 
 
 def test_the_upper_bound_is_reached(make_channel, randomized):

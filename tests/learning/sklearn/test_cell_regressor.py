@@ -88,19 +88,6 @@ def test_standard_errors_are_those_of_errors(query, spread):
     assert model.overall_ == pytest.approx(3.0, abs=0.05)
 
 
-def test_the_spread_of_ratings_is_found():
-    """Second moments of noisy counts give how much labels vary in a cell; then chance is drawn in for, too."""
-    features, _, labels = sloped(20_000)
-    space = Interval(0.0, 10.0, 1.0)
-    cells = tree_cells(features, 50)
-    answer = Curator(labels, space).answer(NoisyHistogram(space, 20.0, cells, 50))
-    within = np.sqrt(np.mean((np.rint(labels) - average(cells, np.rint(labels))[cells.numbers]) ** 2))
-    model = CellRegressor(cells).fit(features, answer)
-    known = CellRegressor(cells, spread=within).fit(features, answer)
-    np.testing.assert_allclose(model.standard_errors_, known.standard_errors_, rtol=0.05)
-    assert model.standard_errors_.mean() == pytest.approx(within / np.sqrt(400), rel=0.1)
-
-
 def test_cells_that_noise_hides_have_the_mean_of_all_rows():
     """At a small epsilon, cells that do not differ are given one mean; its error is far below that of each cell."""
     numbers = np.arange(20_000) % 200

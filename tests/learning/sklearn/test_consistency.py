@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from labeldp import Classes, Curator, PriorResponse, Release
+from labeldp import Classes, Release
 from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
 from labeldp.privacy.channels import CandidateChannel, pack
 
@@ -18,12 +18,6 @@ def problem(rows, seed):
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, 3, rows).astype(np.int32)
     return rng.normal(size=(rows, 4)) + APART[codes], codes
-
-
-def posterior_of(features, sharpness=1.0):
-    """P(class | features) where the classes are known: what the features alone say, which is public."""
-    raised = np.exp(sharpness * features @ APART.T)
-    return raised / raised.sum(axis=1, keepdims=True)
 
 
 def clean_model(features, codes):
@@ -53,23 +47,6 @@ def test_expectation_maximisation_comes_closer(kind, make_channel, randomized):
         errors.append(distance(found, clean_model(features, codes)))
     assert errors[1] < 0.012
     assert errors[1] < 0.5 * errors[0]
-
-
-@pytest.mark.parametrize("epsilon", [1.0, 2.0])
-def test_a_prior_from_features_is_learned_from(epsilon):
-    """Labels that a curator released with a prior lead the likelihood to the clean model, and the plain method not.
-
-    Over 60 draws at 20 000 rows the errors were 0.010 with a standard deviation of 0.003 at an epsilon of 1, and 0.005
-    with 0.001 at 2; those of the plain method 0.039 with 0.001, and 0.096. The bound is six deviations or more from
-    each, so the chance of a false alarm is below 1e-6.
-    """
-    features, codes = problem(20_000, 6)
-    randomizer = PriorResponse(SPACE, epsilon, prior=posterior_of(features, 0.3))
-    release = Curator(codes, SPACE).randomize(randomizer)
-    assert (release.channel.sizes < 3).any()
-    clean = clean_model(features, codes)
-    found, plain = (SoftmaxRegression(l2=1e-4, method=m).fit(features, release) for m in ("likelihood", "plain"))
-    assert distance(found, clean) < 0.032 < distance(plain, clean)
 
 
 @pytest.mark.parametrize("within", [True, False])

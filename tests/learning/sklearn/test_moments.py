@@ -140,17 +140,6 @@ def test_projected_moments_are_nearest():
     assert np.linalg.norm(found - moments.value) < np.linalg.norm(truth - moments.value)
 
 
-def test_the_projection_takes_noise_off():
-    """Where noise is large, projected moments are nearer to the true ones in every draw of ten, by a tenth at least."""
-    features, codes = problem(300)
-    longest = float(np.linalg.norm(features, axis=1).max())
-    for seed in range(10):
-        rotated, moments = noisy(features, codes, 100.0, seed)
-        truth = rotated.vectors.T @ features.T @ np.eye(3)[codes]
-        found = project_moments(rotated, moments, longest, 1e-6).value
-        assert np.linalg.norm(found - truth) < 0.9 * np.linalg.norm(moments.value - truth)
-
-
 @pytest.mark.parametrize("deviation", [1.0, 10.0, 30.0])
 @pytest.mark.parametrize("loss", HEADS)
 def test_a_head_leaves_over_what_noise_adds(loss, deviation):
@@ -160,16 +149,6 @@ def test_a_head_leaves_over_what_noise_adds(loss, deviation):
     l2 = penalty_at_noise(rotated, moments, HEADS[loss], 1e-9)
     left = l2 * np.linalg.norm(HEADS[loss](rotated, moments, l2, 1e-9, None))
     assert left == pytest.approx(deviation * np.sqrt(chi2.ppf(0.95, 5 * 2)), rel=0.02)
-
-
-def test_noise_alone_gives_a_large_penalty():
-    """Where noise is far longer than all moments, the penalty is large but for the rare draws of longer noise."""
-    features, codes = problem(100)
-    penalties = []
-    for seed in range(40):
-        rotated, moments = noisy(features, codes, 20_000.0, seed)
-        penalties.append(penalty_at_noise(rotated, moments, HEADS["softmax"], 1e-6))
-    assert np.mean(np.array(penalties) > 1e4) > 0.85
 
 
 @pytest.mark.parametrize("loss", HEADS)

@@ -56,19 +56,6 @@ def response(y, noise):
     return np.array([(1 - noise) * int(z == y) + noise / CLASSES for z in range(CLASSES)], dtype=object)
 
 
-def test_the_mended_lemma_holds_exactly():
-    """By enumeration in fractions, the two terms give the mean loss of true rows, for unequal chances too."""
-    joint, generator = law()
-    loss, even, prior = losses(), generator.sum(axis=1) / Fraction(CLASSES), joint.sum(axis=0)
-    for noise, redrawn in ((Fraction(1, 2), REDRAWN), (REDRAWN, REDRAWN), (Fraction(1, 9), Fraction(4, 5))):
-        left = released_law(joint, generator, noise, redrawn)
-        vectors = (np.eye(CLASSES, dtype=int) - noise / CLASSES) / (1 - noise)
-        first = sum(left[x, z] * vectors[z] @ loss[x] for x, z in product(range(CELLS), range(CLASSES)))
-        second = even @ loss @ prior
-        assert first != (joint * loss).sum()  # the paper keeps this one alone
-        assert (first - redrawn * second) / (1 - redrawn) == (joint * loss).sum()
-
-
 def test_the_lemma_as_printed_does_not_hold():
     """With p for both chances the printed identity fails; with the other sign and divided by k it holds."""
     joint, generator = law()

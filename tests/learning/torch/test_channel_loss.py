@@ -191,18 +191,6 @@ def test_posterior_targets_of_predictions_move_them_as_the_likelihood_does(relea
     torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
 
 
-def test_a_squared_loss_expects_the_true_one(released):
-    """Over the outcomes of a label its mean is the squared error plus the variance of the noise."""
-    channel = laplace_channel(6, 1.0)
-    table, law = channel.table(), channel.law
-    release = released(channel, table.outcomes)
-    losses = ChannelLoss(release, "unbiased", reduction="none")(
-        torch.full((len(release),), 2.5, dtype=torch.float64), targets(release)
-    )
-    expected = (2.5 - np.arange(6)) ** 2 + law.variance
-    np.testing.assert_allclose(table.matrix @ losses.numpy(), expected, rtol=1e-4)
-
-
 @dataclass(frozen=True, eq=False)
 class WithOwnOdds(ResponseChannel):
     """A channel of somebody else, whose rows have parameters that are neither candidates nor whole numbers."""
@@ -283,15 +271,6 @@ def test_any_loader_batches_the_targets(release, logits):
     assert ChannelLoss(part)(logits[:60], targets(release[:60])).item() == pytest.approx(np.mean(everything[:60]))
 
 
-def test_loading_processes_see_the_same_targets(logits):
-    """Two processes that load shuffled batches give each row its loss."""
-    release = Curator(["a", "d"] * 60, SPACE).randomize(SubsetResponse(SPACE, 1.0))
-    rows = TensorDataset(torch.arange(120), targets(release))
-    found = each_loss(release, logits, DataLoader(rows, batch_size=32, shuffle=True, num_workers=2))
-    everything = ChannelLoss(release, reduction="none")(logits, targets(release)).tolist()
-    assert [found[row] for row in range(120)] == pytest.approx(everything)
-
-
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_reductions_are_over_rows(release, logits, reduction):
     """The mean and the sum are those of the losses of rows."""
@@ -340,15 +319,6 @@ def test_a_stored_release_has_the_same_targets(release, tmp_path):
     np.testing.assert_array_equal(loaded.targets(), release.targets())
 
 
-def test_concatenated_releases_have_one_loss(logits):
-    """Each row keeps its own channel."""
-    months = [Curator(["a"] * 60, SPACE).randomize(RandomizedResponse(SPACE, epsilon)) for epsilon in (0.5, 3.0)]
-    both = Release.concat(months)
-    found = ChannelLoss(both, reduction="none")(logits, targets(both))
-    each = [ChannelLoss(month, reduction="none")(part, targets(month)) for month, part in zip(months, logits.split(60))]  # noqa: B905
-    torch.testing.assert_close(found, torch.cat(each), rtol=1e-6, atol=1e-6)
-
-
 def test_class_weights_weigh_the_unbiased_loss(make_release):
     """Over the outcomes of a label the mean loss is its weight times the cross entropy."""
     channel = ResponseChannel.at(K, 1.0)
@@ -369,25 +339,6 @@ def test_one_output_for_two_classes_is_the_log_odds_of_the_second(make_release, 
     expected = loss(torch.stack([torch.zeros(3), odds], dim=1), targets(release))
     for outputs in (odds, odds[:, None]):
         torch.testing.assert_close(loss(outputs, targets(release)), expected)
-
-
-def test_preferences_under_bradley_terry_and_direct_optimization(make_release):
-    """A released preference bit has its probability under the difference of rewards, or of log ratios times beta.
-
-    Bradley and Terry 1952: P(the first answer is preferred) = sigmoid(r1 - r2). Rafailov et al. 2023, equation 7: the
-    same with beta times the difference of the log ratios of policy and reference as reward.
-    """
-    channel = ResponseChannel.at(2, 1.5)
-    released = np.array([0, 1, 1, 0], dtype=np.int32)
-    release = make_release(released, channel, Classes(["second", "first"]))
-    rng = np.random.default_rng(3)
-    policy, reference = (torch.from_numpy(rng.normal(size=(4, 2))) for _ in range(2))
-    for margin in (policy[:, 0] - policy[:, 1], 0.1 * ((policy - reference)[:, 0] - (policy - reference)[:, 1])):
-        first = torch.sigmoid(margin).numpy()
-        chance = np.stack([1 - first, first], axis=1) @ channel.matrix()
-        expected = -np.log(chance[np.arange(4), released] / channel.matrix()[0, 1])
-        found = ChannelLoss(release, reduction="none")(margin, targets(release))
-        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
 
 
 # -------------------------------------------------------------------------------------------------- what is refused
@@ -459,12 +410,6 @@ def test_what_is_no_target_is_refused(release):
     refused(release, torch.zeros(0, K), targets(release)[:0], "at least one row")
     with pytest.raises(NotTrueLabelsError, match="expected a Release"):
         ChannelLoss(np.zeros(3))
-
-
-def test_a_batch_of_one_row_is_a_batch(release, logits):
-    """Its loss is that of the row."""
-    each = ChannelLoss(release, reduction="none")(logits, targets(release))
-    assert ChannelLoss(release)(logits[7:8], targets(release)[7:8]).item() == pytest.approx(each[7].item())
 
 
 def test_an_overflow_of_half_precision_is_named(release):

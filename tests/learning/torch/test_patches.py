@@ -8,7 +8,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from labeldp import Classes, Curator, Ledger, Release  # noqa: E402 (torch is an extra)
-from labeldp.cli import main  # noqa: E402
 from labeldp.errors import InputError  # noqa: E402
 from labeldp.learning.features import Images  # noqa: E402
 from labeldp.learning.heads import softmax  # noqa: E402
@@ -72,23 +71,6 @@ def test_a_model_of_images_is_learned_kept_and_judged(stripes, folder, tmp_path)
     pq.write_table(pa.table({"way": truth}), tmp_path / "t.parquet")
     judged = evaluate(model, tmp_path / "t.parquet", "way", public=True, images=Images(others))
     assert judged.accuracy.value == pytest.approx((predicted == truth).mean())
-
-
-def test_it_is_the_default_with_images(folder, tmp_path, capsys):
-    """The command line takes it where images are given and no model is."""
-    target, images = folder
-    file = tmp_path / "images-idx3-ubyte"
-    file.write_bytes(
-        bytes([0, 0, 8, 3]) + b"".join(size.to_bytes(4, "big") for size in (600, 14, 12)) + images.pixels.tobytes()
-    )
-    assert main(["learn", str(target), "--images", str(file), "--output", str(tmp_path / "model.safetensors")]) in (
-        None,
-        0,
-    )
-    said = " ".join(capsys.readouterr().out.split())
-    assert "Learned patches from 600 released rows" in said
-    assert "pass --model torch:ensemble." in said
-    assert open_model(tmp_path / "model.safetensors").model == "patches"
 
 
 @pytest.mark.parametrize("wrong", [{"method": "plain"}, {"training": {"epochs": 3}}], ids=str)

@@ -6,16 +6,11 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from labeldp import Classes, Curator, RandomizedResponse, Release
 from labeldp.errors import InputError, NotTrueLabelsError
-from labeldp.learning import metrics
 from labeldp.learning.metrics import Units
 from labeldp.learning.torch import TorchClassifier, UnguardedFitWarning, augmentation
 from labeldp.learning.torch._training import split
@@ -107,19 +102,6 @@ def test_a_warm_start_goes_on_from_the_weights(features, release):
     assert model.module_ is not first
     model.set_params(warm_start=False).fit(features, release)
     assert not torch.equal(model.module_.weight, first.weight)
-
-
-def test_it_is_cloned_searched_and_piped(features, release):
-    """scikit-learn's clone, pipelines and grid searches take it with a release where labels would stand."""
-    model = clone(learner(module=linear(3), epochs=1))
-    assert model.get_params()["epochs"] == 1
-    piped = make_pipeline(StandardScaler(), learner()).fit(features, release)
-    assert piped.score(features, release) > 0.1
-    rates = {"learning_rate": [1e-9, 0.5]}
-    found = GridSearchCV(learner(), rates, scoring=metrics.accuracy_scorer, cv=3).fit(features, release)
-    assert found.best_params_ == {"learning_rate": 0.5}
-    by_gain = GridSearchCV(learner(), rates, cv=KFold(3)).fit(features, release)
-    assert by_gain.best_params_ == {"learning_rate": 0.5}
 
 
 def test_a_fitted_learner_can_be_sent(features, release):

@@ -95,13 +95,6 @@ def test_extreme_logits_stay_finite(release, method, size):
         np.testing.assert_allclose(found.detach().numpy(), -np.log(hit), rtol=1e-5, atol=1e-4)
 
 
-def test_half_precision_is_left_before_the_loss(release, logits):
-    """Logits in half precision give losses in single precision."""
-    found = losses(release, logits.detach().to(torch.bfloat16))
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, losses(release, logits.detach()).float(), rtol=0.05, atol=0.05)
-
-
 @pytest.mark.parametrize("method", NETWORK_METHODS)
 def test_public_labels_give_the_cross_entropy(method, logits):
     """Every method on labels declared public is PyTorch's cross entropy."""
@@ -137,23 +130,6 @@ def test_a_partial_correction_is_that_of_the_kernels(release, correction):
     expected = np.zeros((ROWS, CLASSES))
     row_loss(release, "unbiased", correction)(expected, np.ones(ROWS))
     np.testing.assert_allclose(logits.grad.numpy(), expected, **CLOSE)
-
-
-@pytest.mark.usefixtures("as_users_call")
-def test_what_is_no_method_or_correction_is_refused(release):
-    """Names are shown; so are corrections that are no share, before any batch is made."""
-    with pytest.raises(InputError, match="among likelihood, unbiased, posterior, plain, found 'forward'"):
-        ChannelLoss(release, "forward")
-    with pytest.raises(InputError, match="correction from 0 to 1"):
-        ChannelLoss(release, "unbiased", correction=1.5)
-
-
-@pytest.mark.usefixtures("as_users_call")
-@pytest.mark.parametrize("shape", [(3, CLASSES), (ROWS, CLASSES + 1), (ROWS,)])
-def test_logits_of_another_shape_are_refused(release, shape):
-    """Both shapes are named."""
-    with pytest.raises(InputError, match=rf"outputs of shape \({ROWS}, {CLASSES}\)"):
-        losses(release, torch.zeros(shape))
 
 
 @pytest.mark.parametrize("method", ["likelihood", "posterior"])

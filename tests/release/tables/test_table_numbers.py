@@ -177,11 +177,3 @@ def test_labels_that_are_all_alike_far_from_zero_are_released_like_others(tmp_pa
         options = {"keep": ["x"], "mechanism": mechanism}
         done = release_table(path, "claim", far, 1.75, tmp_path / f"o{number}", **options)
         assert verify(done.output).holds
-
-
-def test_bins_of_labels_that_are_all_alike_are_one():
-    """Where the prior has a single point, one bin has no error, and more of them would say less."""
-    for points, place in ((6, 2), (101, 0), (101, 100), (40, 13)):
-        channel = BinResponse(Interval(0, points - 1, 1), 1.75, np.eye(points)[place]).channel()
-        assert channel.starts == (0,)
-        assert channel.steps[0] == pytest.approx([place])
