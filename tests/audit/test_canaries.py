@@ -75,17 +75,6 @@ def test_a_claim_with_a_delta_is_judged():
     assert sound.allowed == pytest.approx((math.e + 3e-6) / (math.e + 3), rel=1e-12)
 
 
-def test_leaks_are_accused():
-    """A pipeline that keeps what epsilon 2 allows is accused of its claim of 1 with 1000 canaries (1e-9 to miss)."""
-    rng = np.random.default_rng()
-    canaries = plant_canaries(SPACE, 5000, 1000)
-    kept = math.exp(2) / (math.exp(2) + 3)
-    found = canary_memorisation(canaries, scores_of(canaries, kept, rng), 1.0)
-    assert not found.holds
-    assert found.low > found.allowed
-    assert "This refutes the claim" in str(found)
-
-
 def test_a_model_that_knows_nothing():
     """Equal scores are preferred by chance, rank last and expose nothing; even ranks expose what is said."""
     canaries = plant_canaries(SPACE, 5000, 4000)

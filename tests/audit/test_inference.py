@@ -83,20 +83,6 @@ def test_no_decision_rule_gains_more(name):
         assert expected == pytest.approx(best, abs=1e-12)
 
 
-def test_all_rules_of_a_small_law_are_tried():
-    """Two classes, two kinds of features: none of the sixteen rules beats the posterior's."""
-    channel, told, chances = ResponseChannel.at(2, 1.0), np.array([[0.8, 0.2], [0.4, 0.6]]), [0.3, 0.7]
-    release, beliefs = every_pair(channel, told)
-    joint = np.einsum("x,xy,yz->xzy", chances, told, channel.table().matrix).reshape(-1, 2)
-
-    def right(rule):
-        return sum(joint[row, said] for row, said in enumerate(rule))
-
-    assert right(infer_labels(release, Knowledge(beliefs)).guesses) == pytest.approx(
-        max(map(right, itertools.product(range(2), repeat=4)))
-    )
-
-
 def test_the_posterior_of_redrawn_features():
     """With features that are redrawn and a random generator, it is the one of the whole law written out."""
     rng, k, points, r = np.random.default_rng(6), 3, 4, 0.35

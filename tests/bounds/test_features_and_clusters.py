@@ -190,26 +190,6 @@ def test_single_rows_are_listed_as_precisely_as_theorem_5_allows(classes, epsilo
         assert np.trace(expected) / expected.sum() <= limit
 
 
-def test_pairs_are_listed_no_more_precisely():
-    """For clusters of two rows, sets that are drawn again and again with a private law stay below the limit."""
-    classes, epsilon = 4, 0.8
-    truths = list(itertools.combinations(range(classes), 2))
-    rng = np.random.default_rng(2)
-    best = 0.0
-    for _ in range(300):
-        scores = rng.uniform(0, epsilon / 2, (classes, 1 << classes))  # two labels, of which one is replaced
-        laws = np.array([np.exp(scores[a] + scores[b]) for a, b in truths])
-        laws /= laws.sum(axis=1, keepdims=True)
-        near = [(i, j) for i, j in itertools.permutations(range(6), 2) if len({*truths[i], *truths[j]}) == 3]
-        if max(divergence(laws[i], laws[j], math.inf) for i, j in near) > epsilon:
-            continue
-        listed = (np.arange(1 << classes)[:, None] >> np.arange(classes)) & 1
-        expected = laws @ listed
-        true = sum(expected[i, list(pair)].sum() for i, pair in enumerate(truths))
-        best = max(best, true / expected.sum())
-    assert 0.5 < best <= cluster_precision(2, classes, epsilon).value
-
-
 def test_risks_worked_out():
     """The formulas of theorems 2 and 4 and of corollary 2 at numbers worked out by hand."""
     spread = math.sqrt(10 * math.log(20) / 10**6)

@@ -7,7 +7,6 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from labeldp import Classes, Interval
 from labeldp.bounds import Conventions, effective_dimension, forecast, free_epsilon, plan
@@ -252,34 +251,6 @@ def test_a_plan_is_a_forecast_without_features():
     assert [[getattr(row, name) for name in same] for row in with_features.over_epsilon] == [
         [getattr(row, name) for name in same] for row in plan(4, 777, 0.7, shares=shares).over_epsilon
     ]
-
-
-def test_the_log_loss_of_few_rows_is_that_of_a_logistic_model():
-    """The median of 12 fits on labels of a rare class with noise is a quarter to 1.5 times what is forecast."""
-    random, rows, epsilon, width = np.random.default_rng(0), 20_000, 2.0, 4
-    slopes = np.array([-4.5, *[0.5] * width])
-    keep, added = math.exp(epsilon) / (1 + math.exp(epsilon)), []
-    for _ in range(12):
-        design = np.hstack([np.ones((rows, 1)), random.normal(size=(rows, width))])
-        chances = 1 / (1 + np.exp(-design @ slopes))
-        released = (random.random(rows) < chances) == (random.random(rows) < keep)
-
-        def loss(fitted, design=design, released=released):
-            stated = 1 / (1 + np.exp(-design @ fitted))
-            mixed = keep * stated + (1 - keep) * (1 - stated)
-            slope = np.where(released, -1 / mixed, 1 / (1 - mixed)) * (2 * keep - 1) * stated * (1 - stated)
-            return -np.log(np.where(released, mixed, 1 - mixed)).mean(), slope @ design / rows
-
-        fitted = minimize(loss, np.array([-4.5, *[0.0] * width]), jac=True, method="L-BFGS-B").x
-        stated = 1 / (1 + np.exp(-design @ fitted))
-        added.append(np.mean(chances * np.log(chances / stated) + (1 - chances) * np.log((1 - chances) / (1 - stated))))
-    share = float(chances.mean())
-    conventions = Conventions(width, shares=[1 - share, share])
-    planned = forecast(Classes([0, 1]), rows, epsilon, epsilons=(0.01,), conventions=conventions)
-    stated = next(option.log_loss for option in planned.options if option.auto)
-    assert 0.25 * stated < np.median(added) < 1.5 * stated
-    entropy = -share * math.log(share) - (1 - share) * math.log(1 - share)
-    assert planned.over_epsilon[0].log_loss == pytest.approx(entropy)  # a model is not worse than the class shares
 
 
 def test_the_area_of_a_rare_class_falls_as_noise_on_its_scores_says():

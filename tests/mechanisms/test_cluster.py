@@ -82,17 +82,6 @@ def test_corollary_two_lands_on_the_epsilon_that_was_asked_for(epsilon, tau):
     assert printed.epsilon == pytest.approx(3 * epsilon, rel=1e-9)
 
 
-@pytest.mark.parametrize("classes", [2, 3, 7, 10])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
-def test_corollary_one_is_randomized_response_to_the_word(classes, epsilon):
-    """UniformRR has the integers of randomized response, in every cluster."""
-    space = Classes(list(range(classes)))
-    channel = ClusterResponse.uniform(space, epsilon, [0, 1, 1]).channel()
-    response = RandomizedResponse(space, epsilon).channel()
-    assert {weight for line in channel.weights for weight in line} == {response.other}
-    assert {keep + response.other for keep in channel.keep} == {response.keep}
-
-
 def test_the_uniform_parameters_of_corollary_one_cost_what_randomized_response_costs():
     """Tau = 1/k and lam = k / (k - 1 + e): no noise is needed, and the response costs epsilon."""
     parameters = ClusterParameters(SPACE, tau=1 / 3, sigma=1.0, lam=3 / (2 + math.e))

@@ -52,15 +52,6 @@ def test_a_repeated_request_costs_again(times):
     assert account.spent == together
 
 
-def test_disjoint_rows_cost_the_maximum_and_a_common_row_the_sum():
-    """The three textbook cases, by hand."""
-    assert compose([charge(1.0, [0, 1]), charge(0.5, [2, 3])]) == (1.0, 0.0)
-    assert compose([charge(1.0, [0, 1]), charge(0.5, [1, 2])]) == (1.5, 0.0)
-    assert compose([charge(1.0, [0, 1]), charge(0.5, [2]), charge(0.25, [2, 9])]) == (1.0, 0.0)
-    assert compose([]) == (0.0, 0.0)
-    assert compose([charge(1.0, [])]) == (0.0, 0.0)
-
-
 def test_units_of_several_rows_are_summed():
     """Rows do not tell units apart, so disjoint rows cost the sum; charges of different units cannot be added."""
     assert compose([charge(1.0, [0], unit="user"), charge(0.5, [5], unit="user")]) == (1.5, 0.0)

@@ -1,6 +1,5 @@
 """The integer rule of each family, against exhaustive search and the exact inequality it must keep."""
 
-import math
 from fractions import Fraction
 
 import mpmath
@@ -47,17 +46,6 @@ def test_bit_weights_are_the_best_integers(epsilon):
     both = [t for t in range(1, word) if at_most(Fraction(word - t, t) ** 2, epsilon)]
     assert bit_weight(epsilon, 1, 11) == min(alone)
     assert bit_weight(epsilon, 2, 11) == min(both)
-
-
-def test_another_familys_ratio_would_not_do():
-    """Randomized response's weights used for a 4-subset of 10 would cost log 1.5 more than asked for."""
-    keep, other = response_weights(2, 1.0, 64)
-    reused = Fraction(keep * (10 - 4), other * 4)
-    assert not at_most(reused, 1.4)
-    assert float(reused) == pytest.approx(1.5 * math.e, rel=1e-12)
-    word = 1 << 64
-    weight = subset_weight(10, 4, 1.0, 64)
-    assert at_most(Fraction(weight * 6, (word - weight) * 4), 1.0)
 
 
 def test_integers_that_fall_short_or_go_beyond_are_refused():

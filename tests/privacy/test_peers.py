@@ -149,16 +149,6 @@ def test_a_range_is_bounded_by_what_stays_of_it(n, flip, subsample):
             assert cluster._bound(low, high, math.exp(epsilon)) >= exact[low : high + 1].max() * (1 - 1e-12)
 
 
-def test_coins_are_used_where_flips_are_many():
-    """With flips near one half most members of a range stay in the urn as coins, and the bound still holds."""
-    n, flip, epsilon = 900, 0.45, 0.01
-    cluster, factor = _peers._Cluster(law(flip), n), math.exp(epsilon)
-    whole = cluster._bound(0, 440, factor)
-    others = _peers._Cluster(law(flip), n, n - 440)
-    assert max(cluster._bound(count, count, factor) for count in (0, 100, 200, 440)) <= whole
-    assert whole < others._bound(0, 0, factor)
-
-
 def test_impatience_claims_less():
     """A search that stops early gives a larger delta, never a smaller one."""
     exact = law(0.45).delta(0.02, [700])

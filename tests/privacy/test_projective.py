@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, Curator, Interval, Release, SubsetResponse, best_response, gradient_response, verify
+from labeldp import Classes, Curator, Release, SubsetResponse, best_response, gradient_response, verify
 from labeldp.audit import audit_folder
 from labeldp.errors import EpsilonError, InputError, VerificationError
 from labeldp.learning.losses import row_loss
@@ -154,14 +154,6 @@ def test_a_number_of_no_point_is_refused(tmp_path):
     codes[7] = release.channel.points
     with pytest.raises(VerificationError):
         Release.load(Release(codes, release.channel, space, release.certificate).save(tmp_path / "shared"))
-
-
-def test_numbers_on_a_grid_are_unbiased():
-    """Released sets of grid points give numbers whose mean over rows is the label."""
-    space = Interval(0, 30, 1)
-    release = Curator([12.0] * 20_000, space).randomize(ProjectiveResponse(space, 3.0))
-    numbers = release.numbers()
-    assert abs(numbers.mean() - 12) < 5 * np.sqrt(release.noise_variance(np.full(20_000, 12.0)).mean() / 20_000)
 
 
 def test_the_law_comes_back_without_its_dimension():

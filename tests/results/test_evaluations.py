@@ -120,23 +120,6 @@ def test_bins_are_as_many_as_labels_can_tell():
     assert many.rows.min() > 700
 
 
-def test_scores_have_a_page_with_calibration_and_classes(tmp_path):
-    """A figure with the interval of each bin and a table of counts by name, with a text for each that has no figure."""
-    stated, _, release = judged(6000, 2.0)
-    part = part_of(tmp_path, class_scores(release, stated))
-    assert part.result == "Better than always predicting the most common class"
-    assert re.search(r": accuracy \+\d+\.\d points \(95 % interval \+", part.lead[0])
-    curve = block(part, blocks.Picture, "Calibration")
-    assert svg_of(curve.chart).count("<circle") == len(block(part, blocks.Grid, "Calibration").rows) > 3
-    assert "stated" in svg_of(curve.chart).split(">")[0]
-    grid = block(part, blocks.Grid, "true classes")
-    assert [row[0] for row in grid.rows] == ["no", "yes", "perhaps"]
-    assert re.fullmatch(r"predicted no: [\d,]+ rows", grid.columns[1])
-    for row in grid.rows:
-        for cell in row[1:]:
-            assert re.fullmatch(r"[\d,]+ \([\d,]+ to [\d,]+\)", cell)
-
-
 def test_a_page_says_where_estimates_are_rough(tmp_path):
     """Of an accuracy known to within 18 points, that it is; of one known to within a point, nothing."""
     stated, _, release = judged(6000, 2.0)

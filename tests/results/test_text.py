@@ -132,13 +132,8 @@ def test_errors_show_names_as_they_are(tmp_path, capsys, name):
 def test_many_columns_are_shortened(tmp_path):
     """A wide table's columns are counted, not all listed."""
     names = [f"c{i}" for i in range(40)]
-    (tmp_path / "t.csv").write_text(
-        ",".join([*names, "y"])
-        + "\n"
-        + "\n".join(",".join([*map(str, range(40)), "ab"[i % 2]]) for i in range(6))
-        + "\n",
-        encoding="utf-8",
-    )
+    rows = [[*names, "y"], *([*map(str, range(40)), "ab"[i % 2]] for i in range(6))]
+    (tmp_path / "t.csv").write_text("".join(f"{','.join(row)}\n" for row in rows), encoding="utf-8")
     done = release_table(tmp_path / "t.csv", "y", Classes(["a", "b"]), 1.0, tmp_path / "out", drop=[])
     assert "c0, c1, c2, c3, c4, c5 ... y_released (41)" in printed(shown_release(done))
 

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -164,45 +163,6 @@ def test_the_number_of_workers_changes_nothing(table, engine):
     files = [{name: data for name, data in each.items() if name.endswith("parquet")} for each in found]
     assert all(each == files[0] for each in files)
     assert len(files[0]) == PARTS
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_full_disk_is_an_error_that_is_not_tried_again(table, doomed, engine):
-    """Of a worker whose disk is full: void, with the cause, and nothing left."""
-    needs(engine)
-    marker = doomed("before the write", "full")
-    with open_engine(f"{engine}:2") as workers, pytest.raises(EngineError, match="No space left"):
-        release(table, executor=workers)
-    assert marker.exists()
-    assert states(table) == ["void"]
-    assert bare(table) == []
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("site")
-def test_spark_may_speculate(table):
-    """Where copies of slow tasks are allowed, the release is the same; forked pairs show that a copy is made."""
-    needs("spark")
-    import pyspark  # noqa: PLC0415 (an extra)
-
-    from labeldp.release.engines._spark import Spark  # noqa: PLC0415 (beside it)
-
-    expected = content(release(table, "one").output)
-    forget(table)
-    speculation = {"": "true", ".interval": "10ms", ".multiplier": "1.0", ".quantile": "0.01", ".minTaskRuntime": "1ms"}
-    conf = pyspark.SparkConf().setMaster("local[2,4]").set("spark.ui.enabled", "false")
-    for name, value in speculation.items():
-        conf = conf.set(f"spark.speculation{name}", value)
-    context = pyspark.SparkContext(conf=conf)
-    try:
-        found = content(release(table, executor=Spark(context)).output)
-    finally:
-        context.stop()
-    assert {n: d for n, d in found.items() if n != "_certificate.json"} == {
-        n: d for n, d in expected.items() if n != "_certificate.json"
-    }
-    assert bare(table) == []
 
 
 @pytest.mark.slow
@@ -421,22 +381,6 @@ def test_a_listener_that_is_no_dask_scheduler_is_refused_in_time(words, found, c
 
 
 @pytest.mark.slow
-def test_the_address_of_a_worker_is_none_of_a_scheduler(table):
-    """It speaks Dask's protocol and says what it is; the scheduler's own address works."""
-    needs("dask")
-    import distributed  # noqa: PLC0415 (an extra)
-
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, dashboard_address=None, **QUIET, silence_logs=50
-    ) as cluster:
-        worker = cluster.scheduler_info["workers"]
-        with pytest.raises(EngineError, match="found a Worker"), open_engine(f"dask:{next(iter(worker))}"):
-            pass
-        with open_engine(f"dask:{cluster.scheduler_address}") as workers:
-            assert verify(release(table, executor=workers).output).holds
-
-
-@pytest.mark.slow
 def test_a_dask_cluster_without_workers_is_refused_in_time():
     """A release would wait for them for ever; the error says how to start some."""
     needs("dask")
@@ -555,13 +499,3 @@ def test_our_processes_are_replaced(table, doomed):
     assert verify(done.output).holds
     assert states(table) == ["released"]
     assert bare(table) == []
-
-
-@pytest.mark.slow
-def test_local_clusters_stand_side_by_side():
-    """A second one finds its ports, and warns of nothing."""
-    needs("dask")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        with open_engine("dask:1"), open_engine("dask:1"):
-            pass

@@ -20,7 +20,6 @@ from labeldp import (
     PeerExchange,
     RandomizedResponse,
     Release,
-    combined_guarantee,
     public_columns,
     verify,
 )
@@ -65,18 +64,6 @@ def rewritten(folder, change):
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
-def test_an_answer_is_opened_as_it_was_saved(query, tmp_path):
-    """Its value with its type, its law, guarantee and label space."""
-    answer = answered(query)
-    again = Answer.load(answer.save(tmp_path / "shared"))
-    assert np.array_equal(again.value, answer.value, equal_nan=answer.value.dtype.kind == "f")
-    assert again.value.dtype == answer.value.dtype
-    assert (again.law, again.guarantee, again.space) == (answer.law, answer.guarantee, answer.space)
-    assert (again.query, again.rows) == (query.name, 300)
-    assert verify(tmp_path / "shared").holds
-
-
-@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_a_smaller_epsilon_than_the_noise_pays_for_is_found(query, tmp_path):
     """A certificate that claims half of what its integers cost is refused, though it agrees with itself."""
     answer = answered(query)
@@ -96,14 +83,6 @@ def test_the_integers_of_an_answer_decide(tmp_path):
         body["charges"][0]["law"]["rate"] = str(2 * int(body["charges"][0]["law"]["rate"]))
 
     verdict = rewritten(folder, louder)
-    assert verdict.checks[-1].what == "each epsilon follows from the integers of its mechanism"
-    assert not verdict.holds
-
-
-def test_a_mean_has_the_sensitivity_of_its_interval(tmp_path):
-    """A law that counts a replaced label as one step is refused."""
-    folder = saved(QUERIES[2], tmp_path)
-    verdict = rewritten(folder, lambda body: body["charges"][0]["law"].update(sensitivity="2"))
     assert verdict.checks[-1].what == "each epsilon follows from the integers of its mechanism"
     assert not verdict.holds
 
@@ -189,18 +168,6 @@ def test_releases_and_answers_are_not_taken_for_each_other(tmp_path):
         Release.load(counts)
     with pytest.raises(VerificationError, match=r"Release\.load"):
         Answer.load(labels)
-
-
-def test_answers_are_accounted_for_with_releases(tmp_path):
-    """Their epsilons and deltas add up with those of released labels."""
-    curator = Curator(LABELS, SPACE, budget=(10.0, 1e-3), name="ill")
-    curator.answer(QUERIES[0]).save(tmp_path / "counts")
-    exchanged = curator.answer(QUERIES[4])
-    exchanged.save(tmp_path / "peers")
-    curator.randomize(RandomizedResponse(SPACE, 1.0)).save(tmp_path / "labels")
-    (found,) = combined_guarantee([tmp_path / "counts", tmp_path / "labels", tmp_path / "peers"])
-    assert (found.composition.epsilon, found.composition.delta) == curator.spent
-    assert curator.spent == (pytest.approx(2 + exchanged.guarantee.epsilon), 1e-4)
 
 
 def test_a_folder_without_an_answer_names_what_makes_one(tmp_path):

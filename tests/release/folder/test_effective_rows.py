@@ -54,16 +54,8 @@ def test_where_they_are_unknown(source, tmp_path):
     for each in SPACE.points:
         table = table.append_column(f"p_{each}", pa.array(np.full(ROWS, 0.25)))
     pacsv.write_csv(table, tmp_path / "p.csv")
-    rows = release_table(
-        tmp_path / "p.csv",
-        "y",
-        SPACE,
-        1.0,
-        tmp_path / "prior",
-        keep=["z"],
-        mechanism=PriorMechanism(prior="p_"),
-        unit="row",
-    )
+    given = {"keep": ["z"], "mechanism": PriorMechanism(prior="p_"), "unit": "row"}
+    rows = release_table(tmp_path / "p.csv", "y", SPACE, 1.0, tmp_path / "prior", **given)
     assert rows.effective_share() is None
 
 
