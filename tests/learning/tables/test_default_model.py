@@ -45,7 +45,7 @@ def shared(folder, table, labels, request):
 
 
 @functools.cache
-def learned(base, space=SPACE):
+def learned(base, space):
     """A release folder, and what is learned from it by default."""
     folder = base / type(space).__name__
     shared(folder, patients()[0][["age", "city"]], labels_in(space), (space, {"epsilon": 4.0}))
@@ -86,7 +86,7 @@ def test_without_time_the_setting_says_what_is_missing(base, space):
 
 def test_an_index_of_neighbours_in_a_file_is_built_anew(base, tmp_path):
     """A forged search structure of the graph is not used: opening fits it to the rows that the file holds."""
-    folder, found = learned(base)
+    folder, found = learned(base, SPACE)
     forged = open_model(found.model.save(tmp_path / "model.safetensors"))
     for tree in forged.estimator.members_["clusters"][-1].trees:
         if tree.finder.embedding is not None:
@@ -101,7 +101,7 @@ def test_an_index_of_neighbours_in_a_file_is_built_anew(base, tmp_path):
 
 def test_held_out_predictions_are_of_every_row_in_declared_order(base):
     """Attacks get probabilities of each row by models that were not fitted on it."""
-    folder, found = learned(base)
+    folder, found = learned(base, SPACE)
     held = found.model.held_out_proba(Release.load(folder), public_columns(folder))
     assert held.shape == (300, 3)
     assert (held.argmax(axis=1) == patients()[1]).mean() > 0.8
@@ -140,7 +140,7 @@ def test_a_choice_is_respected(base):
     folder = learned(base, NUMBERS)[0]
     assert learn(folder, method="unbiased").model.model == "ridge"
     assert learn(folder, model="boosting", features=["age"]).model.model == "boosting"
-    folder = learned(base)[0]
+    folder = learned(base, SPACE)[0]
     assert learn(folder, method="plain", features=["age"]).model.method == "plain"
 
 
@@ -155,7 +155,7 @@ def test_a_choice_is_respected(base):
 def test_what_does_not_go_together_is_refused(base, options, message):
     """Time limits are for the default model, which has one method."""
     with pytest.raises(InputError, match=message):
-        learn(learned(base)[0], **options)
+        learn(learned(base, SPACE)[0], **options)
 
 
 def test_labels_without_numbers_are_learned_as_classes(tmp_path):
