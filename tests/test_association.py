@@ -1,11 +1,8 @@
 """The bound on label association, by enumeration, and its experiment, which runs and goes on where it stopped."""
 
-import csv
 import importlib.util
 import itertools
 import math
-import os
-import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -99,38 +96,3 @@ def test_too_precise_a_mechanism_is_seen(association):
     """At twice the epsilon that is claimed, one name with odds breaks the bound: it is no bound on everything."""
     found, _ = precision(5, 1, one_name(5, Fraction(math.exp(2.0))), 2)
     assert float(found) > association.bound(2, 1, 1.0, 5)
-
-
-@pytest.mark.slow
-def test_the_experiment_runs_and_goes_on(association, tmp_path):
-    """Each mechanism and world gets its rows, none is computed twice, and none is more precise than possible.
-
-    A precision is a mean over at least 100 clusters; Hoeffding's inequality raises a false alarm with a probability
-    of at most 1e-9.
-    """
-    command = [sys.executable, "-W", "error", str(SCRIPT), "--draws", "1", "--epsilons", "1"]
-    settings = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    for _ in range(2):
-        done = subprocess.run(
-            [*command, "--results", str(tmp_path)],
-            cwd=tmp_path,
-            env=settings | {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
-        assert done.returncode == 0, done.stderr
-    with (tmp_path / "association.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    sizes = [size for world in association.WORLDS.values() for size in world]
-    names = sum(2 if labels > 1 else 1 for labels, _ in sizes)
-    others = len(association.MECHANISMS) - 1
-    assert len(rows) == others * names + len(sizes)
-    for row in rows:
-        epsilon, labels, copies = float(row["epsilon"]), int(row["labels"]), int(row["copies"])
-        assert 0 < float(row["certified_epsilon"]) <= epsilon
-        reach = math.sqrt(math.log(len(rows) / 1e-9) / (2 * int(row["clusters"])))
-        assert float(row["precision"]) <= association.bound(labels, copies, epsilon) + reach
-        assert float(row["recall"]) == pytest.approx(float(row["precision"]) * int(row["names"]) / labels, abs=2e-5)
-    assert {path.name for path in tmp_path.iterdir()} == {"association.csv", "association.md", "association.png"}

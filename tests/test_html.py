@@ -4,8 +4,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from labeldp import Classes, Curator, Interval, NoisyHistogram, Release
-from labeldp.bounds import UnitSizes, forecast, plan
+from labeldp import Classes, Curator, NoisyHistogram, Release
 
 HOSTILE = "<script>alert('x')</script>\u202e"
 SPACE = Classes(["no", HOSTILE])
@@ -56,33 +55,3 @@ def test_an_answer_and_a_guarantee(curator):
     answer = curator.answer(NoisyHistogram(SPACE, 1.0))
     assert "Answer to noisy-histogram" in shown(answer)
     assert "73.2 %" in shown(answer.guarantee)
-
-
-def test_plans_show_one_mechanism_at_each_epsilon():
-    """The epsilons of the sweep and that of the plan, in order, with what a release takes and what it means."""
-    text = shown(plan(3, 1000, 1.5)).partition("Every mechanism")[0]
-    assert text.count("randomized-response") == 1  # the same at every epsilon
-    assert "bits" not in text
-    places = [text.index(f"{sure} %") for sure in ("12.6", "19.1", "28.1")]  # at 1, 1.5 and 2, rounded up
-    assert places == sorted(places)
-    text = shown(forecast(Interval(0, 10, 1), 1000, 1.0, units=UnitSizes((1, 2), (400, 600))))
-    assert "units of up to 2 rows, which share epsilon" in text
-    assert "error of the mean" in text
-    assert text.partition("What decides")[0].count("minimax") == 1
-
-
-def test_what_was_learned_shows_its_scores(tmp_path):
-    """The model, what it was made of, its scores with intervals, and the guarantee; names of columns are escaped."""
-    pytest.importorskip("sklearn")
-    from labeldp.learning.tables import learn  # noqa: PLC0415 (an extra)
-
-    labels = ["no", "yes"] * 100
-    table = {HOSTILE: [0.0, 1.0] * 100, "other": range(200)}
-    release = Curator(labels, Classes(["no", "yes"])).randomize(epsilon=4.0)
-    release.save(tmp_path / "shared", table, keep="all", label="ill")
-    text = shown(learn(tmp_path / "shared", model="softmax"))
-    assert "softmax, method likelihood" in text
-    assert "accuracy" in text
-    assert "95 % interval" in text
-    assert "five-fold cross-validation" in text
-    assert "by a factor of at most" in text

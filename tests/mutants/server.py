@@ -12,6 +12,7 @@ import gc
 import importlib
 import json
 import os
+import shlex
 import sys
 import threading
 import time
@@ -23,36 +24,13 @@ import hypothesis
 import jaxtyping
 import pytest
 
-LIBRARIES = (
-    "accelerate",
-    "beartype.vale",
-    "cryptography.hazmat.primitives.ciphers",
-    "dp_accounting.pld",
-    "kornia.augmentation",
-    "matplotlib.pyplot",
-    "mpmath",
-    "pandas",
-    "PIL.Image",
-    "pyarrow.csv",
-    "pyarrow.parquet",
-    "pytest_timeout",
-    "safetensors.torch",
-    "scipy.cluster.hierarchy",
-    "scipy.optimize",
-    "scipy.sparse.linalg",
-    "scipy.stats",
-    "sklearn.calibration",
-    "sklearn.datasets",
-    "sklearn.ensemble",
-    "sklearn.model_selection",
-    "sklearn.neighbors",
-    "sklearn.pipeline",
-    "skops.io",
-    "sqlite3",
-    "torch.optim.swa_utils",
-    "torch.utils.data",
-    "typer",
-)
+LIBRARIES = shlex.split("""
+    accelerate beartype.vale cryptography.hazmat.primitives.ciphers dp_accounting.pld kornia.augmentation
+    matplotlib.pyplot mpmath pandas PIL.Image pyarrow.csv pyarrow.parquet pytest_timeout safetensors.torch
+    scipy.cluster.hierarchy scipy.optimize scipy.sparse.linalg scipy.stats sklearn.calibration
+    sklearn.datasets sklearn.ensemble sklearn.model_selection sklearn.neighbors sklearn.pipeline skops.io
+    sqlite3 torch.optim.swa_utils torch.utils.data typer
+""")
 OPTIONS = ("-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "pytest_timeout")
 #: Cases of a test that are watched.
 MOST_CASES = 8

@@ -229,14 +229,6 @@ def test_units_are_counted_among_the_rows_of_the_request(space, labels):
     assert alone.channel.repeats == (1,)
 
 
-def test_units_refuse_a_prior(space, labels):
-    """A mechanism with candidates for each row can't share epsilon within a unit, and says so."""
-    curator = Curator(labels, space, units=np.arange(60) // 2)
-    with pytest.raises(InputError):
-        curator.randomize(PriorResponse(space, 1.0, ClassProbabilities(np.full((60, 5), 0.2), space.points)))
-    assert curator.spent == (0.0, 0.0)
-
-
 # Copies, forks, threads
 
 
@@ -446,19 +438,6 @@ def test_curators_without_identities_know_no_rows_of_each_other(space, labels, t
         Curator(labels, space, ledger=path).randomize(RandomizedResponse(space, 1.0), slice(half, None))
 
 
-def test_identities_of_labels_that_changed_are_those_of_the_same_rows(space, labels, tmp_path):
-    """An edited label is one of the same row: asking for it again is summed, and asking for another row is not."""
-    path, half, names = tmp_path / "ledger", len(labels) // 2, list(range(100, 100 + len(labels)))
-    Curator(labels, space, ledger=path, budget=1.5, identity=names).randomize(
-        RandomizedResponse(space, 1.0), slice(0, half)
-    )
-    edited = Curator([labels[1], *labels[1:]], space, ledger=path, budget=1.5, identity=names)
-    with pytest.raises(BudgetError):
-        edited.randomize(RandomizedResponse(space, 1.0), slice(0, 1))
-    edited.randomize(RandomizedResponse(space, 1.0), slice(half, None))
-    assert edited.spent[0] == 1.0
-
-
 @pytest.mark.parametrize(
     "identity", [[1, 2], [1] * 60, [None, *range(59)], [[1]] * 60, [*range(59), object()], object(), [*range(59), "a"]]
 )
@@ -466,14 +445,6 @@ def test_identities_that_are_none_are_refused(space, labels, identity):
     """Identities that are missing, repeat or are too few tell no rows apart."""
     with pytest.raises(InputError, match="identit"):
         Curator(labels, space, identity=identity)
-
-
-def test_a_curator_says_its_name_and_declares_no_identities_by_itself(space, labels):
-    """Without identities nothing is assumed about rows that others name."""
-    curator = Curator(labels, space, name="colour")
-    release = curator.randomize(RandomizedResponse(space, 1.0))
-    assert not any("identities" in each for each in release.certificate.assumptions)
-    assert curator.name == "colour"
 
 
 def test_an_unregistered_randomizer_is_refused_before_a_charge(space, labels):

@@ -13,7 +13,6 @@ from labeldp import (
     RandomizedResponse,
     Release,
     SubsetResponse,
-    cluster_prior_response,
     combined_guarantee,
     concatenate,
     public_split,
@@ -139,19 +138,6 @@ def test_answers_of_other_assumptions_are_refused():
             concatenate(parts, answers=answers)
 
 
-def test_parts_keep_the_answers_that_they_were_made_from(tmp_path):
-    """A part of two charges has both in the whole."""
-    curator = Curator(LABELS, SPACE, budget=1.0)
-    found = cluster_prior_response(curator, np.arange(240) % 2, 1.0, split="rows", share=0.25)
-    rest = np.setdiff1d(np.arange(240), found.rows)
-    other = Curator(LABELS, SPACE)  # its rows are those that were counted
-    release = other.randomize(PriorResponse(SPACE, 1.0, even(len(rest))), rest)
-    whole = concatenate([(found.rows, found.release), (rest, release)])
-    assert whole.certificate.answers == found.histogram.certificate.draws
-    assert whole.guarantee.epsilon == pytest.approx(2.0, rel=1e-9)  # the counted rows are charged twice
-    assert verify(whole.save(tmp_path / "shared")).holds
-
-
 def test_an_account_knows_stages(tmp_path):
     """Stages of one release cost the largest, whether or not rows mean the same elsewhere; two releases add up."""
     curator = Curator(LABELS, SPACE, budget=10.0, name="y")
@@ -163,14 +149,6 @@ def test_an_account_knows_stages(tmp_path):
     half = Release.load(folders[0])[:100].save(tmp_path / "half")
     (told,) = combined_guarantee([folders[0], half])
     assert told.composition.epsilon == 1.0
-
-
-def test_a_slice_of_stages_costs_what_they_do(tmp_path):
-    """A part of the whole names it as its parent and keeps all charges."""
-    whole = concatenate(staged(Curator(LABELS, SPACE)))
-    part = whole[10:60]
-    assert part.guarantee == whole.guarantee
-    assert verify(part.save(tmp_path / "part")).holds
 
 
 def _slice(curator):

@@ -213,23 +213,14 @@ _LABEL = {"name": "w", "kind": "w", "counts": {"w": 3}, "missing": 0, "is_number
 _PLAN = json.loads(json.dumps(plain(Planned.of(labeldp.bounds.plan(2, 100, 1.0))))) | {"unit": "w", "notes": ["w"]}
 for _row in (*_PLAN["over_epsilon"], *_PLAN["forecast"]["options"], *itertools.chain(*_PLAN["forecast"]["sweep"])):
     _row["mechanism"] = "w"
+_CHECKED = {"private": True, "rows": 3, "unit": "w", "columns": [_COLUMN], "label": _LABEL, "command": "w"}
+_CHECKED |= {"people": [], "remarks": ["w"], "notes": ["w"], "earlier": []}
 #: Saved results whose every text is "w".
 DOCUMENTS = (
     {"holds": True, "audits": [_AUDIT], "confidence": 0.9, "checks": [_CHECK], "cannot_show": ["w"]},
     _PLAN,
     {"judged_by": "w", "classes": ["w", "x"], "scores": _SCORES},
-    {
-        "private": True,
-        "rows": 3,
-        "unit": "w",
-        "columns": [_COLUMN],
-        "label": _LABEL,
-        "people": [],
-        "remarks": ["w"],
-        "notes": ["w"],
-        "earlier": [],
-        "command": "w",
-    },
+    _CHECKED,
 )
 
 

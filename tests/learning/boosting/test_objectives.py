@@ -182,31 +182,6 @@ def test_lightgbm_learns_from_a_release(classes, epsilon):
     assert found.tolist() == list(range(classes))
 
 
-def test_xgboost_learns_from_a_release():
-    """Trees fitted to a release by XGBoost itself find the class that a feature determines."""
-    xgboost = pytest.importorskip("xgboost")
-    codes = np.arange(4000) % 4
-    space = Classes(names(4))
-    release = Curator(np.array(space.points)[codes], space).randomize(epsilon=2.0)
-    data = xgboost.DMatrix(codes[:, None].astype(float), label=np.zeros(4000))
-    settings = {"num_class": 4, "base_score": 0.0, "disable_default_eval_metric": 1}
-    seen = {}
-    model = xgboost.train(
-        settings,
-        data,
-        20,
-        obj=xgboost_objective(release),
-        custom_metric=xgboost_metric(release),
-        evals=[(data, "train")],
-        evals_result=seen,
-        verbose_eval=False,
-    )
-    losses = seen["train"]["channel_log_loss"]
-    assert losses[-1] < losses[0]
-    fresh = xgboost.DMatrix(np.arange(4.0)[:, None])
-    assert model.predict(fresh, output_margin=True).argmax(axis=1).tolist() == [0, 1, 2, 3]
-
-
 def test_folds_of_lightgbm_have_the_released_labels_of_their_rows():
     """Each fold of ``lightgbm.cv`` is fitted and judged by its own rows, in another order of rows too."""
     lightgbm = pytest.importorskip("lightgbm")

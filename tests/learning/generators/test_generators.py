@@ -119,21 +119,6 @@ def test_two_calls_and_a_fork_differ(fit):
     assert child not in (first, drawn())
 
 
-def test_an_array_of_numbers_is_drawn_as_one():
-    """Rows of an array are given back as an array of its type, shape and range."""
-    rng = np.random.default_rng(0)
-    codes = rng.integers(0, 2, 500)
-    rows = np.clip(rng.normal(codes[:, None], 1, (500, 3)), -2, 3).astype(np.float32)
-    for fit in FITS.values():
-        generator = fit(rows, public(codes), "made up").generator()
-        drawn = generator.form.array(generator.sample(np.repeat([0, 1], 500)))
-        assert drawn.dtype == np.float32
-        assert drawn.shape == (1000, 3)
-        assert (drawn >= rows.min()).all()
-        assert (drawn <= rows.max()).all()
-        assert drawn[500:].mean() > drawn[:500].mean() + 0.5
-
-
 def test_cells_are_drawn_with_the_stated_probabilities():
     """Each cell is as frequent as its integers say; a sound one fails once in 1e9 runs (binomial, over all cells)."""
     rows, codes = people(300)

@@ -74,19 +74,6 @@ def test_evidence_is_that_of_a_plain_computation(table):
         np.testing.assert_allclose(each.squares, 0.5 * (offsets**2).sum(axis=0), rtol=1e-4)
 
 
-def test_targets_of_many_columns_have_the_same_sums(table):
-    """More columns of targets than inputs take another product of matrices, with the same sums."""
-    features, targets, weights = table
-    wide = np.tile(targets, (1, 20))
-    grid = on_a_grid((features, wide, weights), ())
-    found, expected = (
-        KernelSums.of(each).add(features, numbers, weights).evidence()[0]
-        for each, numbers in ((grid, wide), (on_a_grid(table, ()), targets))
-    )
-    np.testing.assert_array_equal(found.moments[:, :2], expected.moments)
-    np.testing.assert_array_equal(found.squares[:2], expected.squares)
-
-
 def test_weights_are_copies(table):
     """A row that weighs four times is four rows: its root is on the grid."""
     features, targets, _ = table

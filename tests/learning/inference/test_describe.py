@@ -103,16 +103,6 @@ def test_few_public_rows_do_not_tell_a_high_quantile():
     assert of(found, "", "quantile 0.9").estimate.high == 100.0
 
 
-def test_one_bit_of_a_number_tells_no_quantile_closely():
-    """One bit identifies means alone, so the interval of a median is wide, and the mean is told."""
-    space, rng = Interval(0, 100, 5), np.random.default_rng(8)
-    true = np.round(rng.uniform(40, 60, 5000) / 5) * 5
-    release = Curator(true, space, budget=4.0).randomize(RANDOMIZERS.own["one-bit"](space, 4.0))
-    found = describe(release, quantiles=(0.5,))
-    assert of(found, "", "quantile 0.5").estimate.high - of(found, "", "quantile 0.5").estimate.low >= 60.0
-    assert of(found, "", "mean").estimate.high - of(found, "", "mean").estimate.low < 20.0
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -84,17 +84,6 @@ def test_public_labels_without_features_give_the_difference_of_means():
     assert found.difference.error == pytest.approx(expected, rel=0.01)
 
 
-def test_adjusting_for_a_feature_narrows_the_interval_of_a_trial(randomized):
-    """In a trial features only add precision: they do not move the estimate beyond its error."""
-    table, codes, _ = patients(confounded=0.0)
-    release = randomized(codes, ResponseChannel.at(2, 4.0), 8)
-    plain, adjusted = (
-        the_effect(release, table, propensity=0.5, features=each).effects[0].difference for each in (None, FEATURES)
-    )
-    assert adjusted.error < 0.97 * plain.error
-    assert abs(adjusted.value - plain.value) < 2.0 * plain.error
-
-
 def test_rows_given_twice_say_no_more(make_release):
     """If each row stands there twice, as one unit, the interval is as wide as that of the rows once."""
     table, codes, _ = patients(2000)
@@ -210,17 +199,6 @@ def test_another_model_of_outcomes_may_take_its_place(randomized):
     release = randomized(codes, ResponseChannel.at(2, 2.0), 12)
     found = the_effect(release, table, model=LinearRegression()).effects[0].difference
     assert abs(found.value - effects.mean()) < BAR * found.error
-
-
-def test_the_same_release_gives_the_same_effect(randomized):
-    """Folds are the same in every run, and any container of the table will do."""
-    table, codes, _ = patients(500)
-    release = randomized(codes, ResponseChannel.at(2, 3.0), 13)
-    found = [
-        the_effect(release, each)
-        for each in (table, table.to_pandas(), {name: table[name] for name in table.column_names})
-    ]
-    assert found[0].effects == found[1].effects == found[2].effects
 
 
 @pytest.mark.parametrize(("repeats", "units", "warned"), [(2, None, True), (2, "rows", False), (1, None, False)])

@@ -15,7 +15,7 @@ from labeldp.learning.ratings import FactorizationClassifier, _factorization
 from labeldp.learning.ratings._entities import RowColumns, described_by
 from labeldp.learning.ratings._gibbs import _FREEDOM, Cuts, Noisy, Side, wishart
 from labeldp.learning.ratings._kernels import draw_places, normal_equations, slopes_of_cuts
-from labeldp.learning.stages import FixedPrior, MultiStage
+from labeldp.learning.stages import MultiStage
 
 STARS = Classes([1, 2, 3, 4, 5])
 QUICK = {"factors": 1, "rounds": 60, "unused": 30}
@@ -246,19 +246,6 @@ def test_without_features_an_unknown_pair_has_the_mean():
     assert unknown[0] == unknown[1] == pytest.approx(labels.mean(), abs=0.3)
 
 
-def test_a_frame_and_an_array_give_the_same_model():
-    """Names of columns, and of users, play no part; the same release and seed give the same probabilities."""
-    rows, labels = made(1500)
-    release = released(labels)
-    frame = pd.DataFrame(rows, columns=["who", "what", "age", "year"])
-    frame["who"] = frame["who"].map(lambda user: f"user {user:05.0f}")
-    first = FactorizationClassifier(**QUICK).fit(rows, release).predict_proba(rows)
-    second = FactorizationClassifier("who", "what", **QUICK).fit(frame, release).predict_proba(frame)
-    other = FactorizationClassifier(seed=1, **QUICK).fit(rows, release).predict_proba(rows)
-    assert (first == second).all()
-    assert (first != other).any()
-
-
 def test_the_declared_order_of_classes_plays_no_part():
     """Classes that were declared from the best to the worst have the same cut points and sorted columns."""
     rows, labels = made(1500)
@@ -317,25 +304,6 @@ def test_rounds_are_reported():
     found = []
     FactorizationClassifier(**QUICK, report=lambda *step: found.append(step)).fit(rows, released(labels))
     assert found == [("round", number, 60) for number in range(1, 61)]
-
-
-def test_stages_ask_what_was_learned():
-    """In two stages each row is asked once within epsilon, and the second stage asks by the first one's model."""
-    rows, labels = made(1200)
-    curator = Curator(labels, STARS, budget=1.0)
-    prior = FixedPrior([0.2] * 5)
-    learner = FactorizationClassifier(public_rows=rows, factors=1, rounds=240, unused=80)
-    stages = MultiStage(learner, 1.0, stages=2, response="groups", prior=prior).fit(rows, curator)
-    assert curator.spent[0] <= 1.0
-    release = stages.release_
-    assert release.guarantee.epsilon <= 1.0
-    groups = release.channel.groups()
-    first, second = (stage.rows for stage in stages.stages_)
-    assert len(np.unique(groups[first], axis=0)) == 1
-    assert len(np.unique(groups[second], axis=0)) > 1
-    high, low = groups[second][rows[second, 2] > 1.2], groups[second][rows[second, 2] < -1.2]
-    assert high.sum(axis=1).mean() < low.sum(axis=1).mean()  # of who rates high, a higher class begins the upper group
-    assert np.corrcoef(stages.learner_.predict_mean(rows), labels)[0, 1] > 0.5
 
 
 @pytest.mark.parametrize("form", [np.asarray, lambda rows: pd.DataFrame(rows).rename(columns=str)])
