@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from labeldp import (
-    Classes,
-    Interval,
-)
+import labeldp as dp
 from labeldp.audit import audit_mechanism
 from labeldp.audit.mechanisms._partition import choose_partitions
 from labeldp.audit.mechanisms._tallies import PERIODS, _pair_counts, _position_tally
@@ -238,7 +235,7 @@ SOUND = {
     "randomized parity": lambda label, n: np.column_stack([b := bits(n, 19), b[:, 4] ^ b[:, 7] ^ response(label, n)]),
     "texts": lambda label, n: [f"{x}" for x in response(label, n)],
 }
-SPACE, GRID, PRIOR = Classes(range(5)), Interval(-1.0, 3.0, 1.0), [0.4, 0.3, 0.2, 0.05, 0.05]
+SPACE, GRID, PRIOR = dp.Classes(range(5)), dp.Interval(-1.0, 3.0, 1.0), [0.4, 0.3, 0.2, 0.05, 0.05]
 
 
 def accusations(mechanism, audits, draws):

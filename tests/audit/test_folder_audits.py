@@ -5,33 +5,22 @@ import dataclasses
 import numpy as np
 import pytest
 
-from labeldp import (
-    BitResponse,
-    Classes,
-    Curator,
-    Interval,
-    NoisyHistogram,
-    OptimalResponse,
-    PriorResponse,
-    RandomizedResponse,
-    Release,
-    SubsetResponse,
-)
+import labeldp as dp
 from labeldp._random_words import TapeWords
 from labeldp.audit import audit_folder
 from labeldp.errors import InputError
 from labeldp.mechanisms import draw as draw_labels
 
-SPACE, RANGE = Classes(["zq-a", "zq-b", "zq-c"]), Interval(0, 1, 0.25)
+SPACE, RANGE = dp.Classes(["zq-a", "zq-b", "zq-c"]), dp.Interval(0, 1, 0.25)
 ROWS = 4_000
 LABELS = ["zq-a"] * ROWS
 PRIOR = np.random.default_rng(2).dirichlet(np.ones(3), ROWS)
 RANDOMIZERS = {
-    "classes": lambda: RandomizedResponse(SPACE, 1.0),
-    "sets": lambda: SubsetResponse(SPACE, 1.0),
-    "bits": lambda: BitResponse(SPACE, 1.0),
-    "candidates": lambda: PriorResponse(SPACE, 1.0, PRIOR),
-    "numbers": lambda: OptimalResponse(RANGE, 1.0),
+    "classes": lambda: dp.RandomizedResponse(SPACE, 1.0),
+    "sets": lambda: dp.SubsetResponse(SPACE, 1.0),
+    "bits": lambda: dp.BitResponse(SPACE, 1.0),
+    "candidates": lambda: dp.PriorResponse(SPACE, 1.0, PRIOR),
+    "numbers": lambda: dp.OptimalResponse(RANGE, 1.0),
 }
 SHARES = "frequencies"
 
@@ -40,11 +29,11 @@ def released(case, words=None):
     """A release of equal labels, which is the case that leaves frequencies least room; or one with given words."""
     randomizer = RANDOMIZERS[case]()
     labels = [1.0] * ROWS if case == "numbers" else LABELS
-    release = Curator(labels, randomizer.space).randomize(randomizer)
+    release = dp.Curator(labels, randomizer.space).randomize(randomizer)
     if words is None:
         return release
     codes = draw_labels(release.channel, randomizer.space.encode(labels), words)
-    return Release(codes, release.channel, release.space, release.certificate)
+    return dp.Release(codes, release.channel, release.space, release.certificate)
 
 
 def saved(release, path):
@@ -88,7 +77,7 @@ def test_labels_that_stayed_raw_are_noticed(case, tmp_path):
     else:
         codes = np.zeros_like(release.codes)
         codes[:, 0] = 1
-    kept = Release(codes, release.channel, release.space, release.certificate)
+    kept = dp.Release(codes, release.channel, release.space, release.certificate)
     found = audit_folder(saved(kept, tmp_path / "raw"))
     assert any(SHARES in what for what in failed(found))
     assert all("zq" not in check.found for check in found.checks)
@@ -97,7 +86,7 @@ def test_labels_that_stayed_raw_are_noticed(case, tmp_path):
 def test_numbers_that_stay_at_one_outcome_are_noticed(tmp_path):
     """If every released number is the same, it is more frequent than the channel allows."""
     release = released("numbers")
-    stuck = Release(np.zeros_like(release.codes), release.channel, release.space, release.certificate)
+    stuck = dp.Release(np.zeros_like(release.codes), release.channel, release.space, release.certificate)
     assert any(SHARES in what for what in failed(audit_folder(saved(stuck, tmp_path / "stuck"))))
 
 
@@ -108,7 +97,7 @@ def test_sets_that_are_too_large_are_noticed(tmp_path):
     extra = np.random.default_rng(5).integers(0, 80, ROWS)
     codes = release.codes | np.where(extra < 3, 1 << np.minimum(extra, 2), 0).astype(np.uint8)[:, None]
     codes |= np.where(np.random.default_rng(6).random(ROWS) < 0.1, 2, 0).astype(np.uint8)[:, None]
-    larger = Release(codes, release.channel, release.space, release.certificate)
+    larger = dp.Release(codes, release.channel, release.space, release.certificate)
     assert "released sets have the sizes that the channel implies" in failed(
         audit_folder(saved(larger, tmp_path / "x"))
     )
@@ -126,7 +115,7 @@ def test_what_cannot_be_verified_is_not_audited(tmp_path):
 
 def test_an_answer_is_verified_and_no_more(tmp_path):
     """An answer to a query has no law of single labels."""
-    answer = Curator(LABELS, SPACE).answer(NoisyHistogram(SPACE, 1.0))
+    answer = dp.Curator(LABELS, SPACE).answer(dp.NoisyHistogram(SPACE, 1.0))
     found = audit_folder(answer.save(tmp_path / "answer", label="y"))
     assert found.holds
     assert found.audits == ()
@@ -148,9 +137,9 @@ def test_rows_that_were_chosen_by_what_was_released_are_not_accused(tmp_path):
 def test_only_releases_of_the_same_rows_are_compared(tmp_path):
     """Another number of rows, another space, the release itself, or an answer, is refused."""
     one = saved(released("classes"), tmp_path / "one")
-    fewer = saved(Curator(LABELS[:-1], SPACE).randomize(RandomizedResponse(SPACE, 1.0)), tmp_path / "fewer")
+    fewer = saved(dp.Curator(LABELS[:-1], SPACE).randomize(dp.RandomizedResponse(SPACE, 1.0)), tmp_path / "fewer")
     numbers = saved(released("numbers"), tmp_path / "numbers")
-    answer = Curator(LABELS, SPACE).answer(NoisyHistogram(SPACE, 1.0)).save(tmp_path / "answer", label="y")
+    answer = dp.Curator(LABELS, SPACE).answer(dp.NoisyHistogram(SPACE, 1.0)).save(tmp_path / "answer", label="y")
     for other, words in (
         (fewer, "same 4000 rows"),
         (numbers, "other labels"),

@@ -8,19 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from labeldp import (
-    Classes,
-    Curator,
-    DoubleResponse,
-    DummyResponse,
-    Form,
-    Generator,
-    Interval,
-    OneBitResponse,
-    RandomizedResponse,
-    Release,
-    Source,
-)
+import labeldp as dp
 from labeldp.audit import Knowledge, attack_folder, attack_release, infer_labels
 from labeldp.audit.attacks._inference import make_attacker
 from labeldp.audit.attacks._utility import (
@@ -43,19 +31,19 @@ CHANNELS = {
 }
 
 #: What counts as randomized has a certificate.
-CERTIFICATE = Curator(["no"], Classes(["no", "yes"])).randomize(epsilon=1.0).certificate
+CERTIFICATE = dp.Curator(["no"], dp.Classes(["no", "yes"])).randomize(epsilon=1.0).certificate
 
 
 def space_of(classes):
     """So many classes."""
-    return Classes([f"c{i}" for i in range(classes)])
+    return dp.Classes([f"c{i}" for i in range(classes)])
 
 
 def every_pair(channel, told):
     """A release with one row for each value of the features and each outcome, and the beliefs of these rows."""
     outcomes = channel.table().outcomes
     codes = np.concatenate([outcomes] * len(told))
-    return Release(codes, channel, space_of(channel.classes), CERTIFICATE), np.repeat(told, len(outcomes), axis=0)
+    return dp.Release(codes, channel, space_of(channel.classes), CERTIFICATE), np.repeat(told, len(outcomes), axis=0)
 
 
 def posterior_of(release, beliefs=None, prior=None, mixing=None):
@@ -143,8 +131,8 @@ TOWNS = ["Bonn", "Ulm", "Wien"]
 
 def test_a_double_release_is_attacked_as_well_as_can_be():
     """With the model of true features and their own share, the share of right answers is the exact one (1e-9)."""
-    rng, rows, replaced, space = np.random.default_rng(), 6000, 0.6, Classes(["no", "yes"])
-    form = Form((ColumnForm("town", "string", values=tuple(TOWNS)),))
+    rng, rows, replaced, space = np.random.default_rng(), 6000, 0.6, dp.Classes(["no", "yes"])
+    form = dp.Form((ColumnForm("town", "string", values=tuple(TOWNS)),))
 
     def even(codes):
         return pa.table({"town": np.array(TOWNS)[np.random.default_rng().integers(0, 3, len(codes))]})
@@ -152,10 +140,12 @@ def test_a_double_release_is_attacked_as_well_as_can_be():
     towns = rng.integers(0, 3, rows)
     codes = (rng.random(rows) < Towns.chances[towns, 1]).astype(int)
     labels, table = np.array(space.points)[codes], pa.table({"town": np.array(TOWNS)[towns]})
-    double = DoubleResponse(space, 1.0, Generator(space, form, Source("public", "three towns"), even), replaced)
-    released = Curator(labels, space).randomize_rows(double, table)
+    double = dp.DoubleResponse(
+        space, 1.0, dp.Generator(space, form, dp.Source("public", "three towns"), even), replaced
+    )
+    released = dp.Curator(labels, space).randomize_rows(double, table)
     report = attack_release(
-        released, Knowledge(Towns(), prior=[0.5, 0.5], mixing=1 - replaced), truth=Release.public(labels, space)
+        released, Knowledge(Towns(), prior=[0.5, 0.5], mixing=1 - replaced), truth=dp.Release.public(labels, space)
     )
     belief = (1 - replaced) * Towns.chances + replaced / 2
     exact = np.mean([(row[:, None] * released.labels.channel.table().matrix).max(axis=0).sum() for row in belief])
@@ -166,8 +156,8 @@ def test_a_double_release_is_attacked_as_well_as_can_be():
 
 def test_numbers_are_guessed_by_mean_and_mode():
     """On an interval the squared loss gives the posterior mean in the label's unit, and the other one the likeliest."""
-    space, channel = Interval(-1.0, 1.0, 0.25), laplace_channel(9, 2.0)
-    release = Release(np.array([0, 3, 8]), channel, space, CERTIFICATE)
+    space, channel = dp.Interval(-1.0, 1.0, 0.25), laplace_channel(9, 2.0)
+    release = dp.Release(np.array([0, 3, 8]), channel, space, CERTIFICATE)
     prior = np.random.default_rng(0).dirichlet(np.ones(9))
     posterior = posterior_of(release, prior=prior)
     joint = prior * channel.table().matrix.T[release.codes]
@@ -180,7 +170,7 @@ def test_numbers_are_guessed_by_mean_and_mode():
     ]
     assert np.allclose(found.expected, spread)
     assert np.array_equal(infer_labels(release, Knowledge(prior=prior)).guesses, posterior.argmax(axis=1))
-    truth = Release.public([-1.0, 0.0, 1.0], space)
+    truth = dp.Release.public([-1.0, 0.0, 1.0], space)
     gained = attack_utility(found, truth)
     assert gained.value == pytest.approx(np.mean(1 - (found.labels() - [-1.0, 0.0, 1.0]) ** 2 / 4))
     assert gained.low <= gained.value <= gained.high <= 1
@@ -192,11 +182,11 @@ def test_the_prior_is_found_from_released_labels(mechanism):
     rng = np.random.default_rng()
     if mechanism == "response":
         space, labels = space_of(3), rng.choice(["c0", "c1", "c2"], 20_000, p=[0.2, 0.7, 0.1])
-        release = Curator(labels, space).randomize(RandomizedResponse(space, 2.0))
+        release = dp.Curator(labels, space).randomize(dp.RandomizedResponse(space, 2.0))
         wanted = [0.2, 0.7, 0.1]
     else:
-        space, labels = Interval(0.0, 1.0, 0.5), rng.choice([0.0, 0.5, 1.0], 20_000, p=[0.3, 0.6, 0.1])
-        release = Curator(labels, space).randomize(OneBitResponse(space, 3.0))
+        space, labels = dp.Interval(0.0, 1.0, 0.5), rng.choice([0.0, 0.5, 1.0], 20_000, p=[0.3, 0.6, 0.1])
+        release = dp.Curator(labels, space).randomize(dp.OneBitResponse(space, 3.0))
         wanted = None
     prior = make_attacker(release, Knowledge(), "wrong").prior
     assert prior.sum() == pytest.approx(1)
@@ -258,13 +248,13 @@ def test_intervals_hold_the_mean():
 
 def test_features_that_tell_make_a_tiny_epsilon_useless():
     """Theorem 5.1: at epsilon 0.01 features give every label away; what is reported says so (1e-9)."""
-    space, rng = Classes(["no", "yes"]), np.random.default_rng(11)
+    space, rng = dp.Classes(["no", "yes"]), np.random.default_rng(11)
     codes = rng.integers(0, 2, 2000)
     labels = np.array(["no", "yes"])[codes]
-    release = Curator(labels, space).randomize(RandomizedResponse(space, 0.01))
+    release = dp.Curator(labels, space).randomize(dp.RandomizedResponse(space, 0.01))
     told = np.where(np.arange(2) == codes[:, None], 0.99, 0.01)
     report = attack_release(
-        release, Knowledge(told), truth=Release.public(labels, space), limits=[("proven", 0.6)], confidence=1 - 1e-9
+        release, Knowledge(told), truth=dp.Release.public(labels, space), limits=[("proven", 0.6)], confidence=1 - 1e-9
     )
     assert report.utility("features").value == 1
     assert report.utility("features").low > 0.98
@@ -291,7 +281,7 @@ class Swapped:
 
 def test_models_are_read_in_declared_order():
     """Columns are put in declared order, and unknown classes have no chance."""
-    release = Release(np.array([0, 1]), ResponseChannel.at(3, 1e-3), space_of(3), CERTIFICATE)
+    release = dp.Release(np.array([0, 1]), ResponseChannel.at(3, 1e-3), space_of(3), CERTIFICATE)
     attacker = make_attacker(release, Knowledge(Swapped(), features=np.zeros((2, 1))), "wrong")
     assert attacker.features.tolist() == [[0.1, 0.0, 0.9]] * 2
     assert infer_labels(release, Knowledge(Swapped(), features=np.zeros((2, 1)))).labels().tolist() == ["c2", "c2"]
@@ -316,7 +306,7 @@ class Refitted(Fitted):
 def test_a_model_of_the_attacked_labels_is_fitted_anew_or_refused():
     """Of the whole release, a part of it or a copy in a folder; a model of other labels is taken as it is."""
     space, features = space_of(3), np.zeros((40, 1))
-    released = [Curator(["c2", "c0"] * 20, space).randomize(RandomizedResponse(space, 1.0)) for _ in range(2)]
+    released = [dp.Curator(["c2", "c0"] * 20, space).randomize(dp.RandomizedResponse(space, 1.0)) for _ in range(2)]
     for fitted_on, attacked in itertools.product((released[0], released[0][:20]), (released[0], released[0][20:])):
         with pytest.raises(InputError, match="attack another release"):
             infer_labels(attacked, Knowledge(Fitted(fitted_on), features=features[: len(attacked)]))
@@ -340,9 +330,9 @@ def test_utilities_are_shares(gains):
 
 def test_the_gain_of_features_is_compared_with_that_of_nothing():
     """It is found where features tell, and not where they say nothing, however surely they say it."""
-    space, rng = Classes(["no", "yes"]), np.random.default_rng(12)
+    space, rng = dp.Classes(["no", "yes"]), np.random.default_rng(12)
     codes = rng.integers(0, 2, 2000)
-    release = Curator(np.array(["no", "yes"])[codes], space).randomize(RandomizedResponse(space, 1.0))
+    release = dp.Curator(np.array(["no", "yes"])[codes], space).randomize(dp.RandomizedResponse(space, 1.0))
     telling, silent = (
         attack_release(release, Knowledge(np.where(np.arange(2) == told[:, None], 0.99, 0.01))).advantages
         for told in (codes, rng.integers(0, 2, 2000))
@@ -358,7 +348,7 @@ def test_a_folder_is_attacked(tmp_path):
     """A release in a folder, with a model of its columns and true labels; dummy features leave the label alone."""
     space = space_of(3)
     labels, table = ["c2", "c0"] * 30, pa.table({"x": list(range(60))})
-    release = Curator(labels, space).randomize(RandomizedResponse(space, 1.0))
+    release = dp.Curator(labels, space).randomize(dp.RandomizedResponse(space, 1.0))
     release.save(tmp_path / "out", table, keep="all")
     report = attack_folder(tmp_path / "out", Swapped(), truth=labels)
     assert report.utility("features").value == 0.5
@@ -366,7 +356,7 @@ def test_a_folder_is_attacked(tmp_path):
     assert attack_folder(tmp_path / "out").rows[-1].knows == "the released label"
     with pytest.raises(LabelError, match="row 2 "):
         attack_folder(tmp_path / "out", truth=["c0", "private"] * 30)
-    rows = Curator(labels, space).randomize_rows(DummyResponse(space, 1.0))
+    rows = dp.Curator(labels, space).randomize_rows(dp.DummyResponse(space, 1.0))
     assert [row.knows for row in attack_release(rows, Knowledge(prior=[0.5, 0, 0.5])).rows][-1] == "the released label"
 
 
@@ -386,9 +376,9 @@ def test_a_folder_is_attacked(tmp_path):
         lambda release: infer_labels(release, Knowledge(np.ones((2, 3)) / 3, mixing=1.5)),
         lambda release: attack_release(release[:0]),
         lambda release: attack_release(
-            release, truth=Curator(["c0", "c1"], space_of(3)).randomize(RandomizedResponse(space_of(3), 1.0))
+            release, truth=dp.Curator(["c0", "c1"], space_of(3)).randomize(dp.RandomizedResponse(space_of(3), 1.0))
         ),
-        lambda release: attack_utility(infer_labels(release), Release.public(["c0"], space_of(3))),
+        lambda release: attack_utility(infer_labels(release), dp.Release.public(["c0"], space_of(3))),
         lambda release: attack_release(release).utility("everything"),
     ],
 )
@@ -396,4 +386,4 @@ def test_a_folder_is_attacked(tmp_path):
 def test_bad_input_is_refused(make):
     """Wrong shapes, sums and losses, a model without features, private true labels, and other rows."""
     with pytest.raises((InputError, PriorError), match=r"expected .* found"):
-        make(Release(np.array([0, 1]), ResponseChannel.at(3, 1.0), space_of(3), CERTIFICATE))
+        make(dp.Release(np.array([0, 1]), ResponseChannel.at(3, 1.0), space_of(3), CERTIFICATE))

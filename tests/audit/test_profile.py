@@ -7,16 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from labeldp import (
-    BitResponse,
-    Classes,
-    Curator,
-    PriorResponse,
-    RandomizedResponse,
-    Release,
-    SubsetResponse,
-    cluster_response,
-)
+import labeldp as dp
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp.audit import Neighbourhood, loss_profile
 from labeldp.audit.attacks import neighbour_sums
@@ -26,7 +17,7 @@ from labeldp.audit.attacks._instance_loss import InstanceLoss
 from labeldp.audit.attacks._profile import shares_at
 from labeldp.errors import EpsilonError, InputError
 
-SPACE = Classes(["no", "yes"])
+SPACE = dp.Classes(["no", "yes"])
 SHARES = [1e-4, 0.2, 0.5, 0.7, 0.999]
 
 
@@ -181,10 +172,10 @@ def in_cells(random, n, chances):
 
 MECHANISMS = {
     "public": None,
-    "response": lambda _: RandomizedResponse(SPACE, 3.0),
-    "bits": lambda _: BitResponse(SPACE, 5.0),
-    "subset": lambda _: SubsetResponse(SPACE, 3.0),
-    "candidates": lambda n: PriorResponse(SPACE, 4.0, np.tile([[0.5, 0.5], [0.999, 0.001]], (n // 2, 1))),
+    "response": lambda _: dp.RandomizedResponse(SPACE, 3.0),
+    "bits": lambda _: dp.BitResponse(SPACE, 5.0),
+    "subset": lambda _: dp.SubsetResponse(SPACE, 3.0),
+    "candidates": lambda n: dp.PriorResponse(SPACE, 4.0, np.tile([[0.5, 0.5], [0.999, 0.001]], (n // 2, 1))),
 }
 
 
@@ -204,7 +195,7 @@ def test_the_curve_holds_the_truth(mechanism):
     for _ in range(60):
         features, labels = in_cells(random, 4000, chances)
         make = MECHANISMS[mechanism]
-        release = Curator(labels, SPACE).randomize(make(4000)) if make else Release.public(labels, SPACE)
+        release = dp.Curator(labels, SPACE).randomize(make(4000)) if make else dp.Release.public(labels, SPACE)
         given = share if mechanism == "candidates" else None
         profile = loss_profile(
             features, release, flips=[flip], rows=200, p_plus=given, neighbourhood=Neighbourhood(300)
@@ -227,19 +218,19 @@ def test_released_labels_give_the_curve_of_public_ones_in_the_limit():
     random = np.random.default_rng(4)
     features = random.random((3000, 2))
     labels = np.where(random.random(3000) < features[:, 0], "yes", "no")
-    curator, rows = Curator(labels, SPACE, budget=40.0), np.arange(0, 3000, 20)
+    curator, rows = dp.Curator(labels, SPACE, budget=40.0), np.arange(0, 3000, 20)
     options, taus = {"flips": [0.01, 0.2], "neighbourhood": Neighbourhood(400), "rows": rows}, np.linspace(0, 12, 97)
-    public = loss_profile(features, Release.public(labels, SPACE), **options)
-    exact = loss_profile(features, curator.randomize(RandomizedResponse(SPACE, 30.0)), **options)
+    public = loss_profile(features, dp.Release.public(labels, SPACE), **options)
+    exact = loss_profile(features, curator.randomize(dp.RandomizedResponse(SPACE, 30.0)), **options)
     for ours, theirs in zip(exact.curves, public.curves, strict=True):
         assert np.allclose(ours.rows, theirs.rows, rtol=1e-9)
         assert [ours.share(tau).lower for tau in taus] == [theirs.share(tau).lower for tau in taus]
-    noisy = loss_profile(features, curator.randomize(RandomizedResponse(SPACE, 2.0)), **options)
+    noisy = loss_profile(features, curator.randomize(dp.RandomizedResponse(SPACE, 2.0)), **options)
     assert noisy.curves[0].rows[0].mean() < public.curves[0].rows[0].mean()
     assert max(abs(noisy.of(0.2).share(tau).estimate - public.of(0.2).share(tau).estimate) for tau in taus) < 0.5
     assert (public.public, noisy.public) == (True, False)
     original = loss_profile(
-        features, curator.randomize(RandomizedResponse(SPACE, 2.0)), rows=rows, neighbourhood=Neighbourhood(400)
+        features, curator.randomize(dp.RandomizedResponse(SPACE, 2.0)), rows=rows, neighbourhood=Neighbourhood(400)
     )
     assert original.curves[0].epsilon == pytest.approx(2.0, abs=1e-9)
 
@@ -248,14 +239,14 @@ def test_rates_are_turned_back_by_the_law_of_released_labels():
     """Bounds of a mean chance m are those of the rate b + (a - b) m of its law, where rows differ in law too."""
     labels = np.tile(["no", "yes"], 100)
     other = 1 / (1 + math.e)
-    indicators = ClassIndicators.of(Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, 1.0)))
+    indicators = ClassIndicators.of(dp.Curator(labels, SPACE).randomize(dp.RandomizedResponse(SPACE, 1.0)))
     counts, level = np.array([0.0, 35.0, 60.0, 100.0]), 0.02
     found = indicators.probabilities(counts[:, None], 100, level, 0.0)
     rates = clopper_pearson_lower(counts, 100, level / 2), counts / 100, clopper_pearson_upper(counts, 100, level / 2)
     for ours, rate in zip(found, rates, strict=True):
         assert np.allclose(ours, np.clip((rate - other) / (1 - 2 * other), 0, 1), atol=1e-6)
     units = np.repeat(np.arange(150), [1] * 100 + [2] * 50)
-    grouped = ClassIndicators.of(Curator(labels, SPACE, units=units).randomize(RandomizedResponse(SPACE, 2.0)))
+    grouped = ClassIndicators.of(dp.Curator(labels, SPACE, units=units).randomize(dp.RandomizedResponse(SPACE, 2.0)))
     alone, of_two = 1 / (1 + math.exp(2)), other
     assert np.allclose(grouped.values[:, 1:], np.repeat([[1 - alone, alone], [1 - of_two, of_two]], 100, axis=0))
     low, middle, high = grouped.probabilities(np.array([[35.0, 100 - 20.0, 20.0], [50.0, 50.0, 50.0]]), 100, level, 0.1)
@@ -269,7 +260,7 @@ def test_the_order_of_rows_settles_no_tie():
     labels = np.sort(np.random.default_rng(0).choice(["no", "yes"], 2000))
     features = np.repeat([[0.0], [1.0]], 1000, axis=0)[np.random.default_rng(1).permutation(2000)]
     options = {"flips": [0.05], "neighbourhood": Neighbourhood(100), "rows": 500, "confidence": 1 - 1e-8}
-    (curve,) = loss_profile(features, Release.public(labels, SPACE), **options).curves
+    (curve,) = loss_profile(features, dp.Release.public(labels, SPACE), **options).curves
     assert curve.beyond.lower == 0.0
     assert curve.loss(0.01).lower < InstanceLoss(0.05, 0.5).of_label + 0.01
 
@@ -279,7 +270,7 @@ def test_smoothness_widens_bounds_until_they_hold():
     random = np.random.default_rng(5)
     features = random.random((2000, 1))
     chances = 0.5 + 0.49 * np.sin(6 * np.pi * features[:, 0])
-    release = Release.public(np.where(random.random(2000) < chances, "yes", "no"), SPACE)
+    release = dp.Release.public(np.where(random.random(2000) < chances, "yes", "no"), SPACE)
     grid = 0.5 + 0.49 * np.sin(6 * np.pi * (np.arange(20_000) + 0.5) / 20_000)
     loss = InstanceLoss(0.1, 0.5)
     exact = float((loss.average(grid) >= 4.0).mean())
@@ -301,7 +292,7 @@ def test_smoothness_widens_bounds_until_they_hold():
 def test_a_row_is_bounded_at_its_level():
     """If all rows are alike, each has the exact interval of its neighbours at level 0.01 / (2 m), and H."""
     labels = np.array(["yes"] * 30 + ["no"] * 170)
-    release = Release.public(labels, SPACE)
+    release = dp.Release.public(labels, SPACE)
     rows = np.arange(200)[60:160]
     curve = loss_profile(
         np.zeros((200, 1)), release, flips=[0.1], rows=rows, p_plus=0.05, neighbourhood=Neighbourhood(199)
@@ -319,7 +310,7 @@ def test_every_row_loses_the_minimum():
     """J is exactly 1 up to the minimum of H and falls from there; the loss of a share is the last tau that has it."""
     random = np.random.default_rng(6)
     features = random.random((2000, 1))
-    release = Release.public(np.where(random.random(2000) < features[:, 0], "yes", "no"), SPACE)
+    release = dp.Release.public(np.where(random.random(2000) < features[:, 0], "yes", "no"), SPACE)
     profile = loss_profile(features, release, rows=500, neighbourhood=Neighbourhood(150))
     assert [curve.flip for curve in profile.curves] == [0.001, 0.01, 0.1]
     for curve in profile.curves:
@@ -352,12 +343,12 @@ def test_bad_input_is_refused():
     """Invalid inputs are refused with what was expected, and no label is in the message."""
     random = np.random.default_rng(7)
     features, labels = random.random((100, 2)), np.tile(["no", "yes"], 50)
-    release = Release.public(labels, SPACE)
-    grouped = Curator(labels, SPACE, units=np.repeat(np.arange(60), [1] * 20 + [2] * 40)).randomize(
-        RandomizedResponse(SPACE, 2.0)
+    release = dp.Release.public(labels, SPACE)
+    grouped = dp.Curator(labels, SPACE, units=np.repeat(np.arange(60), [1] * 20 + [2] * 40)).randomize(
+        dp.RandomizedResponse(SPACE, 2.0)
     )
-    by_cluster = cluster_response(Curator(labels, SPACE), np.arange(100) % 2, epsilon=2.0).release
-    three = Release.public(["a"] * 100, Classes(["a", "b", "c"]))
+    by_cluster = dp.cluster_response(dp.Curator(labels, SPACE), np.arange(100) % 2, epsilon=2.0).release
+    three = dp.Release.public(["a"] * 100, dp.Classes(["a", "b", "c"]))
     cases = [
         (features[:50], release, {}, InputError, "expected features of 100 rows"),
         (features[:, 0], release, {}, InputError, "expected a matrix of numbers"),
@@ -369,7 +360,7 @@ def test_bad_input_is_refused():
             InputError,
             "expected labels of two classes, found 3",
         ),
-        (features, Release.public(["yes"] * 100, SPACE), {}, InputError, "too few of a class"),
+        (features, dp.Release.public(["yes"] * 100, SPACE), {}, InputError, "too few of a class"),
         (features, grouped, {"flips": [0.1]}, InputError, "expected p_plus"),
         (features, grouped, {"p_plus": 0.5}, InputError, "flips="),
         (features, by_cluster, {"flips": [0.1]}, InputError, "found that of cluster, which was estimated"),

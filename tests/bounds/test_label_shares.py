@@ -3,24 +3,12 @@
 import numpy as np
 import pytest
 
-from labeldp import (
-    Classes,
-    Curator,
-    Interval,
-    NoisyArgmax,
-    NoisyHistogram,
-    NoisyMean,
-    NoisyQuantile,
-    OneBitResponse,
-    PiecewiseResponse,
-    PriorResponse,
-    SubsetResponse,
-)
+import labeldp as dp
 from labeldp.bounds import Conventions, counting_space, forecast, label_shares
 from labeldp.errors import InputError
 
 ROWS = 20_000
-LETTERS, SCALE = Classes(["a", "b", "c"]), Interval(0, 100, 1)
+LETTERS, SCALE = dp.Classes(["a", "b", "c"]), dp.Interval(0, 100, 1)
 AMOUNTS = np.minimum(np.random.default_rng(2).exponential(15.0, ROWS), 100.0)
 NAMES = np.array(["a", "b", "c"])[np.digitize(np.random.default_rng(3).random(ROWS), (0.7, 0.9))].tolist()
 POINTS = np.arange(101.0)
@@ -35,21 +23,21 @@ def moments(shares):
 @pytest.mark.parametrize(
     "released",
     [
-        lambda asked: asked.answer(NoisyHistogram(LETTERS, 0.5, np.arange(ROWS) % 3)),
-        lambda asked: asked.randomize(SubsetResponse(LETTERS, 3.0)),
+        lambda asked: asked.answer(dp.NoisyHistogram(LETTERS, 0.5, np.arange(ROWS) % 3)),
+        lambda asked: asked.randomize(dp.SubsetResponse(LETTERS, 3.0)),
     ],
     ids=["histogram", "sets"],
 )
 def test_shares_of_classes_are_theirs(released):
     """Noisy counts of cells, and released sets, give the shares; by six standard errors, below 0.03."""
-    shares = label_shares(released(Curator(NAMES, LETTERS)))
+    shares = label_shares(released(dp.Curator(NAMES, LETTERS)))
     assert shares == pytest.approx([0.7, 0.2, 0.1], abs=0.03)
     assert shares.sum() == pytest.approx(1)
 
 
 def test_moments_are_those_of_released_numbers():
     """Released numbers give a distribution with the mean and the variance of the labels, through the channel."""
-    release = Curator(AMOUNTS, SCALE).randomize(PiecewiseResponse(SCALE, 4.0))
+    release = dp.Curator(AMOUNTS, SCALE).randomize(dp.PiecewiseResponse(SCALE, 4.0))
     shares = label_shares(release)
     assert moments(shares) == pytest.approx((AMOUNTS.mean(), AMOUNTS.std()), rel=0.1)
     numbers, squares = release.numbers(), release.numbers(2)
@@ -60,9 +48,12 @@ def test_moments_are_those_of_released_numbers():
 
 def test_mean_and_quantiles_are_those_of_the_answers():
     """Of all distributions with one mean and two quantiles, the one of most entropy has exactly these."""
-    asked = Curator(AMOUNTS, SCALE, budget=2.0)
+    asked = dp.Curator(AMOUNTS, SCALE, budget=2.0)
     levels = (0.5, 0.9)
-    answers = [asked.answer(NoisyMean(SCALE, 0.5)), *(asked.answer(NoisyQuantile(SCALE, 0.5, each)) for each in levels)]
+    answers = [
+        asked.answer(dp.NoisyMean(SCALE, 0.5)),
+        *(asked.answer(dp.NoisyQuantile(SCALE, 0.5, each)) for each in levels),
+    ]
     shares = label_shares(*answers)
     assert moments(shares)[0] == pytest.approx(float(answers[0].value[0]), abs=0.05)
     for level, answer in zip(levels, answers[1:], strict=True):
@@ -73,9 +64,9 @@ def test_mean_and_quantiles_are_those_of_the_answers():
 def test_counts_on_another_grid():
     """Counts on 33 points stand for 101 and for 5: mass is neither lost nor moved by more than half a point."""
     coarse = counting_space(SCALE)
-    assert (coarse.size, counting_space(LETTERS), counting_space(Interval(0, 32, 1)).size) == (33, LETTERS, 33)
-    answer = Curator(AMOUNTS, coarse).answer(NoisyHistogram(coarse, 1.0))
-    for space in (SCALE, Interval(0, 100, 25)):
+    assert (coarse.size, counting_space(LETTERS), counting_space(dp.Interval(0, 32, 1)).size) == (33, LETTERS, 33)
+    answer = dp.Curator(AMOUNTS, coarse).answer(dp.NoisyHistogram(coarse, 1.0))
+    for space in (SCALE, dp.Interval(0, 100, 25)):
         shares, points = label_shares(answer, space=space), np.array(space.points)
         assert shares.sum() == pytest.approx(1)
         assert shares.min() >= 0
@@ -90,7 +81,7 @@ def test_noise_is_that_at_the_labels():
     """With shares, the noise in a forecast is the mean over labels that follow them."""
     shares = np.zeros(101)
     shares[[0, 10]] = 0.9, 0.1
-    law = PiecewiseResponse(SCALE, 3.0).channel()
+    law = dp.PiecewiseResponse(SCALE, 3.0).channel()
     even, known = (
         {each.mechanism: each for each in forecast(SCALE, 900, 3.0, epsilons=(), conventions=told).options}
         for told in (Conventions(), Conventions(shares=shares))
@@ -104,14 +95,14 @@ def test_noise_is_that_at_the_labels():
 @pytest.mark.parametrize(
     "sources",
     [
-        lambda asked, _: [asked.randomize(PiecewiseResponse(SCALE, 0.02))],
-        lambda asked, _: [asked.answer(NoisyHistogram(SCALE, 0.001))],
-        lambda asked, _: [asked.randomize(OneBitResponse(SCALE, 4.0))],
-        lambda asked, _: [asked.answer(NoisyMean(SCALE, 1.0, np.arange(ROWS) % 2))],
-        lambda _, asked: [asked.answer(NoisyArgmax(LETTERS, 1.0))],
-        lambda _, asked: [asked.randomize(PriorResponse(LETTERS, 1.0, np.full((ROWS, 3), 1 / 3)))],
-        lambda one, other: [one.answer(NoisyMean(SCALE, 1.0)), other.answer(NoisyHistogram(LETTERS, 1.0))],
-        lambda _, asked: [asked.answer(NoisyHistogram(LETTERS, 1.0)), asked.answer(NoisyHistogram(LETTERS, 1.0))],
+        lambda asked, _: [asked.randomize(dp.PiecewiseResponse(SCALE, 0.02))],
+        lambda asked, _: [asked.answer(dp.NoisyHistogram(SCALE, 0.001))],
+        lambda asked, _: [asked.randomize(dp.OneBitResponse(SCALE, 4.0))],
+        lambda asked, _: [asked.answer(dp.NoisyMean(SCALE, 1.0, np.arange(ROWS) % 2))],
+        lambda _, asked: [asked.answer(dp.NoisyArgmax(LETTERS, 1.0))],
+        lambda _, asked: [asked.randomize(dp.PriorResponse(LETTERS, 1.0, np.full((ROWS, 3), 1 / 3)))],
+        lambda one, other: [one.answer(dp.NoisyMean(SCALE, 1.0)), other.answer(dp.NoisyHistogram(LETTERS, 1.0))],
+        lambda _, asked: [asked.answer(dp.NoisyHistogram(LETTERS, 1.0)), asked.answer(dp.NoisyHistogram(LETTERS, 1.0))],
         lambda *_: [],
     ],
     ids=["noise", "noisy counts", "one bit", "cells", "argmax", "candidates", "two spaces", "two histograms", "none"],
@@ -119,4 +110,4 @@ def test_noise_is_that_at_the_labels():
 def test_what_tells_no_distribution_is_refused(sources):
     """Noise that hides the spread, a channel without squares, and other answers are refused in words."""
     with pytest.raises(InputError, match=r"expected .* found"):
-        label_shares(*sources(Curator(AMOUNTS, SCALE, budget=9.0), Curator(NAMES, LETTERS, budget=9.0)))
+        label_shares(*sources(dp.Curator(AMOUNTS, SCALE, budget=9.0), dp.Curator(NAMES, LETTERS, budget=9.0)))

@@ -9,23 +9,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from labeldp import (
-    Classes,
-    Curator,
-    DoubleMechanism,
-    Interval,
-    PeerMechanism,
-    PriorMechanism,
-    QuantileMechanism,
-    RandomizerMechanism,
-    TableFile,
-)
+import labeldp as dp
 from labeldp.audit.attacks import Neighbourhood
 from labeldp.errors import InputError
 from labeldp.learning.tables import ModelChoice, StagePlan
 from labeldp.release.ledger import Ledger
 
-SPACE = Classes(["no", "yes"])
+SPACE = dp.Classes(["no", "yes"])
 #: What most releases declare.
 D = "--label y --classes no,yes --epsilon 1"
 STAGED = StagePlan(ModelChoice("softmax"))
@@ -39,8 +29,8 @@ PUBLIC, PAID = (f"labeldp.learning.generators.from_{name}" for name in ("public_
 #: A command, the function that it calls, and some of its arguments; arguments that are missing have their defaults.
 CALLS = [
     (f"release t.csv {D} --keep all --output o", RELEASE, {
-        "source": TableFile(Path("t.csv")), "label": "y", "space": SPACE, "epsilon": 1.0, "output": Path("o"),
-        "keep": None, "drop": [], "mechanism": RandomizerMechanism(), "shuffle": False}),
+        "source": dp.TableFile(Path("t.csv")), "label": "y", "space": SPACE, "epsilon": 1.0, "output": Path("o"),
+        "keep": None, "drop": [], "mechanism": dp.RandomizerMechanism(), "shuffle": False}),
     (f"release t.csv {D} --keep none --output o", RELEASE, {"keep": [], "drop": None}),
     (f"release t.csv {D} --keep x --keep z --output o", RELEASE, {"keep": ["x", "z"], "drop": None}),
     (f"release t.csv {D} --drop 'x, z' --output o", RELEASE, {"keep": None, "drop": ["x", "z"]}),
@@ -48,32 +38,33 @@ CALLS = [
     (f"release t.csv {D} --keep x --output o --unit x --renumber --shuffle", RELEASE, {
         "unit": "x", "renumber": True, "shuffle": True}),
     (f"release t.csv {D} --keep x --output o --mechanism peer --clusters z --delta 1e-6", RELEASE, {
-        "mechanism": PeerMechanism("z", 1e-6)}),
+        "mechanism": dp.PeerMechanism("z", 1e-6)}),
     (f"release t.csv {D} --keep x --output o --mechanism prior --prior p_", RELEASE, {
-        "mechanism": PriorMechanism(prior="p_")}),
+        "mechanism": dp.PriorMechanism(prior="p_")}),
     (f"release t.csv {D} --keep x --output o --mechanism double --replaced 0.5 --population 'a town' "
      "--divergence 2=0.3 --divergence inf=1.5", RELEASE, {
-        "mechanism": DoubleMechanism(None, 0.5, {2.0: 0.3, math.inf: 1.5}, "a town")}),
+        "mechanism": dp.DoubleMechanism(None, 0.5, {2.0: 0.3, math.inf: 1.5}, "a town")}),
     (f"release t.csv {D} --keep x --output o --budget 2 --ledger l --only-new --other-people 'a ward'", RELEASE, {
         "budget": (2.0, 0.0), "ledger": Path("l"), "only_new": True, "other_people": "a ward"}),
     (f"release t.csv {D} --keep x --output o --budget 2,1e-6 --team-ledger l", RELEASE, {
         "budget": (2.0, 1e-6), "ledger": ("team", "l")}),
     (f"release t.csv {D} --keep x --output o --separator comma --encoding latin-1", RELEASE, {
-        "source": TableFile(Path("t.csv"), ",", "latin-1")}),
-    (f"release t.tsv {D} --keep x --output o --separator tab", RELEASE, {"source": TableFile(Path("t.tsv"), "\t")}),
-    (f"release t.csv {D} --keep x --output o --missing no", RELEASE, {"space": Classes(["no", "yes"], missing="no")}),
+        "source": dp.TableFile(Path("t.csv"), ",", "latin-1")}),
+    (f"release t.tsv {D} --keep x --output o --separator tab", RELEASE, {"source": dp.TableFile(Path("t.tsv"), "\t")}),
+    (f"release t.csv {D} --keep x --output o --missing no", RELEASE, {
+        "space": dp.Classes(["no", "yes"], missing="no")}),
     ("release t.csv --label y --classes @classes --epsilon 1 --keep x --output o", RELEASE, {
-        "space": Classes(["no", "yes", "a, b"])}),
+        "space": dp.Classes(["no", "yes", "a, b"])}),
     ("release t.csv --label y --classes 'no,\"a, b\"' --epsilon 1 --keep x --output o", RELEASE, {
-        "space": Classes(["no", "a, b"])}),
+        "space": dp.Classes(["no", "a, b"])}),
     ("release t.csv --label y --classes @book.csv:text --epsilon 1 --keep x --output o", RELEASE, {
-        "space": Classes(["no", "a, b"])}),
+        "space": dp.Classes(["no", "a, b"])}),
     ("release t.csv --label x --interval 0,1,0.25 --missing 0.5 --epsilon 1 --keep z --output o", RELEASE, {
-        "space": Interval(0.0, 1.0, 0.25, 0.5)}),
+        "space": dp.Interval(0.0, 1.0, 0.25, 0.5)}),
     ("release t.csv --label x --interval 0,9,1 --epsilon 1 --keep z --output o --mechanism noisy-quantile --level 0.9",
-     RELEASE, {"mechanism": QuantileMechanism(0.9)}),
+     RELEASE, {"mechanism": dp.QuantileMechanism(0.9)}),
     (f"stages t.csv {D} --keep all --output o", STAGES, {
-        "source": TableFile(Path("t.csv")), "label": "y", "space": SPACE, "epsilon": 1.0, "output": Path("o"),
+        "source": dp.TableFile(Path("t.csv")), "label": "y", "space": SPACE, "epsilon": 1.0, "output": Path("o"),
         "plan": STAGED, "drop": [], "unit": None, "budget": None}),
     (f"stages t.csv {D} --keep x --output o --stages 3 --response prior --prior clusters --clusters 6 --model-file m "
      "--model torch:mlp --features x --unit row --budget 6 --ledger l " + TRAINED, STAGES, {
@@ -90,16 +81,16 @@ CALLS = [
         "paths": [Path("a"), Path("b")], "deltas": [0.1, 0.2], "epsilons": [1.0], "one_table": True, "long": True}),
     ("verify here --public-key k --long", VERIFY, {"directory": Path("here"), "public_key": Path("k"), "long": True}),
     ("check t.csv --label y --unit x --ledger l --separator bar", CHECK, {
-        "source": TableFile(Path("t.csv"), "|"), "label": "y", "unit": "x", "ledger": Path("l")}),
+        "source": dp.TableFile(Path("t.csv"), "|"), "label": "y", "unit": "x", "ledger": Path("l")}),
     ("check t.csv --label y --team-ledger l", CHECK, {"unit": None, "ledger": ("team", "l")}),
     ("generator t.csv --label y --classes no,yes --labels-are-public --keep x --source 'a town' --output g", PUBLIC, {
         "label": "y", "space": SPACE, "model": "copula", "text": "a town", "kind": "public"}),
     ("generator t.csv --label y --classes no,yes --labels-are-public --auxiliary --drop x --source s --model cells "
      "--smoothing 0.2 --output g", PUBLIC, {"model": "cells", "kind": "auxiliary", "smoothing": 0.2}),
     ("generator t.csv --label y --classes no,yes --labels-are-public --keep x --source s --encoding latin-1 "
-     "--separator comma --output g", PUBLIC, {"source": TableFile(Path("t.csv"), ",", "latin-1")}),
+     "--separator comma --output g", PUBLIC, {"source": dp.TableFile(Path("t.csv"), ",", "latin-1")}),
     ("audit shared --truth t.csv --label y --labels-are-public --encoding latin-1 --separator ';'",
-     "labeldp.release.public_table", {"source": TableFile(Path("t.csv"), ";", "latin-1"), "label": "y"}),
+     "labeldp.release.public_table", {"source": dp.TableFile(Path("t.csv"), ";", "latin-1"), "label": "y"}),
     ("audit shared --neighbours 50", "labeldp.audit.attacks.loss_profile", {"neighbourhood": Neighbourhood(50)}),
 ]  # fmt: skip
 
@@ -115,7 +106,7 @@ def files(tmp_path, monkeypatch):
     Path("book.csv").write_text('code,text\n1,no\n2,"a, b"\n', encoding="utf-8")
     Path("here").mkdir()
     table = pd.DataFrame({"x": [row % 7 for row in range(200)]})
-    Curator(["no", "yes"] * 100, SPACE, name="y").randomize(epsilon=2.0).save("shared", table, keep=["x"])
+    dp.Curator(["no", "yes"] * 100, SPACE, name="y").randomize(epsilon=2.0).save("shared", table, keep=["x"])
 
 
 @pytest.mark.usefixtures("files")

@@ -14,19 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from torch import nn
 
-from labeldp import (
-    Classes,
-    ClassProbabilities,
-    Curator,
-    Interval,
-    LabelMoments,
-    NoisyHistogram,
-    PriorResponse,
-    PriorSubsetResponse,
-    RandomizedResponse,
-    Release,
-    TopKResponse,
-)
+import labeldp as dp
 from labeldp.audit import Knowledge, canary_memorisation, infer_labels
 from labeldp.audit.pipelines._canaries import Canaries
 from labeldp.errors import InputError
@@ -88,12 +76,12 @@ class Data:
 
     def release(self, space):
         """The same released labels in a space of any order: one release for each order."""
-        drawn = Release.randomized(self.released, RandomizedResponse(space, EPSILON), declared_by="a test")
+        drawn = dp.Release.randomized(self.released, dp.RandomizedResponse(space, EPSILON), declared_by="a test")
         return self.releases.setdefault(space.values, drawn)
 
     def curator(self, space):
         """A curator of the true labels."""
-        return Curator(self.labels, space)
+        return dp.Curator(self.labels, space)
 
 
 DATA = {classes: Data(classes) for classes in (2, 3)}
@@ -112,7 +100,7 @@ def by_cells(learner):
 
     def fit(data, space):
         clusters = cluster(data.features, 8)
-        answer = data.curator(space).answer(NoisyHistogram(space, 20.0, clusters.numbers))
+        answer = data.curator(space).answer(dp.NoisyHistogram(space, 20.0, clusters.numbers))
         return learner(clusters).fit(data.features, answer, clusters.numbers)
 
     return fit
@@ -122,7 +110,7 @@ def by_moments(loss):
     """Fit on sums of features, which are nearly exact."""
 
     def fit(data, space):
-        answer = data.curator(space).answer(LabelMoments(space, 50.0, 1e-3, data.features))
+        answer = data.curator(space).answer(dp.LabelMoments(space, 50.0, 1e-3, data.features))
         return MomentClassifier(loss=loss).fit(data.features, answer)
 
     return fit
@@ -275,7 +263,7 @@ def fitted():
 
     def fit(name, order):
         if (name, order) not in models:
-            models[name, order] = LEARNERS[name][1](DATA[len(order)], Classes(order))
+            models[name, order] = LEARNERS[name][1](DATA[len(order)], dp.Classes(order))
         return models[name, order]
 
     return fit
@@ -308,8 +296,8 @@ def test_a_learner_does_not_depend_on_the_declared_order(name, order, fitted):
     np.testing.assert_array_equal(model.predict(data.features), model.classes_[probabilities.argmax(axis=1)])
     assert (model.predict(data.features) == data.labels).mean() > 0.8
     if not isinstance(model, (CellClassifier, SoftLabelClassifier, MomentClassifier)):  # which score no answers
-        assert model.score(data.features, data.release(Classes(order))) == pytest.approx(
-            usual.score(data.features, data.release(Classes(sorted(order)))), abs=tolerance
+        assert model.score(data.features, data.release(dp.Classes(order))) == pytest.approx(
+            usual.score(data.features, data.release(dp.Classes(sorted(order)))), abs=tolerance
         )
 
 
@@ -348,13 +336,13 @@ def test_a_linear_loss_has_no_order_either(order):
     """A convex learner without probabilities has the same scores and the same score in every order."""
     data = DATA[3]
     model, usual = (
-        ConvexClassifier("linear", region=Ball(5.0)).fit(data.features, data.release(Classes(each)))
+        ConvexClassifier("linear", region=Ball(5.0)).fit(data.features, data.release(dp.Classes(each)))
         for each in (order, sorted(order))
     )
     np.testing.assert_allclose(model.decision_function(data.features), usual.decision_function(data.features))
-    expected = usual.score(data.features, data.release(Classes(NAMES)))
+    expected = usual.score(data.features, data.release(dp.Classes(NAMES)))
     for each in THREE:  # models judge releases in any order
-        assert model.score(data.features, data.release(Classes(each))) == pytest.approx(expected)
+        assert model.score(data.features, data.release(dp.Classes(each))) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("order", THREE, ids="".join)
@@ -371,7 +359,7 @@ def test_distributions_of_cells_have_the_order_of_classes(name, order, fitted):
 def test_models_judge_releases_in_any_order(name, fitted):
     """A model's score and the scorers are the same for one release in every order, whatever order it was fitted in."""
     data, model = DATA[3], fitted(name, TURNED)
-    releases = [data.release(Classes(order)) for order in THREE]
+    releases = [data.release(dp.Classes(order)) for order in THREE]
     for judge in (
         lambda release: metrics.log_likelihood_scorer(model, data.features, release),
         lambda release: metrics.accuracy_scorer(model, data.features, release),
@@ -380,12 +368,12 @@ def test_models_judge_releases_in_any_order(name, fitted):
         np.testing.assert_allclose([judge(release) for release in releases], judge(releases[0]), atol=1e-9)
     assert metrics.log_likelihood_scorer(model, data.features, releases[0]) > 0.3
     with pytest.raises(InputError, match="classes"):
-        model.score(data.features[:2], Release.public(["a", "d"], Classes(["a", "d"])))
+        model.score(data.features[:2], dp.Release.public(["a", "d"], dp.Classes(["a", "d"])))
 
 
 def test_a_pipeline_is_scored_by_its_classes():
     """Scorers read the classes of a pipeline, and of a classifier that is not of this package."""
-    data, space = DATA[3], Classes(TURNED)
+    data, space = DATA[3], dp.Classes(TURNED)
     pipeline = make_pipeline(StandardScaler(), SoftmaxRegression(l2=0.01)).fit(data.features, data.release(space))
     foreign = LogisticRegression().fit(data.features, data.labels)
     few = LogisticRegression().fit(data.features[data.labels != "a"], data.labels[data.labels != "a"])
@@ -409,26 +397,26 @@ METRICS = {
 def test_a_metric_does_not_depend_on_the_declared_order(name, order, fitted):
     """Columns are found by their classes, and columns without names are refused where they could be mistaken."""
     data, metric = DATA[len(order)], METRICS[name]
-    usual = data.release(Classes(sorted(order)))
+    usual = data.release(dp.Classes(sorted(order)))
     expected = metric(usual, fitted("softmax", tuple(sorted(order))).predict_proba(data.features))
-    release, model = data.release(Classes(order)), fitted("softmax", order)
-    found = metric(release, ClassProbabilities.of(model, data.features))
+    release, model = data.release(dp.Classes(order)), fitted("softmax", order)
+    found = metric(release, dp.ClassProbabilities.of(model, data.features))
     np.testing.assert_allclose(found, expected, atol=1e-3)
     declared = columns_in_order(model.predict_proba(data.features), model.classes_, order)
-    np.testing.assert_allclose(metric(release, ClassProbabilities(declared, order)), found)
+    np.testing.assert_allclose(metric(release, dp.ClassProbabilities(declared, order)), found)
     if list(order) != sorted(order):
         with pytest.raises(InputError, match="ClassProbabilities"):
             metric(release, model.predict_proba(data.features))
 
 
 @pytest.mark.parametrize("order", THREE, ids="".join)
-@pytest.mark.parametrize("kind", [PriorResponse, PriorSubsetResponse, lambda *args: TopKResponse(*args, k=2)])
+@pytest.mark.parametrize("kind", [dp.PriorResponse, dp.PriorSubsetResponse, lambda *args: dp.TopKResponse(*args, k=2)])
 def test_the_prior_of_a_model_means_its_classes(kind, order, fitted):
     """A randomizer keeps the prior of each class in every order, and refuses columns without names."""
-    data, space = DATA[3], Classes(order)
+    data, space = DATA[3], dp.Classes(order)
     likely = fitted("softmax", order).predict_proba(data.features)
-    randomizer = kind(space, 1.0, ClassProbabilities.of(fitted("softmax", order), data.features))
-    usual = kind(Classes(NAMES), 1.0, likely)
+    randomizer = kind(space, 1.0, dp.ClassProbabilities.of(fitted("softmax", order), data.features))
+    usual = kind(dp.Classes(NAMES), 1.0, likely)
     np.testing.assert_allclose(columns_in_order(randomizer.prior, order, NAMES), usual.prior)
     np.testing.assert_allclose(randomizer.mass, usual.mass)
     if order != NAMES:
@@ -439,10 +427,10 @@ def test_the_prior_of_a_model_means_its_classes(kind, order, fitted):
 @pytest.mark.parametrize("order", THREE, ids="".join)
 def test_priors_of_stages_mean_the_classes_of_a_model(order, fitted):
     """Given and predicted priors are in declared order; one distribution for all rows is so by declaration."""
-    data, space, model = DATA[3], Classes(order), fitted("softmax", TURNED)
+    data, space, model = DATA[3], dp.Classes(order), fitted("softmax", TURNED)
     curator = data.curator(space)
     expected = columns_in_order(model.predict_proba(data.features), NAMES, order)
-    given = FixedPrior(ClassProbabilities.of(model, data.features)).ask(curator).probabilities
+    given = FixedPrior(dp.ClassProbabilities.of(model, data.features)).ask(curator).probabilities
     np.testing.assert_allclose(given, expected)
     np.testing.assert_allclose(ModelPrior(model).ask(curator, data.features).probabilities, expected)
     np.testing.assert_allclose(FixedPrior([0.7, 0.2, 0.1]).ask(curator, rows=[0]).probabilities, [[0.7, 0.2, 0.1]])
@@ -454,13 +442,16 @@ def test_priors_of_stages_mean_the_classes_of_a_model(order, fitted):
 @pytest.mark.parametrize("order", THREE, ids="".join)
 def test_attacks_read_the_classes_of_a_model(order, fitted):
     """An attacker with a model, or with its named probabilities, guesses the same labels in every order."""
-    data, space, model = DATA[3], Classes(order), fitted("softmax", TURNED)
+    data, space, model = DATA[3], dp.Classes(order), fitted("softmax", TURNED)
     release = data.release(space)
-    usual = infer_labels(data.release(Classes(NAMES)), Knowledge(model.predict_proba(data.features))).labels()
-    for knowledge in (Knowledge(model, features=data.features), Knowledge(ClassProbabilities.of(model, data.features))):
+    usual = infer_labels(data.release(dp.Classes(NAMES)), Knowledge(model.predict_proba(data.features))).labels()
+    for knowledge in (
+        Knowledge(model, features=data.features),
+        Knowledge(dp.ClassProbabilities.of(model, data.features)),
+    ):
         np.testing.assert_array_equal(infer_labels(release, knowledge).labels(), usual)
     planted = Canaries(space, np.arange(ROWS), space.encode(data.labels))
-    hits = canary_memorisation(planted, ClassProbabilities.of(model, data.features)).share
+    hits = canary_memorisation(planted, dp.ClassProbabilities.of(model, data.features)).share
     assert hits == pytest.approx((model.predict(data.features) == data.labels).mean())
     if order != NAMES:
         with pytest.raises(InputError, match="ClassProbabilities"):
@@ -472,7 +463,7 @@ def test_attacks_read_the_classes_of_a_model(order, fitted):
 @pytest.mark.parametrize("order", THREE, ids="".join)
 def test_a_network_takes_the_prior_of_a_model_by_its_classes(order, fitted):
     """The loss with a named prior is that of the sorted order, for outputs in declared order."""
-    data, space, model = DATA[3], Classes(order), fitted("softmax", TURNED)
+    data, space, model = DATA[3], dp.Classes(order), fitted("softmax", TURNED)
     logits = torch.from_numpy(np.random.default_rng(0).normal(size=(5, 3)))
 
     def losses(space, prior, logits):
@@ -480,9 +471,9 @@ def test_a_network_takes_the_prior_of_a_model_by_its_classes(order, fitted):
         _, labels = ReleasedRows(data.features, data.release(space), loss, prior=prior)[np.arange(5)]
         return loss(logits, **labels)
 
-    usual = losses(Classes(NAMES), model.predict_proba(data.features), logits)
+    usual = losses(dp.Classes(NAMES), model.predict_proba(data.features), logits)
     declared = logits[:, [NAMES.index(name) for name in order]]
-    torch.testing.assert_close(losses(space, ClassProbabilities.of(model, data.features), declared), usual)
+    torch.testing.assert_close(losses(space, dp.ClassProbabilities.of(model, data.features), declared), usual)
     if order != NAMES:
         with pytest.raises(InputError, match="ClassProbabilities"):
             losses(space, model.predict_proba(data.features), declared)
@@ -491,19 +482,19 @@ def test_a_network_takes_the_prior_of_a_model_by_its_classes(order, fitted):
 def test_a_network_of_another_order_is_no_warm_start():
     """The outputs of a network have the order that was declared, which its sorted classes do not show."""
     data = DATA[3]
-    model = TorchClassifier(linear, epochs=1, warm_start=True).fit(data.features, data.release(Classes(TURNED)))
+    model = TorchClassifier(linear, epochs=1, warm_start=True).fit(data.features, data.release(dp.Classes(TURNED)))
     assert model.outputs_.tolist() == list(TURNED)
-    model.fit(data.features, data.release(Classes(TURNED)))
+    model.fit(data.features, data.release(dp.Classes(TURNED)))
     with pytest.raises(InputError, match="same order"):
-        model.fit(data.features, data.release(Classes(NAMES)))
+        model.fit(data.features, data.release(dp.Classes(NAMES)))
 
 
 def test_a_stream_keeps_its_declared_order():
     """A batch of the same classes in another order is refused: its codes mean other classes."""
     data, model = DATA[3], ConvexClassifier(region=Ball(5.0))
-    model.partial_fit(data.features, data.release(Classes(TURNED)))
+    model.partial_fit(data.features, data.release(dp.Classes(TURNED)))
     with pytest.raises(InputError, match="label space of earlier batches"):
-        model.partial_fit(data.features, data.release(Classes(NAMES)))
+        model.partial_fit(data.features, data.release(dp.Classes(NAMES)))
 
 
 #: How each model of a table is learned, and how far two of them may be apart: their labels are drawn anew.
@@ -517,8 +508,8 @@ def folders(tmp_path_factory):
     table = pa.table({f"x{column}": data.features[:, column] for column in range(3)})
     pyarrow.csv.write_csv(table.append_column("label", pa.array(data.labels.tolist())), root / "public.csv")
     for order in (NAMES, TURNED):
-        space = Classes(order)
-        release = Curator(data.labels, space, name="label").randomize(RandomizedResponse(space, 12.0))
+        space = dp.Classes(order)
+        release = dp.Curator(data.labels, space, name="label").randomize(dp.RandomizedResponse(space, 12.0))
         release.save(root / "".join(order), table=table, keep="all")
     return root
 
@@ -539,7 +530,7 @@ def as_before(model, space):
 def test_saved_models_of_tables_are_right_in_every_order(name, folders, tmp_path):
     """Learned, saved, opened or saved by an earlier version: classes are sorted, and scores on true labels good."""
     data, table = DATA[3], pyarrow.csv.read_csv(folders / "public.csv")
-    space = Classes(TURNED)
+    space = dp.Classes(TURNED)
     method = "em" if name == "boosting" else None  # the only one of earlier versions
     learned = learn(folders / "".join(TURNED), model=name, method=method)
     assert learned.scores.accuracy.value > 0.75
@@ -558,7 +549,7 @@ def test_saved_models_of_tables_are_right_in_every_order(name, folders, tmp_path
         assert result.accuracy.value > 0.75
         assert result.log_loss.value == pytest.approx(log_loss(data.labels, expected))
         attacked = infer_labels(
-            Release.public(data.labels, space), Knowledge(model, features=table), released=False
+            dp.Release.public(data.labels, space), Knowledge(model, features=table), released=False
         ).labels()
         np.testing.assert_array_equal(attacked, model.predict(table))
 
@@ -582,7 +573,7 @@ def test_a_pickled_network_of_an_earlier_version_predicts_the_same():
     """Without the classes of its outputs, ``classes_`` has their order."""
     data = DATA[3]
     model = TorchClassifier(nn.Linear(3, 3), epochs=3, learning_rate=0.1).fit(
-        data.features, data.release(Classes(TURNED))
+        data.features, data.release(dp.Classes(TURNED))
     )
     expected = model.predict(data.features)
     before = pickle.loads(pickle.dumps(model))  # noqa: S301 (its own)
@@ -601,32 +592,32 @@ def test_a_pickled_network_of_an_earlier_version_predicts_the_same():
 )
 def test_sorted_codes_are_those_of_numpy(points, expected):
     """The order is that of ``np.unique``: of numbers by size, of texts by code point, False before True."""
-    space = Classes(points)
+    space = dp.Classes(points)
     assert np.array(points)[space.sorted_codes].tolist() == np.unique(points).tolist() == expected
     assert not space.is_sorted
-    assert Classes(expected).is_sorted
-    assert Interval(0, 1, 0.25).is_sorted
+    assert dp.Classes(expected).is_sorted
+    assert dp.Interval(0, 1, 0.25).is_sorted
 
 
 def test_columns_are_found_by_class():
     """Columns of some classes, zeros for the others; wrong names are refused."""
-    named = ClassProbabilities([[0.2, 0.8]], np.array(["c", "a"]))
+    named = dp.ClassProbabilities([[0.2, 0.8]], np.array(["c", "a"]))
     assert named.in_order(NAMES).tolist() == [[0.8, 0.0, 0.2]]
     assert named.classes == ("c", "a")
     with pytest.raises(InputError, match="declared classes"):
         named.in_order(["a", "b"])
     with pytest.raises(InputError, match="for each of 3 classes"):
-        ClassProbabilities([[0.2, 0.8]], NAMES)
+        dp.ClassProbabilities([[0.2, 0.8]], NAMES)
     with pytest.raises(InputError, match="for two columns"):
-        ClassProbabilities([[0.2, 0.8]], ["a", "a"])
+        dp.ClassProbabilities([[0.2, 0.8]], ["a", "a"])
     with pytest.raises(InputError, match="classes_"):
-        ClassProbabilities.of(object(), [[0.0]])
+        dp.ClassProbabilities.of(object(), [[0.0]])
 
 
 def test_whole_numbers_are_classes_of_columns_too():
     """Classes of NumPy, of Python and of a model's float labels are the same classes."""
-    space = Classes([2, 0, 1])
+    space = dp.Classes([2, 0, 1])
     for classes in ([0, 1, 2], np.array([0, 1, 2]), np.array([0.0, 1.0, 2.0]), range(3)):
-        assert PriorResponse(space, 1.0, ClassProbabilities([[0.1, 0.2, 0.7]], classes)).prior.tolist() == [
+        assert dp.PriorResponse(space, 1.0, dp.ClassProbabilities([[0.1, 0.2, 0.7]], classes)).prior.tolist() == [
             [0.7, 0.1, 0.2]
         ]

@@ -7,18 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from labeldp import (
-    Answer,
-    Classes,
-    Curator,
-    Interval,
-    LabelMoments,
-    NoisyArgmax,
-    NoisyHistogram,
-    NoisyMean,
-    NoisyQuantile,
-    NoisyTopK,
-)
+import labeldp as dp
 from labeldp.errors import InputError, VerificationError
 from labeldp.mechanisms.queries import _mean, _noise, _query, cell_rows
 from labeldp.mechanisms.queries._noise import PARTS
@@ -44,7 +33,7 @@ def test_the_margin_of_a_count_is_the_quantile_of_its_noise(rate, level):
     q = math.exp(-rate)
     z = np.arange(-2000, 2001)
     law_of_noise = (1 - q) / (1 + q) * q ** np.abs(z)
-    found = margin(NoisyHistogram, rate, Classes(["a", "b"]), level)
+    found = margin(dp.NoisyHistogram, rate, dp.Classes(["a", "b"]), level)
     assert law_of_noise[np.abs(z) > found].sum() <= 1 - level < law_of_noise[np.abs(z) > found - 1].sum()
 
 
@@ -52,7 +41,7 @@ def test_the_margin_of_a_count_is_the_quantile_of_its_noise(rate, level):
 @pytest.mark.parametrize("level", LEVELS)
 def test_the_margin_of_a_sum_is_the_quantile_of_rounded_normal_noise(deviation, level):
     """The least number that a rounded normal variable exceeds rarely enough."""
-    found = LabelMoments.margin({"deviation": str(deviation), "bits": "3"}, Classes(["a", "b"]), None, level) * 8
+    found = dp.LabelMoments.margin({"deviation": str(deviation), "bits": "3"}, dp.Classes(["a", "b"]), None, level) * 8
     beyond = [2 * norm.sf((m + 0.5) / deviation) for m in (found, found - 1)]
     assert beyond[0] <= 1 - level < beyond[1]
 
@@ -61,8 +50,8 @@ def test_the_margin_of_a_sum_is_the_quantile_of_rounded_normal_noise(deviation, 
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_quantile_misses_its_rank_by_no_more_than_its_margin(rate, level):
     """Of every choice of labels, and of the worst one, at which the margin is the least that holds."""
-    space = Interval(0.0, 4.0, 1.0)
-    found = margin(NoisyQuantile, rate, space, level, level="0.5")
+    space = dp.Interval(0.0, 4.0, 1.0)
+    found = margin(dp.NoisyQuantile, rate, space, level, level="0.5")
     few = [list(labels) for labels in itertools.combinations_with_replacement(range(5), 4)]
     worst = [0] * (int(found) + 400)  # all other points miss as many ranks as there are labels from t on
     for labels in [*few, worst, *([0] * n for n in range(1, 40))]:
@@ -99,7 +88,7 @@ def argmax_law(counts, rate, method):
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_named_class_is_behind_by_no_more_than_its_margin(method, rate, level):
     """Of all counts of four classes on a grid, and of the worst ones, at which the margin is the least that holds."""
-    found = margin(NoisyArgmax, rate, Classes(["a", "b", "c", "d"]), level, method=method)
+    found = margin(dp.NoisyArgmax, rate, dp.Classes(["a", "b", "c", "d"]), level, method=method)
     gaps = sorted({0, 1, 2, int(found), int(found) + 1, int(found) + 2})
     for behind in itertools.product(gaps, repeat=3):
         counts = [max(gaps) - gap for gap in (0, *behind)]
@@ -116,7 +105,7 @@ def test_a_named_class_is_behind_by_no_more_than_its_margin(method, rate, level)
 def test_named_classes_are_behind_others_by_no_more_than_their_margin(top, level):
     """Of three classes, by sums over all noise; ties count as the worse order."""
     rate, q = 0.7, math.exp(-0.7)
-    found = margin(NoisyTopK, rate, Classes(["a", "b", "c"]), level, top=str(top))
+    found = margin(dp.NoisyTopK, rate, dp.Classes(["a", "b", "c"]), level, top=str(top))
     z = np.arange(60)
     one = (1 - q) * q**z
     weights = one[:, None, None] * one[None, :, None] * one[None, None, :]
@@ -135,16 +124,16 @@ def test_named_classes_are_behind_others_by_no_more_than_their_margin(top, level
 def test_margins_are_at_most_the_rows_of_their_cell():
     """No class is farther behind, and no rank farther off, than there are rows; unknown rows bound nothing."""
     rows = np.array([3, 1000])
-    for query, further in ((NoisyArgmax, {"method": "exponential"}), (NoisyQuantile, {"level": "0.5"})):
-        found = query.margin(law(0.05, **further), Interval(0.0, 4.0, 1.0), rows, 0.95)
-        assert found.tolist() == [3.0, margin(query, 0.05, Interval(0.0, 4.0, 1.0), 0.95, **further)]
-    assert NoisyTopK.margin(law(0.05, top="2"), Classes(["a", "b", "c"]), rows, 0.95).shape == (2, 1)
+    for query, further in ((dp.NoisyArgmax, {"method": "exponential"}), (dp.NoisyQuantile, {"level": "0.5"})):
+        found = query.margin(law(0.05, **further), dp.Interval(0.0, 4.0, 1.0), rows, 0.95)
+        assert found.tolist() == [3.0, margin(query, 0.05, dp.Interval(0.0, 4.0, 1.0), 0.95, **further)]
+    assert dp.NoisyTopK.margin(law(0.05, top="2"), dp.Classes(["a", "b", "c"]), rows, 0.95).shape == (2, 1)
 
 
 def test_the_bound_of_the_smallest_probabilities_is_one():
     """Where a difference of nearly equal numbers would decide, a bound does: it is above the exact one, by 1e-4."""
     for level in (0.9999, 1 - 1e-9):
-        found = margin(NoisyArgmax, 0.01, Classes(["a", "b", "c", "d"]), level, method="permute-and-flip")
+        found = margin(dp.NoisyArgmax, 0.01, dp.Classes(["a", "b", "c", "d"]), level, method="permute-and-flip")
         a = math.exp(-0.01 * (found + 1))
         assert 0.98 * (1 - level) <= 1.5 * a - a**2 <= 1 - level
 
@@ -156,41 +145,41 @@ class Fixed:
         monkeypatch.setattr(_mean, "discrete_laplace", lambda *_: np.array(noise))
 
 
-GRID = Interval(0.0, 2.0, 0.5)
+GRID = dp.Interval(0.0, 2.0, 0.5)
 
 
 def test_means_are_unbiased_and_their_tidy_form_is_cut(monkeypatch):
     """Noise beyond the ends is in the value, in units of the labels, and not in ``means``; empty cells have none."""
     Fixed(monkeypatch, [-7, 9, 6])
-    curator = Curator([2.0, 0.0, 1.0, 0.5], GRID)
-    answer = curator.answer(NoisyMean(GRID, 1.0, np.array([0, 2, 2, 0]), 3))
+    curator = dp.Curator([2.0, 0.0, 1.0, 0.5], GRID)
+    answer = curator.answer(dp.NoisyMean(GRID, 1.0, np.array([0, 2, 2, 0]), 3))
     assert answer.value[[0, 2]].tolist() == [0.5 * (5 - 7) / 2, 0.5 * (2 + 6) / 2]
     assert answer.means()[[0, 2]].tolist() == [0.0, 2.0]
     assert answer.reading.values[[0, 2]].tolist() == [-0.5, 2.0]
     assert np.isnan([each[1] for each in (answer.value, answer.means(), answer.standard_error, answer.margin())]).all()
     with pytest.raises(InputError, match="NoisyMean"):
-        Curator(["a"], Classes(["a", "b"])).answer(NoisyHistogram(Classes(["a", "b"]), 1.0)).means()
+        dp.Curator(["a"], dp.Classes(["a", "b"])).answer(dp.NoisyHistogram(dp.Classes(["a", "b"]), 1.0)).means()
 
 
 def test_the_standard_error_of_a_mean_is_that_of_its_sum_over_its_rows():
     """For each cell by its own public number of rows, whatever the labels, and for one cell by all rows."""
     cells = np.repeat([0, 1, 3], [10, 20, 70])
-    query = NoisyMean(GRID, 0.5, cells)
-    answer = Curator([1.0] * 100, GRID).answer(query)
+    query = dp.NoisyMean(GRID, 0.5, cells)
+    answer = dp.Curator([1.0] * 100, GRID).answer(query)
     q = math.exp(-query.rate(1) / PARTS)
     of_sum = 0.5 * math.sqrt(2 * q) / (1 - q)
     known = np.array([10, 20, np.nan, 70])
     np.testing.assert_allclose(answer.standard_error, of_sum / known, rtol=1e-12)
-    of_all = Curator([1.0] * 100, GRID).answer(NoisyMean(GRID, 0.5)).standard_error
+    of_all = dp.Curator([1.0] * 100, GRID).answer(dp.NoisyMean(GRID, 0.5)).standard_error
     np.testing.assert_allclose(of_all, [of_sum / 100], rtol=1e-12)
-    counts = 0.5 * NoisyHistogram.margin(answer.law, GRID, None, 0.9)
+    counts = 0.5 * dp.NoisyHistogram.margin(answer.law, GRID, None, 0.9)
     np.testing.assert_allclose(answer.margin(0.9), counts / known, rtol=1e-12)
 
 
 def test_shares_are_unbiased_and_sum_to_one():
     """The excess of a cell's counts is divided evenly, and the standard error is that of what is left, exactly."""
-    space, cells = Classes(["a", "b", "c"]), np.array([0] * 6 + [2] * 4)
-    answer = Curator(["a"] * 5 + ["b"] * 5, space).answer(NoisyHistogram(space, 1.0, cells, 3))
+    space, cells = dp.Classes(["a", "b", "c"]), np.array([0] * 6 + [2] * 4)
+    answer = dp.Curator(["a"] * 5 + ["b"] * 5, space).answer(dp.NoisyHistogram(space, 1.0, cells, 3))
     n = np.array([6.0, np.nan, 4.0])
     found = answer.shares()
     expected = (answer.value - (answer.value.sum(axis=1) - np.nan_to_num(n))[:, None] / 3) / n[:, None]
@@ -200,18 +189,18 @@ def test_shares_are_unbiased_and_sum_to_one():
     wanted = answer.standard_error[:, :1] * np.sqrt((residual**2).sum(axis=1)) / n[:, None]
     np.testing.assert_allclose(found.standard_error, wanted, rtol=1e-12)
     with pytest.raises(InputError, match="NoisyHistogram"):
-        Curator(["a"], space).answer(NoisyArgmax(space, 1.0)).shares()
+        dp.Curator(["a"], space).answer(dp.NoisyArgmax(space, 1.0)).shares()
 
 
 def test_many_cells_are_not_listed(monkeypatch):
     """A certificate stays small, and what needs the rows of cells says that they are unknown."""
     monkeypatch.setattr(_query, "_MOST_LISTED", 2)
-    answer = Curator([1.0] * 4, GRID).answer(NoisyMean(GRID, 1.0, [0, 1, 2, 2]))
+    answer = dp.Curator([1.0] * 4, GRID).answer(dp.NoisyMean(GRID, 1.0, [0, 1, 2, 2]))
     assert answer.law["rows"] == "not listed"
     for refused in (lambda: answer.standard_error, answer.margin):
         with pytest.raises(InputError, match="noise of known size"):
             refused()
-    counts = Curator([1.0] * 4, GRID).answer(NoisyHistogram(GRID, 1.0, [0, 1, 2, 2]))
+    counts = dp.Curator([1.0] * 4, GRID).answer(dp.NoisyHistogram(GRID, 1.0, [0, 1, 2, 2]))
     assert counts.standard_error.shape == counts.value.shape == (3, 5)
     with pytest.raises(InputError, match="divide counts"):
         counts.shares()
@@ -220,17 +209,17 @@ def test_many_cells_are_not_listed(monkeypatch):
 @pytest.mark.parametrize("rows", [["2", "1"], ["2", "3", "0"], ["4", "1"], ["5", "-1"], ["5.0", "0"], "some", []])
 def test_rows_of_cells_that_are_not_those_of_the_answer_are_refused(tmp_path, rows):
     """In another number of cells, of another total, or in another notation."""
-    answer = Curator([1.0] * 5, GRID, name="y").answer(NoisyMean(GRID, 1.0, [0, 0, 0, 1, 1]))
+    answer = dp.Curator([1.0] * 5, GRID, name="y").answer(dp.NoisyMean(GRID, 1.0, [0, 0, 0, 1, 1]))
     folder = answer.save(tmp_path / "shared")
     certificate = folder / "_certificate.json"
     text = certificate.read_text(encoding="utf-8")
     listed = '"rows": [\n          "3",\n          "2"\n        ]'
     assert text.count(listed) == 1
     certificate.write_text(text.replace(listed, '"rows": ' + str(rows).replace("'", '"')), encoding="utf-8")
-    assert Answer.load(answer.save(tmp_path / "as it was")).standard_error.shape == (2,)
+    assert dp.Answer.load(answer.save(tmp_path / "as it was")).standard_error.shape == (2,)
     if rows != ["4", "1"]:
         with pytest.raises(VerificationError):
-            Answer.load(folder)
+            dp.Answer.load(folder)
 
 
 def test_old_laws_list_no_rows():
@@ -243,7 +232,7 @@ def test_old_laws_list_no_rows():
 def test_margins_of_forged_laws_are_found():
     """Integers of a hundred digits are no reason to fail: somebody else's certificate may hold them."""
     for digits in ("1", "9" * 100):
-        found = LabelMoments.margin({"deviation": digits, "bits": "0"}, Classes(["a", "b"]), None, 0.95)
+        found = dp.LabelMoments.margin({"deviation": digits, "bits": "0"}, dp.Classes(["a", "b"]), None, 0.95)
         assert found == pytest.approx(1.96 * float(digits), rel=0.25)
-    assert NoisyHistogram.deviation({"rate": "1" + "0" * 99, "parts": str(PARTS)}) == 0.0
+    assert dp.NoisyHistogram.deviation({"rate": "1" + "0" * 99, "parts": str(PARTS)}) == 0.0
     assert _noise.least_margin(lambda _: 0.0, 0.5) == 0

@@ -9,16 +9,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from labeldp import (
-    BinResponse,
-    Interval,
-    LaplaceResponse,
-    MinimaxResponse,
-    OneBitResponse,
-    OptimalResponse,
-    PiecewiseResponse,
-    best_number_response,
-)
+import labeldp as dp
 from labeldp.errors import EpsilonError, PriorError
 from labeldp.mechanisms.randomizers import _column_generation as _columns
 from labeldp.mechanisms.randomizers import _optimal
@@ -28,11 +19,11 @@ from labeldp.privacy.channels import PARTS, bin_channel, laplace_channel, one_bi
 #: The mean variance over labels that are spread evenly on [-1, 1], at 21 points: epsilon, and the linear programme.
 OPTIMAL = [(0.25, 64.0), (0.5, 16.0), (1.0, 3.91), (2.0, 0.787), (4.0, 0.108), (6.0, 0.022)]
 UNBIASED = {
-    "laplace": LaplaceResponse,
-    "one-bit": OneBitResponse,
-    "piecewise": PiecewiseResponse,
-    "optimal": OptimalResponse,
-    "minimax": MinimaxResponse,
+    "laplace": dp.LaplaceResponse,
+    "one-bit": dp.OneBitResponse,
+    "piecewise": dp.PiecewiseResponse,
+    "optimal": dp.OptimalResponse,
+    "minimax": dp.MinimaxResponse,
 }
 CLOSED = {"laplace": laplace_channel, "one-bit": one_bit_channel, "piecewise": piecewise_channel}
 
@@ -60,7 +51,7 @@ def exact_means(channel):
 @pytest.mark.parametrize("case", UNBIASED)
 def test_numbers_are_unbiased_and_keep_the_epsilon_exactly(case, epsilon, points):
     """In fractions, the mean at every knot is the knot up to 2**-30 steps, and no ratio of weights exceeds e."""
-    channel = UNBIASED[case](Interval(0, points - 1, 1), epsilon).channel()
+    channel = UNBIASED[case](dp.Interval(0, points - 1, 1), epsilon).channel()
     gap = Fraction(points - 1, len(channel.weights) - 1)
     assert all(abs(mean - i * gap) < Fraction(1, 1 << 30) for i, mean in enumerate(exact_means(channel)))
     ratio = max(Fraction(max(column), min(column)) for column in zip(*channel.weights, strict=True))
@@ -86,21 +77,21 @@ def test_variances_are_those_of_theory():
 
     One bit at 21 points has the closed form ``B**2 - mean of y**2`` with ``B = coth(1/2)``.
     """
-    space = Interval(-1, 1, 0.1)
+    space = dp.Interval(-1, 1, 0.1)
     reach = 1 / np.tanh(0.5)
-    assert evenly(OneBitResponse(space, 1.0).channel()) == pytest.approx(reach**2 - 0.335, abs=1e-9)
-    assert evenly(OneBitResponse(Interval(-1, 1, 0.001), 1.0).channel()) == pytest.approx(4.35, abs=0.005)
-    assert 5.0 < evenly(LaplaceResponse(space, 1.0).channel()) < 5.5
-    assert evenly(PiecewiseResponse(space, 1.0).channel()) < 4.25
+    assert evenly(dp.OneBitResponse(space, 1.0).channel()) == pytest.approx(reach**2 - 0.335, abs=1e-9)
+    assert evenly(dp.OneBitResponse(dp.Interval(-1, 1, 0.001), 1.0).channel()) == pytest.approx(4.35, abs=0.005)
+    assert 5.0 < evenly(dp.LaplaceResponse(space, 1.0).channel()) < 5.5
+    assert evenly(dp.PiecewiseResponse(space, 1.0).channel()) < 4.25
     for epsilon, published in ((2.0, 0.859), (4.0, 0.142), (6.0, 0.040)):
-        assert evenly(PiecewiseResponse(space, epsilon).channel()) < published
-    assert evenly(PiecewiseResponse(space, 1e-3).channel()) > evenly(OneBitResponse(space, 1e-3).channel())
+        assert evenly(dp.PiecewiseResponse(space, epsilon).channel()) < published
+    assert evenly(dp.PiecewiseResponse(space, 1e-3).channel()) > evenly(dp.OneBitResponse(space, 1e-3).channel())
 
 
 @pytest.mark.parametrize(("epsilon", "published"), OPTIMAL)
 def test_the_optimal_law_has_the_published_variance(epsilon, published):
     """At 21 points, each as likely as the others, its mean variance is that of theory to its three digits."""
-    channel = OptimalResponse(Interval(-1, 1, 0.1), epsilon, np.full(21, 1 / 21)).channel()
+    channel = dp.OptimalResponse(dp.Interval(-1, 1, 0.1), epsilon, np.full(21, 1 / 21)).channel()
     assert on_two(channel).mean() == pytest.approx(published, rel=6e-3)
 
 
@@ -145,7 +136,7 @@ def test_no_law_on_a_grid_of_numbers_has_less_variance(epsilon, skewed):
     """The plain programme, at the numbers that were found and between them, finds nothing 1/1000 below."""
     prior = np.arange(1, 6) ** (2.0 if skewed else 0.0)
     prior /= prior.sum()
-    channel = OptimalResponse(Interval(-1, 1, 0.5), epsilon, prior).channel()
+    channel = dp.OptimalResponse(dp.Interval(-1, 1, 0.5), epsilon, prior).channel()
     found = float(on_two(channel) @ prior)
     numbers = channel.steps[0] / 2 - 1
     wide = 1.2 * np.abs(numbers).max()
@@ -155,14 +146,14 @@ def test_no_law_on_a_grid_of_numbers_has_less_variance(epsilon, skewed):
 
 def test_the_worst_label_has_less_variance_where_it_is_asked_for():
     """Its largest variance is below that of every other law, and its mean is above that of the least mean."""
-    space = Interval(-1, 1, 0.1)
+    space = dp.Interval(-1, 1, 0.1)
     for epsilon, largest in ((1.0, 4.0), (4.0, 0.132)):
-        worst = on_two(MinimaxResponse(space, epsilon).channel())
+        worst = on_two(dp.MinimaxResponse(space, epsilon).channel())
         assert worst.max() < largest
-        for other in (LaplaceResponse, OneBitResponse, PiecewiseResponse, OptimalResponse):
+        for other in (dp.LaplaceResponse, dp.OneBitResponse, dp.PiecewiseResponse, dp.OptimalResponse):
             channel = other(space, epsilon).channel()
             assert worst.max() < on_two(channel).max()
-        assert evenly(MinimaxResponse(space, epsilon).channel()) > evenly(channel)
+        assert evenly(dp.MinimaxResponse(space, epsilon).channel()) > evenly(channel)
 
 
 def test_the_best_response_is_the_least_of_all():
@@ -171,14 +162,16 @@ def test_the_best_response_is_the_least_of_all():
     prior /= prior.sum()
     for epsilon, name in ((0.05, "one-bit"), (1.0, "minimax"), (5.0, "minimax"), (14.0, "piecewise")):
         for points in (11, 201):
-            space = Interval(0, points - 1, 1)
-            best = best_number_response(space, epsilon)
+            space = dp.Interval(0, points - 1, 1)
+            best = dp.best_number_response(space, epsilon)
             assert best.name == name
-            for other in (LaplaceResponse, OneBitResponse, PiecewiseResponse):
+            for other in (dp.LaplaceResponse, dp.OneBitResponse, dp.PiecewiseResponse):
                 assert best.channel().variances.max() <= other(space, epsilon).channel().variances.max() * (1 + 1e-9)
-        known = best_number_response(Interval(0, 10, 1), epsilon, prior).channel()
-        for other in (LaplaceResponse, OneBitResponse, PiecewiseResponse):
-            assert known.variances @ prior <= other(Interval(0, 10, 1), epsilon).channel().variances @ prior * 1.000001
+        known = dp.best_number_response(dp.Interval(0, 10, 1), epsilon, prior).channel()
+        for other in (dp.LaplaceResponse, dp.OneBitResponse, dp.PiecewiseResponse):
+            assert (
+                known.variances @ prior <= other(dp.Interval(0, 10, 1), epsilon).channel().variances @ prior * 1.000001
+            )
 
 
 def test_a_failing_solver_leaves_a_law_in_closed_form_and_says_so(monkeypatch):
@@ -186,11 +179,11 @@ def test_a_failing_solver_leaves_a_law_in_closed_form_and_says_so(monkeypatch):
     _optimal._solved_columns.cache_clear()
     monkeypatch.setattr(scipy.optimize, "linprog", lambda *_, **__: scipy.optimize.OptimizeResult(status=4))
     with pytest.warns(SolverWarning, match="the mechanism 'piecewise' is used instead"):
-        randomizer = OptimalResponse(Interval(0, 7, 1), 1.5)
+        randomizer = dp.OptimalResponse(dp.Interval(0, 7, 1), 1.5)
     assert randomizer.used == "piecewise"
     assert randomizer.channel().weights == piecewise_channel(8, 1.5).weights
     with pytest.warns(SolverWarning):
-        assert best_number_response(Interval(0, 7, 1), 1.5).name in {"one-bit", "piecewise"}
+        assert dp.best_number_response(dp.Interval(0, 7, 1), 1.5).name in {"one-bit", "piecewise"}
     _optimal._solved_columns.cache_clear()
 
 
@@ -201,7 +194,7 @@ def test_points_that_a_prior_almost_excludes_do_not_stop_the_solver(seed):
     prior[np.random.default_rng(seed).integers(0, 33, 12)] = 1 / 12
     prior[27:] = [0, 1e-17, 0, 0, 0, 0]
     prior /= prior.sum()
-    assert OptimalResponse(Interval(0, 32, 1), 1.5, prior).used == "linear programme"
+    assert dp.OptimalResponse(dp.Interval(0, 32, 1), 1.5, prior).used == "linear programme"
 
 
 def test_a_wrong_solution_costs_accuracy_and_no_privacy(monkeypatch):
@@ -215,7 +208,7 @@ def test_a_wrong_solution_costs_accuracy_and_no_privacy(monkeypatch):
         ),
     )
     with pytest.warns(SolverWarning):
-        randomizer = OptimalResponse(Interval(0, 6, 1), 1.5)
+        randomizer = dp.OptimalResponse(dp.Interval(0, 6, 1), 1.5)
     assert randomizer.used != "linear programme"
     assert randomizer.channel().epsilon <= 1.5
     _optimal._solved_columns.cache_clear()
@@ -223,9 +216,9 @@ def test_a_wrong_solution_costs_accuracy_and_no_privacy(monkeypatch):
 
 def test_the_same_is_found_again():
     """A search is deterministic: without what the process keeps, the integers are the same."""
-    first = OptimalResponse(Interval(0, 12, 1), 1.25).channel()
+    first = dp.OptimalResponse(dp.Interval(0, 12, 1), 1.25).channel()
     _optimal._solved_columns.cache_clear()
-    again = OptimalResponse(Interval(0, 12, 1), 1.25).channel()
+    again = dp.OptimalResponse(dp.Interval(0, 12, 1), 1.25).channel()
     assert first.weights == again.weights
     assert first.values == again.values
 
@@ -244,9 +237,9 @@ def test_the_same_is_found_again():
 @pytest.mark.usefixtures("as_users_call")
 def test_a_prior_of_another_grid_is_refused(prior, said):
     """A prior has one probability for each grid point, and what was expected is said."""
-    for kind in (BinResponse, OptimalResponse):
+    for kind in (dp.BinResponse, dp.OptimalResponse):
         with pytest.raises(PriorError, match=said):
-            kind(Interval(0, 4, 1), 1.0, prior)
+            kind(dp.Interval(0, 4, 1), 1.0, prior)
 
 
 def error_of(prior, starts, epsilon):
@@ -265,7 +258,7 @@ def test_bins_are_the_best_of_all_bins():
     for _ in range(60):
         points, epsilon = int(rng.integers(2, 8)), float(rng.choice([0.01, 0.5, 1.0, 2.0, 5.0]))
         prior = rng.dirichlet(np.full(points, rng.choice([0.2, 1.0, 5.0])))
-        channel = BinResponse(Interval(0, points - 1, 1), epsilon, prior).channel()
+        channel = dp.BinResponse(dp.Interval(0, points - 1, 1), epsilon, prior).channel()
         cuts = itertools.chain.from_iterable(itertools.combinations(range(1, points), n) for n in range(points))
         least = min(error_of(prior, [0, *cut], epsilon) for cut in cuts)
         error = prior @ (channel.variances + (channel.means - np.arange(points)) ** 2)
@@ -277,7 +270,7 @@ def test_bins_are_the_best_of_all_bins():
 def test_no_randomizer_has_a_smaller_squared_error_than_bins(epsilon):
     """For five points, a linear programme over all epsilon-DP laws on a fine grid of numbers finds nothing better."""
     prior = np.array([0.4, 0.1, 0.1, 0.15, 0.25])
-    channel = BinResponse(Interval(0, 4, 1), epsilon, prior).channel()
+    channel = dp.BinResponse(dp.Interval(0, 4, 1), epsilon, prior).channel()
     found = prior @ (channel.variances + (channel.means - np.arange(5)) ** 2)
     numbers = np.union1d(np.linspace(0, 4, 81), channel.steps[0])
     cost = np.append((prior[:, None] * (numbers - np.arange(5)[:, None]) ** 2).ravel(), np.zeros(numbers.size))
@@ -292,17 +285,17 @@ def test_no_randomizer_has_a_smaller_squared_error_than_bins(epsilon):
 
 def test_a_sure_prior_says_nothing_of_the_label():
     """Where the prior knows the label there is one bin, and what is released does not depend on the label."""
-    channel = BinResponse(Interval(0, 4, 1), 1.0, [0, 0, 1, 0, 0]).channel()
+    channel = dp.BinResponse(dp.Interval(0, 4, 1), 1.0, [0, 0, 1, 0, 0]).channel()
     assert (channel.starts, channel.epsilon, channel.steps[0].tolist()) == ((0,), 0.0, [2.0])
     with pytest.raises(EpsilonError):
         bin_channel(5, [0], [0], 1e-300)
 
 
-@pytest.mark.parametrize("kind", [LaplaceResponse, OneBitResponse, PiecewiseResponse, OptimalResponse])
+@pytest.mark.parametrize("kind", [dp.LaplaceResponse, dp.OneBitResponse, dp.PiecewiseResponse, dp.OptimalResponse])
 @pytest.mark.parametrize("epsilon", [1e-300, 1e-25, 60.0, 700.0])
 def test_an_epsilon_beyond_the_words_is_refused_at_once(kind, epsilon):
     """Whoever asks every randomizer for any epsilon gets an error of ours, and no warning before it."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(EpsilonError, match="integers of a 64-bit word"):
-            kind(Interval(0, 1000, 1), epsilon)
+            kind(dp.Interval(0, 1000, 1), epsilon)

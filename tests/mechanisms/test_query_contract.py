@@ -10,24 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from labeldp import (
-    Answer,
-    Classes,
-    Curator,
-    ExchangedLabels,
-    Interval,
-    LabelMoments,
-    NoisyArgmax,
-    NoisyGradients,
-    NoisyHistogram,
-    NoisyMean,
-    NoisyQuantile,
-    NoisyTopK,
-    NumberMoments,
-    PeerExchange,
-    Query,
-    verify,
-)
+import labeldp as dp
 from labeldp.bounds.planning import _noise_of_mechanisms
 from labeldp.errors import InputError, VerificationError
 from labeldp.mechanisms.queries import QUERIES, Choices, Counts, FeatureSums, FlippedLabels, Means
@@ -35,7 +18,7 @@ from labeldp.release.folder._answer_columns import _READ
 from labeldp.testing import check_query
 
 ROWS = 240
-TWO, SPACE, GRID = Classes(["no", "yes"]), Classes(["a", "b", "c"]), Interval(0.0, 10.0, 0.5)
+TWO, SPACE, GRID = dp.Classes(["no", "yes"]), dp.Classes(["a", "b", "c"]), dp.Interval(0.0, 10.0, 0.5)
 CELLS = np.arange(ROWS) % 4
 FEATURES = np.random.default_rng(0).normal(size=(ROWS, 3))
 
@@ -52,26 +35,26 @@ class Still:
         """Nothing is learned."""
 
 
-PROMISE, FIELDS = NoisyHistogram(SPACE, 1.0).promise(1), NoisyHistogram.fields()
+PROMISE, FIELDS = dp.NoisyHistogram(SPACE, 1.0).promise(1), dp.NoisyHistogram.fields()
 #: At least one for each query: all parameters that change its law or the form of its answer.
 EXAMPLES = (
-    NoisyHistogram(SPACE, 1.0, CELLS, 5),
-    NoisyHistogram(GRID, 0.3),
-    NoisyArgmax(SPACE, 1.0, CELLS, 5),
-    NoisyArgmax(SPACE, 1.0, method="exponential"),
-    NoisyTopK(SPACE, 1.0, CELLS, 5, top=2),
-    NoisyTopK(SPACE, 1.0, top=1),
-    NoisyTopK(GRID, 1.0, top=21),
-    NoisyMean(GRID, 1.0, CELLS, 5),
-    NoisyMean(GRID, 1.0, clip=(1.0, 5.0)),
-    NoisyQuantile(GRID, 1.0, 0.5, CELLS, 5),
-    NoisyQuantile(GRID, 1.0, 0.9, around=4.0),
-    LabelMoments(SPACE, 1.0, 1e-6, FEATURES),
-    NumberMoments(GRID, 1.0, 1e-6, FEATURES),
-    NoisyGradients(SPACE, 1.0, client=Still(), rows=ROWS),
-    NoisyGradients(SPACE, 1.0, 1e-6, client=Still(), rows=ROWS),
-    ExchangedLabels(TWO, PeerExchange(0.1), CELLS, 1e-4),
-    ExchangedLabels(TWO, PeerExchange(0.1, 0.5), CELLS, 1e-4),
+    dp.NoisyHistogram(SPACE, 1.0, CELLS, 5),
+    dp.NoisyHistogram(GRID, 0.3),
+    dp.NoisyArgmax(SPACE, 1.0, CELLS, 5),
+    dp.NoisyArgmax(SPACE, 1.0, method="exponential"),
+    dp.NoisyTopK(SPACE, 1.0, CELLS, 5, top=2),
+    dp.NoisyTopK(SPACE, 1.0, top=1),
+    dp.NoisyTopK(GRID, 1.0, top=21),
+    dp.NoisyMean(GRID, 1.0, CELLS, 5),
+    dp.NoisyMean(GRID, 1.0, clip=(1.0, 5.0)),
+    dp.NoisyQuantile(GRID, 1.0, 0.5, CELLS, 5),
+    dp.NoisyQuantile(GRID, 1.0, 0.9, around=4.0),
+    dp.LabelMoments(SPACE, 1.0, 1e-6, FEATURES),
+    dp.NumberMoments(GRID, 1.0, 1e-6, FEATURES),
+    dp.NoisyGradients(SPACE, 1.0, client=Still(), rows=ROWS),
+    dp.NoisyGradients(SPACE, 1.0, 1e-6, client=Still(), rows=ROWS),
+    dp.ExchangedLabels(TWO, dp.PeerExchange(0.1), CELLS, 1e-4),
+    dp.ExchangedLabels(TWO, dp.PeerExchange(0.1, 0.5), CELLS, 1e-4),
 )
 every_query = pytest.mark.parametrize("query", EXAMPLES, ids=lambda query: f"{query.name}-{EXAMPLES.index(query)}")
 
@@ -84,7 +67,7 @@ def labels_for(query):
 
 def answered(query):
     """The answer to a query, by a curator of labels of its space."""
-    return Curator(labels_for(query), query.space, name="ill").answer(query)
+    return dp.Curator(labels_for(query), query.space, name="ill").answer(query)
 
 
 def test_every_query_has_an_example():
@@ -112,8 +95,8 @@ def test_every_query_holds_the_laws_of_its_kind(query):
 )
 def test_a_query_that_breaks_a_law_is_found(monkeypatch, name, broken, law):
     """By the words of the law."""
-    query = NoisyHistogram(SPACE, 1.0)
-    monkeypatch.setattr(NoisyHistogram, name, broken)
+    query = dp.NoisyHistogram(SPACE, 1.0)
+    monkeypatch.setattr(dp.NoisyHistogram, name, broken)
     with pytest.raises((AssertionError, InputError, ValueError), match=law):
         check_query(query, labels_for(query))
 
@@ -142,17 +125,17 @@ def test_an_answer_of_other_values_is_refused(query, tmp_path):
         return
     folder = dataclasses.replace(answer, value=value).save(tmp_path / "shared")
     if query.name == "noisy-gradients":
-        assert verify(folder).holds
+        assert dp.verify(folder).holds
         return
     with pytest.raises(VerificationError):
-        Answer.load(folder)
+        dp.Answer.load(folder)
 
 
 NOISY = {
-    NoisyMean.name: lambda: NoisyMean(GRID, 0.5, np.arange(20_000)),
-    NoisyHistogram.name: lambda: NoisyHistogram(SPACE, 0.5, np.zeros(ROWS, int), 20_000),
-    LabelMoments.name: lambda: LabelMoments(SPACE, 1.0, 1e-6, np.tile(FEATURES, 1000)),
-    NumberMoments.name: lambda: NumberMoments(GRID, 1.0, 1e-6, np.tile(FEATURES, 1000)),
+    dp.NoisyMean.name: lambda: dp.NoisyMean(GRID, 0.5, np.arange(20_000)),
+    dp.NoisyHistogram.name: lambda: dp.NoisyHistogram(SPACE, 0.5, np.zeros(ROWS, int), 20_000),
+    dp.LabelMoments.name: lambda: dp.LabelMoments(SPACE, 1.0, 1e-6, np.tile(FEATURES, 1000)),
+    dp.NumberMoments.name: lambda: dp.NumberMoments(GRID, 1.0, 1e-6, np.tile(FEATURES, 1000)),
 }
 
 
@@ -193,15 +176,15 @@ def test_an_answer_says_how_far_off_it_may_be(query):
 
 
 READINGS = {
-    NoisyHistogram.name: Counts,
-    NoisyArgmax.name: Choices,
-    NoisyTopK.name: Choices,
-    NoisyMean.name: Means,
-    NoisyQuantile.name: type(None),
-    LabelMoments.name: FeatureSums,
-    NumberMoments.name: FeatureSums,
-    NoisyGradients.name: type(None),
-    ExchangedLabels.name: FlippedLabels,
+    dp.NoisyHistogram.name: Counts,
+    dp.NoisyArgmax.name: Choices,
+    dp.NoisyTopK.name: Choices,
+    dp.NoisyMean.name: Means,
+    dp.NoisyQuantile.name: type(None),
+    dp.LabelMoments.name: FeatureSums,
+    dp.NumberMoments.name: FeatureSums,
+    dp.NoisyGradients.name: type(None),
+    dp.ExchangedLabels.name: FlippedLabels,
 }
 
 
@@ -211,7 +194,7 @@ def test_learners_read_answers_by_their_form(query):
     reading = answered(query).reading
     assert isinstance(reading, READINGS[query.name])
     if isinstance(reading, Means):
-        assert reading.deviation == NoisyMean.sum_deviation(query.law(1), query.space)
+        assert reading.deviation == dp.NoisyMean.sum_deviation(query.law(1), query.space)
         assert (reading.low, reading.high) == (query.clip or (0.0, 10.0))
     if isinstance(reading, Choices):
         assert reading.rate * query.sensitivity == pytest.approx(query.epsilon)
@@ -232,15 +215,15 @@ def test_plans_compare_every_query_that_forecasts_its_noise():
 def test_an_unregistered_query_is_refused_before_it_is_charged():
     """Not only where it is saved: nothing is drawn, and the curator has spent nothing."""
 
-    class Another(NoisyHistogram):
+    class Another(dp.NoisyHistogram):
         name = "another"
 
-    class Impostor(NoisyHistogram):
+    class Impostor(dp.NoisyHistogram):
         """A query under the name of a registered one."""
 
     for kind in (Another, Impostor):
-        curator = Curator(["no", "yes"] * 50, TWO, budget=1.0)
+        curator = dp.Curator(["no", "yes"] * 50, TWO, budget=1.0)
         with pytest.raises(ValueError, match=r"expected a registered query, found .*'labeldp\.mechanisms'"):
             curator.answer(kind(TWO, 1.0))
         assert curator.spent == (0.0, 0.0)
-    assert not issubclass(Query, QUERIES.own["noisy-histogram"])
+    assert not issubclass(dp.Query, QUERIES.own["noisy-histogram"])

@@ -18,25 +18,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy.stats import beta, binom
 
-from labeldp import (
-    BinResponse,
-    BitResponse,
-    Classes,
-    ClusterResponse,
-    GroupResponse,
-    Interval,
-    LaplaceResponse,
-    MinimaxResponse,
-    OneBitResponse,
-    OptimalResponse,
-    PiecewiseResponse,
-    PriorResponse,
-    PriorSubsetResponse,
-    RandomizedResponse,
-    SubsetResponse,
-    TopKResponse,
-    best_response,
-)
+import labeldp as dp
 from labeldp._random_words import SecureWords, TapeWords
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms import _draw as _drawing
@@ -46,35 +28,35 @@ from labeldp.privacy.channels import CHANNELS, CoarseningChannel, row_arrays
 from labeldp.testing import check_randomizer
 
 ALARM = 1e-9
-SPACE = Classes(["a", "b", "c", "d", "e"])
-COSTLY = SubsetResponse(SPACE, 2.0).channel()
-GRID = Interval(-1.0, 3.0, 1.0)
+SPACE = dp.Classes(["a", "b", "c", "d", "e"])
+COSTLY = dp.SubsetResponse(SPACE, 2.0).channel()
+GRID = dp.Interval(-1.0, 3.0, 1.0)
 PRIOR = [[0.4, 0.3, 0.2, 0.05, 0.05], [0.2] * 5, [0.01, 0.04, 0.9, 0.02, 0.03]]
 
 CASES = {
-    "response": (RandomizedResponse, lambda e, _: RandomizedResponse(SPACE, e)),
-    "subset": (SubsetResponse, lambda e, _: SubsetResponse(SPACE, e)),
-    "subset-of-3": (SubsetResponse, lambda e, _: SubsetResponse(SPACE, e, size=3)),
+    "response": (dp.RandomizedResponse, lambda e, _: dp.RandomizedResponse(SPACE, e)),
+    "subset": (dp.SubsetResponse, lambda e, _: dp.SubsetResponse(SPACE, e)),
+    "subset-of-3": (dp.SubsetResponse, lambda e, _: dp.SubsetResponse(SPACE, e, size=3)),
     "projective": (ProjectiveResponse, lambda e, _: ProjectiveResponse(SPACE, e)),
     "projective-of-3": (ProjectiveResponse, lambda e, _: ProjectiveResponse(SPACE, e, order=3)),
-    "bits": (BitResponse, lambda e, _: BitResponse(SPACE, e)),
-    "symmetric": (BitResponse, lambda e, _: BitResponse(SPACE, e, form="symmetric")),
-    "top-k": (TopKResponse, lambda e, n: TopKResponse(SPACE, e, priors(n), k=3)),
-    "cluster": (ClusterResponse, lambda e, n: ClusterResponse(SPACE, e, PRIOR, np.arange(n) % 3)),
-    "prior-subset": (PriorSubsetResponse, lambda e, n: PriorSubsetResponse(SPACE, e, priors(n))),
-    "prior": (PriorResponse, lambda e, n: PriorResponse(SPACE, e, priors(n))),
-    "groups": (GroupResponse, lambda e, n: GroupResponse(SPACE, e, priors(n))),
-    "groups-unordered": (GroupResponse, lambda e, n: GroupResponse(SPACE, e, priors(n), ordered=False)),
+    "bits": (dp.BitResponse, lambda e, _: dp.BitResponse(SPACE, e)),
+    "symmetric": (dp.BitResponse, lambda e, _: dp.BitResponse(SPACE, e, form="symmetric")),
+    "top-k": (dp.TopKResponse, lambda e, n: dp.TopKResponse(SPACE, e, priors(n), k=3)),
+    "cluster": (dp.ClusterResponse, lambda e, n: dp.ClusterResponse(SPACE, e, PRIOR, np.arange(n) % 3)),
+    "prior-subset": (dp.PriorSubsetResponse, lambda e, n: dp.PriorSubsetResponse(SPACE, e, priors(n))),
+    "prior": (dp.PriorResponse, lambda e, n: dp.PriorResponse(SPACE, e, priors(n))),
+    "groups": (dp.GroupResponse, lambda e, n: dp.GroupResponse(SPACE, e, priors(n))),
+    "groups-unordered": (dp.GroupResponse, lambda e, n: dp.GroupResponse(SPACE, e, priors(n), ordered=False)),
     "one-partition": (
-        GroupResponse,
-        lambda e, n: GroupResponse(SPACE, e, groups=[["a"], ["b", "c"], ["d", "e"]]).for_rows(n),
+        dp.GroupResponse,
+        lambda e, n: dp.GroupResponse(SPACE, e, groups=[["a"], ["b", "c"], ["d", "e"]]).for_rows(n),
     ),
-    "laplace": (LaplaceResponse, lambda e, _: LaplaceResponse(GRID, e)),
-    "one-bit": (OneBitResponse, lambda e, _: OneBitResponse(GRID, e)),
-    "piecewise": (PiecewiseResponse, lambda e, _: PiecewiseResponse(GRID, e)),
-    "optimal": (OptimalResponse, lambda e, _: OptimalResponse(GRID, e)),
-    "minimax": (MinimaxResponse, lambda e, _: MinimaxResponse(GRID, e)),
-    "bins": (BinResponse, lambda e, _: BinResponse(GRID, e, PRIOR[1])),
+    "laplace": (dp.LaplaceResponse, lambda e, _: dp.LaplaceResponse(GRID, e)),
+    "one-bit": (dp.OneBitResponse, lambda e, _: dp.OneBitResponse(GRID, e)),
+    "piecewise": (dp.PiecewiseResponse, lambda e, _: dp.PiecewiseResponse(GRID, e)),
+    "optimal": (dp.OptimalResponse, lambda e, _: dp.OptimalResponse(GRID, e)),
+    "minimax": (dp.MinimaxResponse, lambda e, _: dp.MinimaxResponse(GRID, e)),
+    "bins": (dp.BinResponse, lambda e, _: dp.BinResponse(GRID, e, PRIOR[1])),
 }
 NUMBERS = [case for case, (kind, _) in CASES.items() if issubclass(kind, NumberRandomizer)]
 every_case = pytest.mark.parametrize("case", CASES)
@@ -154,8 +136,8 @@ def test_every_randomizer_holds_the_laws_of_its_kind(case):
 )
 def test_a_randomizer_that_breaks_a_law_is_found(monkeypatch, name, broken, law):
     """By the words of the law."""
-    randomizer = SubsetResponse(SPACE, 1.0)
-    monkeypatch.setattr(SubsetResponse, name, broken)
+    randomizer = dp.SubsetResponse(SPACE, 1.0)
+    monkeypatch.setattr(dp.SubsetResponse, name, broken)
     with pytest.raises((AssertionError, InputError, ValueError), match=law):
         check_randomizer(randomizer)
 
@@ -182,33 +164,36 @@ def test_options_that_do_not_exist_are_refused():
     """Sizes, numbers of candidates and forms are checked by name."""
     for size in (0, 5, 2.0, True, "2"):
         with pytest.raises(InputError, match="expected size"):
-            SubsetResponse(SPACE, 1.0, size=size)
+            dp.SubsetResponse(SPACE, 1.0, size=size)
     for k in (0, 6, 2.0, True):
         with pytest.raises(InputError, match="expected k"):
-            TopKResponse(SPACE, 1.0, PRIOR, k=k)
+            dp.TopKResponse(SPACE, 1.0, PRIOR, k=k)
     with pytest.raises(InputError, match="expected form"):
-        BitResponse(SPACE, 1.0, form="random")
+        dp.BitResponse(SPACE, 1.0, form="random")
 
 
 def test_options_of_numpy_are_plain_integers():
     """A size that came out of NumPy gives the same exact integers as a plain one."""
-    assert SubsetResponse(SPACE, 1.0, size=np.int64(3)).channel().odds == SubsetResponse(SPACE, 1.0, 3).channel().odds
-    top = TopKResponse(SPACE, 1.0, PRIOR, k=np.int64(3)).channel()
-    assert top.odds == TopKResponse(SPACE, 1.0, PRIOR, k=3).channel().odds
+    assert (
+        dp.SubsetResponse(SPACE, 1.0, size=np.int64(3)).channel().odds
+        == dp.SubsetResponse(SPACE, 1.0, 3).channel().odds
+    )
+    top = dp.TopKResponse(SPACE, 1.0, PRIOR, k=np.int64(3)).channel()
+    assert top.odds == dp.TopKResponse(SPACE, 1.0, PRIOR, k=3).channel().odds
 
 
 BEST = [
-    (2, 1.0, RandomizedResponse),
-    (10, 1.0, SubsetResponse),
-    (10, 5.0, RandomizedResponse),
-    (100, 5.0, SubsetResponse),
+    (2, 1.0, dp.RandomizedResponse),
+    (10, 1.0, dp.SubsetResponse),
+    (10, 5.0, dp.RandomizedResponse),
+    (100, 5.0, dp.SubsetResponse),
 ]
 
 
 @pytest.mark.parametrize(("classes", "epsilon", "kind"), BEST)
 def test_the_best_response_is_randomized_response_at_size_one(classes, epsilon, kind):
     """Subsets of one class are randomized response, and are released as classes."""
-    assert type(best_response(Classes(range(classes)), epsilon)) is kind
+    assert type(dp.best_response(dp.Classes(range(classes)), epsilon)) is kind
 
 
 # ---------------------------------------------------------------------------------------------------- the draw
@@ -236,7 +221,7 @@ def test_a_draw_is_a_function_of_row_and_words_alone(case, first_row):
 @pytest.mark.parametrize("chunk", [1, 5, 64, 1 << 16])
 def test_chunks_and_threads_do_not_change_the_draw(monkeypatch, threads, chunk):
     """The same words give the same release whatever the chunk, the number of threads, or where a part begins."""
-    channel = SubsetResponse(SPACE, 1.0).channel()
+    channel = dp.SubsetResponse(SPACE, 1.0).channel()
     codes = np.random.default_rng(2).integers(0, 5, 500).astype(np.int32)
     usual = draw(channel, codes, tape())
     monkeypatch.setattr(_drawing, "_WORDS_PER_CHUNK", chunk)
@@ -259,7 +244,7 @@ def test_no_word_is_used_twice():
             return super().block(start, count)
 
     source = Counting(np.arange(4093, dtype=np.uint64))
-    channel = BitResponse(SPACE, 1.0).channel()
+    channel = dp.BitResponse(SPACE, 1.0).channel()
     rows = 3 * _drawing._WORDS_PER_CHUNK // channel.usual_words + 7  # several chunks
     draw(channel, np.zeros(rows, dtype=np.int32), source, first_row=9)
     edge = 9 * channel.usual_words
@@ -588,5 +573,5 @@ def test_what_is_expected_follows_from_the_matrix(case):
 
 def test_the_smallest_unit_of_the_law_is_a_word():
     """At 64 bits the truth probability of randomized response is the stated integer over 2**64."""
-    channel = RandomizedResponse(Classes([0, 1]), 1.0).channel()
+    channel = dp.RandomizedResponse(dp.Classes([0, 1]), 1.0).channel()
     assert Fraction(channel.keep, 2**64) == pytest.approx(math.e / (1 + math.e), rel=1e-15)

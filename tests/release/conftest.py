@@ -11,16 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import (
-    BitResponse,
-    Classes,
-    ClassProbabilities,
-    PriorResponse,
-    PriorSubsetResponse,
-    RandomizedResponse,
-    SubsetResponse,
-    TopKResponse,
-)
+import labeldp as dp
 
 LABELS = ("red", "green", "blue", "grey", "pink")
 
@@ -34,24 +25,24 @@ def prior_for(rows):
 
 def named_prior(rows, space):
     """The same, with the class of each column."""
-    return ClassProbabilities(prior_for(rows), space.points)
+    return dp.ClassProbabilities(prior_for(rows), space.points)
 
 
 RANDOMIZERS = {
-    "response": lambda space, epsilon, _: RandomizedResponse(space, epsilon),
-    "subset": lambda space, epsilon, _: SubsetResponse(space, epsilon, size=2),
-    "bits": lambda space, epsilon, _: BitResponse(space, epsilon),
-    "symmetric": lambda space, epsilon, _: BitResponse(space, epsilon, form="symmetric"),
-    "prior": lambda space, epsilon, rows: PriorResponse(space, epsilon, named_prior(rows, space)),
-    "prior-subset": lambda space, epsilon, rows: PriorSubsetResponse(space, epsilon, named_prior(rows, space)),
-    "top-k": lambda space, epsilon, rows: TopKResponse(space, epsilon, named_prior(rows, space), k=3),
+    "response": lambda space, epsilon, _: dp.RandomizedResponse(space, epsilon),
+    "subset": lambda space, epsilon, _: dp.SubsetResponse(space, epsilon, size=2),
+    "bits": lambda space, epsilon, _: dp.BitResponse(space, epsilon),
+    "symmetric": lambda space, epsilon, _: dp.BitResponse(space, epsilon, form="symmetric"),
+    "prior": lambda space, epsilon, rows: dp.PriorResponse(space, epsilon, named_prior(rows, space)),
+    "prior-subset": lambda space, epsilon, rows: dp.PriorSubsetResponse(space, epsilon, named_prior(rows, space)),
+    "top-k": lambda space, epsilon, rows: dp.TopKResponse(space, epsilon, named_prior(rows, space), k=3),
 }
 
 
 @pytest.fixture
 def space():
     """Five classes."""
-    return Classes(LABELS)
+    return dp.Classes(LABELS)
 
 
 @pytest.fixture(params=sorted(RANDOMIZERS))

@@ -5,47 +5,35 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import (
-    Classes,
-    Curator,
-    Interval,
-    NoisyHistogram,
-    PiecewiseResponse,
-    RandomizedResponse,
-    Release,
-    cluster_response,
-    public_columns,
-    release_batches,
-    release_table,
-)
+import labeldp as dp
 from labeldp.errors import InputError, VerificationError
 
-NUMBERS = Interval(0.0, 8.0, 0.5)
+NUMBERS = dp.Interval(0.0, 8.0, 0.5)
 
 
 def of_numbers(labels, _):
     """A release of numbers."""
-    return Curator(np.arange(len(labels)) % 9, NUMBERS).randomize(PiecewiseResponse(NUMBERS, 2.0))
+    return dp.Curator(np.arange(len(labels)) % 9, NUMBERS).randomize(dp.PiecewiseResponse(NUMBERS, 2.0))
 
 
 def of_clusters(labels, space):
     """A release whose law differs by cluster."""
-    return cluster_response(Curator(labels, space), np.arange(len(labels)) % 3, 4.0, share=0.5).release
+    return dp.cluster_response(dp.Curator(labels, space), np.arange(len(labels)) % 3, 4.0, share=0.5).release
 
 
 def of_units(labels, space):
     """A release whose law differs by the number of rows of a person."""
     people = np.resize([0, 1, 1, 2, 2, 2], len(labels)) + np.repeat(np.arange(10), 6) * 3
-    return Curator(labels, space, units=people).randomize(RandomizedResponse(space, 2.0))
+    return dp.Curator(labels, space, units=people).randomize(dp.RandomizedResponse(space, 2.0))
 
 
 def check_batches(release, folder):
     """Each batch is what slicing the loaded release gives, with the columns of its rows, in order."""
     columns = pa.table({"x": np.arange(60), "town": [f"t{i % 5}" for i in range(60)]})
-    loaded = Release.load(release.save(folder, columns, keep="all"))
+    loaded = dp.Release.load(release.save(folder, columns, keep="all"))
     for rows in (7, 60, 1000):
         low = 0
-        for table, part in release_batches(folder, rows):
+        for table, part in dp.release_batches(folder, rows):
             expected = loaded[low : low + rows]
             assert len(part) == table.num_rows == min(rows, 60 - low)
             assert table.equals(columns.slice(low, rows))
@@ -57,7 +45,7 @@ def check_batches(release, folder):
 
 def test_batches_are_slices_of_the_release(randomizer_for, labels, space, tmp_path):
     """Under every law of classes a batch is the slice of the loaded release, its certificate included."""
-    check_batches(Curator(labels, space).randomize(randomizer_for(space, 2.0, len(labels))), tmp_path / "r")
+    check_batches(dp.Curator(labels, space).randomize(randomizer_for(space, 2.0, len(labels))), tmp_path / "r")
 
 
 @pytest.mark.parametrize("make", [of_numbers, of_clusters, of_units])
@@ -68,9 +56,9 @@ def test_batches_of_numbers_clusters_and_units_are_slices_too(make, labels, spac
 
 def test_batches_of_a_part_name_what_that_is_part_of(labels, space, tmp_path):
     """A part that was saved gives batches which name the whole release."""
-    whole = Curator(labels, space).randomize(RandomizedResponse(space, 2.0))
+    whole = dp.Curator(labels, space).randomize(dp.RandomizedResponse(space, 2.0))
     whole[10:40].save(tmp_path / "part")
-    assert {part.certificate.parent for _, part in release_batches(tmp_path / "part", 7)} == {whole.hash}
+    assert {part.certificate.parent for _, part in dp.release_batches(tmp_path / "part", 7)} == {whole.hash}
 
 
 def test_batches_go_on_from_file_to_file(tmp_path):
@@ -79,26 +67,26 @@ def test_batches_go_on_from_file_to_file(tmp_path):
     for i, rows in enumerate((500, 130, 1)):
         made = {"x": np.arange(rows) + 1000 * i, "y": ["a", "b"] * (rows // 2) + ["a"] * (rows % 2)}
         pq.write_table(pa.table(made), tmp_path / "t" / f"{i}.parquet", row_group_size=90)
-    folder = release_table(tmp_path / "t", "y", Classes(["a", "b"]), 1.0, tmp_path / "r", keep=["x"]).output
+    folder = dp.release_table(tmp_path / "t", "y", dp.Classes(["a", "b"]), 1.0, tmp_path / "r", keep=["x"]).output
     assert len(list(folder.glob("*.parquet"))) == 3
-    batches = list(release_batches(folder, 100))
+    batches = list(dp.release_batches(folder, 100))
     assert [len(part) for _, part in batches] == [100] * 6 + [31]
     assert (
         pa.concat_tables([table for table, _ in batches])
         .combine_chunks()
-        .equals(public_columns(folder).combine_chunks())
+        .equals(dp.public_columns(folder).combine_chunks())
     )
-    assert np.array_equal(np.concatenate([part.codes for _, part in batches]), Release.load(folder).codes)
+    assert np.array_equal(np.concatenate([part.codes for _, part in batches]), dp.Release.load(folder).codes)
 
 
 def test_a_batch_costs_the_memory_of_a_few(tmp_path):
     """Of 16 MB in a file of one piece, what is held at any batch is below 8 MB."""
-    rows, space = 1_000_000, Classes([0, 1])
-    release = Curator(np.arange(rows) % 2, space).randomize(RandomizedResponse(space, 1.0))
+    rows, space = 1_000_000, dp.Classes([0, 1])
+    release = dp.Curator(np.arange(rows) % 2, space).randomize(dp.RandomizedResponse(space, 1.0))
     folder = release.save(tmp_path / "r", pa.table({"x": np.arange(rows) / 3, "z": np.arange(rows) / 7}), keep="all")
     assert pq.read_metadata(folder / "data.parquet").num_row_groups == 1
     before = pa.total_allocated_bytes()
-    held = [pa.total_allocated_bytes() - before for _ in release_batches(folder, 1 << 14)]
+    held = [pa.total_allocated_bytes() - before for _ in dp.release_batches(folder, 1 << 14)]
     assert len(held) == -(-rows // (1 << 14))
     assert max(held) < 8 << 20
 
@@ -107,37 +95,37 @@ def test_a_batch_costs_the_memory_of_a_few(tmp_path):
 def test_a_batch_has_a_whole_number_of_rows(rows, tmp_path):
     """Anything else is refused before the folder is read."""
     with pytest.raises(InputError, match="rows"):
-        release_batches(tmp_path / "none", rows)
+        dp.release_batches(tmp_path / "none", rows)
 
 
 def test_what_has_no_rows_to_learn_from_is_refused(labels, space, tmp_path):
     """An empty part, an answer and a folder of something else are refused at the call, before any batch is read."""
-    curator = Curator(labels, space)
-    curator.randomize(RandomizedResponse(space, 2.0))[:0].save(tmp_path / "empty")
+    curator = dp.Curator(labels, space)
+    curator.randomize(dp.RandomizedResponse(space, 2.0))[:0].save(tmp_path / "empty")
     with pytest.raises(InputError, match="at least one row"):
-        release_batches(tmp_path / "empty")
-    Curator(labels, space).answer(NoisyHistogram(space, 1.0)).save(tmp_path / "answer")
+        dp.release_batches(tmp_path / "empty")
+    dp.Curator(labels, space).answer(dp.NoisyHistogram(space, 1.0)).save(tmp_path / "answer")
     with pytest.raises(VerificationError, match=r"Answer\.load"):
-        release_batches(tmp_path / "answer")
+        dp.release_batches(tmp_path / "answer")
     with pytest.raises(VerificationError, match=r"a release with a _certificate\.json"):
-        release_batches(tmp_path)
+        dp.release_batches(tmp_path)
 
 
 def test_a_folder_that_was_changed_gives_no_batch(labels, space, tmp_path):
     """A file with other bytes than the certificate lists is refused before its first row is handed out."""
-    folder = Curator(labels, space).randomize(RandomizedResponse(space, 2.0)).save(tmp_path / "r")
+    folder = dp.Curator(labels, space).randomize(dp.RandomizedResponse(space, 2.0)).save(tmp_path / "r")
     file = folder / "data.parquet"
     pq.write_table(pq.read_table(file).take(np.arange(60)[::-1]), file)
     with pytest.raises(VerificationError, match="different bytes"):
-        release_batches(folder)
+        dp.release_batches(folder)
 
 
 def test_a_folder_with_another_file_gives_no_batch(labels, space, tmp_path):
     """The whole folder is verified before the first batch, not its listed files alone."""
-    folder = Curator(labels, space).randomize(RandomizedResponse(space, 2.0)).save(tmp_path / "r")
+    folder = dp.Curator(labels, space).randomize(dp.RandomizedResponse(space, 2.0)).save(tmp_path / "r")
     (folder / "more.parquet").write_bytes((folder / "data.parquet").read_bytes())
     with pytest.raises(VerificationError, match="more"):
-        release_batches(folder)
+        dp.release_batches(folder)
 
 
 def test_a_file_that_was_replaced_gives_no_batch(tmp_path):
@@ -146,8 +134,8 @@ def test_a_file_that_was_replaced_gives_no_batch(tmp_path):
     for name in ("a", "b"):
         made = {"x": [name] * 40, "y": ["no", "yes"] * 20}
         pq.write_table(pa.table(made), tmp_path / "in" / f"{name}.parquet")
-    out = release_table(tmp_path / "in", "y", Classes(["no", "yes"]), 1.0, tmp_path / "out", drop=[]).output
-    batches = release_batches(out, 5)
+    out = dp.release_table(tmp_path / "in", "y", dp.Classes(["no", "yes"]), 1.0, tmp_path / "out", drop=[]).output
+    batches = dp.release_batches(out, 5)
     next(batches)
     second = sorted(out.glob("*.parquet"))[1]
     pq.write_table(pq.read_table(second).slice(1), tmp_path / "other")

@@ -6,41 +6,30 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labeldp import (
-    Classes,
-    Curator,
-    Interval,
-    LaplaceResponse,
-    OneBitResponse,
-    PriorResponse,
-    RandomizedResponse,
-    Release,
-    SubsetResponse,
-    concatenate,
-)
+import labeldp as dp
 from labeldp.errors import InputError
 from labeldp.release.folder import Certificate
 
-SPACE = Classes(["a", "b", "c", "d"])
-GRID = Interval(0, 100, 1)
+SPACE = dp.Classes(["a", "b", "c", "d"])
+GRID = dp.Interval(0, 100, 1)
 
 
 def part(randomizer, rows=60, name="y", **curator):
     """A release of a table of its own."""
     labels = np.resize(np.array(SPACE.points), rows) if randomizer.space == SPACE else np.arange(rows) % 100.0
-    return Curator(labels, randomizer.space, name=name, **curator).randomize(randomizer)
+    return dp.Curator(labels, randomizer.space, name=name, **curator).randomize(randomizer)
 
 
 @pytest.fixture
 def months():
     """Two releases of single classes at different epsilons."""
-    return part(RandomizedResponse(SPACE, 1.0), 60), part(RandomizedResponse(SPACE, 2.0), 40)
+    return part(dp.RandomizedResponse(SPACE, 1.0), 60), part(dp.RandomizedResponse(SPACE, 2.0), 40)
 
 
 def test_each_row_keeps_its_channel(months):
     """Likelihoods and unbiased vectors of the whole are those of the parts, row by row, and so are slices of it."""
     january, february = months
-    whole = Release.concat(months)
+    whole = dp.Release.concat(months)
     assert len(whole) == 100
     for power in ("likelihood", "unbiased"):
         parts = np.concatenate([getattr(each, power)() for each in months])
@@ -54,12 +43,12 @@ def test_each_row_keeps_its_channel(months):
 
 def test_epsilons_add_up_unless_the_rows_are_other_peoples(months):
     """Whoever is in both has the sum; a declaration that nobody is gives the largest, and stands in the certificate."""
-    whole = Release.concat(months)
+    whole = dp.Release.concat(months)
     assert whole.guarantee.epsilon == 3.0
-    others = Release.concat(months, other_people="another hospital")
+    others = dp.Release.concat(months, other_people="another hospital")
     assert others.guarantee.epsilon == 2.0
     assert any("other people's: another hospital" in each for each in others.certificate.assumptions)
-    assert Release.concat([others, part(RandomizedResponse(SPACE, 0.5))]).guarantee.epsilon == 3.5
+    assert dp.Release.concat([others, part(dp.RandomizedResponse(SPACE, 0.5))]).guarantee.epsilon == 3.5
     assert "epsilon 3," in whole.certificate.sentence
     assert Certificate.from_json(whole.certificate.to_json()) == whole.certificate
 
@@ -67,34 +56,34 @@ def test_epsilons_add_up_unless_the_rows_are_other_peoples(months):
 def test_units_of_several_rows_always_add_up():
     """Rows do not tell people apart, so a declaration about rows changes nothing."""
     units = np.repeat(np.arange(20), 3)
-    parts = [part(RandomizedResponse(SPACE, 1.0), units=units) for _ in range(2)]
+    parts = [part(dp.RandomizedResponse(SPACE, 1.0), units=units) for _ in range(2)]
     for reason in ("", "another hospital"):
-        whole = Release.concat(parts, other_people=reason)
+        whole = dp.Release.concat(parts, other_people=reason)
         assert (whole.guarantee.epsilon, whole.guarantee.unit) == (2 * parts[0].guarantee.epsilon, "unit")
     with pytest.raises(InputError, match="one privacy unit"):
-        Release.concat([parts[0], part(RandomizedResponse(SPACE, 1.0))])
+        dp.Release.concat([parts[0], part(dp.RandomizedResponse(SPACE, 1.0))])
 
 
 def test_slices_of_one_release_are_one_charge(months):
     """They cost what it cost, and are a slice of it again; beside another release they are one of two charges."""
     january, february = months
-    again = Release.concat([january[:10], january[30:]])
+    again = dp.Release.concat([january[:10], january[30:]])
     assert again.guarantee == january.guarantee
     assert again.certificate == january[:40].certificate
     assert np.array_equal(again.codes, january[np.r_[:10, 30:60]].codes)
-    assert Release.concat([january[:10], february, january[30:]]).guarantee.epsilon == 3.0
-    for twice in ([january, january], [january, january[:10]], [Release.concat(months), february]):
+    assert dp.Release.concat([january[:10], february, january[30:]]).guarantee.epsilon == 3.0
+    for twice in ([january, january], [january, january[:10]], [dp.Release.concat(months), february]):
         with pytest.raises(InputError, match="once"):
-            Release.concat(twice)
+            dp.Release.concat(twice)
 
 
 def test_sets_numbers_and_deltas():
     """Sets of several sizes, numbers of several mechanisms, and charges with a curator's answers."""
-    sets = [part(SubsetResponse(SPACE, 1.0, size=size)) for size in (1, 2)]
-    whole = Release.concat(sets)
+    sets = [part(dp.SubsetResponse(SPACE, 1.0, size=size)) for size in (1, 2)]
+    whole = dp.Release.concat(sets)
     assert np.array_equal(whole.unbiased(), np.concatenate([each.unbiased() for each in sets]))
-    numbers = [part(OneBitResponse(GRID, 1.0)), part(LaplaceResponse(GRID, 2.0))]
-    whole = Release.concat(numbers)
+    numbers = [part(dp.OneBitResponse(GRID, 1.0)), part(dp.LaplaceResponse(GRID, 2.0))]
+    whole = dp.Release.concat(numbers)
     for name in ("numbers", "noise_variance"):
         assert np.array_equal(getattr(whole, name)(), np.concatenate([getattr(each, name)() for each in numbers]))
 
@@ -105,28 +94,28 @@ def test_who_saw_labels_is_who_saw_any_of_them(months):
     central = dataclasses.replace(draw, guarantee=dataclasses.replace(draw.guarantee, trust="central", delta=1e-6))
     seen = dataclasses.replace(months[1], certificate=dataclasses.replace(months[1].certificate, draws=(central,)))
     for parts in ([months[0], seen], [seen, months[0]]):
-        found = Release.concat(parts).guarantee
+        found = dp.Release.concat(parts).guarantee
         assert (found.trust, found.epsilon, found.delta) == ("central", 3.0, 1e-6)
 
 
 def test_what_has_no_common_form_is_refused(months, tmp_path):
     """Other labels, classes, forms and candidates are named; and rows of several releases are not saved as one."""
-    other = Classes(["d", "c", "b", "a"])
-    prior = PriorResponse(SPACE, 1.0, np.full((60, 4), 0.25))
+    other = dp.Classes(["d", "c", "b", "a"])
+    prior = dp.PriorResponse(SPACE, 1.0, np.full((60, 4), 0.25))
     for wrong, why in (
-        (part(RandomizedResponse(SPACE, 1.0), name="z"), "one label"),
-        (Curator(["a"] * 9, other, name="y").randomize(RandomizedResponse(other, 1.0)), "label spaces"),
-        (part(SubsetResponse(SPACE, 1.0, size=2)), "one form"),
+        (part(dp.RandomizedResponse(SPACE, 1.0), name="z"), "one label"),
+        (dp.Curator(["a"] * 9, other, name="y").randomize(dp.RandomizedResponse(other, 1.0)), "label spaces"),
+        (part(dp.SubsetResponse(SPACE, 1.0, size=2)), "one form"),
         (part(prior), "'candidates'"),
-        (Release.public(["a"] * 9, SPACE), "public labels alone"),
+        (dp.Release.public(["a"] * 9, SPACE), "public labels alone"),
     ):
         with pytest.raises(InputError, match=why):
-            Release.concat([months[0], wrong])
+            dp.Release.concat([months[0], wrong])
     with pytest.raises(InputError, match="rows of several"):
-        Release.concat(months).save(tmp_path / "whole")
+        dp.Release.concat(months).save(tmp_path / "whole")
     with pytest.raises(InputError, match="at least one"):
-        Release.concat([])
-    public = Release.concat([Release.public(["a"] * 9, SPACE), Release.public(["b"], SPACE)])
+        dp.Release.concat([])
+    public = dp.Release.concat([dp.Release.public(["a"] * 9, SPACE), dp.Release.public(["b"], SPACE)])
     assert public.is_public
     assert public.codes.tolist() == [0] * 9 + [1]
 
@@ -134,8 +123,8 @@ def test_what_has_no_common_form_is_refused(months, tmp_path):
 def test_candidates_of_one_law_stay_with_their_rows():
     """Releases with priors of one epsilon differ by row alone, and so can be one."""
     priors = [np.full((60, 4), 0.25), np.tile([0.8, 0.2, 0.0, 0.0], (60, 1))]
-    parts = [part(PriorResponse(SPACE, 1.0, prior)) for prior in priors]
-    whole = Release.concat(parts)
+    parts = [part(dp.PriorResponse(SPACE, 1.0, prior)) for prior in priors]
+    whole = dp.Release.concat(parts)
     assert np.array_equal(whole.likelihood(), np.concatenate([each.likelihood() for each in parts]))
     assert whole.guarantee.epsilon == 2.0
 
@@ -161,7 +150,7 @@ def test_other_functions_of_numpy_find_opaque_labels(months):
 
 def test_a_model_of_all_rows_was_fitted_on_each_part(months):
     """Certificates know that rows are shared, whole or in part, so no part is scored as new."""
-    whole, new = Release.concat(months).certificate, part(RandomizedResponse(SPACE, 1.0)).certificate
+    whole, new = dp.Release.concat(months).certificate, part(dp.RandomizedResponse(SPACE, 1.0)).certificate
     for each in (*months, months[0][:10]):
         assert whole.may_share_rows(each.certificate)
         assert each.certificate.may_share_rows(whole)
@@ -171,18 +160,18 @@ def test_a_model_of_all_rows_was_fitted_on_each_part(months):
 def test_concatenated_releases_can_be_concatenated_again():
     """Of parts that are other people's, each with a sum of its own, the largest sum counts, however many there are."""
     pairs = [
-        Release.concat([part(RandomizedResponse(SPACE, epsilon)), part(RandomizedResponse(SPACE, 0.5))])
+        dp.Release.concat([part(dp.RandomizedResponse(SPACE, epsilon)), part(dp.RandomizedResponse(SPACE, 0.5))])
         for epsilon in (1.0, 3.0, 2.0)
     ]
-    assert Release.concat(pairs, other_people="other hospitals").guarantee.epsilon == 3.5
-    assert Release.concat(pairs).guarantee.epsilon == 7.5
+    assert dp.Release.concat(pairs, other_people="other hospitals").guarantee.epsilon == 3.5
+    assert dp.Release.concat(pairs).guarantee.epsilon == 7.5
 
 
 @pytest.mark.parametrize("reason", [" ", "a\nb", "x" * 201])
 def test_a_reason_is_a_short_line(months, reason):
     """What would lower the stated epsilon without a reason is refused, as at the command line."""
     with pytest.raises(InputError, match="reason for other people, of 1 to 200"):
-        Release.concat(months, other_people=reason)
+        dp.Release.concat(months, other_people=reason)
 
 
 def test_rows_of_the_same_names_are_not_other_peoples():
@@ -190,39 +179,39 @@ def test_rows_of_the_same_names_are_not_other_peoples():
     names = [f"patient {i}" for i in range(60)]
     labels = np.resize(np.array(SPACE.points), 60)
     for curator in (
-        Curator(pd.Series(labels, index=names), SPACE, budget=3.0),
-        Curator(labels.tolist(), SPACE, budget=3.0, identity=names),
+        dp.Curator(pd.Series(labels, index=names), SPACE, budget=3.0),
+        dp.Curator(labels.tolist(), SPACE, budget=3.0, identity=names),
     ):
-        twice = [curator.randomize(RandomizedResponse(SPACE, epsilon)) for epsilon in (1.0, 2.0)]
-        assert Release.concat(twice).guarantee.epsilon == 3.0
+        twice = [curator.randomize(dp.RandomizedResponse(SPACE, epsilon)) for epsilon in (1.0, 2.0)]
+        assert dp.Release.concat(twice).guarantee.epsilon == 3.0
         with pytest.raises(InputError, match="by their curator, index or identities"):
-            Release.concat(twice, other_people="another hospital")
+            dp.Release.concat(twice, other_people="another hospital")
 
 
 def test_rows_of_one_curator_of_a_plain_list_are_not_other_peoples():
     """The curator's session tells, in slices and concatenated releases too; its other rows are other people's."""
-    curator = Curator(np.resize(np.array(SPACE.points), 60).tolist(), SPACE, budget=9.0, name="y")
-    one, two = (curator.randomize(RandomizedResponse(SPACE, epsilon)) for epsilon in (1.0, 2.0))
-    new = part(RandomizedResponse(SPACE, 1.0))
-    for parts in ([one, two], [one[:10], two[:10]], [Release.concat([one, new]), two]):
+    curator = dp.Curator(np.resize(np.array(SPACE.points), 60).tolist(), SPACE, budget=9.0, name="y")
+    one, two = (curator.randomize(dp.RandomizedResponse(SPACE, epsilon)) for epsilon in (1.0, 2.0))
+    new = part(dp.RandomizedResponse(SPACE, 1.0))
+    for parts in ([one, two], [one[:10], two[:10]], [dp.Release.concat([one, new]), two]):
         with pytest.raises(InputError, match="found two of the same rows"):
-            Release.concat(parts, other_people="another hospital")
-    first, rest = (curator.randomize(RandomizedResponse(SPACE, 1.0), rows) for rows in (range(20), range(20, 60)))
-    assert Release.concat([first, rest], other_people="stays of one night").guarantee.epsilon == 1.0
-    assert Release.concat([one[:20], one[30:]], other_people="one charge").guarantee.epsilon == 1.0
+            dp.Release.concat(parts, other_people="another hospital")
+    first, rest = (curator.randomize(dp.RandomizedResponse(SPACE, 1.0), rows) for rows in (range(20), range(20, 60)))
+    assert dp.Release.concat([first, rest], other_people="stays of one night").guarantee.epsilon == 1.0
+    assert dp.Release.concat([one[:20], one[30:]], other_people="one charge").guarantee.epsilon == 1.0
 
 
 def test_stages_know_their_curator():
     """A release of several stages is of all their rows."""
-    curator = Curator(np.resize(np.array(SPACE.points), 60).tolist(), SPACE, budget=9.0, name="y")
+    curator = dp.Curator(np.resize(np.array(SPACE.points), 60).tolist(), SPACE, budget=9.0, name="y")
     rows = [np.arange(20), np.arange(20, 60)]
-    stages = concatenate([(each, curator.randomize(RandomizedResponse(SPACE, 1.0), each)) for each in rows])
-    again = curator.randomize(RandomizedResponse(SPACE, 2.0), [59])
+    stages = dp.concatenate([(each, curator.randomize(dp.RandomizedResponse(SPACE, 1.0), each)) for each in rows])
+    again = curator.randomize(dp.RandomizedResponse(SPACE, 2.0), [59])
     with pytest.raises(InputError, match="found two of the same rows"):
-        Release.concat([stages, again], other_people="another hospital")
+        dp.Release.concat([stages, again], other_people="another hospital")
 
 
 def test_a_mechanism_is_named_once():
     """However many parts it has drawn."""
-    whole = Release.concat([part(RandomizedResponse(SPACE, 1.0)) for _ in range(9)])
+    whole = dp.Release.concat([part(dp.RandomizedResponse(SPACE, 1.0)) for _ in range(9)])
     assert repr(whole) == f"<Release of {len(whole)} rows by randomized-response, epsilon 9>"

@@ -14,19 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from labeldp import (
-    BitResponse,
-    Budget,
-    Classes,
-    ClassProbabilities,
-    Curator,
-    Interval,
-    PriorResponse,
-    RandomizedResponse,
-    Release,
-    SubsetResponse,
-    verify,
-)
+import labeldp as dp
 from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, InputError, LabelDPError, LabelError, LedgerError, RowsError
 from labeldp.mechanisms.randomizers import RANDOMIZERS, best_randomizer
@@ -46,23 +34,23 @@ def forbidden(*_, **__):
 
 def test_the_first_release_sets_the_budget(space, labels):
     """Without a budget, what the first release cost is all that may be spent."""
-    curator = Curator(labels, space)
-    first = curator.randomize(RandomizedResponse(space, 0.5))
+    curator = dp.Curator(labels, space)
+    first = curator.randomize(dp.RandomizedResponse(space, 0.5))
     assert curator.spent == (first.guarantee.epsilon, 0.0)
     with pytest.raises(BudgetError):
-        curator.randomize(RandomizedResponse(space, 1e-3))
+        curator.randomize(dp.RandomizedResponse(space, 1e-3))
     assert curator.spent == (first.guarantee.epsilon, 0.0)
 
 
 def test_a_refused_request_draws_nothing(space, labels, monkeypatch):
     """Beyond the budget, the draw is never reached and nothing is charged."""
-    curator = Curator(labels, space, budget=1.0)
+    curator = dp.Curator(labels, space, budget=1.0)
     monkeypatch.setattr("labeldp.release.curator._drawing.draw", forbidden)
     with pytest.raises(BudgetError):
-        curator.randomize(RandomizedResponse(space, 1.01))
+        curator.randomize(dp.RandomizedResponse(space, 1.01))
     assert curator.spent == (0.0, 0.0)
     with pytest.raises(AssertionError, match="drawn"):  # within the budget it is reached: the test can fail
-        curator.randomize(RandomizedResponse(space, 0.99))
+        curator.randomize(dp.RandomizedResponse(space, 0.99))
 
 
 def test_the_charge_is_recorded_before_the_draw(space, labels, monkeypatch):
@@ -70,14 +58,14 @@ def test_the_charge_is_recorded_before_the_draw(space, labels, monkeypatch):
     import labeldp.release.curator._drawing as module  # noqa: PLC0415 (the module itself is patched)
 
     seen, original = [], module.draw
-    curator = Curator(labels, space)
+    curator = dp.Curator(labels, space)
 
     def watched(*args):
         seen.append((curator.spent, [entry.state for entry in curator._ledger.entries()]))
         return original(*args)
 
     monkeypatch.setattr(module, "draw", watched)
-    release = curator.randomize(RandomizedResponse(space, 0.5))
+    release = curator.randomize(dp.RandomizedResponse(space, 0.5))
     assert seen == [((release.guarantee.epsilon, 0.0), ["charged"])]
     assert [entry.state for entry in curator._ledger.entries()] == ["released"]
 
@@ -85,13 +73,13 @@ def test_the_charge_is_recorded_before_the_draw(space, labels, monkeypatch):
 @pytest.mark.parametrize("problem", [RuntimeError("no words"), KeyboardInterrupt(), MemoryError()])
 def test_a_failed_draw_costs_nothing(space, labels, monkeypatch, problem):
     """Where the draw fails nothing left, so the charge is void and the budget is whole again."""
-    curator = Curator(labels, space)
+    curator = dp.Curator(labels, space)
     monkeypatch.setattr("labeldp.release.curator._drawing.draw", lambda *_: (_ for _ in ()).throw(problem))
     with pytest.raises(type(problem)):
-        curator.randomize(RandomizedResponse(space, 0.5))
+        curator.randomize(dp.RandomizedResponse(space, 0.5))
     monkeypatch.undo()
     assert curator.spent == (0.0, 0.0)
-    assert len(curator.randomize(RandomizedResponse(space, 0.5))) == len(labels)
+    assert len(curator.randomize(dp.RandomizedResponse(space, 0.5))) == len(labels)
 
 
 # Rows
@@ -114,7 +102,7 @@ def test_a_failed_draw_costs_nothing(space, labels, monkeypatch, problem):
 )
 def test_the_order_of_rows_is_kept(space, labels, rows):
     """The release has the labels of the rows that were asked for, in that order (false alarm below 1e-14)."""
-    release = Curator(labels, space).randomize(RandomizedResponse(space, CLEAR), rows)
+    release = dp.Curator(labels, space).randomize(dp.RandomizedResponse(space, CLEAR), rows)
     index = slice(None) if rows is None else rows if isinstance(rows, slice) else np.asarray(rows)
     expected = space.encode(np.array(labels)[index])
     assert release.codes.tolist() == expected.tolist()
@@ -138,16 +126,16 @@ def test_the_order_of_rows_is_kept(space, labels, rows):
 )
 def test_rows_that_do_not_exist_are_refused(space, labels, rows, monkeypatch):
     """Bad rows raise before anything is drawn or charged."""
-    curator = Curator(labels, space)
+    curator = dp.Curator(labels, space)
     monkeypatch.setattr("labeldp.release.curator._drawing.draw", forbidden)
     with pytest.raises(RowsError):
-        curator.randomize(RandomizedResponse(space, 1.0), rows)
+        curator.randomize(dp.RandomizedResponse(space, 1.0), rows)
     assert curator.spent == (0.0, 0.0)
 
 
 def test_no_rows_are_a_release_of_no_rows(space, labels, randomizer_for):
     """A request for no rows costs no row anything, and its certificate holds numbers."""
-    curator = Curator(labels, space, budget=1.0)
+    curator = dp.Curator(labels, space, budget=1.0)
     release = curator.randomize(randomizer_for(space, 1.0, 0), [])
     assert (len(release), curator.spent) == (0, (0.0, 0.0))
     json.loads(release.certificate.to_json(), parse_constant=lambda name: pytest.fail(f"found {name} in it"))
@@ -158,30 +146,30 @@ def test_no_rows_are_a_release_of_no_rows(space, labels, randomizer_for):
 
 def test_what_does_not_fit_is_refused(space, labels, monkeypatch):
     """Another space, another policy for missing labels and a prior of another length: refused and not charged."""
-    curator = Curator(labels, space)
+    curator = dp.Curator(labels, space)
     monkeypatch.setattr("labeldp.release.curator._drawing.draw", forbidden)
-    prior, longer = (ClassProbabilities(np.full((rows, 5), 0.2), space.points) for rows in (59, 60))
+    prior, longer = (dp.ClassProbabilities(np.full((rows, 5), 0.2), space.points) for rows in (59, 60))
     wrong = [
-        RandomizedResponse(Classes(space.values[::-1]), 1.0),
-        RandomizedResponse(Classes(space.values, missing="red"), 1.0),
-        PriorResponse(space, 1.0, prior),
+        dp.RandomizedResponse(dp.Classes(space.values[::-1]), 1.0),
+        dp.RandomizedResponse(dp.Classes(space.values, missing="red"), 1.0),
+        dp.PriorResponse(space, 1.0, prior),
     ]
     for randomizer in wrong:
         with pytest.raises(InputError):
             curator.randomize(randomizer)
     with pytest.raises(InputError):
-        curator.randomize(PriorResponse(space, 1.0, longer), slice(0, 59))
+        curator.randomize(dp.PriorResponse(space, 1.0, longer), slice(0, 59))
     assert curator.spent == (0.0, 0.0)
 
 
 def test_a_curator_wants_labels_and_a_space(space, labels):
     """No labels, no declared space, or units of another length are refused."""
     with pytest.raises(InputError):
-        Curator([], space)
+        dp.Curator([], space)
     with pytest.raises(LabelError):
-        Curator(labels, list(space.values))
+        dp.Curator(labels, list(space.values))
     with pytest.raises(InputError):
-        Curator(labels, space, units=[1, 2, 3])
+        dp.Curator(labels, space, units=[1, 2, 3])
 
 
 # Units
@@ -201,12 +189,12 @@ def row_odds(channel):
     raise AssertionError(channel.kind)
 
 
-@pytest.mark.parametrize("make", [RandomizedResponse, SubsetResponse, BitResponse])
+@pytest.mark.parametrize("make", [dp.RandomizedResponse, dp.SubsetResponse, dp.BitResponse])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 7.3])
 def test_the_epsilon_of_a_unit_is_shared_by_its_rows(space, labels, make, epsilon):
     """The product of the row odds of every unit is at most exp(epsilon), exactly."""
     units = np.array([f"u{i}" for i in [0] * 7 + [1] * 2 + list(range(2, 40)) + [40] * 13])
-    release = Curator(labels, space, units=units).randomize(make(space, epsilon))
+    release = dp.Curator(labels, space, units=units).randomize(make(space, epsilon))
     odds = [row_odds(release.channel.channels[group]) for group in release.channel.groups]
     mpmath.mp.dps = 60
     worst = Fraction(1)
@@ -225,7 +213,7 @@ def test_the_epsilon_of_a_unit_is_shared_by_its_rows(space, labels, make, epsilo
 def test_units_are_counted_among_the_rows_of_the_request(space, labels):
     """A unit with two rows of which one is asked for gives that one the whole epsilon."""
     units = np.arange(60) // 2
-    alone = Curator(labels, space, units=units).randomize(RandomizedResponse(space, 1.0), slice(0, 60, 2))
+    alone = dp.Curator(labels, space, units=units).randomize(dp.RandomizedResponse(space, 1.0), slice(0, 60, 2))
     assert alone.channel.repeats == (1,)
 
 
@@ -236,24 +224,24 @@ def test_units_are_counted_among_the_rows_of_the_request(space, labels):
 def test_a_curator_is_not_copied(space, labels, act):
     """A copy would have a budget of its own."""
     with pytest.raises(TypeError):
-        act(Curator(labels, space))
+        act(dp.Curator(labels, space))
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_a_fork_is_refused(space, labels, tmp_path, in_child, on_disk):
     """A forked child would spend the budget again."""
-    curator = Curator(labels, space, ledger=tmp_path / "ledger" if on_disk else None)
-    curator.randomize(RandomizedResponse(space, 1.0), slice(0, 30))
+    curator = dp.Curator(labels, space, ledger=tmp_path / "ledger" if on_disk else None)
+    curator.randomize(dp.RandomizedResponse(space, 1.0), slice(0, 30))
 
     def refuses():
         try:
-            curator.randomize(RandomizedResponse(space, 1.0), slice(30, 60))
+            curator.randomize(dp.RandomizedResponse(space, 1.0), slice(30, 60))
         except LedgerError:
             return True
         return False
 
     assert in_child(refuses) == 0
-    assert len(curator.randomize(RandomizedResponse(space, 1.0), slice(30, 60))) == 30
+    assert len(curator.randomize(dp.RandomizedResponse(space, 1.0), slice(30, 60))) == 30
 
 
 def ask_at_once(curators, randomizer):
@@ -279,8 +267,8 @@ def ask_at_once(curators, randomizer):
 def test_threads_can_not_overspend(space, labels):
     """Of eight requests at once exactly the three that the budget allows go through; the others are refused."""
     for _ in range(20):
-        curator = Curator(labels, space, budget=3.0)
-        outcomes = ask_at_once([curator] * 8, RandomizedResponse(space, 1.0))
+        curator = dp.Curator(labels, space, budget=3.0)
+        outcomes = ask_at_once([curator] * 8, dp.RandomizedResponse(space, 1.0))
         assert sorted(outcomes) == ["BudgetError"] * 5 + ["released"] * 3
         assert curator.spent[0] <= 3.0
 
@@ -289,8 +277,8 @@ def test_threads_on_one_file_can_not_overspend(space, labels, tmp_path):
     """Several curators on one ledger get in one after the other, and together stay within the budget."""
     for trial in range(5):
         path = tmp_path / f"ledger-{trial}"
-        curators = [Curator(labels, space, budget=3.0, ledger=path) for _ in range(6)]
-        outcomes = ask_at_once(curators, RandomizedResponse(space, 1.0))
+        curators = [dp.Curator(labels, space, budget=3.0, ledger=path) for _ in range(6)]
+        outcomes = ask_at_once(curators, dp.RandomizedResponse(space, 1.0))
         assert sorted(outcomes) == ["BudgetError"] * 3 + ["released"] * 3
         assert curators[0].spent[0] <= 3.0
 
@@ -301,30 +289,30 @@ def test_threads_on_one_file_can_not_overspend(space, labels, tmp_path):
 def test_a_ledger_outlives_its_curator(space, labels, tmp_path):
     """Under the same name in the same file the first charge is remembered; another name has its own account."""
     path = tmp_path / "ledger"
-    Curator(labels, space, ledger=path, name="train").randomize(RandomizedResponse(space, 1.0))
+    dp.Curator(labels, space, ledger=path, name="train").randomize(dp.RandomizedResponse(space, 1.0))
     with pytest.raises(BudgetError):
-        Curator(labels, space, ledger=path, name="train").randomize(RandomizedResponse(space, 1.0))
-    Curator(labels, space, ledger=path, name="test").randomize(RandomizedResponse(space, 1.0))
+        dp.Curator(labels, space, ledger=path, name="train").randomize(dp.RandomizedResponse(space, 1.0))
+    dp.Curator(labels, space, ledger=path, name="test").randomize(dp.RandomizedResponse(space, 1.0))
 
 
 def test_a_ledger_named_like_a_memory_database_is_a_file(space, labels, tmp_path, monkeypatch):
     """The name ``:memory:`` makes no ledger that forgets."""
     monkeypatch.chdir(tmp_path)
-    curator = Curator(labels, space, ledger=":memory:")
-    curator.randomize(RandomizedResponse(space, 1.0))
+    curator = dp.Curator(labels, space, ledger=":memory:")
+    curator.randomize(dp.RandomizedResponse(space, 1.0))
     with pytest.raises(BudgetError):
-        curator.randomize(RandomizedResponse(space, 1.0))
+        curator.randomize(dp.RandomizedResponse(space, 1.0))
 
 
 def test_a_relative_ledger_stays_where_it_was(space, labels, tmp_path, monkeypatch):
     """Changing the working folder does not give a fresh budget."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
-    curator = Curator(labels, space, ledger="ledger")
-    curator.randomize(RandomizedResponse(space, 1.0))
+    curator = dp.Curator(labels, space, ledger="ledger")
+    curator.randomize(dp.RandomizedResponse(space, 1.0))
     monkeypatch.chdir(tmp_path / "elsewhere")
     with pytest.raises(BudgetError):
-        curator.randomize(RandomizedResponse(space, 1.0))
+        curator.randomize(dp.RandomizedResponse(space, 1.0))
 
 
 # Test words, and what is said
@@ -333,20 +321,20 @@ def test_a_relative_ledger_stays_where_it_was(space, labels, tmp_path, monkeypat
 def test_test_words_mark_a_release(space, labels, tmp_path, randomizer_for):
     """What was drawn with given words says NOT PRIVATE, in slices too, and does not verify."""
     tape = TapeWords(np.random.default_rng(1).integers(0, 2**64, 1000, dtype=np.uint64))
-    release = Curator(labels, space)._randomize(randomizer_for(space, 1.0, 60), None, tape)
+    release = dp.Curator(labels, space)._randomize(randomizer_for(space, 1.0, 60), None, tape)
     assert "NOT PRIVATE" in repr(release)
     assert "NOT PRIVATE" in repr(release[:3])
     release.save(tmp_path / "out")
-    verdict = verify(tmp_path / "out")
+    verdict = dp.verify(tmp_path / "out")
     assert not verdict.holds
     assert "NOT PRIVATE" in verdict.checks[-1].found
     with pytest.raises(LabelDPError, match="NOT PRIVATE"):
-        Release.load(tmp_path / "out")
+        dp.Release.load(tmp_path / "out")
 
 
 def test_releases_of_the_same_labels_differ(space, labels, randomizer_for):
     """Each call has words of its own: equal by chance with probability below 1e-12."""
-    curator = Curator(labels, space, budget=3.0)
+    curator = dp.Curator(labels, space, budget=3.0)
     one, two = (curator.randomize(randomizer_for(space, 1.0, 60)) for _ in range(2))
     assert (one.codes != two.codes).any()
 
@@ -376,7 +364,7 @@ LABEL = "s3kr3t-l4b3l"
 def test_errors_never_show_a_label(labels, classes):
     """Whatever is wrong with labels, neither the message nor the chain of causes that is printed quotes one."""
     with pytest.raises(LabelDPError) as found:
-        Curator(labels, Classes(classes))
+        dp.Curator(labels, dp.Classes(classes))
     shown = "".join(traceback.format_exception_only(found.value)) + str(found.value) + repr(found.value)
     assert LABEL not in shown
     cause = found.value.__cause__ or (None if found.value.__suppress_context__ else found.value.__context__)
@@ -385,7 +373,7 @@ def test_errors_never_show_a_label(labels, classes):
 
 def test_a_curator_does_not_show_its_labels(space, labels):
     """Its text is the number of labels, the space and what was spent, whatever the labels are."""
-    assert repr(Curator(labels, space)) == repr(Curator(labels[::-1], space))
+    assert repr(dp.Curator(labels, space)) == repr(dp.Curator(labels[::-1], space))
 
 
 # Identities
@@ -396,15 +384,15 @@ def test_rows_of_declared_identities_are_known_again(space, labels, tmp_path):
     path, half, names = tmp_path / "ledger", len(labels) // 2, [f"p{i}" for i in range(len(labels))]
 
     def curator():
-        return Curator(labels, space, ledger=path, budget=1.5, identity=names)
+        return dp.Curator(labels, space, ledger=path, budget=1.5, identity=names)
 
-    first = curator().randomize(RandomizedResponse(space, 1.0), slice(0, half))
+    first = curator().randomize(dp.RandomizedResponse(space, 1.0), slice(0, half))
     again = curator()
-    second = again.randomize(RandomizedResponse(space, 1.0), slice(half, None))
+    second = again.randomize(dp.RandomizedResponse(space, 1.0), slice(half, None))
     assert again.spent[0] == 1.0
     for rows in (slice(0, half), slice(half, None), [half]):
         with pytest.raises(BudgetError):
-            curator().randomize(RandomizedResponse(space, 1.0), rows)
+            curator().randomize(dp.RandomizedResponse(space, 1.0), rows)
     for release in (first, second):
         assert any("the identities of rows were declared" in each for each in release.certificate.assumptions)
 
@@ -413,8 +401,8 @@ def test_rows_of_declared_identities_are_known_again(space, labels, tmp_path):
 def test_other_rows_can_not_pass_for_known_ones(space, labels, tmp_path, change):
     """Labels in another order, of another person, of fewer rows or without identities may be any: costs are summed."""
     path, half, names = tmp_path / "ledger", len(labels) // 2, list(range(100, 100 + len(labels)))
-    Curator(labels, space, ledger=path, budget=1.5, identity=names).randomize(
-        RandomizedResponse(space, 1.0), slice(0, half)
+    dp.Curator(labels, space, ledger=path, budget=1.5, identity=names).randomize(
+        dp.RandomizedResponse(space, 1.0), slice(0, half)
     )
     others = {
         "order": (labels[::-1], names[::-1]),
@@ -424,18 +412,18 @@ def test_other_rows_can_not_pass_for_known_ones(space, labels, tmp_path, change)
         "type": (labels, list(map(str, names))),
     }
     given, identity = others[change]
-    other = Curator(given, space, ledger=path, budget=1.5, identity=identity)
+    other = dp.Curator(given, space, ledger=path, budget=1.5, identity=identity)
     with pytest.raises(BudgetError):
-        other.randomize(RandomizedResponse(space, 1.0), slice(half, None))
+        other.randomize(dp.RandomizedResponse(space, 1.0), slice(half, None))
     assert other.spent[0] == 1.0
 
 
 def test_curators_without_identities_know_no_rows_of_each_other(space, labels, tmp_path):
     """Of two curators of one ledger each takes the other's rows for any rows, the same labels or not."""
     path, half = tmp_path / "ledger", len(labels) // 2
-    Curator(labels, space, ledger=path, budget=1.5).randomize(RandomizedResponse(space, 1.0), slice(0, half))
+    dp.Curator(labels, space, ledger=path, budget=1.5).randomize(dp.RandomizedResponse(space, 1.0), slice(0, half))
     with pytest.raises(BudgetError):
-        Curator(labels, space, ledger=path).randomize(RandomizedResponse(space, 1.0), slice(half, None))
+        dp.Curator(labels, space, ledger=path).randomize(dp.RandomizedResponse(space, 1.0), slice(half, None))
 
 
 @pytest.mark.parametrize(
@@ -444,18 +432,18 @@ def test_curators_without_identities_know_no_rows_of_each_other(space, labels, t
 def test_identities_that_are_none_are_refused(space, labels, identity):
     """Identities that are missing, repeat or are too few tell no rows apart."""
     with pytest.raises(InputError, match="identit"):
-        Curator(labels, space, identity=identity)
+        dp.Curator(labels, space, identity=identity)
 
 
 def test_an_unregistered_randomizer_is_refused_before_a_charge(space, labels):
     """What could not be read back is not drawn: a class that no entry point names costs nothing."""
 
-    class Homemade(RandomizedResponse):
+    class Homemade(dp.RandomizedResponse):
         """A randomizer that no distribution registers."""
 
         name = "homemade"
 
-    curator = Curator(labels, space, budget=1.0)
+    curator = dp.Curator(labels, space, budget=1.0)
     with pytest.raises(InputError, match="registered randomizer, found Homemade"):
         curator.randomize(Homemade(space, 1.0))
     assert curator.spent == (0.0, 0.0)
@@ -470,7 +458,7 @@ def test_a_channel_with_more_than_its_integers_is_refused(space, labels, monkeyp
 
         part: float = 0.5
 
-    class Halves(RandomizedResponse):
+    class Halves(dp.RandomizedResponse):
         """Its randomizer."""
 
         def channel(self):
@@ -479,31 +467,33 @@ def test_a_channel_with_more_than_its_integers_is_refused(space, labels, monkeyp
 
     for registry in (RANDOMIZERS, CHANNELS):
         monkeypatch.setattr(type(registry), "check", lambda *_: None)
-    curator = Curator(labels, space, budget=1.0)
+    curator = dp.Curator(labels, space, budget=1.0)
     with pytest.raises(InputError, match="follows from its integers"):
         curator.randomize(Halves(space, 1.0))
     assert curator.spent == (0.0, 0.0)
 
 
-@pytest.mark.parametrize("space", [Classes(["no", "yes"]), Interval(0, 10, 1), Classes(range(300))], ids=repr)
+@pytest.mark.parametrize("space", [dp.Classes(["no", "yes"]), dp.Interval(0, 10, 1), dp.Classes(range(300))], ids=repr)
 def test_an_epsilon_alone_takes_the_best_randomizer(space):
     """It is what the command line calls auto, for classes and numbers."""
-    release = Curator([space.points[row % 3 % space.size] for row in range(12)], space).randomize(epsilon=0.75)
+    release = dp.Curator([space.points[row % 3 % space.size] for row in range(12)], space).randomize(epsilon=0.75)
     assert release.certificate.draws[-1].mechanism == best_randomizer(space, 0.75).name
     assert release.guarantee.epsilon <= 0.75
 
 
 def test_units_of_several_rows_take_one_kind_for_all():
     """As a table with a unit does."""
-    space = Classes(["no", "yes"])
-    curator = Curator(["no", "yes"] * 6, space, units=[row // 3 for row in range(12)])
+    space = dp.Classes(["no", "yes"])
+    curator = dp.Curator(["no", "yes"] * 6, space, units=[row // 3 for row in range(12)])
     assert curator.randomize(epsilon=1.0).certificate.law["repeats"] == ["3"]
 
 
-@pytest.mark.parametrize("given", [{}, {"randomizer": RandomizedResponse(Classes(["no", "yes"]), 1.0), "epsilon": 1.0}])
+@pytest.mark.parametrize(
+    "given", [{}, {"randomizer": dp.RandomizedResponse(dp.Classes(["no", "yes"]), 1.0), "epsilon": 1.0}]
+)
 def test_a_randomizer_or_an_epsilon(given):
     """Neither and both are refused, and nothing is charged."""
-    curator = Curator(["no", "yes"] * 6, Classes(["no", "yes"]))
+    curator = dp.Curator(["no", "yes"] * 6, dp.Classes(["no", "yes"]))
     with pytest.raises(InputError, match="a randomizer or an epsilon"):
         curator.randomize(**given)
     assert curator.charges == ()
@@ -511,15 +501,15 @@ def test_a_randomizer_or_an_epsilon(given):
 
 def test_a_curator_says_what_is_left(tmp_path):
     """Budget, charges and the rest of it, exactly, for a curator and for the next one of the same ledger."""
-    space = Classes(["no", "yes"])
-    curator = Curator(["no", "yes"] * 6, space, budget=0.3, ledger=tmp_path / "l", name="ill")
-    assert (curator.budget, curator.remaining, curator.charges) == (Budget(0.3), 0.3, ())
+    space = dp.Classes(["no", "yes"])
+    curator = dp.Curator(["no", "yes"] * 6, space, budget=0.3, ledger=tmp_path / "l", name="ill")
+    assert (curator.budget, curator.remaining, curator.charges) == (dp.Budget(0.3), 0.3, ())
     for _ in range(2):
         curator.randomize(epsilon=0.1)
     assert curator.remaining == 0.1
     curator.randomize(epsilon=curator.remaining)
     assert curator.remaining == 0.0
     assert [charge.guarantee.epsilon for charge in curator.charges] == [0.1, 0.1, 0.1]
-    again = Curator(["no", "yes"] * 6, space, ledger=tmp_path / "l", name="ill")
-    assert (again.budget, again.remaining) == (Budget(0.3), 0.0)
-    assert Curator(["no", "yes"] * 6, space).remaining == float("inf")
+    again = dp.Curator(["no", "yes"] * 6, space, ledger=tmp_path / "l", name="ill")
+    assert (again.budget, again.remaining) == (dp.Budget(0.3), 0.0)
+    assert dp.Curator(["no", "yes"] * 6, space).remaining == float("inf")

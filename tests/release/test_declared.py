@@ -7,28 +7,14 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom
 
-from labeldp import (
-    Classes,
-    Curator,
-    Declaration,
-    DeclaredChannel,
-    DeclaredMechanism,
-    GroupResponse,
-    Interval,
-    PriorResponse,
-    RandomizedResponse,
-    Release,
-    SubsetResponse,
-    release_table,
-    verify,
-)
+import labeldp as dp
 from labeldp.cli import main
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.mechanisms.randomizers import class_randomizers, number_randomizers
 from labeldp.release.released import check_possible, check_rows_possible
 
-SPACE = Classes(["no", "yes"])
+SPACE = dp.Classes(["no", "yes"])
 SURVEY = "survey 2026"
 
 
@@ -52,7 +38,7 @@ def survey(tmp_path):
 def test_a_learner_corrects_for_noise_that_was_drawn_elsewhere():
     """The slope of a logistic regression is that of true answers, within three standard errors."""
     x, y = answers(20_000)
-    release = Release.randomized(y, RandomizedResponse.keeping(SPACE, 0.75), declared_by=SURVEY)
+    release = dp.Release.randomized(y, dp.RandomizedResponse.keeping(SPACE, 0.75), declared_by=SURVEY)
     coefficients = SoftmaxRegression().fit(x[:, None], release).coef_
     assert abs(coefficients[1, 0] - coefficients[0, 0] - 1.0) < 3 * 0.04
     assert not release.is_public
@@ -61,10 +47,10 @@ def test_a_learner_corrects_for_noise_that_was_drawn_elsewhere():
 @pytest.mark.parametrize("kind", [*class_randomizers(), *number_randomizers()], ids=lambda kind: kind.name)
 def test_released_labels_of_every_mechanism_are_read_back(kind):
     """What a curator released by a mechanism is the same release when it is declared."""
-    space = Interval(0, 6, 1) if kind in number_randomizers() else Classes(list("abcdefg"))
+    space = dp.Interval(0, 6, 1) if kind in number_randomizers() else dp.Classes(list("abcdefg"))
     mechanism, labels = kind(space, 1.0), list(space.points) * 30
-    drawn = Curator(labels, space).randomize(mechanism)
-    taken = Release.randomized(drawn.to_arrow(), mechanism, declared_by=SURVEY, name="label")
+    drawn = dp.Curator(labels, space).randomize(mechanism)
+    taken = dp.Release.randomized(drawn.to_arrow(), mechanism, declared_by=SURVEY, name="label")
     assert taken.hash == drawn.hash
     assert taken.guarantee == drawn.guarantee
     assert taken.certificate.expects == drawn.certificate.expects
@@ -72,7 +58,7 @@ def test_released_labels_of_every_mechanism_are_read_back(kind):
 
 
 SHARES = [[0.6, 0.3, 0.1], [0.25, 0.5, 0.25], [0.1, 0.3, 0.6]]
-ABC = Classes(list("abc"))
+ABC = dp.Classes(list("abc"))
 
 
 def reported(truth, probabilities, rng):
@@ -85,19 +71,19 @@ def declarations():
     """Channels that no randomizer has, with a function of true classes that reports by them."""
     rng = np.random.default_rng(2)
     rates = rng.choice([0.5, 0.6, 0.8], 3000)
-    by_rate = DeclaredChannel.by_row([RandomizedResponse.keeping(ABC, rate) for rate in rates])
-    prior = PriorResponse(ABC, 1.0, rng.dirichlet([5, 5, 5], 3000))
-    groups = GroupResponse(ABC, 1.0, groups=[[["a"], ["b", "c"]], [["a", "b"], ["c"]]] * 1500)
+    by_rate = dp.DeclaredChannel.by_row([dp.RandomizedResponse.keeping(ABC, rate) for rate in rates])
+    prior = dp.PriorResponse(ABC, 1.0, rng.dirichlet([5, 5, 5], 3000))
+    groups = dp.GroupResponse(ABC, 1.0, groups=[[["a"], ["b", "c"]], [["a", "b"], ["c"]]] * 1500)
 
     def keep(truth):
         moved = (truth + rng.integers(1, 3, len(truth))) % 3
         return np.array(list("abc"))[np.where(rng.random(len(truth)) < rates, truth, moved)]
 
     def drawn(mechanism):
-        return lambda truth: Curator(np.array(list("abc"))[truth], ABC).randomize(mechanism).to_arrow()
+        return lambda truth: dp.Curator(np.array(list("abc"))[truth], ABC).randomize(mechanism).to_arrow()
 
     return {
-        "matrix": (DeclaredChannel.matrix(ABC, SHARES, rounded=0.005), lambda y: reported(y, SHARES, rng)),
+        "matrix": (dp.DeclaredChannel.matrix(ABC, SHARES, rounded=0.005), lambda y: reported(y, SHARES, rng)),
         "rates": (by_rate, keep),
         "prior": (prior, drawn(prior)),
         "groups": (groups, drawn(groups)),
@@ -109,10 +95,10 @@ def test_channels_of_others_and_of_rows_are_taken_over(name, tmp_path):
     """They are saved, verified and learned from; a learner does as well as with the channel known to a curator."""
     how, report = declarations()[name]
     truth = np.random.default_rng(1).integers(0, 3, 3000)
-    release = Release.randomized(report(truth), how, declared_by=SURVEY, name="answer")
+    release = dp.Release.randomized(report(truth), how, declared_by=SURVEY, name="answer")
     folder = release.save(tmp_path / "out")
-    assert verify(folder).certificate.sentence.startswith(f"Declared by {SURVEY}, not drawn here.")
-    again = Release.load(folder)
+    assert dp.verify(folder).certificate.sentence.startswith(f"Declared by {SURVEY}, not drawn here.")
+    again = dp.Release.load(folder)
     assert again.hash == release.hash
     assert (again.likelihood() == release.likelihood()).all()
     rows = truth[:, None] + np.random.default_rng(3).normal(size=(3000, 1)) / 4
@@ -124,11 +110,11 @@ def test_channels_of_others_and_of_rows_are_taken_over(name, tmp_path):
 
 def test_epsilon_covers_the_rounding_of_a_matrix():
     """It is that of the worst matrix whose probabilities round to those that were stated, and no less."""
-    exact = DeclaredChannel.matrix(ABC, SHARES).channel().epsilon
-    rounded = DeclaredChannel.matrix(ABC, SHARES, rounded=0.005).channel().epsilon
+    exact = dp.DeclaredChannel.matrix(ABC, SHARES).channel().epsilon
+    rounded = dp.DeclaredChannel.matrix(ABC, SHARES, rounded=0.005).channel().epsilon
     assert 0 <= exact - np.log(6) < 1e-12
     assert 0 <= rounded - np.log(0.605 / 0.095) < 1e-12
-    thirds = DeclaredChannel.matrix(ABC, [[1 / 3, 1 / 6, 1 / 2], [1 / 6, 1 / 2, 1 / 3], [1 / 2, 1 / 3, 1 / 6]])
+    thirds = dp.DeclaredChannel.matrix(ABC, [[1 / 3, 1 / 6, 1 / 2], [1 / 6, 1 / 2, 1 / 3], [1 / 2, 1 / 3, 1 / 6]])
     assert 0 <= thirds.channel().epsilon - np.log(3) < 1e-12
 
 
@@ -147,28 +133,28 @@ def test_epsilon_covers_the_rounding_of_a_matrix():
 def test_a_matrix_that_is_none_is_refused(probabilities, rounded, words):
     """It says nothing of a class, may have no epsilon, or is none."""
     with pytest.raises(InputError, match=words):
-        DeclaredChannel.matrix(ABC, probabilities, rounded=rounded)
+        dp.DeclaredChannel.matrix(ABC, probabilities, rounded=rounded)
 
 
 def test_epsilons_of_a_persons_answers_add_up(tmp_path):
     """Each of three answers of a person has the whole epsilon, in memory and in a folder."""
-    mechanism, people = RandomizedResponse(SPACE, 1.0), np.repeat(np.arange(40), [1, 3] * 20)
-    release = Release.randomized(["no", "yes"] * 40, mechanism, declared_by=SURVEY, units=people)
+    mechanism, people = dp.RandomizedResponse(SPACE, 1.0), np.repeat(np.arange(40), [1, 3] * 20)
+    release = dp.Release.randomized(["no", "yes"] * 40, mechanism, declared_by=SURVEY, units=people)
     assert release.guarantee.epsilon == pytest.approx(3 * mechanism.channel().epsilon)
     assert release.guarantee.unit == "unit"
-    assert verify(release.save(tmp_path / "out")).certificate.guarantee == release.guarantee
-    alone = Release.randomized(["no", "yes"] * 40, mechanism, declared_by=SURVEY)
+    assert dp.verify(release.save(tmp_path / "out")).certificate.guarantee == release.guarantee
+    alone = dp.Release.randomized(["no", "yes"] * 40, mechanism, declared_by=SURVEY)
     assert (alone.likelihood() == release.likelihood()).all()
     with pytest.raises(InputError, match="one mechanism for all rows of units"):
-        Release.randomized(["a"] * 2, DeclaredChannel.by_row([RandomizedResponse(ABC, e) for e in (1.0, 2.0)]),
+        dp.Release.randomized(["a"] * 2, dp.DeclaredChannel.by_row([dp.RandomizedResponse(ABC, e) for e in (1.0, 2.0)]),
                            declared_by=SURVEY, units=[1, 1])  # fmt: skip
 
 
 def test_the_certificate_says_that_it_was_declared(tmp_path):
     """The sentence begins with it, in memory and in a folder, and the folder holds."""
-    release = Release.randomized(answers()[1], RandomizedResponse.keeping(SPACE, 0.75), declared_by=SURVEY)
+    release = dp.Release.randomized(answers()[1], dp.RandomizedResponse.keeping(SPACE, 0.75), declared_by=SURVEY)
     folder = release.save(tmp_path / "out")
-    for certificate in (release.certificate, Release.load(folder).certificate, verify(folder).certificate):
+    for certificate in (release.certificate, dp.Release.load(folder).certificate, dp.verify(folder).certificate):
         assert certificate.sentence.startswith(f"Declared by {SURVEY}, not drawn here. Each label")
     assert SURVEY in repr(release)
 
@@ -177,12 +163,12 @@ def test_the_certificate_says_that_it_was_declared(tmp_path):
 def test_a_coin_that_says_nothing_or_all_is_refused(probability):
     """A label is kept more often than another class is reported, and not always."""
     with pytest.raises((InputError, EpsilonError)):
-        RandomizedResponse.keeping(SPACE, probability)
+        dp.RandomizedResponse.keeping(SPACE, probability)
 
 
 def test_the_epsilon_of_a_coin_is_rounded_up():
     """It is at least the logarithm of the odds, and the distribution is that of the coin."""
-    kept = RandomizedResponse.keeping(Classes(list("abcd")), 0.7)
+    kept = dp.RandomizedResponse.keeping(dp.Classes(list("abcd")), 0.7)
     assert 0 <= kept.epsilon - np.log(0.7 * 3 / 0.3) < 1e-12
     assert float(kept.channel().membership.true) == pytest.approx(0.7, abs=1e-12)
 
@@ -190,33 +176,35 @@ def test_the_epsilon_of_a_coin_is_rounded_up():
 @pytest.mark.parametrize(
     ("labels", "mechanism", "error", "words"),
     [
-        (["no", "maybe"], RandomizedResponse(SPACE, 1.0), LabelError, "declared classes"),
-        (["no", None], RandomizedResponse(SPACE, 1.0), LabelError, "in every row"),
-        ([["yes", "no"]], SubsetResponse(Classes(list("abcd")), 1.0), InputError, "cannot come"),
-        ([["b", "a"]], SubsetResponse(Classes(list("abcd")), 0.1), InputError, "declared order"),
-        ([["a"]], SubsetResponse(Classes(list("abcd")), 0.1), InputError, "cannot come"),
-        ([0.5], number_randomizers()[0](Interval(0, 6, 1), 1.0), InputError, "cannot come"),
-        (["no"] * 2, PriorResponse(SPACE, 1.0, np.array([[0.9, 0.1]])), InputError, "for each of the 2 rows"),
-        (7, RandomizedResponse(SPACE, 1.0), InputError, "a list or an array"),
+        (["no", "maybe"], dp.RandomizedResponse(SPACE, 1.0), LabelError, "declared classes"),
+        (["no", None], dp.RandomizedResponse(SPACE, 1.0), LabelError, "in every row"),
+        ([["yes", "no"]], dp.SubsetResponse(dp.Classes(list("abcd")), 1.0), InputError, "cannot come"),
+        ([["b", "a"]], dp.SubsetResponse(dp.Classes(list("abcd")), 0.1), InputError, "declared order"),
+        ([["a"]], dp.SubsetResponse(dp.Classes(list("abcd")), 0.1), InputError, "cannot come"),
+        ([0.5], number_randomizers()[0](dp.Interval(0, 6, 1), 1.0), InputError, "cannot come"),
+        (["no"] * 2, dp.PriorResponse(SPACE, 1.0, np.array([[0.9, 0.1]])), InputError, "for each of the 2 rows"),
+        (7, dp.RandomizedResponse(SPACE, 1.0), InputError, "a list or an array"),
     ],
 )
 def test_labels_that_no_such_mechanism_releases_are_refused(labels, mechanism, error, words):
     """Other values, sets of another size or order, missing labels, and rows that differ."""
     with pytest.raises(error, match=words):
-        Release.randomized(labels, mechanism, declared_by=SURVEY)
+        dp.Release.randomized(labels, mechanism, declared_by=SURVEY)
 
 
 @pytest.mark.parametrize("by", ["", " ", "two\nlines", "x" * 300])
 def test_somebody_declares_it(by):
     """Who says so is a short line, since a certificate shows it."""
     with pytest.raises(InputError, match="whoever declares"):
-        Release.randomized(["no"], RandomizedResponse(SPACE, 1.0), declared_by=by)
+        dp.Release.randomized(["no"], dp.RandomizedResponse(SPACE, 1.0), declared_by=by)
 
 
 def test_a_wrong_declaration_is_refuted():
     """Answers of which a tenth says yes cannot come from a mechanism that reports either class in a quarter."""
     with pytest.raises(InputError, match="not randomized as declared") as raised:
-        Release.randomized(["no"] * 900 + ["yes"] * 100, RandomizedResponse.keeping(SPACE, 0.75), declared_by=SURVEY)
+        dp.Release.randomized(
+            ["no"] * 900 + ["yes"] * 100, dp.RandomizedResponse.keeping(SPACE, 0.75), declared_by=SURVEY
+        )
     assert not any(shown in str(raised.value) for shown in ("900", "100", "'no'", "'yes'"))  # they may be true labels
 
 
@@ -224,11 +212,11 @@ def test_a_wrong_declaration_is_refuted():
 def test_wrong_declarations_are_refuted_at_ten_thousand_rows(name):
     """True labels of which a tenth is not the first class, passed off as randomized, in 99 of 100 runs."""
     rng = np.random.default_rng(4)
-    rates = [RandomizedResponse.keeping(SPACE, rate) for rate in rng.choice([0.55, 0.65, 0.8], 10_000)]
+    rates = [dp.RandomizedResponse.keeping(SPACE, rate) for rate in rng.choice([0.55, 0.65, 0.8], 10_000)]
     how = {
-        "coin": lambda: RandomizedResponse.keeping(SPACE, 0.75),
-        "matrix": lambda: DeclaredChannel.matrix(SPACE, [[0.7, 0.3], [0.25, 0.75]]),
-        "rates": lambda: DeclaredChannel.by_row(rates),
+        "coin": lambda: dp.RandomizedResponse.keeping(SPACE, 0.75),
+        "matrix": lambda: dp.DeclaredChannel.matrix(SPACE, [[0.7, 0.3], [0.25, 0.75]]),
+        "rates": lambda: dp.DeclaredChannel.by_row(rates),
     }[name]().channel()
     refuted = 0
     for _ in range(100):
@@ -241,7 +229,7 @@ def test_wrong_declarations_are_refuted_at_ten_thousand_rows(name):
 
 def test_a_matrix_is_refuted_by_shares_below_zero():
     """Each count alone is possible, and no shares of true classes give all of them together."""
-    how, rng = DeclaredChannel.matrix(ABC, SHARES), np.random.default_rng(4)
+    how, rng = dp.DeclaredChannel.matrix(ABC, SHARES), np.random.default_rng(4)
     counts = np.array([2600, 2300, 5100])  # between the least and the largest, and b's share would be -0.6
     truth = rng.choice(3, 10_000, p=[0.2, 0.1, 0.7])
     right = np.bincount(np.searchsorted(list("abc"), reported(truth, SHARES, rng)), minlength=3)
@@ -291,8 +279,8 @@ def test_people_with_several_rows_are_declared(survey, capsys):
 @pytest.mark.parametrize("rows", [1, 10, 10_000])
 def test_a_right_declaration_is_seldom_accused(epsilon, rows):
     """Where all true labels are one class, the extreme case, counts are refused with probability 0.001 at most."""
-    space = Classes(list("abc"))
-    channel = RandomizedResponse(space, epsilon).channel()
+    space = dp.Classes(list("abc"))
+    channel = dp.RandomizedResponse(space, epsilon).channel()
     true, other = float(channel.membership.true), float(channel.membership.other)
     accused = 0.0
     for place, chance in ((0, true), (1, other), (2, other)):
@@ -313,8 +301,8 @@ def test_noise_without_a_certificate_is_no_public_label():
     """A release with a noisy channel and no certificate cannot be built, so no learner takes it for true labels."""
     codes = np.zeros(3, np.int32)
     with pytest.raises(InputError, match="declared_by"):
-        Release(codes, RandomizedResponse(SPACE, 1.0).channel(), SPACE, None)
-    assert Release.public(["no", "yes"], SPACE).is_public
+        dp.Release(codes, dp.RandomizedResponse(SPACE, 1.0).channel(), SPACE, None)
+    assert dp.Release.public(["no", "yes"], SPACE).is_public
 
 
 def test_a_table_is_imported_as_it_is(survey, capsys):
@@ -356,8 +344,8 @@ def test_a_declaration_that_cannot_be_is_refused_before_a_charge(survey, options
 def test_the_mechanism_of_another_label_space_is_refused(survey):
     """What is declared is about the classes of the table."""
     path, _ = survey
-    mechanism = DeclaredMechanism(
-        declaration=Declaration("answer", RandomizedResponse(Classes(["a", "b"]), 1.0), SURVEY)
+    mechanism = dp.DeclaredMechanism(
+        declaration=dp.Declaration("answer", dp.RandomizedResponse(dp.Classes(["a", "b"]), 1.0), SURVEY)
     )
     with pytest.raises(InputError, match="expected a mechanism that releases one declared class"):
-        release_table(path, "answer", SPACE, 1.0, path.parent / "out", keep=["age"], mechanism=mechanism)
+        dp.release_table(path, "answer", SPACE, 1.0, path.parent / "out", keep=["age"], mechanism=mechanism)

@@ -14,17 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 
-from labeldp import (
-    Classes,
-    ClusterMechanism,
-    Curator,
-    NoisyHistogram,
-    PeerMechanism,
-    PriorMechanism,
-    PriorSubsetResponse,
-    RandomizedResponse,
-    release_table,
-)
+import labeldp as dp
 from labeldp.cli import app, main
 from labeldp.errors import InputError
 from labeldp.learning.tables import learn_in_stages
@@ -32,12 +22,12 @@ from labeldp.release import check_table, kept_columns, release_with
 from labeldp.release.released._same_label import is_label_renamed
 
 ROWS = 240
-DISEASES, SEVERE = Classes(["ok", "flu", "cancer"]), Classes(["low", "high"])
+DISEASES, SEVERE = dp.Classes(["ok", "flu", "cancer"]), dp.Classes(["low", "high"])
 #: Names under which the label is known: its own, and codes of it, as text and as numbers, and one more column of it.
 OWN, RENAMED = "disease", "dx"
 #: Commands and functions that may draw labels of a table.
 COMMANDS = ("release", "stages", "plan")
-FUNCTIONS = (release_table, release_with, learn_in_stages)
+FUNCTIONS = (dp.release_table, release_with, learn_in_stages)
 #: Options that name columns, with the others that they need. A new option is added here or to ``OTHERS``.
 COLUMNS = {
     "keep": {},
@@ -101,7 +91,7 @@ def released_once(tmp_path_factory):
     """A folder with a table whose label was released at epsilon 4."""
     path = tmp_path_factory.mktemp("once") / "patients.csv"
     table().to_csv(path, index=False)
-    release_table(path, OWN, DISEASES, 4.0, path.parent / "first", keep=["weight"], unit="row")
+    dp.release_table(path, OWN, DISEASES, 4.0, path.parent / "first", keep=["weight"], unit="row")
     return path.parent
 
 
@@ -117,7 +107,7 @@ def releasing(source, **options):
     named = {"unit": "row", "keep": ["weight"], "budget": 9.0, **options}
     if "drop" in options:
         del named["keep"]
-    return release_table(source, "severity", SEVERE, 1.0, source.parent / "second", **named)
+    return dp.release_table(source, "severity", SEVERE, 1.0, source.parent / "second", **named)
 
 
 def test_every_option_of_a_command_is_known_here():
@@ -133,10 +123,10 @@ def test_the_label_in_another_spelling_leaves_by_no_option(tmp_path, columns):
     path = tmp_path / "t.csv"
     table().assign(DISEASE=lambda frame: frame.disease).to_csv(path, index=False)
     with pytest.raises(InputError, match="found the label 'disease' in another spelling, 'DISEASE', which leaves"):
-        release_table(path, OWN, DISEASES, 1.0, tmp_path / "o", unit="row", **columns)
+        dp.release_table(path, OWN, DISEASES, 1.0, tmp_path / "o", unit="row", **columns)
     assert "DISEASE" in check_table(path, OWN).left_out
     assert not (tmp_path / "o").exists()
-    release_table(path, OWN, DISEASES, 1.0, tmp_path / "o", unit="row", keep=["weight"])
+    dp.release_table(path, OWN, DISEASES, 1.0, tmp_path / "o", unit="row", keep=["weight"])
     assert "disease" in check_table(path, "severity").left_out
 
 
@@ -190,8 +180,8 @@ def test_no_option_of_a_command_lets_a_released_label_leave(patients, capsys, op
     [
         {"keep": ["weight", "VALUE"]},
         {"drop": ["number"]},
-        {"mechanism": ClusterMechanism},
-        {"mechanism": partial(PeerMechanism, delta=1e-6), "budget": (9.0, 1e-6)},
+        {"mechanism": dp.ClusterMechanism},
+        {"mechanism": partial(dp.PeerMechanism, delta=1e-6), "budget": (9.0, 1e-6)},
         {"unit": "VALUE"},
         {"unit": "VALUE", "mechanism": "noisy-histogram", "keep": []},
     ],
@@ -211,7 +201,7 @@ def test_a_released_label_is_refused_by_its_name_and_by_its_values(patients, opt
     assert releasing(patients, keep=["weight"]).spent == (1.0, 0.0), "what was refused costs nothing"
 
 
-@pytest.mark.parametrize("mechanism", [PriorMechanism(prior="p_"), PriorMechanism(PriorSubsetResponse, "p_")])
+@pytest.mark.parametrize("mechanism", [dp.PriorMechanism(prior="p_"), dp.PriorMechanism(dp.PriorSubsetResponse, "p_")])
 def test_a_prior_that_is_the_label_is_refused(patients, mechanism):
     """Candidates follow from it."""
     with pytest.raises(InputError, match=r"'p_(low|high)' seems to be a copy of 'disease'"):
@@ -222,14 +212,14 @@ def test_numbers_of_clusters_that_are_the_label_are_refused(patients):
     """An array has no name: it is compared by its values."""
     numbers = table()[OWN].astype("category").cat.codes.to_numpy()
     with pytest.raises(InputError, match="'clusters' seems to be a copy of 'disease'"):
-        releasing(patients, mechanism=ClusterMechanism(numbers))
-    assert releasing(patients, mechanism=ClusterMechanism(np.arange(ROWS) % 3)).spent == (1.0, 0.0)
+        releasing(patients, mechanism=dp.ClusterMechanism(numbers))
+    assert releasing(patients, mechanism=dp.ClusterMechanism(np.arange(ROWS) % 3)).spent == (1.0, 0.0)
 
 
 def test_clusters_that_determine_a_label_are_noted_privately(patients):
     """Several clusters of each class: no copy, and yet they tell the true values, to the holder alone."""
     numbers = table()[OWN].astype("category").cat.codes.to_numpy() * 4 + np.arange(ROWS) % 4
-    notes = releasing(patients, mechanism=ClusterMechanism(numbers)).notes
+    notes = releasing(patients, mechanism=dp.ClusterMechanism(numbers)).notes
     assert (
         "the column 'clusters' equals or determines 'disease', which was released with noise before: drop it" in notes
     )
@@ -244,14 +234,14 @@ def test_rows_of_a_released_label_are_not_counted_in_public(tmp_path):
     frame = pd.concat([frame, frame[:40]], ignore_index=True)
     path = tmp_path / "t.csv"
     frame.to_csv(path, index=False)
-    release_table(path, "diagnosis_id", Classes(classes), 1.0, tmp_path / "first", keep=["weight"], unit="row")
-    release_table(path, "severity", SEVERE, 1.0, tmp_path / "asked", keep=["weight"])  # no person is suspected
+    dp.release_table(path, "diagnosis_id", dp.Classes(classes), 1.0, tmp_path / "first", keep=["weight"], unit="row")
+    dp.release_table(path, "severity", SEVERE, 1.0, tmp_path / "asked", keep=["weight"])  # no person is suspected
     done = releasing(path, keep=["weight"])
     most = str(frame["diagnosis_id"].value_counts().max())
     assert not any("diagnosis_id" in each for each in done.certificate.assumptions)
     assert not any("copies" in each for each in done.remarks)
     assert any("copies" in each for each in done.notes)
-    release = Curator(frame["diagnosis_id"], Classes(classes)).randomize(epsilon=1.0)
+    release = dp.Curator(frame["diagnosis_id"], dp.Classes(classes)).randomize(epsilon=1.0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         release.save(tmp_path / "saved", frame, keep=["weight"])
@@ -264,12 +254,12 @@ def test_no_value_of_a_released_label_is_checked(tmp_path):
     frame = table().assign(p_low=[0, 1] * (ROWS // 2), p_high=1, part=["x", ""] * (ROWS // 2))
     frame.to_csv(path, index=False)
     for label, classes in (("p_low", [0, 1]), ("part", ["x", "none"])):
-        space = Classes(classes, missing="none") if label == "part" else Classes(classes)
-        release_table(path, label, space, 1.0, tmp_path / label, keep=["weight"], unit="row")
+        space = dp.Classes(classes, missing="none") if label == "part" else dp.Classes(classes)
+        dp.release_table(path, label, space, 1.0, tmp_path / label, keep=["weight"], unit="row")
     with pytest.raises(InputError, match="'p_low' was already released with noise"):
-        releasing(path, mechanism=PriorMechanism(prior="p_"))
+        releasing(path, mechanism=dp.PriorMechanism(prior="p_"))
     with pytest.raises(InputError, match="'part' was already released with noise"):
-        releasing(path, mechanism=ClusterMechanism("part"))
+        releasing(path, mechanism=dp.ClusterMechanism("part"))
 
 
 @pytest.mark.parametrize(
@@ -287,7 +277,7 @@ def test_columns_of_any_type_leave(tmp_path, values):
     """What cannot be compared is no reason to refuse a release."""
     path = tmp_path / "t.parquet"
     pq.write_table(pa.Table.from_pandas(table(), preserve_index=False).append_column("odd", values), path)
-    release_table(path, OWN, DISEASES, 4.0, tmp_path / "first", keep=["weight"], unit="row")
+    dp.release_table(path, OWN, DISEASES, 4.0, tmp_path / "first", keep=["weight"], unit="row")
     assert releasing(path, keep=["weight", "odd"]).spent == (1.0, 0.0)
 
 
@@ -327,7 +317,7 @@ def test_columns_that_left_beside_the_label_may_leave_again(tmp_path):
     """They are public already: a refusal would protect nothing."""
     path = tmp_path / "t.csv"
     table().to_csv(path, index=False)
-    release_table(path, OWN, DISEASES, 4.0, tmp_path / "first", keep=["weight", RENAMED], unit="row")
+    dp.release_table(path, OWN, DISEASES, 4.0, tmp_path / "first", keep=["weight", RENAMED], unit="row")
     assert releasing(path, keep=["weight", RENAMED]).spent == (1.0, 0.0)
 
 
@@ -350,7 +340,7 @@ def test_a_column_that_is_an_earlier_label_is_noted_privately(tmp_path):
     """Released labels of a small epsilon say nothing: true ones do, to the holder alone."""
     path = tmp_path / "t.csv"
     table().to_csv(path, index=False)
-    release_table(path, OWN, DISEASES, 0.01, tmp_path / "first", keep=["weight"], unit="row")
+    dp.release_table(path, OWN, DISEASES, 0.01, tmp_path / "first", keep=["weight"], unit="row")
     done = releasing(path, keep=[RENAMED])
     assert "the column 'dx' equals or determines 'disease', which was released with noise before: drop it" in done.notes
     assert not any("disease" in each for each in done.remarks)
@@ -358,7 +348,7 @@ def test_a_column_that_is_an_earlier_label_is_noted_privately(tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [{"keep": [OWN]}, {"mechanism": ClusterMechanism(OWN)}, {"unit": OWN}],
+    [{"keep": [OWN]}, {"mechanism": dp.ClusterMechanism(OWN)}, {"unit": OWN}],
     ids=["keep", "clusters", "unit"],
 )
 def test_a_label_that_left_in_any_way_is_remarked(tmp_path, options):
@@ -367,7 +357,7 @@ def test_a_label_that_left_in_any_way_is_remarked(tmp_path, options):
     table().to_csv(path, index=False)
     unit = options.get("unit", "row")
     releasing(path, **options)
-    done = release_table(path, OWN, DISEASES, 1.0, tmp_path / "third", keep=["weight"], unit="row", budget=600.0)
+    done = dp.release_table(path, OWN, DISEASES, 1.0, tmp_path / "third", keep=["weight"], unit="row", budget=600.0)
     left = (
         f"the label 'disease' was a public column of the release in {tmp_path / 'second'}: its true values left with it"
     )
@@ -379,7 +369,7 @@ def test_a_column_that_left_and_is_the_label_is_noted_privately(tmp_path):
     path = tmp_path / "t.csv"
     table().to_csv(path, index=False)
     releasing(path, keep=[RENAMED])
-    done = release_table(path, OWN, DISEASES, 1.0, tmp_path / "third", keep=["weight"], unit="row")
+    done = dp.release_table(path, OWN, DISEASES, 1.0, tmp_path / "third", keep=["weight"], unit="row")
     assert "the column 'dx', which left in an earlier release, equals or determines the label" in done.notes
 
 
@@ -413,9 +403,9 @@ def test_no_generator_is_fitted_on_a_released_label_that_is_called_public(patien
 def test_a_curator_refuses_units_that_are_a_released_label(tmp_path):
     """A series has a name, and the sizes of its groups leave."""
     frame, ledger = table(), tmp_path / "l.labeldp-ledger"
-    Curator(frame[OWN], DISEASES, ledger=ledger).randomize(epsilon=1.0)
-    curator = Curator(frame["severity"], SEVERE, ledger=ledger, units=frame[OWN])
-    for ask in (lambda: curator.randomize(epsilon=1.0), lambda: curator.answer(NoisyHistogram(SEVERE, 1.0))):
+    dp.Curator(frame[OWN], DISEASES, ledger=ledger).randomize(epsilon=1.0)
+    curator = dp.Curator(frame["severity"], SEVERE, ledger=ledger, units=frame[OWN])
+    for ask in (lambda: curator.randomize(epsilon=1.0), lambda: curator.answer(dp.NoisyHistogram(SEVERE, 1.0))):
         with pytest.raises(InputError, match="'disease' was already released with noise, and this request would"):
             ask()
     assert curator.spent == (0.0, 0.0)
@@ -424,8 +414,8 @@ def test_a_curator_refuses_units_that_are_a_released_label(tmp_path):
 def test_a_release_saves_no_label_that_was_released_before(tmp_path):
     """By its name, as its ledger knows it."""
     frame, ledger = table(), tmp_path / "l.labeldp-ledger"
-    Curator(frame[OWN], DISEASES, ledger=ledger).randomize(epsilon=1.0)
-    release = Curator(frame["severity"], SEVERE, ledger=ledger).randomize(epsilon=1.0)
+    dp.Curator(frame[OWN], DISEASES, ledger=ledger).randomize(epsilon=1.0)
+    release = dp.Curator(frame["severity"], SEVERE, ledger=ledger).randomize(epsilon=1.0)
     with pytest.raises(InputError, match="'disease' was already released with noise, and keep= would"):
         release.save(tmp_path / "out", frame, keep=["weight", OWN])
 
@@ -433,12 +423,12 @@ def test_a_release_saves_no_label_that_was_released_before(tmp_path):
 def share_refused(agreement, epsilon, rows, draws=40, classes=3):
     """How often a column is taken for a label with which it agrees in a share of rows, and else says nothing."""
     refused = 0
-    space = Classes(range(classes))
+    space = dp.Classes(range(classes))
     for seed in range(draws):
         chance = np.random.default_rng(seed)
         labels = chance.integers(0, classes, rows)
         values = np.where(chance.random(rows) < agreement, labels, chance.integers(0, classes, rows))
-        release = Curator(labels, space).randomize(epsilon=epsilon)
+        release = dp.Curator(labels, space).randomize(epsilon=epsilon)
         refused += is_label_renamed(pa.array([f"v{value}" for value in values]), release.channel, release.codes)
     return refused / draws
 
@@ -466,13 +456,13 @@ def test_a_column_that_predicts_the_label_is_not_the_label():
 
 def share_of_predictors(draws=40, rows=2000, share=0.1, precision=0.7, recall=0.5):
     """How often a column is taken for a rare class of which it finds a part."""
-    refused, space = 0, Classes([0, 1])
+    refused, space = 0, dp.Classes([0, 1])
     for seed in range(draws):
         chance = np.random.default_rng(seed)
         ill = chance.random(rows) < share
         false = share * recall * (1 - precision) / precision / (1 - share)
         found = chance.random(rows) < np.where(ill, recall, false)
-        release = Curator(ill.astype(int), space).randomize(epsilon=0.5)
+        release = dp.Curator(ill.astype(int), space).randomize(epsilon=0.5)
         refused += is_label_renamed(pa.array(found), release.channel, release.codes)
     return refused / draws
 
@@ -486,14 +476,16 @@ def test_released_labels_are_not_the_label():
     """They leave again as a public column: what they say was paid for."""
     labels = np.random.default_rng(0).integers(0, 3, 500)
     for epsilon in (0.5, 1.0, 3.0):
-        release = Curator(labels, Classes(range(3))).randomize(RandomizedResponse(Classes(range(3)), epsilon))
+        release = dp.Curator(labels, dp.Classes(range(3))).randomize(
+            dp.RandomizedResponse(dp.Classes(range(3)), epsilon)
+        )
         assert not is_label_renamed(pa.array(release.codes), release.channel, release.codes)
 
 
 def test_columns_of_more_values_than_classes_are_not_compared():
     """Identifiers tell rows apart, and no class."""
     labels = np.arange(300) % 3
-    release = Curator(labels, Classes(range(3))).randomize(epsilon=8.0)
+    release = dp.Curator(labels, dp.Classes(range(3))).randomize(epsilon=8.0)
     asked = (release.channel, release.codes)
     assert is_label_renamed(pa.array(labels), *asked)
     assert not is_label_renamed(pa.array(np.arange(300)), *asked)

@@ -5,25 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from labeldp import (
-    Classes,
-    Curator,
-    NoisyHistogram,
-    PriorResponse,
-    RandomizedResponse,
-    Release,
-    SubsetResponse,
-    combined_guarantee,
-    concatenate,
-    public_split,
-    verify,
-)
+import labeldp as dp
 from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, InputError, RowsError, VerificationError
 from labeldp.privacy.accounting import RowRanges
 from labeldp.release.curator import _curator as curator_module
 
-SPACE = Classes(["a", "b", "c", "d"])
+SPACE = dp.Classes(["a", "b", "c", "d"])
 LABELS = np.resize(np.array(["a", "b", "c", "d", "d"]), 240)
 
 
@@ -39,10 +27,10 @@ def sharp(rows):
 
 def staged(curator, shares=(3, 1, 2), epsilon=1.0):
     """Stages of a curator's rows by public chance: the first without a prior, others with one."""
-    rows = public_split(len(curator), shares, seed=1)
+    rows = dp.public_split(len(curator), shares, seed=1)
     priors = [even(len(rows[0])), *(sharp(len(part)) for part in rows[1:])]
     return [
-        (part, curator.randomize(PriorResponse(SPACE, epsilon, prior), part))
+        (part, curator.randomize(dp.PriorResponse(SPACE, epsilon, prior), part))
         for part, prior in zip(rows, priors, strict=True)
     ]
 
@@ -50,33 +38,33 @@ def staged(curator, shares=(3, 1, 2), epsilon=1.0):
 @pytest.mark.parametrize("shares", [(1, 1), (3, 1, 2), (1, 1, 1, 1), (5, 4, 3, 2, 1)])
 def test_every_stage_is_charged_in_one_certificate(shares, tmp_path):
     """Two to five stages of scattered rows cost the largest, in the certificate, in the ledger and on disk."""
-    curator = Curator(LABELS, SPACE, budget=1.0, ledger=tmp_path / "ledger", name="y")
+    curator = dp.Curator(LABELS, SPACE, budget=1.0, ledger=tmp_path / "ledger", name="y")
     parts = staged(curator, shares)
-    whole = concatenate(parts)
+    whole = dp.concatenate(parts)
     assert curator.spent == (whole.guarantee.epsilon, 0.0) == (1.0, 0.0)
     assert whole.guarantee == parts[0][1].guarantee
     assert [draw.rows for draw in whole.certificate.draws] == [RowRanges.of(rows) for rows, _ in parts]
     assert len(whole) == whole.certificate.rows == 240
     folder = whole.save(tmp_path / "shared")
-    assert verify(folder).holds
-    again = Release.load(folder)
+    assert dp.verify(folder).holds
+    again = dp.Release.load(folder)
     assert np.array_equal(again.codes, whole.codes)
     assert np.array_equal(again.channel.candidates, whole.channel.candidates)
     assert again.guarantee == whole.guarantee
-    (told,) = combined_guarantee([tmp_path / "ledger"])
+    (told,) = dp.combined_guarantee([tmp_path / "ledger"])
     assert told.composition.epsilon == 1.0
     with pytest.raises(BudgetError):
-        curator.randomize(RandomizedResponse(SPACE, 0.1), rows=[0])
+        curator.randomize(dp.RandomizedResponse(SPACE, 0.1), rows=[0])
 
 
 def test_each_row_keeps_its_draw():
     """The whole is what its parts are, row by row, however the rows of a part are named."""
-    curator = Curator(LABELS, SPACE)
+    curator = dp.Curator(LABELS, SPACE)
     mask = np.arange(240) % 3 == 0
     shuffled = np.random.default_rng(2).permutation(np.flatnonzero(~mask))
-    one = curator.randomize(PriorResponse(SPACE, 1.0, even(80)), mask)
-    two = curator.randomize(PriorResponse(SPACE, 1.0, sharp(160)), shuffled)
-    whole = concatenate([(mask, one), (shuffled - 240, two)])
+    one = curator.randomize(dp.PriorResponse(SPACE, 1.0, even(80)), mask)
+    two = curator.randomize(dp.PriorResponse(SPACE, 1.0, sharp(160)), shuffled)
+    whole = dp.concatenate([(mask, one), (shuffled - 240, two)])
     assert np.array_equal(whole[mask].codes, one.codes)
     assert np.array_equal(whole[shuffled].codes, two.codes)
     assert np.array_equal(whole[shuffled].channel.candidates, two.channel.candidates)
@@ -86,8 +74,8 @@ def test_each_row_keeps_its_draw():
 
 def test_what_is_kept_is_the_mean_over_rows():
     """The figures of the whole are those of the rows, each counted once."""
-    parts = staged(Curator(LABELS, SPACE))
-    kept = concatenate(parts).certificate.expects
+    parts = staged(dp.Curator(LABELS, SPACE))
+    kept = dp.concatenate(parts).certificate.expects
     for name in ("truth_probability", "clean_share"):
         shares = [getattr(release.certificate.expects, name) for _, release in parts]
         rows = [len(release) for _, release in parts]
@@ -96,58 +84,58 @@ def test_what_is_kept_is_the_mean_over_rows():
 
 def test_laws_that_are_the_same_for_all_rows_are_joined_too(tmp_path):
     """Releases of any mechanism, where all parts have its one law."""
-    for number, randomizer in enumerate((RandomizedResponse(SPACE, 0.7), SubsetResponse(SPACE, 0.7, size=2))):
-        curator = Curator(LABELS, SPACE)
-        rows = public_split(240, [1, 2], seed=3)
-        whole = concatenate([(part, curator.randomize(randomizer, part)) for part in rows])
+    for number, randomizer in enumerate((dp.RandomizedResponse(SPACE, 0.7), dp.SubsetResponse(SPACE, 0.7, size=2))):
+        curator = dp.Curator(LABELS, SPACE)
+        rows = dp.public_split(240, [1, 2], seed=3)
+        whole = dp.concatenate([(part, curator.randomize(randomizer, part)) for part in rows])
         assert whole.guarantee.epsilon == curator.spent[0] <= 0.7
-        assert verify(whole.save(tmp_path / str(number))).holds
+        assert dp.verify(whole.save(tmp_path / str(number))).holds
 
 
 def test_a_single_stage_is_that_release():
     """One part of all rows has its own name, charge and labels."""
-    release = Curator(LABELS, SPACE).randomize(RandomizedResponse(SPACE, 1.0))
-    whole = concatenate([(None, release)])
+    release = dp.Curator(LABELS, SPACE).randomize(dp.RandomizedResponse(SPACE, 1.0))
+    whole = dp.concatenate([(None, release)])
     assert whole.certificate == release.certificate
     assert np.array_equal(whole.codes, release.codes)
 
 
 def test_answers_that_stages_used_are_charged_once(tmp_path):
     """A histogram that every stage used adds its cost to all of them, once."""
-    curator = Curator(LABELS, SPACE, budget=1.5, name="y")
-    histogram = curator.answer(NoisyHistogram(SPACE, 0.5, np.arange(240) % 2))
-    whole = concatenate(staged(curator), answers=[histogram])
+    curator = dp.Curator(LABELS, SPACE, budget=1.5, name="y")
+    histogram = curator.answer(dp.NoisyHistogram(SPACE, 0.5, np.arange(240) % 2))
+    whole = dp.concatenate(staged(curator), answers=[histogram])
     assert curator.spent[0] == whole.guarantee.epsilon == 1.5
     assert whole.guarantee.trust == "central"
     assert whole.certificate.answers == histogram.certificate.draws
     folder = whole.save(tmp_path / "shared")
-    assert verify(folder).holds
-    (told,) = combined_guarantee([folder])
+    assert dp.verify(folder).holds
+    (told,) = dp.combined_guarantee([folder])
     assert told.composition.epsilon == 1.5
     with pytest.raises(InputError, match="found one twice"):
-        concatenate(staged(Curator(LABELS, SPACE)), answers=[histogram, histogram])
+        dp.concatenate(staged(dp.Curator(LABELS, SPACE)), answers=[histogram, histogram])
 
 
 def test_answers_of_other_assumptions_are_refused():
     """One guarantee stands for all: what one answer rests on would be lost behind another that rests on nothing."""
-    curator = Curator(LABELS, SPACE, budget=9.0)
-    plain, of_cells = (curator.answer(NoisyHistogram(SPACE, 0.5, cells)) for cells in (None, np.arange(240) % 2))
+    curator = dp.Curator(LABELS, SPACE, budget=9.0)
+    plain, of_cells = (curator.answer(dp.NoisyHistogram(SPACE, 0.5, cells)) for cells in (None, np.arange(240) % 2))
     parts = staged(curator)
     for answers in ([plain, of_cells], [of_cells, plain]):
         with pytest.raises(InputError, match="the same assumptions"):
-            concatenate(parts, answers=answers)
+            dp.concatenate(parts, answers=answers)
 
 
 def test_an_account_knows_stages(tmp_path):
     """Stages of one release cost the largest, whether or not rows mean the same elsewhere; two releases add up."""
-    curator = Curator(LABELS, SPACE, budget=10.0, name="y")
-    folders = [concatenate(staged(curator)).save(tmp_path / str(number)) for number in range(2)]
+    curator = dp.Curator(LABELS, SPACE, budget=10.0, name="y")
+    folders = [dp.concatenate(staged(curator)).save(tmp_path / str(number)) for number in range(2)]
     for paths, epsilon in ((folders[:1], 1.0), (folders, 2.0), ([folders[0] / "_certificate.json"], 1.0)):
         for one_table in (False, True):
-            (told,) = combined_guarantee(paths, one_table=one_table)
+            (told,) = dp.combined_guarantee(paths, one_table=one_table)
             assert told.composition.epsilon == epsilon
-    half = Release.load(folders[0])[:100].save(tmp_path / "half")
-    (told,) = combined_guarantee([folders[0], half])
+    half = dp.Release.load(folders[0])[:100].save(tmp_path / "half")
+    (told,) = dp.combined_guarantee([folders[0], half])
     assert told.composition.epsilon == 1.0
 
 
@@ -158,36 +146,39 @@ def _slice(curator):
 
 def _swapped(curator):
     rows, halves = np.arange(240), (np.arange(120), np.arange(120, 240))
-    releases = [curator.randomize(RandomizedResponse(SPACE, 1.0), half) for half in halves]
+    releases = [curator.randomize(dp.RandomizedResponse(SPACE, 1.0), half) for half in halves]
     return [(rows[120:], releases[0]), (rows[:120], releases[1])]
 
 
 def _twice(curator):
     rows = np.arange(160), np.arange(80, 240)
-    parts = [(part, curator.randomize(RandomizedResponse(SPACE, 1.0), part)) for part in rows]
-    return [*parts, (slice(0, 80), curator.randomize(RandomizedResponse(SPACE, 1.0), slice(0, 80)))]
+    parts = [(part, curator.randomize(dp.RandomizedResponse(SPACE, 1.0), part)) for part in rows]
+    return [*parts, (slice(0, 80), curator.randomize(dp.RandomizedResponse(SPACE, 1.0), slice(0, 80)))]
 
 
 def _units(_):
-    return [(None, Curator(LABELS, SPACE, units=np.arange(240) // 2).randomize(RandomizedResponse(SPACE, 1.0)))]
+    return [(None, dp.Curator(LABELS, SPACE, units=np.arange(240) // 2).randomize(dp.RandomizedResponse(SPACE, 1.0)))]
 
 
 def _another(curator):
     _, *others = staged(curator)
     rows, _ = staged(curator)[0]
-    return [(rows, Curator(LABELS, SPACE, name="other").randomize(PriorResponse(SPACE, 1.0, even(120)), rows)), *others]
+    return [
+        (rows, dp.Curator(LABELS, SPACE, name="other").randomize(dp.PriorResponse(SPACE, 1.0, even(120)), rows)),
+        *others,
+    ]
 
 
 def _laws(curator):
     (rows, _), *others = staged(curator)
-    return [(rows, curator.randomize(PriorResponse(SPACE, 0.5, even(len(rows))), rows)), *others]
+    return [(rows, curator.randomize(dp.PriorResponse(SPACE, 0.5, even(len(rows))), rows)), *others]
 
 
 WRONG = {
     "none": (lambda _: [], "at least one release"),
-    "public": (lambda _: [(None, Release.public(LABELS, SPACE))], "found public labels"),
+    "public": (lambda _: [(None, dp.Release.public(LABELS, SPACE))], "found public labels"),
     "slice": (_slice, "found public labels, a slice"),
-    "joined": (lambda curator: [(None, concatenate(staged(curator)))], "or a concatenated release"),
+    "joined": (lambda curator: [(None, dp.concatenate(staged(curator)))], "or a concatenated release"),
     "units": (_units, "or units of several rows"),
     "name": (_another, "one label of single rows"),
     "laws": (_laws, "expected one mechanism and one epsilon in all parts"),
@@ -204,43 +195,43 @@ def test_what_is_no_set_of_stages_is_refused(case):
     """Whatever is not one curator's whole releases of all rows, each once and by one law, is no release."""
     make, message = WRONG[case]
     with pytest.raises(InputError, match=message):
-        concatenate(make(Curator(LABELS, SPACE, budget=50.0)))
+        dp.concatenate(make(dp.Curator(LABELS, SPACE, budget=50.0)))
 
 
 def test_rows_that_a_charge_does_not_hold_are_refused(monkeypatch):
     """Where a charge covers very scattered rows by one range, stages add up, and are no release of one cost."""
     monkeypatch.setattr("labeldp.privacy.accounting._account._MOST_RANGES", 5)
-    curator = Curator(LABELS, SPACE, budget=10.0)
+    curator = dp.Curator(LABELS, SPACE, budget=10.0)
     parts = staged(curator, (1, 1))
     assert curator.spent[0] == 2.0
     with pytest.raises(RowsError, match="public_split"):
-        concatenate(parts)
+        dp.concatenate(parts)
 
 
 def test_words_of_a_test_make_nothing_private(tmp_path):
     """One stage that is not private makes the whole not private."""
-    (rows, _), *others = staged(Curator(LABELS, SPACE))
+    (rows, _), *others = staged(dp.Curator(LABELS, SPACE))
     words = TapeWords(np.arange(1, 9, dtype=np.uint64) << np.uint64(60))
-    tested = Curator(LABELS, SPACE)._randomize(PriorResponse(SPACE, 1.0, even(len(rows))), rows, words)
-    whole = concatenate([(rows, tested), *others])
+    tested = dp.Curator(LABELS, SPACE)._randomize(dp.PriorResponse(SPACE, 1.0, even(len(rows))), rows, words)
+    whole = dp.concatenate([(rows, tested), *others])
     assert not whole.certificate.private
-    assert not verify(whole.save(tmp_path / "shared")).holds
+    assert not dp.verify(whole.save(tmp_path / "shared")).holds
 
 
 @pytest.fixture(scope="module")
 def whole():
     """A release in three stages."""
-    return concatenate(staged(Curator(LABELS, SPACE)))
+    return dp.concatenate(staged(dp.Curator(LABELS, SPACE)))
 
 
 def refused(release, folder, **changes):
     """Whether the law was what was found wrong in a folder whose maker wrote another certificate."""
     certificate = dataclasses.replace(release.certificate, **changes)
     saved = dataclasses.replace(release, certificate=certificate).save(folder)
-    found = verify(saved)
+    found = dp.verify(saved)
     assert not found.holds
     with pytest.raises(VerificationError):
-        Release.load(saved)
+        dp.Release.load(saved)
     return found.checks[-1].what == "each epsilon follows from the integers of its mechanism"
 
 
@@ -277,7 +268,7 @@ def test_stages_claim_what_their_law_costs(whole, tmp_path):
 def test_stages_have_one_law(whole, tmp_path):
     """A stage of a law of its own is refused, also where what it claims follows from that law."""
     first, second, third = whole.certificate.draws
-    gentle = Curator(LABELS, SPACE).randomize(PriorResponse(SPACE, 0.1, even(240))).certificate.draws[0]
+    gentle = dp.Curator(LABELS, SPACE).randomize(dp.PriorResponse(SPACE, 0.1, even(240))).certificate.draws[0]
     for name, draws in {
         "first": (dataclasses.replace(gentle, rows=first.rows), second, third),
         "last": (first, second, dataclasses.replace(gentle, rows=third.rows)),
@@ -287,7 +278,7 @@ def test_stages_have_one_law(whole, tmp_path):
 
 def test_answers_come_before_labels_and_stages_are_declared(whole, tmp_path):
     """The law of what was released is that of the last charge, so an answer cannot stand there or between."""
-    histogram = Curator(LABELS, SPACE).answer(NoisyHistogram(SPACE, 0.5)).certificate.draws
+    histogram = dp.Curator(LABELS, SPACE).answer(dp.NoisyHistogram(SPACE, 0.5)).certificate.draws
     first, *others = whole.certificate.draws
     assert refused(whole, tmp_path / "between", draws=(first, *histogram, *others))
     assert refused(whole, tmp_path / "declared", assumptions=whole.certificate.assumptions[:1])
@@ -307,11 +298,11 @@ def test_nothing_but_the_draws_depends_on_a_label(monkeypatch, tmp_path):
         labels = LABELS.copy()
         if row is not None:
             labels[row] = "b" if labels[row] != "b" else "c"
-        curator = Curator(labels, SPACE, name="y")
-        rows = public_split(240, [1, 1], seed=1)
-        parts = [(part, curator.randomize(RandomizedResponse(SPACE, 1.0), part)) for part in rows]
+        curator = dp.Curator(labels, SPACE, name="y")
+        rows = dp.public_split(240, [1, 1], seed=1)
+        parts = [(part, curator.randomize(dp.RandomizedResponse(SPACE, 1.0), part)) for part in rows]
         monkeypatch.setattr("labeldp.release.folder._joined._check_stages", lambda *_: None)
-        folder = concatenate(parts).save(tmp_path / str(row))
+        folder = dp.concatenate(parts).save(tmp_path / str(row))
         left.append(({path.name: path.read_bytes() for path in folder.iterdir()}, curator.spent))
     assert all(one == left[0] for one in left)
 
@@ -320,7 +311,7 @@ def test_nothing_but_the_draws_depends_on_a_label(monkeypatch, tmp_path):
 @pytest.mark.parametrize("shares", [(1, 1), (0.65, 0.35), (1, 2, 3), (1, 1, 1, 1), (9, 1, 1, 1, 1e-9)])
 def test_a_split_is_of_all_rows(count, shares):
     """Each row is in one part, of about its share, and a charge holds each part exactly."""
-    parts = public_split(count, shares, seed=4)
+    parts = dp.public_split(count, shares, seed=4)
     assert len(parts) == len(shares)
     assert (np.bincount(np.concatenate(parts)) == 1).all()
     assert sum(map(len, parts)) == count
@@ -336,21 +327,21 @@ def test_parts_of_very_many_rows_never_add_up(monkeypatch):
     """Rows are parted in so few runs that the account tells parts apart."""
     monkeypatch.setattr("labeldp.release.tables._random_split._MOST_RUNS", 24)
     monkeypatch.setattr("labeldp.privacy.accounting._account._MOST_RANGES", 30)
-    curator = Curator(LABELS, SPACE, budget=1.0)
-    assert concatenate(staged(curator)).guarantee.epsilon == curator.spent[0] == 1.0
+    curator = dp.Curator(LABELS, SPACE, budget=1.0)
+    assert dp.concatenate(staged(curator)).guarantee.epsilon == curator.spent[0] == 1.0
 
 
 def test_a_split_is_repeated_by_its_seed_alone():
     """One seed gives one split; no seed gives another each time."""
-    one, two, other = (public_split(1000, [1, 1], seed=seed)[0].tolist() for seed in (5, 5, 6))
+    one, two, other = (dp.public_split(1000, [1, 1], seed=seed)[0].tolist() for seed in (5, 5, 6))
     assert one == two != other
-    assert public_split(1000, [1, 1])[0].tolist() != public_split(1000, [1, 1])[0].tolist()
+    assert dp.public_split(1000, [1, 1])[0].tolist() != dp.public_split(1000, [1, 1])[0].tolist()
 
 
 @pytest.mark.parametrize("shares", [[], [1, 0], [1, -1], [1, float("nan")], [1, float("inf")], [1, True]])
 def test_shares_are_positive_numbers(shares):
     """Anything else is refused, as are more parts than rows."""
     with pytest.raises(InputError):
-        public_split(10, shares)
+        dp.public_split(10, shares)
     with pytest.raises(RowsError):
-        public_split(2, [1, 1, 1])
+        dp.public_split(2, [1, 1, 1])

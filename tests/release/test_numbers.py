@@ -10,36 +10,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import (
-    Classes,
-    Curator,
-    Guarantee,
-    Interval,
-    LaplaceResponse,
-    NoisyHistogram,
-    NoisyMean,
-    NoisyQuantile,
-    OneBitResponse,
-    PiecewiseResponse,
-    RandomizedResponse,
-    Release,
-    SubsetResponse,
-    verify,
-)
+import labeldp as dp
 from labeldp.errors import InputError, LabelError, VerificationError
 from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.privacy.channels import GridChannel
 from labeldp.release.folder import from_columns, to_columns
 
-SPACE = Interval(-10.0, 30.0, 0.5)
+SPACE = dp.Interval(-10.0, 30.0, 0.5)
 LABELS = np.resize(np.array([-12.0, -10.0, 0.2, 3.0, 29.9, 31.5]), 600)
 
 RANDOMIZERS = {
-    "laplace": lambda epsilon: LaplaceResponse(SPACE, epsilon),
-    "one-bit": lambda epsilon: OneBitResponse(SPACE, epsilon),
-    "piecewise": lambda epsilon: PiecewiseResponse(SPACE, epsilon),
-    "response": lambda epsilon: RandomizedResponse(SPACE, epsilon),
-    "subset": lambda epsilon: SubsetResponse(SPACE, epsilon, size=3),
+    "laplace": lambda epsilon: dp.LaplaceResponse(SPACE, epsilon),
+    "one-bit": lambda epsilon: dp.OneBitResponse(SPACE, epsilon),
+    "piecewise": lambda epsilon: dp.PiecewiseResponse(SPACE, epsilon),
+    "response": lambda epsilon: dp.RandomizedResponse(SPACE, epsilon),
+    "subset": lambda epsilon: dp.SubsetResponse(SPACE, epsilon, size=3),
 }
 every_randomizer = pytest.mark.parametrize("name", RANDOMIZERS)
 
@@ -54,7 +39,7 @@ def relist(folder, table):
 
 def released(name, epsilon=4.0, **options):
     """A release of the labels, which are clipped and put on the grid first."""
-    return Curator(LABELS, SPACE, **options).randomize(RANDOMIZERS[name](epsilon))
+    return dp.Curator(LABELS, SPACE, **options).randomize(RANDOMIZERS[name](epsilon))
 
 
 def test_squares_are_refused_where_the_law_does_not_tell_them():
@@ -71,8 +56,8 @@ def test_what_was_saved_comes_back(name, units, tmp_path):
     """A folder verifies and gives the same numbers, variances and guarantee, for rows and for units of several."""
     release = released(name, units=units)
     folder = release.save(tmp_path / "out", pa.table({"x": range(600)}), label="y", keep="all")
-    assert verify(folder).holds
-    again = Release.load(folder)
+    assert dp.verify(folder).holds
+    again = dp.Release.load(folder)
     for found in (again, pickle.loads(pickle.dumps(release))):  # noqa: S301 (made here)
         assert (found.numbers() == release.numbers()).all()
         assert (found.noise_variance() == release.noise_variance()).all()
@@ -93,8 +78,8 @@ def test_the_certificate_says_that_labels_were_clipped():
         "labels beyond the declared range -10 to 30 were clipped to it, and put on the nearest point of a grid of step "
         "0.5, before anything was drawn"
     )
-    classes = Classes(["a", "b"])
-    release = Curator(["a"], classes).randomize(RandomizedResponse(classes, 1.0))
+    classes = dp.Classes(["a", "b"])
+    release = dp.Curator(["a"], classes).randomize(dp.RandomizedResponse(classes, 1.0))
     assert not any("clipped" in each for each in release.certificate.assumptions)
 
 
@@ -105,10 +90,10 @@ def test_a_number_that_the_law_cannot_give_is_found(number, tmp_path):
     numbers = pq.read_table(folder / "data.parquet")["y_released"].to_pylist()
     numbers[17] = number
     relist(folder, pa.table({"y_released": pa.array(numbers, pa.float64())}))
-    verdict = verify(folder)
+    verdict = dp.verify(folder)
     assert not verdict.holds
     with pytest.raises(VerificationError):
-        Release.load(folder)
+        dp.Release.load(folder)
 
 
 def test_a_group_cannot_take_the_numbers_of_another(tmp_path):
@@ -119,13 +104,13 @@ def test_a_group_cannot_take_the_numbers_of_another(tmp_path):
     place = table.column_names.index("y_groups")
     swapped = table.set_column(place, table.schema.field(place), pa.array(1 - table["y_groups"].to_numpy(), pa.int32()))
     relist(folder, swapped)
-    assert not verify(folder).holds
+    assert not dp.verify(folder).holds
 
 
 def forged(release, folder, **changes):
     """What is found of a folder whose maker wrote another certificate."""
     certificate = dataclasses.replace(release.certificate, **changes)
-    return verify(dataclasses.replace(release, certificate=certificate).save(folder / "forged"))
+    return dp.verify(dataclasses.replace(release, certificate=certificate).save(folder / "forged"))
 
 
 def test_a_law_of_numbers_cannot_claim_too_little(tmp_path):
@@ -134,8 +119,8 @@ def test_a_law_of_numbers_cannot_claim_too_little(tmp_path):
     (draw,) = release.certificate.draws
     weights = [list(row) for row in draw.law["weights"]]
     weights[0][0], weights[0][1] = str(int(weights[0][0]) - 1), str(int(weights[0][1]) + 1)
-    smaller = dataclasses.replace(draw, guarantee=Guarantee(0.1))
-    other = dataclasses.replace(draw, law={**draw.law, "weights": weights}, guarantee=Guarantee(0.1))
+    smaller = dataclasses.replace(draw, guarantee=dp.Guarantee(0.1))
+    other = dataclasses.replace(draw, law={**draw.law, "weights": weights}, guarantee=dp.Guarantee(0.1))
     uneven = dataclasses.replace(draw, law={**draw.law, "weights": [*weights[:-1], weights[-1][:-1]]})
     kept = (
         released("response").certificate.expects,
@@ -148,9 +133,9 @@ def test_a_law_of_numbers_cannot_claim_too_little(tmp_path):
         assert not forged(release, tmp_path / str(number), **changed).holds, changed
     folder = release.save(tmp_path / "other", label="y")
     body = json.loads((folder / "_certificate.json").read_text())
-    body["label"]["space"] = Classes(list(range(SPACE.size))).describe()
+    body["label"]["space"] = dp.Classes(list(range(SPACE.size))).describe()
     (folder / "_certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
-    assert not verify(folder).holds
+    assert not dp.verify(folder).holds
 
 
 @pytest.mark.parametrize("changes", [{"clean_share": 1.5}, {"clean_share": -0.1}, {"squared_error": -1.0}])
@@ -172,21 +157,21 @@ def test_learners_of_classes_refuse_numbers():
 
 def test_classes_have_no_numbers():
     """Neither has a release of classes, nor does a randomizer of numbers take them."""
-    space = Classes([0, 1])
-    release = Curator([0, 1, 1], space).randomize(RandomizedResponse(space, 1.0))
+    space = dp.Classes([0, 1])
+    release = dp.Curator([0, 1, 1], space).randomize(dp.RandomizedResponse(space, 1.0))
     for ask in (release.numbers, release.noise_variance, lambda: release.expected_numbers([0.0] * 3)):
         with pytest.raises(InputError, match="expected labels on an Interval for numbers, found Classes"):
             ask()
     with pytest.raises(LabelError, match="expected a declared range with a grid"):
-        OneBitResponse(space, 1.0)
+        dp.OneBitResponse(space, 1.0)
     with pytest.raises(InputError, match="expected a label for each of 600 rows"):
         released("one-bit").noise_variance(at=[1.0])
 
 
 def test_public_numbers_are_what_they_are():
     """Labels that were declared public tell themselves, without noise worth the name, also on a fine grid."""
-    fine = Interval(0.0, 100_000.0, 0.01)
-    release = Release.public([0.0, 12.34, 99_999.99], fine)
+    fine = dp.Interval(0.0, 100_000.0, 0.01)
+    release = dp.Release.public([0.0, 12.34, 99_999.99], fine)
     assert release.numbers() == pytest.approx([0.0, 12.34, 99_999.99], abs=1e-6)
     assert release.numbers(power=2) == pytest.approx(np.square([0.0, 12.34, 99_999.99]), rel=1e-9, abs=1e-2)
     assert release.noise_variance().max() < 1e-2
@@ -195,8 +180,8 @@ def test_public_numbers_are_what_they_are():
 def test_numbers_that_floats_cannot_tell_apart_are_set_apart():
     """A grid whose points are the same float is no declaration; outcomes that are the same are written one apart."""
     with pytest.raises(LabelError, match="subtract an offset from the labels"):
-        Interval(1e16, 1e16 + 8, 1.0)
-    far, codes = Interval(1e16, 1e16 + 16, 2.0), np.array([2, 0, 1, 1], dtype=np.int16)
+        dp.Interval(1e16, 1e16 + 8, 1.0)
+    far, codes = dp.Interval(1e16, 1e16 + 16, 2.0), np.array([2, 0, 1, 1], dtype=np.int16)
     weights = ((1 << 62, 1 << 62, 1 << 63),) * 2
     close = GridChannel(classes=9, values=(0, 1, 2), weights=weights)
     columns = to_columns("y", far, close, codes)
@@ -207,14 +192,14 @@ def test_numbers_that_floats_cannot_tell_apart_are_set_apart():
 @pytest.mark.parametrize(
     ("query", "wrong", "right"),
     [
-        (lambda space: NoisyMean(space, 1.0), "points", r"means\(\)"),
-        (lambda space: NoisyHistogram(space, 1.0), "means", r"distributions\(\) or shares\(\)"),
-        (lambda space: NoisyQuantile(space, 1.0, level=0.5), "means", "value"),
+        (lambda space: dp.NoisyMean(space, 1.0), "points", r"means\(\)"),
+        (lambda space: dp.NoisyHistogram(space, 1.0), "means", r"distributions\(\) or shares\(\)"),
+        (lambda space: dp.NoisyQuantile(space, 1.0, level=0.5), "means", "value"),
     ],
 )
 def test_an_answer_names_the_form_that_it_has(query, wrong, right):
     """Another form is refused with the name of its own."""
-    space = Interval(0, 10, 1)
-    answer = Curator([1.0, 2.0, 3.0] * 9, space).answer(query(space))
+    space = dp.Interval(0, 10, 1)
+    answer = dp.Curator([1.0, 2.0, 3.0] * 9, space).answer(query(space))
     with pytest.raises(InputError, match=f"use {right}"):
         getattr(answer, wrong)()

@@ -24,18 +24,7 @@ from sklearn.preprocessing import LabelBinarizer, LabelEncoder, TargetEncoder
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from labeldp import (
-    BitResponse,
-    Classes,
-    Curator,
-    GroupResponse,
-    Interval,
-    RandomizedResponse,
-    Release,
-    SubsetResponse,
-    TopKResponse,
-    verify,
-)
+import labeldp as dp
 from labeldp.errors import InputError, LabelDPError, NotTrueLabelsError, OutputError, RowsError
 from labeldp.privacy.channels import ResponseChannel, row_arrays
 from labeldp.release import UnitWarning
@@ -44,13 +33,13 @@ from labeldp.release import UnitWarning
 @pytest.fixture
 def release(space, labels, randomizer_for):
     """A release by each mechanism."""
-    return Curator(labels, space).randomize(randomizer_for(space, 1.0, len(labels)))
+    return dp.Curator(labels, space).randomize(randomizer_for(space, 1.0, len(labels)))
 
 
 @pytest.fixture
 def plain(space, labels):
     """A release by randomized response."""
-    return Curator(labels, space).randomize(RandomizedResponse(space, 1.0))
+    return dp.Curator(labels, space).randomize(dp.RandomizedResponse(space, 1.0))
 
 
 def same(one, other):
@@ -138,7 +127,7 @@ def test_a_release_does_not_change(release):
     with pytest.raises(ValueError, match="read-only"):
         release.codes[0] = 0
     given = np.zeros(3, dtype=np.int32)
-    held = Release(given, release.channel.take(slice(0, 3)), release.space, release.certificate)
+    held = dp.Release(given, release.channel.take(slice(0, 3)), release.space, release.certificate)
     given[:] = 1
     assert not held.codes.any()
 
@@ -234,8 +223,8 @@ ESTIMATORS = [
 def test_foreign_estimators_refuse(plain, estimator):
     """An estimator that would train on released labels as if they were true raises, given two classes or five."""
     features = np.abs(np.random.default_rng(0).normal(size=(60, 3)))
-    two = Classes(["a", "b"])
-    for release in (plain, Curator(["a", "b"] * 30, two).randomize(RandomizedResponse(two, 1.0))):
+    two = dp.Classes(["a", "b"])
+    for release in (plain, dp.Curator(["a", "b"] * 30, two).randomize(dp.RandomizedResponse(two, 1.0))):
         arguments = (release,) if isinstance(estimator, LabelEncoder | LabelBinarizer) else (features, release)
         with pytest.raises((TypeError, ValueError)):
             estimator.fit(*arguments)
@@ -243,8 +232,8 @@ def test_foreign_estimators_refuse(plain, estimator):
 
 def test_a_foreign_estimator_refuses_a_release_of_numbers():
     """Regression on released numbers raises too: numbers are where silence would be easiest."""
-    space = Interval(0, 1, 0.25)
-    release = Curator([0.0, 0.5, 1.0] * 20, space).randomize(RandomizedResponse(space, 1.0))
+    space = dp.Interval(0, 1, 0.25)
+    release = dp.Curator([0.0, 0.5, 1.0] * 20, space).randomize(dp.RandomizedResponse(space, 1.0))
     with pytest.raises((TypeError, ValueError)):
         LinearRegression().fit(np.ones((60, 1)), release)
     with pytest.raises((TypeError, ValueError)):
@@ -269,7 +258,7 @@ def test_splits_keep_rows_together(release):
     """``train_test_split`` and ``KFold`` give releases whose rows belong to the features beside them."""
     rows = np.arange(60)
     train, test, y_train, y_test = train_test_split(rows, release, test_size=0.25, random_state=0)
-    assert isinstance(y_train, Release)
+    assert isinstance(y_train, dp.Release)
     assert np.array_equal(y_train.codes, release.codes[train])
     assert np.array_equal(y_test.codes, release.codes[test])
     for inside, outside in KFold(4, shuffle=True, random_state=1).split(rows[:, None], release):
@@ -294,21 +283,21 @@ def _hash(release):
 # Saving and loading
 
 
-@pytest.mark.parametrize("space", [Classes([3, 1, 2]), Classes([True, False]), Interval(0, 1, 0.25)], ids=repr)
-@pytest.mark.parametrize("make", [RandomizedResponse, BitResponse, lambda s, e: SubsetResponse(s, e, 1)])
+@pytest.mark.parametrize("space", [dp.Classes([3, 1, 2]), dp.Classes([True, False]), dp.Interval(0, 1, 0.25)], ids=repr)
+@pytest.mark.parametrize("make", [dp.RandomizedResponse, dp.BitResponse, lambda s, e: dp.SubsetResponse(s, e, 1)])
 def test_every_kind_of_label_comes_back(space, make, tmp_path):
     """Whole numbers, booleans and an interval's numbers keep their type and their order."""
-    release = Curator(list(space.points) * 5, space).randomize(make(space, 1.0))
-    back = Release.load(release.save(tmp_path / "out"))
+    release = dp.Curator(list(space.points) * 5, space).randomize(make(space, 1.0))
+    back = dp.Release.load(release.save(tmp_path / "out"))
     assert same(back, release)
     assert back.to_arrow().equals(release.to_arrow())
 
 
 def test_units_come_back(space, labels, tmp_path):
     """The group of each row travels with the labels."""
-    curator = Curator(labels, space, units=np.arange(60) // 7)
-    release = curator.randomize(SubsetResponse(space, 1.0, 2))
-    back = Release.load(release.save(tmp_path / "out"))
+    curator = dp.Curator(labels, space, units=np.arange(60) // 7)
+    release = curator.randomize(dp.SubsetResponse(space, 1.0, 2))
+    back = dp.Release.load(release.save(tmp_path / "out"))
     assert same(back, release)
     assert set(pq.read_schema(tmp_path / "out" / "data.parquet").names) == {"label_released", "label_groups"}
 
@@ -317,7 +306,7 @@ def test_slices_come_back(release, tmp_path):
     """A slice keeps its parent through a file, and so does a slice of no rows."""
     for name, rows in (("some", [4, 2, 2]), ("none", slice(0, 0))):
         part = release[rows]
-        back = Release.load(part.save(tmp_path / name))
+        back = dp.Release.load(part.save(tmp_path / name))
         assert np.array_equal(back.codes, part.codes)
         assert back.certificate.parent == release.hash
 
@@ -341,7 +330,7 @@ def test_public_columns_of_every_kind(plain, tmp_path, make):
     written = pq.read_table(folder / "data.parquet")
     assert written.drop(["colour_released"]).to_pydict() == public
     assert written.column_names == ["n", "x", "t", "colour_released"]
-    assert verify(folder).holds
+    assert dp.verify(folder).holds
 
 
 def test_an_index_is_no_public_column(plain, tmp_path):
@@ -369,7 +358,7 @@ def test_name_collisions_are_refused(plain, labels, tmp_path, name):
 
 def test_columns_that_differ_by_row_collide_too(space, labels, tmp_path):
     """A public column may not be named like the groups of units."""
-    release = Curator(labels, space, units=np.arange(60) // 2).randomize(RandomizedResponse(space, 1.0))
+    release = dp.Curator(labels, space, units=np.arange(60) // 2).randomize(dp.RandomizedResponse(space, 1.0))
     with pytest.raises(InputError):
         release.save(tmp_path / "out", pa.table({"label_groups": range(60)}), keep="all")
 
@@ -418,7 +407,7 @@ def test_hidden_content_does_not_travel(plain, tmp_path):
 def test_a_loaded_release_knows_the_order_of_its_rows(plain, tmp_path):
     """Features that were read from the folder and shuffled are refused; those with names of their own are not."""
     folder = plain.save(tmp_path / "out", pa.table({"x": np.arange(60.0)}), keep=["x"])
-    release, features = Release.load(folder), pd.read_parquet(folder, columns=["x"])
+    release, features = dp.Release.load(folder), pd.read_parquet(folder, columns=["x"])
     release.targets(features)
     release[:20].targets(features[:20])
     release.targets(features.set_index(features["x"] + 1_000))
@@ -430,10 +419,10 @@ def test_a_loaded_release_knows_the_order_of_its_rows(plain, tmp_path):
 @pytest.mark.parametrize("epsilon", [0.1, 3.0])
 def test_a_column_that_may_be_the_label_is_not_kept_with_all_others(epsilon, tmp_path):
     """Under another name it is known by the released labels; other columns of the same classes are not taken for it."""
-    chance, space = np.random.default_rng(0), Classes(["no", "yes"])
+    chance, space = np.random.default_rng(0), dp.Classes(["no", "yes"])
     codes, other = chance.integers(0, 2, (2, 20_000))
     truth, housing = (np.array(space.points)[each] for each in (codes, other))
-    release = Curator(truth, space).randomize(epsilon=epsilon)
+    release = dp.Curator(truth, space).randomize(epsilon=epsilon)
     release.save(tmp_path / "shared", pa.table({"housing": housing}), keep="all")
     with pytest.raises(InputError, match="no column that may be the true label, found 'churn'"):
         release.save(tmp_path / "other", pa.table({"churn": truth, "housing": housing}), keep="all")
@@ -442,11 +431,11 @@ def test_a_column_that_may_be_the_label_is_not_kept_with_all_others(epsilon, tmp
 
 def test_a_label_outside_the_candidates_of_most_rows_is_known_by_the_others(tmp_path):
     """Rows whose true class is no candidate say nothing of it; where none says anything, the column is in doubt."""
-    chance, space = np.random.default_rng(0), Classes(["a", "b", "c", "d"])
+    chance, space = np.random.default_rng(0), dp.Classes(["a", "b", "c", "d"])
     codes = chance.integers(0, 4, 20_000)
     truth, other = (np.array(space.points)[each] for each in (codes, chance.permutation(codes)))
     prior = np.eye(4)[(codes + (chance.random(len(codes)) < 0.8)) % 4] * 0.8 + 0.05  # the true class first in a fifth
-    release = Curator(truth, space, budget=2.0).randomize(TopKResponse(space, 1.0, prior, k=2))
+    release = dp.Curator(truth, space, budget=2.0).randomize(dp.TopKResponse(space, 1.0, prior, k=2))
     release.save(tmp_path / "shared", pa.table({"other": other}), keep="all")
     with pytest.raises(InputError, match="no column that may be the true label, found 'truth'"):
         release.save(tmp_path / "label", pa.table({"truth": truth}), keep="all")
@@ -454,9 +443,9 @@ def test_a_label_outside_the_candidates_of_most_rows_is_known_by_the_others(tmp_
 
 def test_the_label_of_many_rows_is_known_by_some_of_them(tmp_path):
     """Of more rows than are looked at the label is recognized too."""
-    space = Classes([str(place) for place in range(500)])
+    space = dp.Classes([str(place) for place in range(500)])
     truth = np.array(space.points)[np.random.default_rng(0).integers(0, 500, 20_000)]
-    release = Curator(truth, space).randomize(epsilon=4.0)
+    release = dp.Curator(truth, space).randomize(epsilon=4.0)
     with pytest.raises(InputError, match="no column that may be the true label, found 'truth'"):
         release.save(tmp_path / "label", pa.table({"truth": truth}), keep="all")
 
@@ -464,13 +453,13 @@ def test_the_label_of_many_rows_is_known_by_some_of_them(tmp_path):
 def test_a_label_that_was_released_is_not_kept(tmp_path):
     """Its true values would leave beside another label of the same ledger; in a ledger of its own nothing is known."""
     labels, ledger = {"ill": ["no", "yes"] * 40, "cost": ["low", "high"] * 40}, tmp_path / "both.ledger"
-    spaces = {"ill": Classes(["no", "yes"]), "cost": Classes(["low", "high"])}
+    spaces = {"ill": dp.Classes(["no", "yes"]), "cost": dp.Classes(["low", "high"])}
     table = pd.DataFrame({"age": range(80), **labels})
 
     def released(name, ledger):
-        return Curator(labels[name], spaces[name], name=name, ledger=ledger).randomize(epsilon=1.0)
+        return dp.Curator(labels[name], spaces[name], name=name, ledger=ledger).randomize(epsilon=1.0)
 
-    assert verify(released("ill", ledger).save(tmp_path / "one", table, keep=["age"])).holds
+    assert dp.verify(released("ill", ledger).save(tmp_path / "one", table, keep=["age"])).holds
     second = released("cost", ledger)
     with pytest.raises(
         InputError, match="'ill' was already released with noise, and keep= would publish its true values"
@@ -480,19 +469,19 @@ def test_a_label_that_was_released_is_not_kept(tmp_path):
         InputError, match="'ill' was already released with noise, and keep= would publish its true values"
     ):
         second[:40].save(tmp_path / "two", table[:40], keep=["ill"])
-    assert verify(second.save(tmp_path / "two", table, keep=["age"])).holds
-    assert verify(released("cost", tmp_path / "own").save(tmp_path / "three", table, keep=["age", "ill"])).holds
+    assert dp.verify(second.save(tmp_path / "two", table, keep=["age"])).holds
+    assert dp.verify(released("cost", tmp_path / "own").save(tmp_path / "three", table, keep=["age", "ill"])).holds
 
 
 def test_a_column_that_repeats_like_a_person_is_warned_of(tmp_path):
     """Epsilon covers one row, whether the column is kept or not; with units, nothing is said."""
     table = pd.DataFrame({"patient_id": [f"p{row // 3}" for row in range(90)], "age": range(90)})
-    labels, space = ["no", "yes"] * 45, Classes(["no", "yes"])
+    labels, space = ["no", "yes"] * 45, dp.Classes(["no", "yes"])
     with pytest.warns(UnitWarning, match="'patient_id' has .* a person, the epsilons"):
-        Curator(labels, space).randomize(epsilon=1.0).save(tmp_path / "one", table, keep=["age"])
-    people = Curator(labels, space, units=table["patient_id"]).randomize(epsilon=1.0)
+        dp.Curator(labels, space).randomize(epsilon=1.0).save(tmp_path / "one", table, keep=["age"])
+    people = dp.Curator(labels, space, units=table["patient_id"]).randomize(epsilon=1.0)
     people.save(tmp_path / "two", table, keep=["age"])
-    Curator(labels, space).randomize(epsilon=1.0).save(tmp_path / "three", table[["age"]], keep=["age"])
+    dp.Curator(labels, space).randomize(epsilon=1.0).save(tmp_path / "three", table[["age"]], keep=["age"])
 
 
 @pytest.mark.parametrize("keep", [["x"], "all", []], ids=str)
@@ -515,8 +504,8 @@ def test_one_name_is_no_list_of_letters(plain, tmp_path, table):
 
 def test_a_kept_label_is_found_beside_groups(tmp_path):
     """All columns are refused if one is the true label, and kept if none is, though groups have no unbiased vectors."""
-    space, values = Classes(range(4)), [row % 4 for row in range(4000)]
-    made = Curator(values, space).randomize(GroupResponse(space, 4.0, groups=[[0, 1], [2, 3]]))
+    space, values = dp.Classes(range(4)), [row % 4 for row in range(4000)]
+    made = dp.Curator(values, space).randomize(dp.GroupResponse(space, 4.0, groups=[[0, 1], [2, 3]]))
     with pytest.raises(InputError, match="seen"):
         made.save(tmp_path / "one", {"seen": values}, keep="all")
     made.save(tmp_path / "two", {"seen": [(value + 2) % 4 for value in values]}, keep="all")
@@ -530,8 +519,8 @@ def test_a_kept_label_is_found_without_unbiased_vectors(tmp_path, monkeypatch):
 
     monkeypatch.setattr(ResponseChannel, "identifies", False)
     monkeypatch.setattr(ResponseChannel, "unbiased", unbiased)
-    space, values = Classes(range(4)), [row % 4 for row in range(4000)]
-    made = Curator(values, space).randomize(RandomizedResponse(space, 2.0))
+    space, values = dp.Classes(range(4)), [row % 4 for row in range(4000)]
+    made = dp.Curator(values, space).randomize(dp.RandomizedResponse(space, 2.0))
     with pytest.raises(InputError, match="seen"):
         made.save(tmp_path / "one", {"seen": values}, keep="all")
     made.save(tmp_path / "two", {"seen": [(value + 2) % 4 for value in values]}, keep="all")

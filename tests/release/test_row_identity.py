@@ -16,27 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
-from labeldp import (
-    Classes,
-    ClassProbabilities,
-    ClusterResponse,
-    Curator,
-    DoubleResponse,
-    Form,
-    Generator,
-    GroupResponse,
-    Interval,
-    LabelMoments,
-    NoisyHistogram,
-    NumberMoments,
-    PeerExchange,
-    PriorResponse,
-    RandomizedResponse,
-    Release,
-    Source,
-    cluster_response,
-    verify,
-)
+import labeldp as dp
 from labeldp.audit import loss_profile
 from labeldp.errors import RowsError
 from labeldp.learning.cells import cluster, cluster_tree
@@ -59,8 +39,8 @@ from labeldp.mechanisms.queries import ExchangedLabels
 from labeldp.release.released._row_identity import identity_of
 
 ROWS = 60
-SPACE = Classes(["no", "yes"])
-NUMBERS = Interval(0, 1, 0.5)
+SPACE = dp.Classes(["no", "yes"])
+NUMBERS = dp.Interval(0, 1, 0.5)
 ORDER, OTHERS = "the same rows in another order", "other rows"
 #: What pandas gives, and what tables have: whole numbers, texts, times, floats, numbers with gaps.
 INDEXES = {
@@ -100,7 +80,7 @@ def table(index=None):
 
 def released(frame):
     """A release of the labels of a table."""
-    return Curator(frame["sick"], SPACE).randomize(RandomizedResponse(SPACE, 1.0))
+    return dp.Curator(frame["sick"], SPACE).randomize(dp.RandomizedResponse(SPACE, 1.0))
 
 
 def test_a_table_in_another_order_is_not_saved(frame, tmp_path):
@@ -112,7 +92,7 @@ def test_a_table_in_another_order_is_not_saved(frame, tmp_path):
         assert not (tmp_path / "shared").exists()
     plain = pa.table({"age": frame["age"].to_numpy()})
     for number, given in enumerate((frame, pa.Table.from_pandas(frame), plain)):
-        assert verify(release.save(tmp_path / str(number), given, keep=["age"])).holds
+        assert dp.verify(release.save(tmp_path / str(number), given, keep=["age"])).holds
 
 
 def test_features_in_another_order_are_not_learned_from(frame):
@@ -153,7 +133,7 @@ def test_rows_without_an_index_go_by_position(name):
     ):
         assert learned(given, release)
     for labels in (frame["sick"].tolist(), frame["sick"].to_numpy(), frame["sick"].set_axis([0] * ROWS)):
-        assert learned(shuffled, Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, 1.0)))
+        assert learned(shuffled, dp.Curator(labels, SPACE).randomize(dp.RandomizedResponse(SPACE, 1.0)))
 
 
 def test_a_pickle_holds_no_index():
@@ -176,7 +156,7 @@ def test_a_level_of_an_index_may_be_the_label():
 def test_a_folder_holds_no_index(tmp_path):
     """What is loaded from a folder has its places as an index: the labels' own is not written, not even its digests."""
     release = released(table(INDEXES["texts"]))
-    loaded = Release.load(release.save(tmp_path / "shared"))
+    loaded = dp.Release.load(release.save(tmp_path / "shared"))
     assert release.identity is not None
     assert loaded.identity.kind == "numbers"
     assert not set(loaded.identity.digests.tolist()) & set(release.identity.digests.tolist())
@@ -224,12 +204,12 @@ def test_equal_values_of_other_types_are_equal():
 def test_masks_have_the_index_of_the_labels(frame):
     """A mask whose rows are in another order is refused, of a release and of a curator; in order it selects."""
     release, mask = released(frame), frame["age"] > 0.5
-    curator = Curator(frame["sick"], SPACE)
-    assert len(release[mask]) == len(curator.randomize(RandomizedResponse(SPACE, 1.0), mask)) == mask.sum()
+    curator = dp.Curator(frame["sick"], SPACE)
+    assert len(release[mask]) == len(curator.randomize(dp.RandomizedResponse(SPACE, 1.0), mask)) == mask.sum()
     with pytest.raises(RowsError, match=ORDER):
         release[mask.iloc[SHUFFLE]]
     with pytest.raises(RowsError, match=ORDER):
-        curator.randomize(RandomizedResponse(SPACE, 1.0), mask.iloc[SHUFFLE])
+        curator.randomize(dp.RandomizedResponse(SPACE, 1.0), mask.iloc[SHUFFLE])
 
 
 def test_numbers_in_pandas_may_be_names():
@@ -245,8 +225,8 @@ def test_numbers_in_pandas_may_be_names():
 def test_identities_stand_for_a_missing_index():
     """Declared identities are compared with an index of the same values, and with no other."""
     names, plain = INDEXES["texts"], table()
-    curator = Curator(plain["sick"].to_numpy(), SPACE, identity=names)
-    release = curator.randomize(RandomizedResponse(SPACE, 1.0))
+    curator = dp.Curator(plain["sick"].to_numpy(), SPACE, identity=names)
+    release = curator.randomize(dp.RandomizedResponse(SPACE, 1.0))
     features = plain[["age"]].set_axis(names)
     SoftmaxRegression(l2=1.0).fit(features, release)
     SoftmaxRegression(l2=1.0).fit(plain[["age"]][10:30], release[10:30])
@@ -258,21 +238,23 @@ def test_identities_stand_for_a_missing_index():
 def test_what_is_said_of_rows_has_their_index(what):
     """Units and identities in another order than the labels are refused."""
     frame = table(INDEXES["texts"]).assign(visit=np.arange(ROWS))
-    Curator(frame["sick"], SPACE, **{what: frame["visit"]})
+    dp.Curator(frame["sick"], SPACE, **{what: frame["visit"]})
     with pytest.raises(RowsError, match=ORDER):
-        Curator(frame["sick"], SPACE, **{what: frame["visit"].iloc[SHUFFLE]})
+        dp.Curator(frame["sick"], SPACE, **{what: frame["visit"].iloc[SHUFFLE]})
 
 
 def numeric(frame):
     """A release of the numeric labels of a table."""
-    return Curator(frame["dose"], NUMBERS).randomize(RandomizedResponse(NUMBERS, 1.0))
+    return dp.Curator(frame["dose"], NUMBERS).randomize(dp.RandomizedResponse(NUMBERS, 1.0))
 
 
 def double():
     """A mechanism of rows whose one feature is an age."""
     public = pd.DataFrame({"age": np.linspace(0.0, 1.0, 200)})
-    draw = Generator(SPACE, Form.of(public), Source("public", "made up"), lambda codes: public.sample(len(codes)))
-    return DoubleResponse(SPACE, 1.0, draw)
+    draw = dp.Generator(
+        SPACE, dp.Form.of(public), dp.Source("public", "made up"), lambda codes: public.sample(len(codes))
+    )
+    return dp.DoubleResponse(SPACE, 1.0, draw)
 
 
 def fitted():
@@ -306,23 +288,25 @@ def named_model():
 
 #: Mechanisms with public parameters for each row, as functions of features.
 MECHANISMS = {
-    "moments": lambda x: LabelMoments(SPACE, 1.0, 1e-6, x),
-    "moments of an Arrow table": lambda x: LabelMoments(SPACE, 1.0, 1e-6, pa.Table.from_pandas(x, preserve_index=True)),
-    "number moments": lambda x: NumberMoments(NUMBERS, 1.0, 1e-6, x),
-    "cells": lambda x: NoisyHistogram(SPACE, 1.0, cells_of(x)),
-    "peers": lambda x: ExchangedLabels(SPACE, PeerExchange(flip=0.1), cells_of(x), delta=1e-6),
-    "prior response": lambda x: PriorResponse(SPACE, 1.0, prior_of(x)),
-    "response at another epsilon": lambda x: PriorResponse(SPACE, 1.0, prior_of(x)).at(0.5),
-    "group response": lambda x: GroupResponse(SPACE, 1.0, prior_of(x)),
-    "class probabilities": lambda x: PriorResponse(SPACE, 1.0, ClassProbabilities(prior_of(x), SPACE.points)),
-    "predictions": lambda x: PriorResponse(SPACE, 1.0, ClassProbabilities.of(named_model(), x)),
-    "cluster response": lambda x: ClusterResponse(SPACE, 1.0, [[0.5, 0.5]] * 2, cells_of(x)),
+    "moments": lambda x: dp.LabelMoments(SPACE, 1.0, 1e-6, x),
+    "moments of an Arrow table": lambda x: dp.LabelMoments(
+        SPACE, 1.0, 1e-6, pa.Table.from_pandas(x, preserve_index=True)
+    ),
+    "number moments": lambda x: dp.NumberMoments(NUMBERS, 1.0, 1e-6, x),
+    "cells": lambda x: dp.NoisyHistogram(SPACE, 1.0, cells_of(x)),
+    "peers": lambda x: ExchangedLabels(SPACE, dp.PeerExchange(flip=0.1), cells_of(x), delta=1e-6),
+    "prior response": lambda x: dp.PriorResponse(SPACE, 1.0, prior_of(x)),
+    "response at another epsilon": lambda x: dp.PriorResponse(SPACE, 1.0, prior_of(x)).at(0.5),
+    "group response": lambda x: dp.GroupResponse(SPACE, 1.0, prior_of(x)),
+    "class probabilities": lambda x: dp.PriorResponse(SPACE, 1.0, dp.ClassProbabilities(prior_of(x), SPACE.points)),
+    "predictions": lambda x: dp.PriorResponse(SPACE, 1.0, dp.ClassProbabilities.of(named_model(), x)),
+    "cluster response": lambda x: dp.ClusterResponse(SPACE, 1.0, [[0.5, 0.5]] * 2, cells_of(x)),
 }
 
 
 def requested(mechanism, frame, rows=None):
     """The curator after a request, and the error of a refusal."""
-    curator = Curator(frame["dose" if mechanism.space == NUMBERS else "sick"], mechanism.space, budget=(9.0, 1e-3))
+    curator = dp.Curator(frame["dose" if mechanism.space == NUMBERS else "sick"], mechanism.space, budget=(9.0, 1e-3))
     try:
         curator.randomize(mechanism, rows) if hasattr(mechanism, "channel") else curator.answer(mechanism, rows)
     except RowsError as error:
@@ -349,9 +333,9 @@ def test_parameters_of_some_rows_have_their_index():
     frame = table(INDEXES["texts"])
     some = np.arange(10, 40)
     prior = prior_of(frame.iloc[some])
-    assert not requested(PriorResponse(SPACE, 1.0, prior), frame, some)[1]
-    assert ORDER in requested(PriorResponse(SPACE, 1.0, prior), frame, some[::-1])[1]
-    assert OTHERS in requested(PriorResponse(SPACE, 1.0, prior), frame, some + 1)[1]
+    assert not requested(dp.PriorResponse(SPACE, 1.0, prior), frame, some)[1]
+    assert ORDER in requested(dp.PriorResponse(SPACE, 1.0, prior), frame, some[::-1])[1]
+    assert OTHERS in requested(dp.PriorResponse(SPACE, 1.0, prior), frame, some + 1)[1]
 
 
 AGES = table()[["age"]].to_numpy()
@@ -379,19 +363,19 @@ DOORS = {
     "accuracy_scorer": lambda x, f: accuracy_scorer(fitted()[0], x, released(f)),
     "log_likelihood_scorer": lambda x, f: log_likelihood_scorer(fitted()[0], x, released(f)),
     "squared_scorer": lambda x, f: squared_scorer(fitted()[1], x, numeric(f)),
-    "loss_profile": lambda x, f: loss_profile(x, Release.public(f["sick"], SPACE), flips=[0.2]),
-    "fit_copula": lambda x, f: fit_copula(x, Release.public(f["sick"], SPACE), "made up"),
-    "stages": lambda x, f: MultiStage(SoftmaxRegression(l2=1.0)).fit(x, Curator(f["sick"], SPACE)),
-    "prior": lambda x, f: ModelPrior(fitted()[0]).ask(Curator(f["sick"], SPACE), x),
-    "fixed prior": lambda x, f: FixedPrior(prior_of(x)).ask(Curator(f["sick"], SPACE)),
-    "cluster prior": lambda x, f: ClusterPrior(cells_of(x)).ask(Curator(f["sick"], SPACE), epsilon=1.0),
-    "clusters": lambda x, f: cluster_response(Curator(f["sick"], SPACE), cells_of(x), epsilon=1.0),
-    "moments": lambda x, f: Curator(f["sick"], SPACE).answer(LabelMoments(SPACE, 1.0, 1e-6, x)),
-    "prior response": lambda x, f: Curator(f["sick"], SPACE).randomize(PriorResponse(SPACE, 1.0, prior_of(x))),
+    "loss_profile": lambda x, f: loss_profile(x, dp.Release.public(f["sick"], SPACE), flips=[0.2]),
+    "fit_copula": lambda x, f: fit_copula(x, dp.Release.public(f["sick"], SPACE), "made up"),
+    "stages": lambda x, f: MultiStage(SoftmaxRegression(l2=1.0)).fit(x, dp.Curator(f["sick"], SPACE)),
+    "prior": lambda x, f: ModelPrior(fitted()[0]).ask(dp.Curator(f["sick"], SPACE), x),
+    "fixed prior": lambda x, f: FixedPrior(prior_of(x)).ask(dp.Curator(f["sick"], SPACE)),
+    "cluster prior": lambda x, f: ClusterPrior(cells_of(x)).ask(dp.Curator(f["sick"], SPACE), epsilon=1.0),
+    "clusters": lambda x, f: dp.cluster_response(dp.Curator(f["sick"], SPACE), cells_of(x), epsilon=1.0),
+    "moments": lambda x, f: dp.Curator(f["sick"], SPACE).answer(dp.LabelMoments(SPACE, 1.0, 1e-6, x)),
+    "prior response": lambda x, f: dp.Curator(f["sick"], SPACE).randomize(dp.PriorResponse(SPACE, 1.0, prior_of(x))),
     "interactive": lambda x, f: fit_interactively(
-        ConvexClassifier(region=Ball(1.0)), x, Curator(f["sick"], SPACE), epsilon=2.0
+        ConvexClassifier(region=Ball(1.0)), x, dp.Curator(f["sick"], SPACE), epsilon=2.0
     ),
-    "rows": lambda x, f: Curator(f["sick"], SPACE).randomize_rows(double(), x),
+    "rows": lambda x, f: dp.Curator(f["sick"], SPACE).randomize_rows(double(), x),
 }
 
 

@@ -10,32 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import (
-    Classes,
-    Curator,
-    DoubleMechanism,
-    DoubleResponse,
-    DummyResponse,
-    Form,
-    Generator,
-    PeerExchange,
-    RandomizedResponse,
-    Release,
-    RowRelease,
-    Source,
-    cluster_response,
-    concatenate,
-    release_table,
-    verify,
-)
+import labeldp as dp
 from labeldp._random_words import TapeWords
 from labeldp.errors import EpsilonError, InputError, LabelError, VerificationError
 from labeldp.mechanisms.queries import ExchangedLabels
 from labeldp.mechanisms.resampling import ColumnForm, FeatureLaw, seen_in
 
-SPACE = Classes(["no", "yes"])
-FORM = Form((ColumnForm("town", "string", values=("Bonn", "Ulm", "Wien")), ColumnForm("age", "int64", low=0, high=99)))
-PUBLIC = Source("public", "a made-up town")
+SPACE = dp.Classes(["no", "yes"])
+FORM = dp.Form(
+    (ColumnForm("town", "string", values=("Bonn", "Ulm", "Wien")), ColumnForm("age", "int64", low=0, high=99))
+)
+PUBLIC = dp.Source("public", "a made-up town")
 
 
 def sampler(codes):
@@ -45,7 +30,7 @@ def sampler(codes):
     return pd.DataFrame({"town": towns, "age": random.integers(0, 100, len(codes))})
 
 
-GENERATOR = Generator(SPACE, FORM, PUBLIC, sampler)
+GENERATOR = dp.Generator(SPACE, FORM, PUBLIC, sampler)
 
 
 def features(count):
@@ -55,14 +40,14 @@ def features(count):
 
 def curator(count=200, **options):
     """Labels that alternate."""
-    return Curator((["no", "yes"] * count)[:count], SPACE, **options)
+    return dp.Curator((["no", "yes"] * count)[:count], SPACE, **options)
 
 
 @pytest.fixture
 def released():
     """Two hundred released rows."""
     return curator().randomize_rows(
-        DoubleResponse(SPACE, 1.0, GENERATOR), features(200), divergences={2.0: 0.3, math.inf: 1.5}
+        dp.DoubleResponse(SPACE, 1.0, GENERATOR), features(200), divergences={2.0: 0.3, math.inf: 1.5}
     )
 
 
@@ -74,7 +59,7 @@ def marked_sampler(codes):
 @pytest.mark.parametrize("replaced", [None, 0.25, 1.0])
 def test_features_are_redrawn_with_exactly_the_stated_chance_and_class(replaced):
     """ClassIndicators over all words of a tape: which rows are redrawn, and for which class, is what the law says."""
-    double = DoubleResponse(SPACE, 1.0, dataclasses.replace(GENERATOR, sampler=marked_sampler), replaced)
+    double = dp.DoubleResponse(SPACE, 1.0, dataclasses.replace(GENERATOR, sampler=marked_sampler), replaced)
     law = double.law("anyone")
     steps = np.arange(256, dtype=np.uint64) << np.uint64(56)  # evenly over all words
     edge = law.replaced
@@ -91,11 +76,11 @@ def test_features_are_redrawn_with_exactly_the_stated_chance_and_class(replaced)
 
 def test_labels_and_features_are_drawn_apart():
     """The same words of features with other labels give the same features, and the other way round."""
-    double, rows = DoubleResponse(SPACE, 1.0, dataclasses.replace(GENERATOR, sampler=marked_sampler)), features(64)
+    double, rows = dp.DoubleResponse(SPACE, 1.0, dataclasses.replace(GENERATOR, sampler=marked_sampler)), features(64)
     tapes = [np.random.default_rng(seed).integers(0, 1 << 64, 200, dtype=np.uint64) for seed in (1, 2, 3)]
 
     def run(labels, label_tape, feature_tape):
-        return Curator(labels, SPACE)._randomize_rows(
+        return dp.Curator(labels, SPACE)._randomize_rows(
             double, rows, None, None, "anyone", TapeWords(label_tape), TapeWords(feature_tape)
         )
 
@@ -118,7 +103,7 @@ def test_the_conditional_guarantee_is_never_below_the_truth_and_close_to_it():
         original /= original.sum(axis=1, keepdims=True)
         drawn = random.dirichlet(np.full(cells, 0.8), size=k).mean(axis=0) + 1e-6
         drawn /= drawn.sum()
-        channel = RandomizedResponse(Classes(range(k)), float(random.uniform(0.3, 3))).channel()
+        channel = dp.RandomizedResponse(dp.Classes(range(k)), float(random.uniform(0.3, 3))).channel()
         alpha, replaced = float(random.choice([1.2, 2.0, 6.0])), int(random.integers(1 << 56, 1 << 63)) * 2
         apart = max(0.0, *(math.log((law**alpha * drawn ** (1 - alpha)).sum()) / (alpha - 1) for law in original))
         law = FeatureLaw.of(replaced, k, GENERATOR.describe(), "anyone", {alpha: apart}, None)
@@ -137,23 +122,23 @@ def test_the_conditional_guarantee_is_never_below_the_truth_and_close_to_it():
 
 def test_a_floor_of_the_density_proves_what_need_not_be_declared():
     """A generator that gives every row of its form a chance has a bound of its own; another promises nothing."""
-    few = Form((ColumnForm("town", "string", values=("Bonn", "Ulm", "Wien")),))
+    few = dp.Form((ColumnForm("town", "string", values=("Bonn", "Ulm", "Wien")),))
 
     def even(codes):
         return pd.DataFrame({"town": np.random.default_rng().choice(["Bonn", "Ulm", "Wien"], len(codes))})
 
-    floored = Generator(SPACE, few, PUBLIC, even, log_floor=-math.log(3))
-    rows = curator().randomize_rows(DoubleResponse(SPACE, 1.0, floored), features(200)[["town"]])
+    floored = dp.Generator(SPACE, few, PUBLIC, even, log_floor=-math.log(3))
+    rows = curator().randomize_rows(dp.DoubleResponse(SPACE, 1.0, floored), features(200)[["town"]])
     assert rows.law.basis == "floor"
     assert [each.alpha for each in rows.conditional] == [2.0, 8.0, 64.0, math.inf]
     pure, lam = rows.conditional[-1].epsilon, rows.replaced
     assert pure == pytest.approx(1.0 + math.log1p((1 - lam) / lam * 3), abs=1e-6)
-    declared = DoubleResponse(SPACE, 1.0, floored).law("anyone", {2.0: 5.0})
+    declared = dp.DoubleResponse(SPACE, 1.0, floored).law("anyone", {2.0: 5.0})
     assert (declared.basis, declared.divergences) == ("floor", rows.law.divergences)  # what is proven is better
-    better = DoubleResponse(SPACE, 1.0, floored).law("anyone", {2.0: 0.3})
+    better = dp.DoubleResponse(SPACE, 1.0, floored).law("anyone", {2.0: 0.3})
     floor = rows.law.divergences[0][1]
     assert better.divergences == ((2.0, 0.3), (8.0, floor), (64.0, floor), (math.inf, floor))
-    nothing = curator().randomize_rows(DoubleResponse(SPACE, 1.0, GENERATOR), features(200))
+    nothing = curator().randomize_rows(dp.DoubleResponse(SPACE, 1.0, GENERATOR), features(200))
     assert nothing.conditional == ()
     assert "nothing is promised of what the released features tell" in nothing.certificate.sentence
 
@@ -161,11 +146,11 @@ def test_a_floor_of_the_density_proves_what_need_not_be_declared():
 def test_a_declared_divergence_and_a_proven_one_stand_side_by_side():
     """Each order has the smaller of the two bounds, no law diverges by more, and a folder that has both verifies."""
     random, towns = np.random.default_rng(5), ("Bonn", "Ulm", "Wien")
-    form = Form((ColumnForm("town", "string", values=towns),))
+    form = dp.Form((ColumnForm("town", "string", values=towns),))
     for alpha, *_ in itertools.product([1.5, 2.0, 8.0, 20.0, math.inf], range(20)):
         original, drawn = random.dirichlet(np.ones(3), size=2) + 1e-6, random.dirichlet(np.full(3, 4.0)) + 1e-3
         original, drawn = original / original.sum(axis=1, keepdims=True), drawn / drawn.sum()
-        described = Generator(SPACE, form, PUBLIC, lambda codes: codes, log_floor=math.log(drawn.min())).describe()
+        described = dp.Generator(SPACE, form, PUBLIC, lambda codes: codes, log_floor=math.log(drawn.min())).describe()
 
         def truth(order, original=original, drawn=drawn):
             if math.isinf(order):
@@ -185,27 +170,27 @@ def test_a_declared_divergence_and_a_proven_one_stand_side_by_side():
 
 def test_the_sentence_of_each_order_says_what_its_bound_rests_on(tmp_path):
     """Beside a declared bound at one order, the others rest on the floor of the generator's density."""
-    few = Form((ColumnForm("town", "string", values=("Bonn", "Ulm", "Wien")),))
+    few = dp.Form((ColumnForm("town", "string", values=("Bonn", "Ulm", "Wien")),))
 
     def even(codes):
         return pd.DataFrame({"town": np.random.default_rng().choice(["Bonn", "Ulm", "Wien"], len(codes))})
 
-    floored = Generator(SPACE, few, PUBLIC, even, log_floor=-math.log(3))
+    floored = dp.Generator(SPACE, few, PUBLIC, even, log_floor=-math.log(3))
     rows = curator().randomize_rows(
-        DoubleResponse(SPACE, 1.0, floored), features(200)[["town"]], divergences={2.0: 0.3}
+        dp.DoubleResponse(SPACE, 1.0, floored), features(200)[["town"]], divergences={2.0: 0.3}
     )
     first, *others = rows.conditional
     assert "by at most 0.3, as declared" in first.sentence()
     assert len(others) == 3
     assert all("gives every row of its form the chance" in each.sentence() for each in others)
-    assert verify(rows.save(tmp_path / "rows")).holds
+    assert dp.verify(rows.save(tmp_path / "rows")).holds
     forged(tmp_path / "rows", lambda body: law_of(body).update(floor="1.0"))
-    assert not verify(tmp_path / "rows").holds
+    assert not dp.verify(tmp_path / "rows").holds
 
 
 def test_labels_alone_promise_the_same_of_any_features():
     """Without features the conditional guarantee is that of the label, exactly, and rests on no divergence."""
-    rows = curator().randomize_rows(DummyResponse(SPACE, 1.0))
+    rows = curator().randomize_rows(dp.DummyResponse(SPACE, 1.0))
     assert rows.features.num_columns == 0
     assert rows.conditional[-1].epsilon == rows.guarantee.epsilon
     assert "any law of features" in rows.certificate.sentence
@@ -216,23 +201,23 @@ def test_labels_alone_promise_the_same_of_any_features():
 def test_rows_survive_a_folder(released, tmp_path):
     """What was saved verifies, loads the same, and its labels open as any release."""
     folder = released.save(tmp_path / "rows")
-    assert verify(folder).holds
-    again = RowRelease.load(folder)
+    assert dp.verify(folder).holds
+    again = dp.RowRelease.load(folder)
     assert again.features == released.features
     assert (again.labels.codes == released.labels.codes).all()
     assert again.conditional == released.conditional
     assert again.conditional[0].features == "conditional"
-    assert Release.load(folder).guarantee == released.guarantee
+    assert dp.Release.load(folder).guarantee == released.guarantee
     assert len(again.take(slice(3, 8))) == 5
     assert again.take([5]).features.to_pylist() == again.features.slice(5, 1).to_pylist()
-    plain = curator().randomize(RandomizedResponse(SPACE, 1.0)).save(tmp_path / "labels")
+    plain = curator().randomize(dp.RandomizedResponse(SPACE, 1.0)).save(tmp_path / "labels")
     with pytest.raises(VerificationError, match="public features"):
-        RowRelease.load(plain)
+        dp.RowRelease.load(plain)
 
 
 def test_own_and_drawn_rows_leave_in_one_form(tmp_path):
     """Whatever own values look like, all released rows have the generator's types, precision, range and spelling."""
-    form = Form.of(pd.DataFrame({"x": [0.25, 1.5, 7.75], "town": ["Ulm", "Bonn", "Ulm"]}))
+    form = dp.Form.of(pd.DataFrame({"x": [0.25, 1.5, 7.75], "town": ["Ulm", "Bonn", "Ulm"]}))
 
     def drawn(codes):
         random = np.random.default_rng()
@@ -241,7 +226,7 @@ def test_own_and_drawn_rows_leave_in_one_form(tmp_path):
     odd = pd.DataFrame(
         {"x": [-0.0, 1e300, np.nan, math.inf, 1 / 3] * 40, "town": ["ulm", None, "Bonn", "?", "Ulm"] * 40}
     )
-    double = DoubleResponse(SPACE, 1.0, Generator(SPACE, form, PUBLIC, drawn))
+    double = dp.DoubleResponse(SPACE, 1.0, dp.Generator(SPACE, form, PUBLIC, drawn))
     rows = curator().randomize_rows(double, odd)
     assert rows.features.schema == form.schema
     again, changed = form.shaped(rows.features)
@@ -259,11 +244,11 @@ def test_features_do_not_leave_twice(tmp_path, earlier):
     features(40).assign(y=["no", "yes"] * 20).to_csv(table, index=False)
 
     def release(name, mechanism, keep=("town", "age"), **options):
-        return release_table(
+        return dp.release_table(
             table, "y", SPACE, 1.0, tmp_path / name, keep=keep, mechanism=mechanism, budget=9, **options
         )
 
-    double = DoubleMechanism(GENERATOR)
+    double = dp.DoubleMechanism(GENERATOR)
     release("first", double if earlier == "redrawn" else "auto")
     with pytest.raises(InputError, match="comparing the two would disclose"):
         release("second", double)
@@ -280,17 +265,17 @@ def test_features_leave_once_in_another_order_too(tmp_path):
     frame = pd.DataFrame({"town": random.choice(["Bonn", "Ulm"], 200), "age": random.integers(0, 100, 200)})
     frame = frame.assign(y=random.choice(["no", "yes"], 200))
     frame.to_csv(tmp_path / "table.csv", index=False)
-    done = release_table(tmp_path / "table.csv", "y", SPACE, 1.0, tmp_path / "first", drop=[])
+    done = dp.release_table(tmp_path / "table.csv", "y", SPACE, 1.0, tmp_path / "first", drop=[])
     (tmp_path / "elsewhere").mkdir()
     copy = tmp_path / "elsewhere" / "copy.parquet"
     frame.sample(frac=1, random_state=1).to_parquet(copy, index=False)
-    asked = {"mechanism": DoubleMechanism(GENERATOR), "budget": 9, "ledger": done.ledger}
+    asked = {"mechanism": dp.DoubleMechanism(GENERATOR), "budget": 9, "ledger": done.ledger}
     with pytest.raises(InputError, match="comparing the two would disclose"):
-        release_table(copy, "y", SPACE, 1.0, tmp_path / "second", keep=["town", "age"], **asked)
+        dp.release_table(copy, "y", SPACE, 1.0, tmp_path / "second", keep=["town", "age"], **asked)
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "keep"), [(DoubleMechanism(GENERATOR), ["town", "age"]), ("dummy", [])], ids=["double", "dummy"]
+    ("mechanism", "keep"), [(dp.DoubleMechanism(GENERATOR), ["town", "age"]), ("dummy", [])], ids=["double", "dummy"]
 )
 def test_the_files_of_a_table_do_not_show_beside_resampled_features(tmp_path, mechanism, keep):
     """How rows are split into files may depend on features: one file leaves, in row groups of one length."""
@@ -302,7 +287,7 @@ def test_the_files_of_a_table_do_not_show_beside_resampled_features(tmp_path, me
         for part, high in enumerate(np.cumsum(sizes)):
             table[high - sizes[part] : high].to_parquet(folder / f"{part}.parquet", index=False)
         options = {"other_people": "a test of its own", "mechanism": mechanism, "keep": keep}
-        done = release_table(folder, "y", SPACE, 1.0, tmp_path / f"o{number}", **options)
+        done = dp.release_table(folder, "y", SPACE, 1.0, tmp_path / f"o{number}", **options)
         written = pq.ParquetFile(done.output / "data.parquet").metadata
         groups.add(tuple(written.row_group(i).num_rows for i in range(written.num_row_groups)))
     assert groups == {(400,)}
@@ -312,39 +297,39 @@ def test_features_leave_once_whatever_the_label(tmp_path):
     """Features that left redrawn with one label do not leave with another, or as one."""
     table = tmp_path / "table.csv"
     features(40).assign(y=["no", "yes"] * 20, z=["no", "yes"] * 20).to_csv(table, index=False)
-    asked = {"mechanism": DoubleMechanism(GENERATOR), "budget": 9}
-    release_table(table, "y", SPACE, 1.0, tmp_path / "first", keep=["town", "age"], **asked)
+    asked = {"mechanism": dp.DoubleMechanism(GENERATOR), "budget": 9}
+    dp.release_table(table, "y", SPACE, 1.0, tmp_path / "first", keep=["town", "age"], **asked)
     with pytest.raises(InputError, match="comparing the two would disclose"):
-        release_table(table, "z", SPACE, 1.0, tmp_path / "second", keep=["town", "age"], **asked)
+        dp.release_table(table, "z", SPACE, 1.0, tmp_path / "second", keep=["town", "age"], **asked)
     with pytest.raises(InputError, match="comparing the two would disclose"):
-        release_table(table, "age", Classes([50, 51]), 1.0, tmp_path / "third", keep=["town"], budget=9)
-    release_table(table, "z", SPACE, 1.0, tmp_path / "alone", keep=[], budget=9)
+        dp.release_table(table, "age", dp.Classes([50, 51]), 1.0, tmp_path / "third", keep=["town"], budget=9)
+    dp.release_table(table, "z", SPACE, 1.0, tmp_path / "alone", keep=[], budget=9)
     copy = tmp_path / "copy.csv"
     copy.write_bytes(table.read_bytes())
     with pytest.raises(InputError, match="comparing the two would disclose"):
-        release_table(copy, "z", SPACE, 1.0, tmp_path / "fourth", keep=["town", "age"], budget=9)
+        dp.release_table(copy, "z", SPACE, 1.0, tmp_path / "fourth", keep=["town", "age"], budget=9)
 
 
 def test_rows_of_a_curator_leave_once(tmp_path):
     """Other rows may leave, rows that left may not, and labels that are drawn later are saved without a table."""
-    holder, double = curator(budget=(9, 1e-2)), DoubleResponse(SPACE, 1.0, GENERATOR)
+    holder, double = curator(budget=(9, 1e-2)), dp.DoubleResponse(SPACE, 1.0, GENERATOR)
     holder.randomize_rows(double, features(100), slice(0, 100))
     holder.randomize_rows(double, features(100), slice(100, 200))
     with pytest.raises(InputError, match="comparing the two would disclose"):
         holder.randomize_rows(double, features(3), [3, 50, 120])
     assert holder.spent == (1.0, 0.0)
-    labels = holder.randomize(RandomizedResponse(SPACE, 1.0), slice(0, 50))
+    labels = holder.randomize(dp.RandomizedResponse(SPACE, 1.0), slice(0, 50))
     with pytest.raises(InputError, match="save the labels alone"):
         labels.save(tmp_path / "both", features(50), keep="all")
-    exchanged = holder.answer(ExchangedLabels(SPACE, PeerExchange(0.2), np.zeros(50, dtype=int), 1e-3), slice(0, 50))
+    exchanged = holder.answer(ExchangedLabels(SPACE, dp.PeerExchange(0.2), np.zeros(50, dtype=int), 1e-3), slice(0, 50))
     with pytest.raises(InputError, match="save the labels alone"):
         exchanged.save(tmp_path / "both", features(50), keep="all")
-    mine = cluster_response(holder, np.zeros(200, dtype=int), 0.5).release
+    mine = dp.cluster_response(holder, np.zeros(200, dtype=int), 0.5).release
     with pytest.raises(InputError, match="save the labels alone"):
         mine.save(tmp_path / "both", features(200), keep="all")
-    assert verify(labels.save(tmp_path / "alone")).holds
-    again = holder.randomize_rows(DummyResponse(SPACE, 1.0), rows=slice(50, 100))
-    assert verify(again.save(tmp_path / "dummy")).holds
+    assert dp.verify(labels.save(tmp_path / "alone")).holds
+    again = holder.randomize_rows(dp.DummyResponse(SPACE, 1.0), rows=slice(50, 100))
+    assert dp.verify(again.save(tmp_path / "dummy")).holds
 
 
 @pytest.mark.parametrize("table", [None, features(200)], ids=["alone", "with a table"])
@@ -365,12 +350,12 @@ def test_no_private_value_decides_whether_it_fails(tmp_path, kind):
     frame.loc[: len(ODD) - 1, "town"] = ODD
     path = tmp_path / f"table.{kind}"
     getattr(frame.assign(y=["no", "yes"] * 100), f"to_{kind}")(path, index=False)
-    done = release_table(
-        path, "y", SPACE, 1.0, tmp_path / "out", keep=["town", "age"], mechanism=DoubleMechanism(GENERATOR)
+    done = dp.release_table(
+        path, "y", SPACE, 1.0, tmp_path / "out", keep=["town", "age"], mechanism=dp.DoubleMechanism(GENERATOR)
     )
-    assert verify(done.output).holds
+    assert dp.verify(done.output).holds
     assert "9 rows had features outside the generator's form" in " ".join(done.notes)
-    ages = RowRelease.load(done.output).features["age"].to_numpy()
+    ages = dp.RowRelease.load(done.output).features["age"].to_numpy()
     assert ((ages >= 0) & (ages <= 99)).all()
 
 
@@ -378,13 +363,15 @@ def test_no_python_object_decides_whether_it_fails():
     """A frame or a mapping whose columns hold objects of several types is released as any other."""
     ages = [12.5, "x", True, 2**70, None, math.nan, "7"] + [50] * 193
     for rows in (features(200).astype(object).assign(age=ages), {"town": ["Ulm"] * 200, "age": ages}):
-        found = curator().randomize_rows(DoubleResponse(SPACE, 1.0, GENERATOR, 1e-9), rows).features["age"].to_pylist()
+        found = (
+            curator().randomize_rows(dp.DoubleResponse(SPACE, 1.0, GENERATOR, 1e-9), rows).features["age"].to_pylist()
+        )
         assert found[:8] == [12, 0, 0, 99, 0, 0, 7, 50]
 
 
 def test_texts_are_read_as_what_they_say():
     """Numbers, days, times and flags are read, and what is none is missing."""
-    form = Form(
+    form = dp.Form(
         (
             ColumnForm("whole", "int64"),
             ColumnForm("real", "double", low=-9.0, high=9.0),
@@ -437,7 +424,7 @@ BAD = {
 @pytest.mark.parametrize("kind", sorted(BAD))
 def test_a_generator_that_fails_lets_nothing_leave(kind, tmp_path):
     """Nothing is written, nothing is charged, and the message quotes no row."""
-    double = DoubleResponse(SPACE, 1.0, dataclasses.replace(GENERATOR, sampler=BAD[kind]))
+    double = dp.DoubleResponse(SPACE, 1.0, dataclasses.replace(GENERATOR, sampler=BAD[kind]))
     holder = curator(budget=1.0)
     with pytest.raises(InputError) as problem:
         holder.randomize_rows(double, features(200))
@@ -448,18 +435,18 @@ def test_a_generator_that_fails_lets_nothing_leave(kind, tmp_path):
     features(200).assign(y=["no", "yes"] * 100).to_csv(table, index=False)
     given = (table, "y", SPACE, 1.0, tmp_path / "out")
     with pytest.raises(InputError):
-        release_table(*given, keep=["town", "age"], mechanism=DoubleMechanism(double.generator))
+        dp.release_table(*given, keep=["town", "age"], mechanism=dp.DoubleMechanism(double.generator))
     assert sorted(path.name for path in tmp_path.iterdir() if "ledger" not in path.name) == ["table.csv"]
-    done = release_table(*given, keep=["town", "age"], mechanism=DoubleMechanism(GENERATOR))
+    done = dp.release_table(*given, keep=["town", "age"], mechanism=dp.DoubleMechanism(GENERATOR))
     assert done.spent == (1.0, 0.0)
 
 
 def test_a_column_beside_those_that_a_generator_draws_is_refused(tmp_path):
     """It stays where features are resampled, and so tells which rows kept theirs."""
     features(40).assign(y=["no", "yes"] * 20, z=range(40)).to_csv(tmp_path / "t.csv", index=False)
-    options = {"keep": ["age", "town", "z"], "mechanism": DoubleMechanism(GENERATOR)}
+    options = {"keep": ["age", "town", "z"], "mechanism": dp.DoubleMechanism(GENERATOR)}
     with pytest.raises(InputError, match="any other column would disclose which features are original"):
-        release_table(tmp_path / "t.csv", "y", SPACE, 1.0, tmp_path / "out", **options)
+        dp.release_table(tmp_path / "t.csv", "y", SPACE, 1.0, tmp_path / "out", **options)
 
 
 def test_a_table_is_released_whole(tmp_path):
@@ -469,10 +456,10 @@ def test_a_table_is_released_whole(tmp_path):
         frame = features(500).assign(y=["no", "yes"] * 250, name="nobody")
         frame.to_csv(tmp_path / "in" / f"{part}.csv", index=False)
     generator = dataclasses.replace(GENERATOR, sampler=marked_sampler)
-    double = DoubleMechanism(generator, replaced=0.25, divergences={2.0: 0.5}, population="a town")
-    done = release_table(tmp_path / "in", "y", SPACE, 1.0, tmp_path / "out", keep=["age", "town"], mechanism=double)
-    assert verify(done.output).holds
-    rows = RowRelease.load(done.output)
+    double = dp.DoubleMechanism(generator, replaced=0.25, divergences={2.0: 0.5}, population="a town")
+    done = dp.release_table(tmp_path / "in", "y", SPACE, 1.0, tmp_path / "out", keep=["age", "town"], mechanism=double)
+    assert dp.verify(done.output).holds
+    rows = dp.RowRelease.load(done.output)
     assert [file.name for file in rows.certificate.files] == ["data.parquet"]
     assert rows.features.column_names == ["town", "age"]
     towns = rows.features["town"].to_numpy(zero_copy_only=False)
@@ -482,19 +469,19 @@ def test_a_table_is_released_whole(tmp_path):
 
 
 REFUSED = {
-    "no generator": lambda: DoubleResponse(SPACE, 1.0, None),
-    "another space": lambda: DoubleResponse(Classes(["a", "b"]), 1.0, GENERATOR),
-    "never replaced": lambda: DoubleResponse(SPACE, 1.0, GENERATOR, 0.0),
-    "replaced too often": lambda: DoubleResponse(SPACE, 1.0, GENERATOR, 1.5),
-    "no epsilon": lambda: DoubleResponse(SPACE, 0.0, GENERATOR),
-    "no features": lambda: curator().randomize_rows(DoubleResponse(SPACE, 1.0, GENERATOR)),
-    "features of other rows": lambda: curator().randomize_rows(DoubleResponse(SPACE, 1.0, GENERATOR), features(7)),
+    "no generator": lambda: dp.DoubleResponse(SPACE, 1.0, None),
+    "another space": lambda: dp.DoubleResponse(dp.Classes(["a", "b"]), 1.0, GENERATOR),
+    "never replaced": lambda: dp.DoubleResponse(SPACE, 1.0, GENERATOR, 0.0),
+    "replaced too often": lambda: dp.DoubleResponse(SPACE, 1.0, GENERATOR, 1.5),
+    "no epsilon": lambda: dp.DoubleResponse(SPACE, 0.0, GENERATOR),
+    "no features": lambda: curator().randomize_rows(dp.DoubleResponse(SPACE, 1.0, GENERATOR)),
+    "features of other rows": lambda: curator().randomize_rows(dp.DoubleResponse(SPACE, 1.0, GENERATOR), features(7)),
     "features with the label's name": lambda: curator(name="age").randomize_rows(
-        DoubleResponse(SPACE, 1.0, GENERATOR), features(200)
+        dp.DoubleResponse(SPACE, 1.0, GENERATOR), features(200)
     ),
-    "features for nothing": lambda: curator().randomize_rows(DummyResponse(SPACE, 1.0), features(200)),
-    "another curator": lambda: Curator([1, 2], Classes([1, 2])).randomize_rows(DummyResponse(SPACE, 1.0)),
-    "units": lambda: curator(units=[1] * 200).randomize_rows(DummyResponse(SPACE, 1.0)),
+    "features for nothing": lambda: curator().randomize_rows(dp.DummyResponse(SPACE, 1.0), features(200)),
+    "another curator": lambda: dp.Curator([1, 2], dp.Classes([1, 2])).randomize_rows(dp.DummyResponse(SPACE, 1.0)),
+    "units": lambda: curator(units=[1] * 200).randomize_rows(dp.DummyResponse(SPACE, 1.0)),
     "an order of 1": lambda: FeatureLaw.of(1 << 63, 2, GENERATOR.describe(), "anyone", {1.0: 0.3}, None),
     "a divergence below 0": lambda: FeatureLaw.of(1 << 63, 2, GENERATOR.describe(), "anyone", {2.0: -0.3}, None),
     "an endless divergence": lambda: FeatureLaw.of(1 << 63, 2, GENERATOR.describe(), "anyone", {2.0: math.inf}, None),
@@ -502,10 +489,10 @@ REFUSED = {
         1 << 63, 2, GENERATOR.describe(), "anyone", ((2.0, 0.5), (math.inf, 0.1)), "declared"
     ),
     "an order beyond all": lambda: curator().randomize_rows(
-        DoubleResponse(SPACE, 1.0, GENERATOR), features(200), divergences={1e8: 0.3}
+        dp.DoubleResponse(SPACE, 1.0, GENERATOR), features(200), divergences={1e8: 0.3}
     ),
     "a divergence beyond all": lambda: curator().randomize_rows(
-        DoubleResponse(SPACE, 1.0, GENERATOR), features(200), divergences={2.0: 1e7}
+        dp.DoubleResponse(SPACE, 1.0, GENERATOR), features(200), divergences={2.0: 1e7}
     ),
     "nobody": lambda: FeatureLaw.of(1 << 63, 2, GENERATOR.describe(), " ", {2.0: 0.3}, None),
     "no chance": lambda: FeatureLaw.of(0, 2, GENERATOR.describe(), "anyone", None, None),
@@ -525,11 +512,11 @@ def test_a_generator_of_these_rows_is_refused():
     rows.loc[100:, "town"] = "Bonn"
     known = dataclasses.replace(GENERATOR, seen=seen_in(FORM, FORM.table(rows)))
     with pytest.raises(InputError, match="not fitted on"):
-        curator().randomize_rows(DoubleResponse(SPACE, 1.0, known), rows)
+        curator().randomize_rows(dp.DoubleResponse(SPACE, 1.0, known), rows)
     holder = curator(budget=2.0)
-    paid = holder.randomize(RandomizedResponse(SPACE, 1.0), slice(0, 50))
-    source = Source("paid split", "the first fifty", paid.certificate.to_json())
-    double = DoubleResponse(SPACE, 1.0, dataclasses.replace(GENERATOR, source=source))
+    paid = holder.randomize(dp.RandomizedResponse(SPACE, 1.0), slice(0, 50))
+    source = dp.Source("paid split", "the first fifty", paid.certificate.to_json())
+    double = dp.DoubleResponse(SPACE, 1.0, dataclasses.replace(GENERATOR, source=source))
     with pytest.raises(InputError, match="a generator that was fitted on them"):
         holder.randomize_rows(double, features(60), slice(40, 100))
     rest = holder.randomize_rows(double, features(150), slice(50, 200))
@@ -539,9 +526,9 @@ def test_a_generator_of_these_rows_is_refused():
     with pytest.raises(
         InputError, match="a generator that was fitted on them"
     ):  # the first fifty, by a generator of others
-        holder.randomize_rows(DoubleResponse(SPACE, 1.0, GENERATOR), features(50), slice(0, 50))
-    source = Source("paid split", "all", holder.randomize(RandomizedResponse(SPACE, 0.5)).certificate.to_json())
-    other = DoubleResponse(SPACE, 0.1, dataclasses.replace(GENERATOR, source=source))
+        holder.randomize_rows(dp.DoubleResponse(SPACE, 1.0, GENERATOR), features(50), slice(0, 50))
+    source = dp.Source("paid split", "all", holder.randomize(dp.RandomizedResponse(SPACE, 0.5)).certificate.to_json())
+    other = dp.DoubleResponse(SPACE, 0.1, dataclasses.replace(GENERATOR, source=source))
     with pytest.raises(InputError, match="a generator that was fitted on them"):  # that generator knows redrawn rows
         holder.randomize_rows(other, features(50), slice(0, 50))
 
@@ -549,7 +536,7 @@ def test_a_generator_of_these_rows_is_refused():
 def test_rows_are_not_joined(released):
     """Stages are of labels whose features are public."""
     with pytest.raises(InputError, match="resampled features"):
-        concatenate([(None, released.labels)])
+        dp.concatenate([(None, released.labels)])
 
 
 def forged(path, change):
@@ -588,7 +575,7 @@ def test_a_forged_law_of_features_is_noticed(released, tmp_path, kind):
     """No change of what features promise passes alone."""
     folder = released.save(tmp_path / "rows")
     forged(folder, FORGERIES[kind])
-    assert not verify(folder).holds
+    assert not dp.verify(folder).holds
 
 
 def test_rows_out_of_form_are_noticed(released, tmp_path):
@@ -596,14 +583,14 @@ def test_rows_out_of_form_are_noticed(released, tmp_path):
     folder = released.save(tmp_path / "rows")
     table = pq.read_table(folder / "data.parquet")
     odd = pa.array(["Rome", *table["town"].to_pylist()[1:]])
-    RowRelease(released.labels, pa.table({"town": odd, "age": table["age"]})).save(tmp_path / "odd")
-    assert not verify(tmp_path / "odd").holds
+    dp.RowRelease(released.labels, pa.table({"town": odd, "age": table["age"]})).save(tmp_path / "odd")
+    assert not dp.verify(tmp_path / "odd").holds
 
 
 def test_the_largest_orders_and_divergences_have_a_sentence():
     """At the ends of what is accepted nothing overflows."""
     rows = curator().randomize_rows(
-        DoubleResponse(SPACE, 700.0 / 20, GENERATOR, 1e-9), features(200), divergences={1e6: 600.0, math.inf: 700.0}
+        dp.DoubleResponse(SPACE, 700.0 / 20, GENERATOR, 1e-9), features(200), divergences={1e6: 600.0, math.inf: 700.0}
     )
     assert 600 < rows.conditional[0].epsilon < rows.conditional[1].epsilon < 800
     assert "Conditional features" in rows.certificate.sentence

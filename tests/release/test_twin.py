@@ -10,21 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import labeldp as dp
 import labeldp.release.curator._curator as curator_module
 import labeldp.release.folder._run as run_module
 import labeldp.release.jobs._job as table_module
 import labeldp.release.tables._first_pass as survey_module
 import labeldp.release.tables._tables as tables_module
-from labeldp import (
-    Classes,
-    Curator,
-    Interval,
-    Ledger,
-    PriorMechanism,
-    PriorSubsetResponse,
-    RandomizedResponse,
-    release_table,
-)
 from labeldp._random_words import TapeWords
 from labeldp.mechanisms.randomizers import class_randomizers, number_randomizers
 from labeldp.privacy.channels import pack, unpack
@@ -32,8 +23,8 @@ from labeldp.release import ledger_path
 
 CASES = {
     **{name: {"mechanism": name} for name in ("auto", *(kind.name for kind in class_randomizers()))},
-    "prior": {"mechanism": PriorMechanism(prior="prior_")},
-    "prior-subset": {"mechanism": PriorMechanism(PriorSubsetResponse, "prior_")},
+    "prior": {"mechanism": dp.PriorMechanism(prior="prior_")},
+    "prior-subset": {"mechanism": dp.PriorMechanism(dp.PriorSubsetResponse, "prior_")},
     "unit": {"unit": "street"},
     "unit bits": {"unit": "street", "mechanism": "bits"},
 }
@@ -80,12 +71,12 @@ def files(folder):
 def run(make, labels, **options):
     """What a release of a table leaves: files, or the whole text of its error; then everything is removed."""
     folder = make(labels)
-    space = options.pop("space", Classes(["red", "green", "blue", "grey", "pink"]))
+    space = options.pop("space", dp.Classes(["red", "green", "blue", "grey", "pink"]))
     output = folder.parent / "o"
     seen = []
     try:
         given = {"keep": ["id"], "progress": lambda *args: seen.append(args), **options}
-        done = release_table(folder, "colour", space, 1.0, output, **given)
+        done = dp.release_table(folder, "colour", space, 1.0, output, **given)
         left = files(output)
         for path in sorted(output.iterdir()):
             path.unlink()
@@ -205,7 +196,7 @@ def test_neighbours_in_a_folder(write_table, columns, tables, labels, space):
 @pytest.mark.usefixtures("fixed")
 def test_neighbours_that_are_missing(maker, labels, name):
     """Where missing labels have a declared class, a missing label leaves the same bytes as any other."""
-    space = Classes(["red", "green", "blue", "grey", "pink"], missing="grey")
+    space = dp.Classes(["red", "green", "blue", "grey", "pink"], missing="grey")
     make = maker(name)
     expected = run(make, labels, space=space)
     for row in (0, 30, 59):
@@ -220,7 +211,7 @@ def test_neighbours_that_are_missing(maker, labels, name):
 def test_neighbours_in_an_interval(maker, name, mechanism, unit):
     """So it is for numbers, far outside the range too."""
     make, values = maker(name), [0.25 * (i % 5) for i in range(60)]
-    options = {"space": Interval(0, 1, 0.25), "mechanism": mechanism, "unit": unit}
+    options = {"space": dp.Interval(0, 1, 0.25), "mechanism": mechanism, "unit": unit}
     expected = run(make, values, **options)
     assert isinstance(expected[0], dict)
     for value in (0.123456789, -1e300, 7.0, 1e-300):
@@ -251,7 +242,7 @@ def test_the_same_tape_changes_one_row_only(maker, labels, space, tables, monkey
         source = maker(name)(given)
         options = {"keep": ["id", "height"], "epsilon": 6.0, **CASES[case]}
         epsilon = options.pop("epsilon")
-        done = release_table(source, "colour", space, epsilon, tables / "o", **options)
+        done = dp.release_table(source, "colour", space, epsilon, tables / "o", **options)
         table = pq.read_table(done.output / "data.parquet").to_pylist()
         assert "NOT PRIVATE" in repr(done.certificate) or not done.certificate.private
         for path in (*done.output.iterdir(), *tables.glob("*ledger*")):
@@ -302,7 +293,7 @@ def bad_tables():
         "kept column": (fine, {"keep": ["age"]}),
         "kept label": (fine, {"keep": ["colour"]}),
         "unit": (fine, {"unit": "street"}),
-        "prior": (fine, {"mechanism": PriorMechanism(prior="p_")}),
+        "prior": (fine, {"mechanism": dp.PriorMechanism(prior="p_")}),
         "mechanism": (fine, {"mechanism": "laplace"}),
     }
 
@@ -331,10 +322,10 @@ def test_neighbours_are_refused_in_the_same_words(maker, labels, space, tables, 
     if problem == "output":
         (tables / "out").mkdir()
     else:
-        release_table(make(labels), "colour", space, 1.0, tables / "first", keep=["id"])
+        dp.release_table(make(labels), "colour", space, 1.0, tables / "first", keep=["id"])
     for other in neighbours(labels, space.values):
         with pytest.raises(Exception, match=r"expected|budget exceeded") as refused:
-            release_table(make(other), "colour", space, 1.0, tables / "out", keep=["id"])
+            dp.release_table(make(other), "colour", space, 1.0, tables / "out", keep=["id"])
         found.add((type(refused.value).__name__, str(refused.value)))
     assert len(found) == 1
 
@@ -349,8 +340,10 @@ def test_neighbours_leave_the_same_ledger(maker, labels, space, tables, monkeypa
     found = []
     for given in (labels, ["red"] * 60):
         source = maker("t.csv")(given)
-        release_table(source, "colour", space, 1.0, tables / "o", keep=["id"])
-        found.append([(e.marks, e.rows, e.guarantee, e.state, e.budget) for e in Ledger(ledger_path(source)).entries()])
+        dp.release_table(source, "colour", space, 1.0, tables / "o", keep=["id"])
+        found.append(
+            [(e.marks, e.rows, e.guarantee, e.state, e.budget) for e in dp.Ledger(ledger_path(source)).entries()]
+        )
         for path in (*(tables / "o").iterdir(), *tables.glob("*ledger*")):
             path.unlink()
         (tables / "o").rmdir()
@@ -362,7 +355,7 @@ def test_neighbours_of_a_curator_leave_the_same_bytes(labels, space, randomizer_
     """Saved releases of neighbouring labels are the same, and so are their hash and text."""
     found = []
     for i, given in enumerate((labels, *neighbours(labels, space.values))):
-        release = Curator(given, space).randomize(randomizer_for(space, 1.0, 60))
+        release = dp.Curator(given, space).randomize(randomizer_for(space, 1.0, 60))
         folder = release.save(tmp_path / str(i), pd.DataFrame({"x": range(60)}), keep="all")
         found.append((files(folder), release.hash, repr(release), release.certificate.to_json()))
     assert all(one == found[0] for one in found)
@@ -372,11 +365,11 @@ def test_neighbours_of_a_curator_fail_in_the_same_words(labels, space):
     """Refusals of a curator say the same of any labels."""
     found = set()
     for given in neighbours(labels, space.values):
-        curator = Curator(given, space)
-        curator.randomize(RandomizedResponse(space, 1.0))
+        curator = dp.Curator(given, space)
+        curator.randomize(dp.RandomizedResponse(space, 1.0))
         for rows in (None, [60], [0, 0]):
             with pytest.raises(Exception, match=r"expected|budget exceeded") as refused:
-                curator.randomize(RandomizedResponse(space, 1.0), rows)
+                curator.randomize(dp.RandomizedResponse(space, 1.0), rows)
             found.add((str(rows), type(refused.value).__name__, str(refused.value)))
     assert len(found) == 3
 

@@ -10,19 +10,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
 
-from labeldp import (
-    Classes,
-    Curator,
-    Interval,
-    Ledger,
-    NoisyHistogram,
-    RandomizedResponse,
-    Release,
-    check_table,
-    combined_guarantee,
-    release_table,
-    verify,
-)
+import labeldp as dp
 from labeldp.audit import Audit, Knowledge, attack_release, bound_exposure, loss_profile
 from labeldp.audit.mechanisms import audit_folder
 from labeldp.audit.pipelines import divergence_of_log_odds
@@ -56,7 +44,7 @@ from labeldp.testing import _results as kit
 from labeldp.testing import check_result
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-SPACE = Classes(["no", "yes"])
+SPACE = dp.Classes(["no", "yes"])
 SIDES = np.arange(60) % 2
 
 
@@ -64,7 +52,7 @@ def released(rows=400, epsilon=1.0):
     """Labels that follow from a feature, released, with the feature and the true labels."""
     codes = np.arange(rows) % 2
     labels = np.array(SPACE.points)[codes]
-    return Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, epsilon)), codes, labels
+    return dp.Curator(labels, SPACE).randomize(dp.RandomizedResponse(SPACE, epsilon)), codes, labels
 
 
 def planned(shares=None, **more):
@@ -77,7 +65,7 @@ def audited():
     release, codes, labels = released()
     told = np.where(np.arange(2) == codes[:, None], 0.9, 0.1)
     knowledge = Knowledge(told, prior=[0.5, 0.5])
-    attacked = attack_release(release, knowledge, truth=Release.public(labels, SPACE), limits=[("nothing", 0.50001)])
+    attacked = attack_release(release, knowledge, truth=dp.Release.public(labels, SPACE), limits=[("nothing", 0.50001)])
     profile = loss_profile(codes[:, None].astype(float), release, p_plus=0.5)
     exposure = bound_exposure(codes, release)
     return Audited.of_folder(audit_folder(GOLDEN / "command/auto"), attacked, profile, exposure)
@@ -92,8 +80,8 @@ def scored():
 
 def numbers():
     """Scores of predictions of numbers on public labels."""
-    space, labels = Interval(0, 10, 1), np.arange(200) % 11
-    scores = number_scores(Release.public(labels, space), labels + 0.5)
+    space, labels = dp.Interval(0, 10, 1), np.arange(200) % 11
+    scores = number_scores(dp.Release.public(labels, space), labels + 0.5)
     return Evaluated.of(scores, "labels that you declared public", space, public=True)
 
 
@@ -107,36 +95,36 @@ def effects(**more):
 
 def regression(labels=3):
     """A regression table with a coefficient that has no finite estimate."""
-    space, rows = Classes(["a", "b", "c"][:labels]), np.arange(3000)
+    space, rows = dp.Classes(["a", "b", "c"][:labels]), np.arange(3000)
     codes = np.where(rows < 200, 0, rows % labels)
-    release = Release.public(np.array(space.points)[codes], space)
+    release = dp.Release.public(np.array(space.points)[codes], space)
     return coefficients(release, {"age": rows % 11, "well": rows < 200}, "age + well")
 
 
 RESULTS = {
     "effects": effects,
     "an effect in a trial": lambda: effects(by=None, propensity=1 / 3, trim=0.2),
-    "an effect on numbers": lambda: mean_difference(Release.public(np.arange(60) % 9, Interval(0, 8, 1)), SIDES),
+    "an effect on numbers": lambda: mean_difference(dp.Release.public(np.arange(60) % 9, dp.Interval(0, 8, 1)), SIDES),
     "effects of mixed units": lambda: dataclasses.replace(effects(), mixed=True),
     "coefficients": regression,
     "coefficients of two classes": lambda: dataclasses.replace(regression(2), mixed=True, left_out=7),
     "coefficients of numbers": lambda: coefficients(
-        Release.public(np.arange(60) % 9, Interval(0, 8, 1)), {"side": SIDES}, ["side"]
+        dp.Release.public(np.arange(60) % 9, dp.Interval(0, 8, 1)), {"side": SIDES}, ["side"]
     ),
     "plan": planned,
     "plan of rare classes": lambda: planned((0.986, 0.014), example=True),
     "plan without features": lambda: plan(3, 1000, 1.0),
-    "forecast": lambda: forecast(Interval(0, 100, 1), 5000, target=9.0, conventions=Conventions(3.0)),
+    "forecast": lambda: forecast(dp.Interval(0, 100, 1), 5000, target=9.0, conventions=Conventions(3.0)),
     "audit": audited,
     "audit of a function": lambda: Audit(1.0, 1e-6, 0.12345678, 0.98765432, 0.99, 10_000, "sampled", "an [event]"),
     "scores": scored,
     "scores of numbers": numbers,
     "scores of mixed units": lambda: dataclasses.replace(scored(), mixed=True),
-    "verdict": lambda: verify(GOLDEN / "command/auto-of-units"),
-    "failed verdict": lambda: verify(GOLDEN),
+    "verdict": lambda: dp.verify(GOLDEN / "command/auto-of-units"),
+    "failed verdict": lambda: dp.verify(GOLDEN),
     "guarantee": lambda: released()[0].guarantee,
     "release": lambda: released()[0],
-    "answer": lambda: Curator(["no", "yes"], SPACE).answer(NoisyHistogram(SPACE, 1.0)),
+    "answer": lambda: dp.Curator(["no", "yes"], SPACE).answer(dp.NoisyHistogram(SPACE, 1.0)),
 }
 
 
@@ -163,14 +151,16 @@ def place(tmp_path_factory):
     )
     pacsv.write_csv(table, folder / "t.csv")
     for output, more in {"people": {"unit": "patient_id", "renumber": True}, "rows": {"unit": "row"}}.items():
-        release_table(folder / "t.csv", "sick", SPACE, 2.0, folder / output, keep=["age", "town"], budget=9.0, **more)
+        dp.release_table(
+            folder / "t.csv", "sick", SPACE, 2.0, folder / output, keep=["age", "town"], budget=9.0, **more
+        )
     return folder
 
 
 def released_anew(place, output, **more):
     """A release of the table, as the command ends with it."""
     typed = {"keep": ["age"], "unit": "row", "ledger": place / f"{output}.ledger", "budget": 99.0} | more
-    return release_table(place / "t.csv", "sick", SPACE, 1.0, place / output, **typed)
+    return dp.release_table(place / "t.csv", "sick", SPACE, 1.0, place / output, **typed)
 
 
 def learned_of(place, folder="people", **more):
@@ -201,13 +191,13 @@ def generator(place):
 
 def ledger_of(place):
     """The charges of the ledger, and what was spent."""
-    entries = Ledger(place / "t.csv.labeldp-ledger").entries()
+    entries = dp.Ledger(place / "t.csv.labeldp-ledger").entries()
     return entries, spent_by_data(entries)
 
 
 def totals(place):
     """The combined guarantees of both releases and of the ledger."""
-    return combined_guarantee([place / name for name in ("people", "rows", "t.csv.labeldp-ledger")])
+    return dp.combined_guarantee([place / name for name in ("people", "rows", "t.csv.labeldp-ledger")])
 
 
 def predicted(place):
@@ -221,12 +211,12 @@ RENDERED = {
     "release": lambda place: released_anew(place, "anew"),
     "release of people": lambda place: released_anew(place, "units", unit="patient_id"),
     "answer": lambda place: released_anew(place, "counts", keep=[], mechanism="noisy-histogram"),
-    "page of people": lambda place: release_part(place / "people", verify(place / "people")),
-    "page of rows": lambda place: release_part(place / "rows", verify(place / "rows")),
-    "page of a folder that fails": lambda place: release_part(place, verify(place)),
+    "page of people": lambda place: release_part(place / "people", dp.verify(place / "people")),
+    "page of rows": lambda place: release_part(place / "rows", dp.verify(place / "rows")),
+    "page of a folder that fails": lambda place: release_part(place, dp.verify(place)),
     "purchase": lambda place: purchase_part(released_anew(place, "bought", keep=[], mechanism="noisy-histogram")),
-    "check": lambda place: check_table(place / "t.csv", "sick"),
-    "check of a unit": lambda place: check_table(place / "t.csv", "sick", unit="patient_id"),
+    "check": lambda place: dp.check_table(place / "t.csv", "sick"),
+    "check of a unit": lambda place: dp.check_table(place / "t.csv", "sick", unit="patient_id"),
     "model": learned_of,
     "model of mixed units": lambda place: learned_of(place, features=["age"]),
     "model of rows": lambda place: learned_of(place, "rows"),
@@ -293,7 +283,7 @@ def test_calibration_is_shown_where_a_class_is_rare(share, detail):
     random = np.random.default_rng(0)
     chances = share * 2 * random.random(20_000)
     labels = np.array(SPACE.points)[(random.random(20_000) < chances).astype(int)]
-    release = Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, 4.0))
+    release = dp.Curator(labels, SPACE).randomize(dp.RandomizedResponse(SPACE, 4.0))
     found = Evaluated.of(class_scores(release, np.stack([1 - chances, chances], axis=1)), "released labels", SPACE)
     part = described(found)
     (section,) = (each for each in part.sections if each.title.startswith("Calibration"))
@@ -317,7 +307,7 @@ def test_a_check_plans_what_a_plan_does(tmp_path):
     """What a table's effective rows would be is what a plan of its class shares says, in the same words."""
     table = pa.table({"x": np.arange(1000.0), "y": ["no"] * 900 + ["yes"] * 100})
     pacsv.write_csv(table, tmp_path / "t.csv")
-    checked = Checked.of(check_table(tmp_path / "t.csv", "y"))
+    checked = Checked.of(dp.check_table(tmp_path / "t.csv", "y"))
     planned = plan(2, 1000, 1.0, shares=(0.9, 0.1))
     assert checked.planned == planned.over_epsilon[3]
     (said,) = (text for text in kit.texts_of(described(checked)) if "as informative as" in text)

@@ -10,18 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labeldp import (
-    Answer,
-    BinResponse,
-    Classes,
-    ClassProbabilities,
-    Curator,
-    Interval,
-    LaplaceResponse,
-    NoisyHistogram,
-    RandomizedResponse,
-    Release,
-)
+import labeldp as dp
 from labeldp.bounds.planning import Conventions, effective_dimension, forecast
 from labeldp.errors import InputError
 from labeldp.learning import metrics
@@ -36,7 +25,7 @@ from labeldp.results._numbers import is_clear
 from labeldp.results._release_page import _dimension, _learning, _planned
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-SPACE = Classes(["no", "yes", "perhaps"])
+SPACE = dp.Classes(["no", "yes", "perhaps"])
 
 
 def judged(rows, epsilon, public=False, seed=0):
@@ -46,8 +35,8 @@ def judged(rows, epsilon, public=False, seed=0):
     codes = (random.random((rows, 1)) > stated.cumsum(axis=1)).sum(axis=1).clip(max=2)
     labels = np.array(SPACE.points)[codes]
     if public:
-        return stated, codes, Release.public(labels, SPACE)
-    return stated, codes, Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, epsilon))
+        return stated, codes, dp.Release.public(labels, SPACE)
+    return stated, codes, dp.Curator(labels, SPACE).randomize(dp.RandomizedResponse(SPACE, epsilon))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +91,7 @@ def test_predicted_classes_are_right_as_often_as_public_labels_say():
     """On public labels the frequency in a bin is the accuracy there, and limits of bins are those that were passed."""
     stated, codes, release = judged(900, 1.0, public=True)
     limits = [0.5, 0.6, 0.9]
-    named = ClassProbabilities(stated, SPACE.points)
+    named = dp.ClassProbabilities(stated, SPACE.points)
     curve = metrics.calibration(release, named, bins=limits)
     place = np.searchsorted(limits, stated.max(axis=1))
     for i in range(4):
@@ -202,11 +191,11 @@ def test_forged_scores_have_a_page_too(tmp_path, wrong):
 
 def test_of_many_classes_those_that_are_predicted_most_often_are_counted(tmp_path):
     """Twenty of thirty, with the counts that all thirty together have, and the page says which they are."""
-    space, random = Classes([f"c{i:02}" for i in range(30)]), np.random.default_rng(5)
+    space, random = dp.Classes([f"c{i:02}" for i in range(30)]), np.random.default_rng(5)
     codes = np.minimum(random.geometric(0.08, 4000) - 1, 29)[::-1]
     stated = np.full((4000, 30), 0.1 / 29)
     stated[np.arange(4000), 29 - codes] = 0.9  # the last classes are predicted most often
-    release = Curator(np.array(space.points)[29 - codes], space).randomize(RandomizedResponse(space, 3.0))
+    release = dp.Curator(np.array(space.points)[29 - codes], space).randomize(dp.RandomizedResponse(space, 3.0))
     found = class_scores(release, stated, np.arange(4000) % 5)
     often = np.sort(np.argsort(-np.bincount(29 - codes, minlength=30), kind="stable")[:20])
     assert found.counted == tuple(often)
@@ -223,12 +212,12 @@ def test_of_many_classes_those_that_are_predicted_most_often_are_counted(tmp_pat
 
 def predicted_numbers(rows, epsilon, seed=0):
     """Predictions that are right on average, numeric labels around them, and their release; public without epsilon."""
-    random, space = np.random.default_rng(seed), Interval(0, 10, 1)
+    random, space = np.random.default_rng(seed), dp.Interval(0, 10, 1)
     predicted = random.uniform(2, 8, rows)
     labels = np.floor(predicted + random.uniform(0, 1, rows)) + random.integers(-1, 2, rows)
     if epsilon is None:
-        return predicted, labels, Release.public(labels, space)
-    return predicted, labels, Curator(labels, space).randomize(LaplaceResponse(space, epsilon))
+        return predicted, labels, dp.Release.public(labels, space)
+    return predicted, labels, dp.Curator(labels, space).randomize(dp.LaplaceResponse(space, epsilon))
 
 
 @pytest.mark.parametrize("folds", [None, 5])
@@ -260,7 +249,7 @@ def test_mean_labels_of_public_labels_are_theirs():
         assert found.mean.value[b] == pytest.approx(labels[here].mean())
     units = np.argsort(np.argsort(labels)) // 20
     assert (metrics.number_calibration(release, predicted, [4.0, 6.0], units=units).mean.error > found.mean.error).all()
-    binned = Curator(labels, release.space).randomize(BinResponse(release.space, 1.0, np.full(11, 1 / 11)))
+    binned = dp.Curator(labels, release.space).randomize(dp.BinResponse(release.space, 1.0, np.full(11, 1 / 11)))
     assert metrics.number_calibration(binned, predicted, [5.0]) is None
 
 
@@ -298,7 +287,7 @@ def test_numbers_have_a_page_with_calibration(tmp_path, rows, epsilon, drawn):
 def test_an_answer_has_error_bars(tmp_path):
     """The number of each class within its bar, the margin of the noise, and never below 0 or above all rows."""
     labels = ["no"] * 900 + ["yes"] * 2
-    answer = Curator(labels, SPACE, name="ill").answer(NoisyHistogram(SPACE, 0.1))
+    answer = dp.Curator(labels, SPACE, name="ill").answer(dp.NoisyHistogram(SPACE, 0.1))
     folder = answer.save(tmp_path / "counts")
     picture, grid = answer_blocks(folder, read_certificate(folder))
     assert isinstance(grid, blocks.Grid)
@@ -321,7 +310,7 @@ def test_answers_of_numbers_and_noise_are_drawn(name, drawn):
     found = [each for each in answer_blocks(folder, read_certificate(folder)) if isinstance(each, blocks.Picture)]
     assert len(found) == drawn
     if drawn:
-        answer = Answer.load(folder)
+        answer = dp.Answer.load(folder)
         assert svg_of(found[0].chart).count("<circle") == min(12, np.isfinite(answer.value).sum())
 
 
@@ -330,7 +319,7 @@ def test_a_release_expects_what_a_plan_does(tmp_path):
     random = np.random.default_rng(0)
     table = pd.DataFrame({"a": random.normal(size=600), "b": random.integers(0, 9, 600), "c": ["x"] * 600})
     table["d"] = table["a"] + 0.1 * random.normal(size=600)
-    release = Curator(["no"] * 600, SPACE, name="ill").randomize(RandomizedResponse(SPACE, 1.0))
+    release = dp.Curator(["no"] * 600, SPACE, name="ill").randomize(dp.RandomizedResponse(SPACE, 1.0))
     folder = release.save(tmp_path / "shared", table, keep="all")
     certificate = read_certificate(folder)
     dimension = effective_dimension(np.cov(table[["a", "b", "d"]].T)).participation

@@ -11,22 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from labeldp import (
-    Answer,
-    Budget,
-    Classes,
-    Curator,
-    Interval,
-    LabelMoments,
-    Ledger,
-    NoisyArgmax,
-    NoisyHistogram,
-    NoisyMean,
-    NoisyQuantile,
-    NoisyTopK,
-    release_table,
-    verify,
-)
+import labeldp as dp
 from labeldp.bounds import plan
 from labeldp.cli import main
 from labeldp.learning.metrics import Bounds, Estimate, mean_of_rows
@@ -63,7 +48,7 @@ def released(folder, name, unit=None):
     quoted = '"' + name.replace('"', '""') + '"'
     lines = [f'{quoted},"y{name}"', *(f"{i // 2},{('a', quoted)[i % 2]}" for i in range(8))]
     source.write_bytes("\n".join(lines).encode() + b"\n")
-    return release_table(source, f"y{name}", Classes(["a", name]), 1.0, folder / "out", keep=[name], unit=unit)
+    return dp.release_table(source, f"y{name}", dp.Classes(["a", name]), 1.0, folder / "out", keep=[name], unit=unit)
 
 
 @pytest.mark.parametrize("name", MARKUP)
@@ -73,11 +58,11 @@ def test_names_are_shown_as_they_are(tmp_path, name):
     text = printed(shown_release(done))
     assert f"columns         {name}, y{name}_released" in text.replace("\t", " ")
     assert f"all labels of one {name} " in text
-    entries = Ledger(done.ledger).entries()
+    entries = dp.Ledger(done.ledger).entries()
     shown = printed(ledger_part("l", entries, spent_by_data(entries)))
     assert f"│ y{name} " in shown
     assert f"│ {name} " in shown
-    assert f"one for each value of {name!r}, were declared" in printed(verdict_part(verify(done.output)))
+    assert f"one for each value of {name!r}, were declared" in printed(verdict_part(dp.verify(done.output)))
 
 
 @pytest.mark.parametrize("name", MARKUP)
@@ -134,7 +119,7 @@ def test_many_columns_are_shortened(tmp_path):
     names = [f"c{i}" for i in range(40)]
     rows = [[*names, "y"], *([*map(str, range(40)), "ab"[i % 2]] for i in range(6))]
     (tmp_path / "t.csv").write_text("".join(f"{','.join(row)}\n" for row in rows), encoding="utf-8")
-    done = release_table(tmp_path / "t.csv", "y", Classes(["a", "b"]), 1.0, tmp_path / "out", drop=[])
+    done = dp.release_table(tmp_path / "t.csv", "y", dp.Classes(["a", "b"]), 1.0, tmp_path / "out", drop=[])
     assert "c0, c1, c2, c3, c4, c5 ... y_released (41)" in printed(shown_release(done))
 
 
@@ -260,35 +245,35 @@ def test_a_delta_that_was_spent_is_said(tmp_path):
     """What is spent has its delta where there is one."""
     done = released(tmp_path, "x")
     assert "epsilon 1 of 1 for this label, over all releases" in printed(shown_release(done))
-    some = dataclasses.replace(done, spent=(0.5, 1e-8), budget=Budget(1.0, 1e-6))
+    some = dataclasses.replace(done, spent=(0.5, 1e-8), budget=dp.Budget(1.0, 1e-6))
     assert "epsilon 0.5 of 1 and delta 1e-08 of 1e-06 for this label, over all releases" in printed(shown_release(some))
 
 
-NUMBERS = Interval(0.0, 10.0, 0.5)
-PAIR = Classes(["a", "b"])
+NUMBERS = dp.Interval(0.0, 10.0, 0.5)
+PAIR = dp.Classes(["a", "b"])
 SAID = {
     "counts": (
-        NoisyHistogram(PAIR, 1.0),
+        dp.NoisyHistogram(PAIR, 1.0),
         "standard error 2.8 from noise; any one count is off by at most 6, with a prob",
     ),
     "means": (
-        NoisyMean(NUMBERS, 1.0, [0, 0, 0, 1]),
+        dp.NoisyMean(NUMBERS, 1.0, [0, 0, 0, 1]),
         "standard error 4.71 to 14.1 from noise; any one mean of clipped labels is off by at most",
     ),
     "quantiles": (
-        NoisyQuantile(NUMBERS, 8.0, 0.5),
+        dp.NoisyQuantile(NUMBERS, 8.0, 0.5),
         "noise      the released point misses the rank of its quantile by at most 1",
     ),
     "classes": (
-        NoisyArgmax(PAIR, 1.0),
+        dp.NoisyArgmax(PAIR, 1.0),
         "noise      in rows, the named class is at most 4 behind the most common one, with a",
     ),
     "many": (
-        NoisyTopK(PAIR, 8.0, top=2),
+        dp.NoisyTopK(PAIR, 8.0, top=2),
         "noise      in rows, a named class is at most 0 behind any class that is not named be",
     ),
     "sums": (
-        LabelMoments(PAIR, 1.0, 1e-6, np.ones((4, 1))),
+        dp.LabelMoments(PAIR, 1.0, 1e-6, np.ones((4, 1))),
         "standard error 5.97 from noise; each sum is off by at most 11.7",
     ),
 }
@@ -298,9 +283,9 @@ SAID = {
 def test_what_is_said_of_an_answer_has_the_size_of_its_noise(tmp_path, kind):
     """Its standard error where it is a sum of numbers and noise, and how far off it is with 95 %."""
     query, said = SAID[kind]
-    labels = ["a", "b", "a", "a"] if isinstance(query.space, Classes) else [1.0, 2.0, 3.0, 4.0]
-    folder = Curator(labels, query.space).answer(query).save(tmp_path / "out")
-    text = printed(verdict_part(verify(folder)))
+    labels = ["a", "b", "a", "a"] if isinstance(query.space, dp.Classes) else [1.0, 2.0, 3.0, 4.0]
+    folder = dp.Curator(labels, query.space).answer(query).save(tmp_path / "out")
+    text = printed(verdict_part(dp.verify(folder)))
     assert said in text
     assert "with a probability of 95%" in text
 
@@ -308,10 +293,10 @@ def test_what_is_said_of_an_answer_has_the_size_of_its_noise(tmp_path, kind):
 def test_the_size_of_unknown_noise_is_not_said(tmp_path):
     """Old means list no rows of cells: no line is printed, and the noise on a single mean is known all the same."""
     golden = Path(__file__).parents[1] / "golden" / "python"
-    assert "standard error" not in printed(verdict_part(verify(golden / "noisy-mean")))
-    assert "standard error" not in printed(verdict_part(verify(golden / "noisy-mean-clipped")))
-    assert np.isfinite(Answer.load(golden / "noisy-mean-clipped").standard_error).all()
-    done = release_table(write(tmp_path), "y", PAIR, 1.0, tmp_path / "out", keep=[], mechanism="noisy-histogram")
+    assert "standard error" not in printed(verdict_part(dp.verify(golden / "noisy-mean")))
+    assert "standard error" not in printed(verdict_part(dp.verify(golden / "noisy-mean-clipped")))
+    assert np.isfinite(dp.Answer.load(golden / "noisy-mean-clipped").standard_error).all()
+    done = dp.release_table(write(tmp_path), "y", PAIR, 1.0, tmp_path / "out", keep=[], mechanism="noisy-histogram")
     assert "noise       standard error 2.8 from noise; any one count is off by at most 6" in printed(
         shown_release(done)
     )
@@ -327,11 +312,11 @@ def test_a_charge_of_nothing_that_left_is_shown_and_not_counted(tmp_path, monkey
     """It is void: neither the number of charges nor the total nor the line over time has it."""
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{row},{row % 2}\n" for row in range(30)), encoding="utf-8")
     given = {"keep": ["x"], "budget": 2.0, "unit": "row"}
-    release_table(tmp_path / "t.csv", "y", Classes([0, 1]), 0.5, tmp_path / "one", **given)
+    dp.release_table(tmp_path / "t.csv", "y", dp.Classes([0, 1]), 0.5, tmp_path / "one", **given)
     monkeypatch.setattr("labeldp.release.curator._drawing.draw", None)
     with pytest.raises(TypeError):
-        release_table(tmp_path / "t.csv", "y", Classes([0, 1]), 1.0, tmp_path / "lost", **given)
-    entries = Ledger(tmp_path / "t.csv.labeldp-ledger").entries()
+        dp.release_table(tmp_path / "t.csv", "y", dp.Classes([0, 1]), 1.0, tmp_path / "lost", **given)
+    entries = dp.Ledger(tmp_path / "t.csv.labeldp-ledger").entries()
     part = ledger_part("t", entries, spent_by_data(entries))
     assert part.result == "1 charge counted, for 1 label, epsilon 0.5"
     text = printed(part, detail=True)

@@ -7,27 +7,17 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from labeldp import (
-    BitResponse,
-    Classes,
-    ClusterResponse,
-    Curator,
-    PriorResponse,
-    PriorSubsetResponse,
-    ProjectiveResponse,
-    RandomizedResponse,
-    SubsetResponse,
-)
+import labeldp as dp
 from labeldp.errors import NotTrueLabelsError, RowsError
 from labeldp.learning.boosting import lightgbm_metric, lightgbm_objective, xgboost_metric, xgboost_objective
 
 OBJECTIVES = (lightgbm_objective, xgboost_objective)
 CHANNELS = [
-    pytest.param(lambda space: RandomizedResponse(space, 0.5), 2, id="randomized response, two classes"),
-    pytest.param(lambda space: RandomizedResponse(space, 2.0), 5, id="randomized response, five classes"),
-    pytest.param(lambda space: SubsetResponse(space, 1.0), 7, id="subsets"),
-    pytest.param(lambda space: BitResponse(space, 1.0), 4, id="bits"),
-    pytest.param(lambda space: ProjectiveResponse(space, 1.0), 7, id="projective geometry"),
+    pytest.param(lambda space: dp.RandomizedResponse(space, 0.5), 2, id="randomized response, two classes"),
+    pytest.param(lambda space: dp.RandomizedResponse(space, 2.0), 5, id="randomized response, five classes"),
+    pytest.param(lambda space: dp.SubsetResponse(space, 1.0), 7, id="subsets"),
+    pytest.param(lambda space: dp.BitResponse(space, 1.0), 4, id="bits"),
+    pytest.param(lambda space: dp.ProjectiveResponse(space, 1.0), 7, id="projective geometry"),
 ]
 
 
@@ -38,8 +28,8 @@ def names(classes):
 
 def released(make, classes, rows=60):
     """A release of evenly spread classes."""
-    space = Classes(names(classes))
-    return Curator([space.points[row % classes] for row in range(rows)], space).randomize(make(space))
+    space = dp.Classes(names(classes))
+    return dp.Curator([space.points[row % classes] for row in range(rows)], space).randomize(make(space))
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -64,7 +54,7 @@ def test_gradients_are_those_of_the_likelihood(objective, make, classes):
 @pytest.mark.parametrize(("make", "classes"), CHANNELS)
 def test_information_is_at_most_that_of_the_released_label(make, classes):
     """Summed over all released labels: no more than the mean squared gradient, and equal to it for two classes."""
-    space = Classes(names(classes))
+    space = dp.Classes(names(classes))
     chances = softmax(np.random.default_rng(1).normal(size=classes))
     table = make(space).channel().table()
     release = released(make, classes, 1)
@@ -84,15 +74,15 @@ PRIOR = np.array([[0.7, 0.2, 0.1, 0.0], [0.97, 0.01, 0.01, 0.01], [0.3, 0.3, 0.2
 @pytest.mark.parametrize(
     "make",
     [
-        pytest.param(lambda space: PriorResponse(space, 2.0, PRIOR), id="candidates"),
-        pytest.param(lambda space: PriorSubsetResponse(space, 1.0, PRIOR), id="subsets of candidates"),
-        pytest.param(lambda space: ClusterResponse(space, 1.0, PRIOR, np.arange(4)), id="clusters"),
+        pytest.param(lambda space: dp.PriorResponse(space, 2.0, PRIOR), id="candidates"),
+        pytest.param(lambda space: dp.PriorSubsetResponse(space, 1.0, PRIOR), id="subsets of candidates"),
+        pytest.param(lambda space: dp.ClusterResponse(space, 1.0, PRIOR, np.arange(4)), id="clusters"),
     ],
 )
 def test_information_is_that_of_each_rows_own_distribution(make):
     """Rows with candidates, or the weights of a cluster: as above for each row, and none where nothing is disclosed."""
-    space = Classes(names(4))
-    release = Curator(list(space.points), space).randomize(make(space))
+    space = dp.Classes(names(4))
+    release = dp.Curator(list(space.points), space).randomize(make(space))
     chances = softmax(np.random.default_rng(1).normal(size=(4, 4)), axis=1)
     _, information = lightgbm_objective(release)(np.log(chances), None)
     for row, p in enumerate(chances):
@@ -108,7 +98,7 @@ def test_information_is_that_of_each_rows_own_distribution(make):
 
 @pytest.mark.parametrize(
     "make",
-    [CHANNELS[0].values[0], lambda space: PriorResponse(space, 1.0, [[0.9, 0.1], [0.6, 0.4]] * 30)],
+    [CHANNELS[0].values[0], lambda space: dp.PriorResponse(space, 1.0, [[0.9, 0.1], [0.6, 0.4]] * 30)],
     ids=["one law", "candidates"],
 )
 def test_one_score_of_two_classes_is_that_of_the_second(make):
@@ -173,8 +163,8 @@ def test_lightgbm_learns_from_a_release(classes, epsilon):
     """Trees fitted to a release by LightGBM itself find the class that a feature determines."""
     lightgbm = pytest.importorskip("lightgbm")
     codes = np.arange(4000) % classes
-    space = Classes(names(classes))
-    release = Curator(np.array(space.points)[codes], space).randomize(epsilon=epsilon)
+    space = dp.Classes(names(classes))
+    release = dp.Curator(np.array(space.points)[codes], space).randomize(epsilon=epsilon)
     settings = {"objective": lightgbm_objective(release), "verbose": -1, "num_class": 1 if classes == 2 else classes}
     model = lightgbm.train(settings, lightgbm.Dataset(codes[:, None].astype(float), np.zeros(4000)), 30)
     scores = model.predict(np.arange(float(classes))[:, None], raw_score=True)
@@ -186,8 +176,8 @@ def test_folds_of_lightgbm_have_the_released_labels_of_their_rows():
     """Each fold of ``lightgbm.cv`` is fitted and judged by its own rows, in another order of rows too."""
     lightgbm = pytest.importorskip("lightgbm")
     labels = np.random.default_rng(0).permutation(np.repeat(["no", "yes"], 400))
-    features, space = (labels == "yes")[:, None] + 0.0, Classes(["no", "yes"])
-    release = Curator(labels, space).randomize(RandomizedResponse(space, 2.0))
+    features, space = (labels == "yes")[:, None] + 0.0, dp.Classes(["no", "yes"])
+    release = dp.Curator(labels, space).randomize(dp.RandomizedResponse(space, 2.0))
     settings = {"objective": lightgbm_objective(release), "metric": "None", "verbose": -1}
     data = lightgbm.Dataset(features, np.zeros(800))
     found = lightgbm.cv(settings, data, 30, nfold=4, stratified=False, feval=lightgbm_metric(release))

@@ -11,25 +11,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from labeldp import (
-    Classes,
-    Curator,
-    Interval,
-    NoisyArgmax,
-    NoisyHistogram,
-    NoisyMean,
-    NoisyTopK,
-    PeerExchange,
-    RandomizedResponse,
-    Release,
-    cluster_response,
-)
+import labeldp as dp
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning.cells import cell_distributions, cluster
 from labeldp.learning.sklearn import CellClassifier, ReleasedLabelClassifier, SoftLabelClassifier
 from labeldp.mechanisms.queries import ExchangedLabels
 
-SPACE = Classes(["ham", "jam", "spam"])
+SPACE = dp.Classes(["ham", "jam", "spam"])
 
 
 def names(codes):
@@ -54,7 +42,7 @@ def frequencies(numbers, codes, classes=3):
 
 def histogram(numbers, codes, epsilon, **options):
     """The answer of a curator."""
-    return Curator(names(codes), SPACE).answer(NoisyHistogram(SPACE, epsilon, numbers, **options))
+    return dp.Curator(names(codes), SPACE).answer(dp.NoisyHistogram(SPACE, epsilon, numbers, **options))
 
 
 def test_little_noise_gives_the_frequencies():
@@ -96,8 +84,8 @@ def test_noise_that_hides_cells_is_not_believed():
 def test_names_are_believed_as_far_as_rows_allow():
     """A name counts as the exponential mechanism is sure of it where all rows agree: by exp(-epsilon rows / 2)."""
     numbers, codes = np.repeat([0, 1, 2], [500, 4, 1]), np.zeros(505, dtype=int)
-    query = NoisyArgmax(SPACE, 1.0, numbers, cell_count=4)
-    answer = Curator(names(codes), SPACE).answer(query)
+    query = dp.NoisyArgmax(SPACE, 1.0, numbers, cell_count=4)
+    answer = dp.Curator(names(codes), SPACE).answer(query)
     found = cell_distributions(answer, numbers)
     against = np.exp(-0.5 * np.array([500, 4, 1, 0]))
     np.testing.assert_allclose(found.max(axis=1), 1 / (1 + 2 * against), rtol=1e-6)
@@ -108,9 +96,9 @@ def test_names_are_believed_as_far_as_rows_allow():
 
 def test_several_common_classes_share_a_cell():
     """The m classes that are named weigh alike, and the others by the odds against a class that leads by rows / m."""
-    space, numbers = Classes(range(4)), np.repeat([0, 1], [3000, 3])
-    query = NoisyTopK(space, 1.5, numbers, top=2)
-    found = cell_distributions(Curator(np.arange(3003) % 2, space).answer(query), numbers)
+    space, numbers = dp.Classes(range(4)), np.repeat([0, 1], [3000, 3])
+    query = dp.NoisyTopK(space, 1.5, numbers, top=2)
+    found = cell_distributions(dp.Curator(np.arange(3003) % 2, space).answer(query), numbers)
     np.testing.assert_allclose(found[0], [0.5, 0.5, 0.0, 0.0], atol=1e-12)
     against = np.exp(-1.5 * query.rate(1) / 2**40)
     np.testing.assert_allclose(np.sort(found[1]), np.array([against, against, 1, 1]) / (2 + 2 * against), rtol=1e-9)
@@ -123,10 +111,10 @@ def test_exchanged_labels_are_corrected_for_flips(subsample):
 
     The mean over 20 exchanges is within 0.03 of the truth, some six of its standard errors, for both cells.
     """
-    space, clusters = Classes(["no", "yes"]), np.repeat([0, 1], 2000)
+    space, clusters = dp.Classes(["no", "yes"]), np.repeat([0, 1], 2000)
     codes = np.concatenate([np.arange(2000) < 200, np.arange(2000) < 1700]).astype(int)
-    curator = Curator(np.array(space.points)[codes], space, budget=(700.0, 0.5))
-    asked = ExchangedLabels(space, PeerExchange(0.2, subsample), clusters, delta=1e-9)
+    curator = dp.Curator(np.array(space.points)[codes], space, budget=(700.0, 0.5))
+    asked = ExchangedLabels(space, dp.PeerExchange(0.2, subsample), clusters, delta=1e-9)
     answers = [curator.answer(asked) for _ in range(20)]
     found = np.mean([cell_distributions(answer, clusters)[:, 1] for answer in answers], axis=0)
     np.testing.assert_allclose(found, [0.1, 0.85], atol=0.03)
@@ -136,8 +124,10 @@ def test_exchanged_labels_are_corrected_for_flips(subsample):
 
 def test_exchanged_noise_is_refused():
     """Labels that were flipped every second time say nothing."""
-    space, clusters = Classes(["no", "yes"]), np.repeat([0, 1], 20)
-    answer = Curator(["no", "yes"] * 20, space).answer(ExchangedLabels(space, PeerExchange(0.4), clusters, delta=1e-6))
+    space, clusters = dp.Classes(["no", "yes"]), np.repeat([0, 1], 20)
+    answer = dp.Curator(["no", "yes"] * 20, space).answer(
+        ExchangedLabels(space, dp.PeerExchange(0.4), clusters, delta=1e-6)
+    )
     draw = dataclasses.replace(answer.certificate.draws[0], law=dict(answer.law) | {"flip": str(1 << 63)})
     answer = dataclasses.replace(answer, certificate=dataclasses.replace(answer.certificate, draws=(draw,)))
     with pytest.raises(InputError, match="which is pure noise"):
@@ -151,12 +141,12 @@ def problem(rows=400, seed=0):
     return 6.0 * np.eye(3, 4)[codes] + rng.normal(size=(rows, 4)), codes
 
 
-@pytest.mark.parametrize("query", [NoisyHistogram, NoisyArgmax])
+@pytest.mark.parametrize("query", [dp.NoisyHistogram, dp.NoisyArgmax])
 def test_a_table_gives_each_row_its_cell(query):
     """Each row has the distribution of its cell, from clusters, from scikit-learn's k-means and from given cells."""
     features, codes = problem()
     clusters = cluster(features, 6)
-    answer = Curator(names(codes), SPACE).answer(query(SPACE, 50.0, clusters.numbers, cell_count=6))
+    answer = dp.Curator(names(codes), SPACE).answer(query(SPACE, 50.0, clusters.numbers, cell_count=6))
     model = CellClassifier(clusters).fit(features, answer)
     np.testing.assert_allclose(
         model.predict_proba(features), cell_distributions(answer, clusters.numbers)[clusters.numbers]
@@ -166,7 +156,7 @@ def test_a_table_gives_each_row_its_cell(query):
     given = CellClassifier(clusters).fit(features, answer, clusters.numbers)
     np.testing.assert_array_equal(given.distributions_, model.distributions_)
     theirs = KMeans(6, n_init=1, random_state=1).fit(features)
-    answer = Curator(names(codes), SPACE).answer(query(SPACE, 50.0, theirs.labels_, cell_count=6))
+    answer = dp.Curator(names(codes), SPACE).answer(query(SPACE, 50.0, theirs.labels_, cell_count=6))
     assert CellClassifier(theirs).fit(features, answer).predict(features).tolist() == names(codes).tolist()
 
 
@@ -180,8 +170,8 @@ class SoftBareLabels(SoftLabelClassifier):
         values, codes = np.unique(y, return_inverse=True)
         if len(values) < 2:
             raise ValueError("expected two classes, found one class")
-        space = Classes(range(len(values)))
-        answer = Curator(codes, space).answer(NoisyHistogram(space, 600.0, codes))
+        space = dp.Classes(range(len(values)))
+        answer = dp.Curator(codes, space).answer(dp.NoisyHistogram(space, 600.0, codes))
         super().fit(X, answer, codes, sample_weight)
         self.classes_ = values
         return self
@@ -227,7 +217,7 @@ def test_bare_labels_are_refused(labels):
     """Bare labels, and released ones, are refused in fit, with the ways to an answer; in score too."""
     features, cells = np.array([[0.0], [1.0]]), np.array([0, 1])
     clusters = cluster(features, 2)
-    public = Release.public(["ham", "spam"], SPACE)
+    public = dp.Release.public(["ham", "spam"], SPACE)
     for refused in (labels, public):
         for fit in (CellClassifier(clusters).fit, SoftLabelClassifier().fit):
             with pytest.raises(NotTrueLabelsError, match=r"expected an Answer as labels, .* get one from Curator"):
@@ -239,8 +229,8 @@ def test_bare_labels_are_refused(labels):
 
 def test_other_answers_are_refused():
     """The answer to a question about means says nothing of classes."""
-    space = Interval(0.0, 1.0, 0.5)
-    answer = Curator([0.0, 1.0], space).answer(NoisyMean(space, 1.0, np.array([0, 1])))
+    space = dp.Interval(0.0, 1.0, 0.5)
+    answer = dp.Curator([0.0, 1.0], space).answer(dp.NoisyMean(space, 1.0, np.array([0, 1])))
     with pytest.raises(
         InputError,
         match=r"expected an answer of counts of classes or common classes or flipped labels, found that to noisy-mean",
@@ -282,8 +272,8 @@ def test_a_release_that_leans_towards_clusters_is_learned_from_by_them():
     """Soft labels are what clusters and released labels say together, where the likelihood alone says nothing."""
     cells = np.repeat([0, 1], 2000)
     features = cells[:, None] + np.random.default_rng(0).normal(scale=0.1, size=(4000, 1))
-    space = Classes(["no", "yes"])
-    release = cluster_response(Curator(np.where(cells == 0, "no", "yes"), space), cells, 0.1).release
+    space = dp.Classes(["no", "yes"])
+    release = dp.cluster_response(dp.Curator(np.where(cells == 0, "no", "yes"), space), cells, 0.1).release
     model = ReleasedLabelClassifier(method="clusters").fit(features, release)
     assert model.predict([[0.0], [1.0]]).tolist() == ["no", "yes"]  # counts of 2000 with noise of scale 40
     shares = release.channel.shares
@@ -293,8 +283,8 @@ def test_a_release_that_leans_towards_clusters_is_learned_from_by_them():
 
 def test_another_release_has_no_clusters_to_learn_from():
     """The error says what to do."""
-    release = Curator(["no", "yes"] * 5, Classes(["no", "yes"])).randomize(
-        RandomizedResponse(Classes(["no", "yes"]), 1.0)
+    release = dp.Curator(["no", "yes"] * 5, dp.Classes(["no", "yes"])).randomize(
+        dp.RandomizedResponse(dp.Classes(["no", "yes"]), 1.0)
     )
     with pytest.raises(InputError, match="by cluster response for the method 'clusters'"):
         ReleasedLabelClassifier(method="clusters").fit(np.zeros((10, 1)), release)

@@ -13,16 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from labeldp import (
-    BinResponse,
-    Classes,
-    Curator,
-    Interval,
-    RandomizedResponse,
-    Release,
-    SubsetResponse,
-    best_number_response,
-)
+import labeldp as dp
 from labeldp.errors import InputError
 from labeldp.learning.convex import (
     Ball,
@@ -37,7 +28,7 @@ from labeldp.privacy.channels import ResponseChannel, SubsetChannel
 
 CLASSES, ROWS = 4, 12
 NAMES = ["secret-ham", "secret-jam", "secret-spam"]
-SPACE, GRID = Classes(NAMES), Interval(0, 10, 1)
+SPACE, GRID = dp.Classes(NAMES), dp.Interval(0, 10, 1)
 
 
 class ConvexOnPublicLabels(ConvexClassifier):
@@ -50,14 +41,14 @@ class ConvexOnPublicLabels(ConvexClassifier):
         values, codes = np.unique(y, return_inverse=True)
         if len(values) < 2:
             raise ValueError("expected two classes, found one class")
-        super().fit(X, Release.public(codes, Classes(range(len(values)))))
+        super().fit(X, dp.Release.public(codes, dp.Classes(range(len(values)))))
         self.classes_ = values
         return self
 
     def partial_fit(self, X, y, classes=None):  # noqa: N803
         """Go on with bare labels of classes that are said at first."""
         values = getattr(self, "classes_", classes)
-        super().partial_fit(X, Release.public(np.searchsorted(values, y), Classes(range(len(values)))))
+        super().partial_fit(X, dp.Release.public(np.searchsorted(values, y), dp.Classes(range(len(values)))))
         self.classes_ = values
         return self
 
@@ -91,7 +82,7 @@ def problem(rows, classes=3, seed=0, apart=3.0):
 
 def public(codes):
     """Labels that are declared public."""
-    return Release.public(np.array(NAMES)[codes], SPACE)
+    return dp.Release.public(np.array(NAMES)[codes], SPACE)
 
 
 def moments(model, channel, make_release, space, points):
@@ -117,7 +108,7 @@ def test_the_second_moment_holds_for_every_law(name, project, kind, make_channel
     channel, rng, radius = make_channel(kind, CLASSES, ROWS), np.random.default_rng(1), 12.0
     model = learner(name, region=Ball(radius), project=project)
     of_classes = isinstance(model, ConvexClassifier)
-    space = Classes(list("abcd")) if of_classes else Interval(0, 3, 1)
+    space = dp.Classes(list("abcd")) if of_classes else dp.Interval(0, 3, 1)
     features = rng.normal(size=(ROWS, 2))
     features /= np.linalg.norm(features, axis=1, keepdims=True)
     codes = randomized(
@@ -132,7 +123,7 @@ def test_the_second_moment_holds_for_every_law(name, project, kind, make_channel
 @pytest.mark.parametrize("row", [0, 3, 10])
 def test_the_second_moment_holds_for_released_numbers(row, make_release):
     """Of numbers with noise, given any label, with the largest scores of either sign."""
-    channel, radius = best_number_response(GRID, 1.0).channel(), 2.0
+    channel, radius = dp.best_number_response(GRID, 1.0).channel(), 2.0
     table = channel.table()
     release = make_release(table.outcomes, channel, GRID)
     model = learner("squared", region=Ball(radius)).partial_fit(np.ones((len(release), 1)), release)
@@ -227,10 +218,10 @@ def lines(rows, seed=10):
 
 RELEASED = {
     "public": lambda: None,
-    "numbers": lambda: best_number_response(GRID, 3.0).channel(),
-    "classes": lambda: RandomizedResponse(GRID, 4.0).channel(),
-    "sets": lambda: SubsetResponse(GRID, 3.0).channel(),
-    "bins": lambda: BinResponse(GRID, 3.0, np.full(11, 1 / 11)).channel(),
+    "numbers": lambda: dp.best_number_response(GRID, 3.0).channel(),
+    "classes": lambda: dp.RandomizedResponse(GRID, 4.0).channel(),
+    "sets": lambda: dp.SubsetResponse(GRID, 3.0).channel(),
+    "bins": lambda: dp.BinResponse(GRID, 3.0, np.full(11, 1 / 11)).channel(),
 }
 
 
@@ -240,7 +231,7 @@ def test_real_labels_are_learned_from_every_release(of, loss, randomized, make_r
     """Lines are found again, from numbers and bins by the squared loss alone, within the declared range."""
     features, labels = lines(4000)
     channel = RELEASED[of]()
-    release = Release.public(labels, GRID)
+    release = dp.Release.public(labels, GRID)
     if channel is not None:
         release = make_release(randomized(labels.astype(int), channel, 11).codes, channel, GRID)
     model = ConvexRegressor(loss, region=Ball(1.5), passes=10)
@@ -270,7 +261,7 @@ def test_too_few_rows_are_warned_of_or_refused(randomized):
 def test_sparse_rows_are_what_they_stand_for(region):
     """Entries that are stored twice count as their sum, whatever loop takes them; rows may be empty, or all."""
     twice = csr_array((np.array([1.0, 2.0, 3.0]), np.array([0, 0, 2]), np.array([0, 2, 3, 3])), shape=(3, 3))
-    release = Release.public([0, 1, 1], Classes([0, 1]))
+    release = dp.Release.public([0, 1, 1], dp.Classes([0, 1]))
     for rows in (twice, csr_array((3, 3))):
         written = rows.toarray()
         sparse, dense = (
@@ -286,8 +277,8 @@ def test_steps_are_made_for_the_epsilon_of_a_label(steps):
     """Not for that of a unit of four labels, which is four times as large."""
     features, codes = problem(400)
     labels = np.array(NAMES)[codes]
-    units = Curator(labels, SPACE, units=np.repeat(np.arange(100), 4)).randomize(RandomizedResponse(SPACE, 4.0))
-    alone = Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, 1.0))
+    units = dp.Curator(labels, SPACE, units=np.repeat(np.arange(100), 4)).randomize(dp.RandomizedResponse(SPACE, 4.0))
+    alone = dp.Curator(labels, SPACE).randomize(dp.RandomizedResponse(SPACE, 1.0))
     lengths = [
         ConvexClassifier(region=Ball(1.0), steps=steps).fit(features, release, groups="rows")._descent.steps.length
         for release in (units, alone)
@@ -314,7 +305,7 @@ def test_a_stream_goes_on_with_the_loss_and_region_that_it_began_with():
 
 
 FEATURES, CODES = problem(60)
-NUMBERS = Release.public(np.arange(60) % 11, GRID)
+NUMBERS = dp.Release.public(np.arange(60) % 11, GRID)
 BAD = {
     "an unknown loss": (lambda m: m(loss="log").fit(FEATURES, public(CODES)), "a loss among softmax"),
     "unknown steps": (lambda m: m(steps="fast").fit(FEATURES, public(CODES)), "steps among bound"),
@@ -331,11 +322,15 @@ BAD = {
     "fewer rows": (lambda m: m().fit(FEATURES[:5], public(CODES)), "features of 60 rows"),
     "missing features": (lambda m: m().fit(FEATURES * math.nan, public(CODES)), "NaN"),
     "another space": (
-        lambda m: m().fit(FEATURES, public(CODES)).partial_fit(FEATURES, Release.public(CODES, Classes([0, 1, 2]))),
+        lambda m: (
+            m().fit(FEATURES, public(CODES)).partial_fit(FEATURES, dp.Release.public(CODES, dp.Classes([0, 1, 2])))
+        ),
         "label space of earlier batches",
     ),
     "another space of scores": (
-        lambda m: m("linear").fit(FEATURES, public(CODES)).score(FEATURES, Release.public(CODES, Classes([0, 1, 2]))),
+        lambda m: (
+            m("linear").fit(FEATURES, public(CODES)).score(FEATURES, dp.Release.public(CODES, dp.Classes([0, 1, 2])))
+        ),
         "classes that the model was fitted on",
     ),
     "real labels as such": (lambda m: ConvexRegressor().fit(FEATURES, public(CODES)), "declared as an Interval"),  # noqa: ARG005
@@ -345,7 +340,9 @@ BAD = {
     ),
     "another range": (
         lambda m: (  # noqa: ARG005
-            ConvexRegressor().fit(FEATURES, NUMBERS).partial_fit(FEATURES, Release.public(CODES, Interval(0, 2, 1)))
+            ConvexRegressor()
+            .fit(FEATURES, NUMBERS)
+            .partial_fit(FEATURES, dp.Release.public(CODES, dp.Interval(0, 2, 1)))
         ),
         "label space of earlier batches",
     ),

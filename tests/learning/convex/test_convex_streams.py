@@ -4,27 +4,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from labeldp import (
-    Classes,
-    Curator,
-    Interval,
-    PiecewiseResponse,
-    RandomizedResponse,
-    Release,
-    SubsetResponse,
-    release_batches,
-)
+import labeldp as dp
 from labeldp.errors import InputError
 from labeldp.learning.convex import Ball, ConvexClassifier, ConvexRegressor, Unconstrained
 
 ROWS, BATCH = 700, 300
 FEATURES = np.random.default_rng(5).normal(size=(ROWS, 2))
 CODES = (FEATURES[:, 0] > 0) + 2 * (FEATURES[:, 1] > 0)
-CLASSES, NUMBERS = Classes([0, 1, 2, 3]), Interval(0.0, 3.0, 0.25)
+CLASSES, NUMBERS = dp.Classes([0, 1, 2, 3]), dp.Interval(0.0, 3.0, 0.25)
 CASES = {
-    "classes": (ConvexClassifier, RandomizedResponse(CLASSES, 3.0)),
-    "sets": (ConvexClassifier, SubsetResponse(CLASSES, 3.0, size=2)),
-    "numbers": (ConvexRegressor, PiecewiseResponse(NUMBERS, 3.0)),
+    "classes": (ConvexClassifier, dp.RandomizedResponse(CLASSES, 3.0)),
+    "sets": (ConvexClassifier, dp.SubsetResponse(CLASSES, 3.0, size=2)),
+    "numbers": (ConvexRegressor, dp.PiecewiseResponse(NUMBERS, 3.0)),
 }
 
 
@@ -41,23 +32,23 @@ def test_a_folder_in_batches_teaches_what_its_parts_do(case, tmp_path):
     """
     make, randomizer = CASES[case]
     columns = pa.table({"a": FEATURES[:, 0], "b": FEATURES[:, 1]})
-    folder = Curator(CODES, randomizer.space).randomize(randomizer).save(tmp_path / "r", columns, keep="all")
-    streamed, sliced, release = make(), make(), Release.load(folder)
-    for table, labels in release_batches(folder, BATCH):
+    folder = dp.Curator(CODES, randomizer.space).randomize(randomizer).save(tmp_path / "r", columns, keep="all")
+    streamed, sliced, release = make(), make(), dp.Release.load(folder)
+    for table, labels in dp.release_batches(folder, BATCH):
         streamed.partial_fit(array(table), labels)
     for low in range(0, ROWS, BATCH):
         sliced.partial_fit(FEATURES[low : low + BATCH], release[low : low + BATCH])
     assert streamed.steps_done_ == ROWS
     assert np.array_equal(streamed.coef_, sliced.coef_)
     assert np.array_equal(streamed.intercept_, sliced.intercept_)
-    truth = Release.public(CODES, randomizer.space)
+    truth = dp.Release.public(CODES, randomizer.space)
     assert streamed.score(FEATURES, truth) > make().partial_fit(FEATURES[:1], release[:1]).score(FEATURES, truth) + 0.5
 
 
 def test_steps_are_made_for_the_worst_batch_so_far():
     """A batch of more noise makes steps shorter, and one of less noise does not make them longer again."""
-    curator = Curator(CODES, CLASSES, budget=20.0)
-    clear, noisy = (curator.randomize(RandomizedResponse(CLASSES, epsilon)) for epsilon in (6.0, 0.5))
+    curator = dp.Curator(CODES, CLASSES, budget=20.0)
+    clear, noisy = (curator.randomize(dp.RandomizedResponse(CLASSES, epsilon)) for epsilon in (6.0, 0.5))
     model, lengths, moments = ConvexClassifier(region=Ball(2.0)), [], []
     for release in (clear, noisy, clear):
         model.partial_fit(FEATURES, release)
@@ -71,7 +62,7 @@ def test_steps_are_made_for_the_worst_batch_so_far():
 
 def test_a_fit_that_fails_leaves_no_descent_to_go_on_from():
     """After parameters that are no numbers, the next batch goes on from what was fitted before."""
-    release = Curator(CODES, CLASSES).randomize(RandomizedResponse(CLASSES, 3.0))
+    release = dp.Curator(CODES, CLASSES).randomize(dp.RandomizedResponse(CLASSES, 3.0))
     model, alone = (ConvexClassifier(region=Unconstrained(10.0)).fit(FEATURES, release) for _ in range(2))
     with pytest.raises(InputError, match="expected steps that stay finite"):
         model.set_params(steps=1.0).fit(FEATURES, release)

@@ -7,16 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labeldp import (
-    Classes,
-    ClassProbabilities,
-    Curator,
-    Interval,
-    RandomizedResponse,
-    Release,
-    TopKResponse,
-    release_table,
-)
+import labeldp as dp
 from labeldp.errors import InputError
 from labeldp.learning.inference import PredictionSets, prediction_sets
 from labeldp.learning.inference._lower_scores import LowerScores
@@ -26,7 +17,7 @@ from labeldp.mechanisms.randomizers import RANDOMIZERS
 from labeldp.testing import check_result
 
 ALPHA = 0.1
-SPACE = Classes(["a", "b", "c"])
+SPACE = dp.Classes(["a", "b", "c"])
 
 
 class Given:
@@ -63,7 +54,7 @@ def test_sets_hold_the_true_class_under_every_channel(make_channel, randomized, 
     for draw in range(12):
         codes, chances = likely(2000, draw)
         release = randomized(codes, make_channel(full_kind, 3, len(codes), 2.5), draw)
-        sets = calibrated_sets(release, ClassProbabilities(chances, release.space.points), ALPHA, units="rows")
+        sets = calibrated_sets(release, dp.ClassProbabilities(chances, release.space.points), ALPHA, units="rows")
         members = sets.members(likely(20_000, 99)[1])
         found.append((members[np.arange(20_000), likely(20_000, 99)[0]].mean(), members.sum(axis=1).mean()))
     coverage, sizes = np.array(found).T
@@ -76,7 +67,7 @@ def test_pure_noise_gives_all_classes_and_a_reason():
     """Where labels have nothing to do with predictions no smaller set is claimed to hold them."""
     rng = np.random.default_rng(3)
     _, chances = likely(2000, 3)
-    release = Curator(rng.choice(SPACE.points, 2000), SPACE).randomize(RandomizedResponse(SPACE, 1.0))
+    release = dp.Curator(rng.choice(SPACE.points, 2000), SPACE).randomize(dp.RandomizedResponse(SPACE, 1.0))
     sets = prediction_sets(Given(), chances, release, 0.02)
     assert sets.size == 3.0
     assert sets.limits[""] == 0.0
@@ -86,7 +77,7 @@ def test_pure_noise_gives_all_classes_and_a_reason():
 def test_few_rows_give_all_classes_and_say_how_many_it_takes():
     """28 true labels cannot show a coverage of 0.9 with a confidence of 0.95, and 29 can."""
     chances = np.tile([0.98, 0.01, 0.01], (29, 1))
-    release = Release.public(["a"] * 29, SPACE)
+    release = dp.Release.public(["a"] * 29, SPACE)
     few = prediction_sets(Given(), chances[:28], release[:28], ALPHA)
     assert few.size == 3.0
     assert "it would take 29" in few.reasons[""]
@@ -100,7 +91,7 @@ def test_coverage_by_class_holds_in_each():
     codes, chances = likely(30_000, 7)
     chances = chances * np.array([1.0, 1.0, 0.05])
     chances /= chances.sum(axis=1, keepdims=True)
-    release = Release.public([SPACE.points[code] for code in codes], SPACE)
+    release = dp.Release.public([SPACE.points[code] for code in codes], SPACE)
     marginal, by_class = (prediction_sets(Given(), chances, release, ALPHA, by=by) for by in (None, "class"))
     held = [sets.of(Given(), chances)[np.arange(len(codes)), codes] for sets in (marginal, by_class)]
     assert held[0][codes == 2].mean() < 0.8
@@ -112,7 +103,7 @@ def test_coverage_by_group_holds_in_each_and_needs_the_groups():
     codes, chances = likely(20_000, 8)
     ward = np.where(np.arange(len(codes)) % 2, "east", "west")
     shuffled = np.where((ward == "east")[:, None], chances, chances[:, [1, 2, 0]])
-    release = Release.public([SPACE.points[code] for code in codes], SPACE)
+    release = dp.Release.public([SPACE.points[code] for code in codes], SPACE)
     sets = prediction_sets(Given(), shuffled, release, ALPHA, by=ward)
     held = sets.of(Given(), shuffled, ward)[np.arange(len(codes)), codes]
     assert all(held[ward == each].mean() >= 1.0 - ALPHA - 0.01 for each in ("east", "west"))
@@ -128,9 +119,9 @@ def test_rows_of_a_unit_count_as_fewer():
     """Ten copies of each row say no more than one: the sets are no smaller than by one of each."""
     codes, chances = likely(200, 11)
     labels = [SPACE.points[code] for code in codes]
-    one = prediction_sets(Given(), chances, Release.public(labels, SPACE), ALPHA)
+    one = prediction_sets(Given(), chances, dp.Release.public(labels, SPACE), ALPHA)
     copies = np.repeat(np.arange(200), 10)
-    many = Release.public([labels[row] for row in copies], SPACE)
+    many = dp.Release.public([labels[row] for row in copies], SPACE)
     with_units = prediction_sets(Given(), chances[copies], many, ALPHA, units=copies)
     without = prediction_sets(Given(), chances[copies], many, ALPHA, units="rows")
     assert with_units.size >= 0.95 * one.size
@@ -140,8 +131,8 @@ def test_rows_of_a_unit_count_as_fewer():
 def test_rows_with_candidates_tell_of_no_smaller_sets():
     """A class outside a row's candidates is released as another, so how often sets hold it is not known."""
     codes, chances = likely(500, 2)
-    randomizer = TopKResponse(SPACE, 2.0, prior=chances, k=2)
-    release = Curator([SPACE.points[code] for code in codes], SPACE, budget=2.0).randomize(randomizer)
+    randomizer = dp.TopKResponse(SPACE, 2.0, prior=chances, k=2)
+    release = dp.Curator([SPACE.points[code] for code in codes], SPACE, budget=2.0).randomize(randomizer)
     sets = prediction_sets(Given(), chances, release, ALPHA)
     assert sets.size == 3.0
     assert "candidates" in sets.reasons[""]
@@ -160,11 +151,11 @@ def numbers(rows, seed):
 )
 def test_intervals_hold_the_true_number(mechanism, rows, widest):
     """Intervals by released numbers hold the true ones of fresh rows, and are narrower than the range."""
-    space, (predicted, true) = Interval(0, 1, 0.04), numbers(rows, 1)
+    space, (predicted, true) = dp.Interval(0, 1, 0.04), numbers(rows, 1)
     if mechanism is None:
-        release = Release.public(true, space)
+        release = dp.Release.public(true, space)
     else:
-        release = Curator(true, space, budget=4.0).randomize(RANDOMIZERS.own[mechanism](space, 4.0))
+        release = dp.Curator(true, space, budget=4.0).randomize(RANDOMIZERS.own[mechanism](space, 4.0))
     sets = prediction_sets(GivenNumbers(), predicted, release, ALPHA)
     predicted, true = numbers(20_000, 98)
     low, high = sets.of(GivenNumbers(), predicted).T
@@ -176,17 +167,17 @@ def test_intervals_hold_the_true_number(mechanism, rows, widest):
 
 def test_one_bit_of_a_number_tells_of_no_narrow_interval():
     """One bit identifies the mean alone, so the interval is nearly the whole range."""
-    space, (predicted, true) = Interval(0, 1, 0.04), numbers(4000, 1)
-    release = Curator(true, space, budget=4.0).randomize(RANDOMIZERS.own["one-bit"](space, 4.0))
+    space, (predicted, true) = dp.Interval(0, 1, 0.04), numbers(4000, 1)
+    release = dp.Curator(true, space, budget=4.0).randomize(RANDOMIZERS.own["one-bit"](space, 4.0))
     assert prediction_sets(GivenNumbers(), predicted, release, ALPHA).size > 0.9
 
 
 @pytest.mark.parametrize("mechanism", ["optimal", "one-bit", "laplace"])
 def test_scores_of_intervals_are_below_their_indicator(mechanism):
     """For every true number the expected score is at most 1 inside the interval and 0 outside, exactly enumerated."""
-    space, (predicted, true) = Interval(0, 1, 0.1), numbers(3000, 4)
+    space, (predicted, true) = dp.Interval(0, 1, 0.1), numbers(3000, 4)
     channel = RANDOMIZERS.own[mechanism](space, 1.0).channel()
-    release = Curator(np.round(true, 1), space).randomize(RANDOMIZERS.own[mechanism](space, 1.0))
+    release = dp.Curator(np.round(true, 1), space).randomize(RANDOMIZERS.own[mechanism](space, 1.0))
     lower, matrix, points = LowerScores(release, predicted), channel.table().matrix, np.array(space.points)
     for reach in (0.6, 0.35, 0.2):
         scored = lower(reach, np.arange(3000))
@@ -204,7 +195,7 @@ def test_scores_of_intervals_are_below_their_indicator(mechanism):
 def test_what_makes_no_sets_is_refused():
     """Numbers out of range, other lengths and no rows are refused before anything is computed."""
     codes, chances = likely(50, 1)
-    release = Release.public([SPACE.points[code] for code in codes], SPACE)
+    release = dp.Release.public([SPACE.points[code] for code in codes], SPACE)
     for options, message in (
         ({"alpha": 1.0}, "alpha"),
         ({"confidence": 0.3}, "above 0.5"),
@@ -238,7 +229,7 @@ def test_the_sets_of_a_learned_model_are_kept_and_predicted(tmp_path):
     frame = pd.DataFrame({"age": age, "ill": np.where(age + rng.normal(0, 8, 1500) > 55, "yes", "no")})
     frame.to_csv(tmp_path / "t.csv", index=False)
     options = {"drop": [], "budget": 9.0, "unit": "row"}
-    release_table(tmp_path / "t.csv", "ill", Classes(["no", "yes"]), 5.0, tmp_path / "out", **options)
+    dp.release_table(tmp_path / "t.csv", "ill", dp.Classes(["no", "yes"]), 5.0, tmp_path / "out", **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         learned = learn(tmp_path / "out", model="softmax", coverage=0.9)
@@ -260,5 +251,5 @@ def test_the_sets_of_a_learned_model_are_kept_and_predicted(tmp_path):
 def test_sets_are_shown_alike_in_every_form(by):
     """A terminal, a page, a notebook and JSON state the same coverage, size and reasons."""
     codes, chances = likely(400, 6)
-    release = Release.public([SPACE.points[code] for code in codes], SPACE)
+    release = dp.Release.public([SPACE.points[code] for code in codes], SPACE)
     check_result(prediction_sets(Given(), chances, release, ALPHA, by=by))

@@ -12,15 +12,7 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal, norm
 from sklearn.pipeline import Pipeline
 
-from labeldp import (
-    Classes,
-    Curator,
-    Interval,
-    OneBitResponse,
-    PriorResponse,
-    RandomizedResponse,
-    counted_response,
-)
+import labeldp as dp
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.cells import ClusterTree, cluster_tree
 from labeldp.learning.choice import Fitted
@@ -31,7 +23,7 @@ from labeldp.learning.sklearn._mixture import HeldOut, Mixture, held_out_numbers
 from labeldp.learning.sklearn._regressor import expected_factor, shrinkage
 from labeldp.learning.sklearn._tree import _BETWEEN, _leaf_means
 
-SPACE = Interval(0.0, 100.0, 1.0)
+SPACE = dp.Interval(0.0, 100.0, 1.0)
 #: Thousands of rounds of boosting, each checked at every call, would take minutes.
 pytestmark = pytest.mark.usefixtures("as_users_call")
 
@@ -50,7 +42,7 @@ def table(rows=400, seed=0):
 
 def released(labels, epsilon=4.0, space=SPACE):
     """A release of numbers."""
-    return Curator(labels, space).randomize(epsilon=epsilon)
+    return dp.Curator(labels, space).randomize(epsilon=epsilon)
 
 
 def explained(model, features, labels):
@@ -112,19 +104,19 @@ def test_noise_beyond_the_range_is_cut():
 def test_bins_are_learned_from():
     """Of bins, whose released numbers are biased, predictions are near the label still."""
     features, labels = table(600)
-    release = counted_response(Curator(labels, SPACE, budget=12.0), epsilon=6.0)
+    release = dp.counted_response(dp.Curator(labels, SPACE, budget=12.0), epsilon=6.0)
     assert explained(AutoRegressor(folds=2).fit(features, release), features, labels) > 0.6
 
 
 def test_labels_without_numbers_and_other_rows_are_refused(fitted):
     """Classes and candidates do not identify the mean label; there must be as many labels as rows, and enough."""
     _, features, _, release = fitted
-    classes = Curator(["a", "b"] * 200, Classes(["a", "b"])).randomize(epsilon=1.0)
+    classes = dp.Curator(["a", "b"] * 200, dp.Classes(["a", "b"])).randomize(epsilon=1.0)
     with pytest.raises(InputError, match="numeric labels"):
         AutoRegressor().fit(features, classes)
     even = np.full((400, 5), 0.2)
-    few = Interval(0.0, 4.0, 1.0)
-    candidates = Curator([1.0, 3.0] * 200, few).randomize(PriorResponse(few, 1.0, even))
+    few = dp.Interval(0.0, 4.0, 1.0)
+    candidates = dp.Curator([1.0, 3.0] * 200, few).randomize(dp.PriorResponse(few, 1.0, even))
     with pytest.raises(InputError, match="identify the mean label, found candidates"):
         AutoRegressor().fit(features, candidates)
     with pytest.raises(RowsError, match="expected a released label for each of 399 rows"):
@@ -287,7 +279,7 @@ def test_trees_are_as_fine_as_the_noise_allows():
 def test_rows_with_less_noise_count_more_in_boosting():
     """Boosting starts from the mean weighted by precision: rows of units of ten have more noise, and weigh less."""
     units = np.concatenate([np.arange(300), 300 + np.arange(300) // 10])
-    release = Curator([20.0] * 300 + [80.0] * 300, SPACE, units=units).randomize(epsilon=6.0)
+    release = dp.Curator([20.0] * 300 + [80.0] * 300, SPACE, units=units).randomize(epsilon=6.0)
     assert BoostingRegressor().fit(np.zeros((600, 1)), release, groups=units).centre_ < 0.8 * release.numbers().mean()
 
 
@@ -345,9 +337,9 @@ def test_clusters_follow_the_noise():
         faint.predict(features)
 
 
-@pytest.mark.parametrize("randomizer", [OneBitResponse(SPACE, 4.0), RandomizedResponse(SPACE, 6.0)])
+@pytest.mark.parametrize("randomizer", [dp.OneBitResponse(SPACE, 4.0), dp.RandomizedResponse(SPACE, 6.0)])
 def test_other_channels_are_learned_from(randomizer):
     """Every channel whose numbers have the label as mean will do."""
     features, labels = table(600)
-    release = Curator(labels, SPACE).randomize(randomizer)
+    release = dp.Curator(labels, SPACE).randomize(randomizer)
     assert explained(AutoRegressor(folds=2).fit(features, release), features, labels) > 0.4

@@ -9,25 +9,12 @@ from sklearn.metrics import r2_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import validate_data
 
-from labeldp import (
-    BinResponse,
-    Classes,
-    Curator,
-    Interval,
-    LaplaceResponse,
-    NoisyArgmax,
-    NoisyHistogram,
-    NoisyMean,
-    NoisyQuantile,
-    OneBitResponse,
-    OptimalResponse,
-    Release,
-)
+import labeldp as dp
 from labeldp.errors import BudgetError, EpsilonError, InputError, LabelError, NotTrueLabelsError
 from labeldp.learning.cells import clip_for, cluster, tree_cells
 from labeldp.learning.sklearn import CellRegressor, mean_in_cells
 
-SPACE, RATINGS = Interval(0.0, 10.0, 0.25), Interval(1.0, 5.0, 1.0)
+SPACE, RATINGS = dp.Interval(0.0, 10.0, 0.25), dp.Interval(1.0, 5.0, 1.0)
 
 
 def sloped(rows=4000, seed=0):
@@ -44,12 +31,12 @@ def average(cells, values):
 
 
 @pytest.mark.parametrize("space", [SPACE, RATINGS])
-@pytest.mark.parametrize("query", [NoisyMean, NoisyHistogram])
+@pytest.mark.parametrize("query", [dp.NoisyMean, dp.NoisyHistogram])
 def test_little_noise_gives_the_means_of_cells(space, query):
     """With a large epsilon they are the means of labels on the grid, and each row has that of its cell."""
     features, _, labels = sloped()
     cells = tree_cells(features, 9)
-    answer = Curator(labels, space).answer(query(space, 600.0, cells, cells.count))
+    answer = dp.Curator(labels, space).answer(query(space, 600.0, cells, cells.count))
     model = CellRegressor(cells, spread=0.0).fit(features, answer)
     expected = average(cells, np.array(space.points)[space.encode(labels)])
     np.testing.assert_allclose(model.means_, expected, atol=1e-3)
@@ -66,16 +53,16 @@ def of_many_cells(query, seed, cells=2000, spread=0.0, epsilon=2.0):
     numbers = np.repeat(np.arange(cells), rows)
     truth = np.clip(rng.normal(3.0, 0.15, cells), 1.0, 5.0)
     labels = np.clip(truth[numbers] + spread * rng.normal(size=len(numbers)), 1.0, 5.0)
-    space = Interval(1.0, 5.0, 1.0 / 64) if query is NoisyMean else RATINGS
-    if query is NoisyHistogram:  # rounded up or down by chance, so that labels have the mean and a known spread
+    space = dp.Interval(1.0, 5.0, 1.0 / 64) if query is dp.NoisyMean else RATINGS
+    if query is dp.NoisyHistogram:  # rounded up or down by chance, so that labels have the mean and a known spread
         labels = np.floor(labels + rng.random(len(labels)))
-    answer = Curator(labels, space).answer(query(space, epsilon, numbers))
+    answer = dp.Curator(labels, space).answer(query(space, epsilon, numbers))
     clusters = cluster(np.arange(cells)[:, None], 1)
-    model = CellRegressor(clusters, spread=spread if query is NoisyMean else None)
+    model = CellRegressor(clusters, spread=spread if query is dp.NoisyMean else None)
     return model.fit(np.empty((len(numbers), 1)), answer, numbers), truth
 
 
-@pytest.mark.parametrize(("query", "spread"), [(NoisyMean, 0.0), (NoisyMean, 0.5), (NoisyHistogram, 0.5)])
+@pytest.mark.parametrize(("query", "spread"), [(dp.NoisyMean, 0.0), (dp.NoisyMean, 0.5), (dp.NoisyHistogram, 0.5)])
 def test_standard_errors_are_those_of_errors(query, spread):
     """Over two thousand cells, squared errors over squared standard errors are 1 on average.
 
@@ -91,9 +78,9 @@ def test_standard_errors_are_those_of_errors(query, spread):
 def test_cells_that_noise_hides_have_the_mean_of_all_rows():
     """At a small epsilon, cells that do not differ are given one mean; its error is far below that of each cell."""
     numbers = np.arange(20_000) % 200
-    space = Interval(0.0, 10.0, 0.5)
+    space = dp.Interval(0.0, 10.0, 0.5)
     clusters = cluster(np.arange(200.0)[:, None], 1)
-    answer = Curator(np.full(20_000, 3.0), space).answer(NoisyMean(space, 0.2, numbers))
+    answer = dp.Curator(np.full(20_000, 3.0), space).answer(dp.NoisyMean(space, 0.2, numbers))
     model = CellRegressor(clusters).fit(np.empty((20_000, 1)), answer, numbers)
     assert np.abs(model.means_ - 3.0).mean() < 0.4 * np.abs(answer.value - 3.0).mean()
 
@@ -103,15 +90,15 @@ def test_a_mean_that_was_paid_for_is_what_cells_are_drawn_to():
     features, _, labels = sloped()
     cells = tree_cells(features, 4)
     numbers = cells.numbers + (cells.numbers > 1)  # the third of five cells has no rows
-    curator = Curator(labels, SPACE, budget=10.0)
-    answer = curator.answer(NoisyMean(SPACE, 1.0, numbers, 5))
-    overall = curator.answer(NoisyMean(SPACE, 0.05))
+    curator = dp.Curator(labels, SPACE, budget=10.0)
+    answer = curator.answer(dp.NoisyMean(SPACE, 1.0, numbers, 5))
+    overall = curator.answer(dp.NoisyMean(SPACE, 0.05))
     model = CellRegressor(cells).fit(features, answer, numbers, overall)
     assert model.overall_ == model.means_[2] == overall.value[0]
     assert model.overall_error_ == pytest.approx(np.sqrt(2) * 10.0 / (4000 * 0.05), rel=1e-2)
     assert model.standard_errors_[2] == pytest.approx(math.hypot(model.between_, model.overall_error_))
     assert model.answers_ == (answer, overall)
-    short = Curator(labels[:2], SPACE).answer(NoisyMean(SPACE, 5.0, np.array([0, 1])))
+    short = dp.Curator(labels[:2], SPACE).answer(dp.NoisyMean(SPACE, 5.0, np.array([0, 1])))
     few = CellRegressor(cells).fit(features[:2], short, np.array([0, 1]))
     np.testing.assert_array_equal(few.predict(features[cells.numbers == 3]), few.overall_)
     assert (few.predict_std(features[cells.numbers == 3]) >= few.overall_error_).all()
@@ -126,23 +113,23 @@ def test_heavy_tails_are_clipped_where_most_labels_end():
     features = rng.random((40_000, 2))
     mean = 20.0 * features[:, 0]
     labels = mean + rng.standard_t(2.5, 40_000)
-    space, cells = Interval(-10_000, 10_000, 0.5), tree_cells(features, 40)
+    space, cells = dp.Interval(-10_000, 10_000, 0.5), tree_cells(features, 40)
     truth = average(cells, mean)
-    curator = Curator(labels, space, budget=1.0)
+    curator = dp.Curator(labels, space, budget=1.0)
     model = mean_in_cells(curator, cells, epsilon=1.0)
     assert 0.99 < curator.spent[0] <= 1.0
     assert [answer.query for answer in model.answers_] == ["noisy-mean", "noisy-quantile"]
     assert model.range_[0] == -model.range_[1]
     assert 18.0 < model.range_[1] < 80.0
     assert model.answers_[0].law["sensitivity"] == str(int(2 * (model.range_[1] - model.range_[0])))
-    plain = CellRegressor(cells).fit(features, Curator(labels, space).answer(NoisyMean(space, 1.0, cells)))
+    plain = CellRegressor(cells).fit(features, dp.Curator(labels, space).answer(dp.NoisyMean(space, 1.0, cells)))
     assert np.abs(model.means_ - truth).mean() < 0.2 * np.abs(plain.means_ - truth).mean()
 
 
 def test_few_rows_are_not_clipped():
     """Where quantiles could not be found, all of epsilon goes into means of the whole range."""
     features, _, labels = sloped(60)
-    model = mean_in_cells(Curator(labels, SPACE), tree_cells(features, 3), epsilon=0.5)
+    model = mean_in_cells(dp.Curator(labels, SPACE), tree_cells(features, 3), epsilon=0.5)
     assert (model.range_, len(model.answers_)) == ((0.0, 10.0), 1)
     assert model.answers_[0].guarantee.epsilon == pytest.approx(0.5)
 
@@ -151,14 +138,14 @@ def test_labels_on_the_middle_are_clipped_to_a_step_around_it():
     """A quantile of no distance leaves a range all the same, and no end is beyond the interval."""
     cells = tree_cells(np.arange(9000.0)[:, None], 3)
     for label, ends in ((10.0, (9.75, 10.0)), (3.0, (2.75, 3.25)), (0.0, (0.0, 0.25))):
-        curator = Curator(np.full(9000, label), SPACE)  # 15 ranks are allowed for, which are missed below 1e-60
+        curator = dp.Curator(np.full(9000, label), SPACE)  # 15 ranks are allowed for, which are missed below 1e-60
         assert mean_in_cells(curator, cells, 20.0, share=0.99, around=label).range_ == ends
 
 
 def test_a_budget_that_does_not_suffice_draws_nothing():
     """Both requests are checked before the first."""
     features, _, labels = sloped()
-    curator = Curator(labels, SPACE, budget=0.5)
+    curator = dp.Curator(labels, SPACE, budget=0.5)
     with pytest.raises(BudgetError):
         mean_in_cells(curator, tree_cells(features, 5), epsilon=0.6)
     with pytest.raises(InputError, match="each of the 4000 rows, found 3999"):
@@ -190,9 +177,9 @@ class BareMeans(CellRegressor):
         """Fit on a tree of half as many cells as rows."""
         X, y = validate_data(self, X, y, y_numeric=True)  # noqa: N806
         low, high = math.floor(y.min()) - 1, math.ceil(y.max()) + 1
-        space = Interval(low, high, 0.5)
+        space = dp.Interval(low, high, 0.5)
         model = clone(self).set_params(spread=0.0, clusters=tree_cells(X, max(1, len(X) // 2)))
-        answer = Curator(y, space).answer(NoisyHistogram(space, 600.0, model.clusters))
+        answer = dp.Curator(y, space).answer(dp.NoisyHistogram(space, 600.0, model.clusters))
         CellRegressor.fit(model, X, answer)
         self.table_ = model
         return self
@@ -215,13 +202,13 @@ def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("make", [OneBitResponse, LaplaceResponse, OptimalResponse])
+@pytest.mark.parametrize("make", [dp.OneBitResponse, dp.LaplaceResponse, dp.OptimalResponse])
 @pytest.mark.parametrize("units", [None, np.repeat(np.arange(15_000), np.resize([1, 3], 15_000))])
 def test_released_labels_are_averaged_in_cells(make, units):
     """Means of cells are those of labels within their standard errors: five of them in none of eight cells (5e-6)."""
-    space, features = Interval(0.0, 10.0, 0.1), np.linspace(0.0, 1.0, 30_000)[:, None]
+    space, features = dp.Interval(0.0, 10.0, 0.1), np.linspace(0.0, 1.0, 30_000)[:, None]
     labels, cells = 10.0 * features[:, 0], tree_cells(features, 8)
-    curator = Curator(labels, space, units=units)
+    curator = dp.Curator(labels, space, units=units)
     model = CellRegressor(cells).fit(features, curator.randomize(make(space, 3.0)))
     truth = np.bincount(cells.numbers, labels) / np.bincount(cells.numbers)
     assert (np.abs(model.means_ - truth) < 5 * model.standard_errors_).all()
@@ -232,15 +219,15 @@ def test_released_labels_are_averaged_in_cells(make, units):
 
 def test_public_labels_have_the_means_of_cells():
     """Without noise the table is that of labels, and a release of bins or with an overall answer is refused."""
-    space, features = Interval(0.0, 10.0, 0.1), np.repeat([[0.0], [1.0]], 500, axis=0)
+    space, features = dp.Interval(0.0, 10.0, 0.1), np.repeat([[0.0], [1.0]], 500, axis=0)
     cells, labels = tree_cells(features, 2), np.repeat([2.0, 7.0], 500)
-    release = Release.public(labels, space)
+    release = dp.Release.public(labels, space)
     assert CellRegressor(cells).fit(features, release).means_ == pytest.approx([2.0, 7.0], abs=0.01)
-    bins = Curator(labels, space).randomize(BinResponse(space, 1.0, np.full(space.size, 1 / space.size)))
+    bins = dp.Curator(labels, space).randomize(dp.BinResponse(space, 1.0, np.full(space.size, 1 / space.size)))
     with pytest.raises(InputError, match="found bins, candidates or clusters"):
         CellRegressor(cells).fit(features, bins)
     with pytest.raises(InputError, match="expected no overall= with a release"):
-        CellRegressor(cells).fit(features, release, overall=asked(NoisyMean(SPACE, 1.0)))
+        CellRegressor(cells).fit(features, release, overall=asked(dp.NoisyMean(SPACE, 1.0)))
     with pytest.raises(InputError, match="expected the 1000 rows"):
         CellRegressor(cells).fit(features[:10], release)
 
@@ -253,52 +240,52 @@ def fitted(y, **options):
 
 def asked(query, labels=(1.0, 2.0, 3.0, 4.0)):
     """The answer of a curator."""
-    return Curator(list(labels), query.space).answer(query)
+    return dp.Curator(list(labels), query.space).answer(query)
 
 
 TWO = np.array([0, 0, 1, 1])
 BAD = {
     "bare labels": (lambda: fitted([1.0, 2.0, 3.0, 4.0]), "expected an Answer as labels", NotTrueLabelsError),
     "quantiles": (
-        lambda: fitted(asked(NoisyQuantile(SPACE, 1.0, 0.5, TWO))),
+        lambda: fitted(asked(dp.NoisyQuantile(SPACE, 1.0, 0.5, TWO))),
         "answer of means of cells or counts of classes, found that to noisy-quantile",
     ),
     "classes": (
-        lambda: fitted(asked(NoisyHistogram(Classes(["a", "b"]), 1.0, TWO), "abab")),
+        lambda: fitted(asked(dp.NoisyHistogram(dp.Classes(["a", "b"]), 1.0, TWO), "abab")),
         "on an Interval, found one about classes",
         LabelError,
     ),
-    "names": (lambda: fitted(asked(NoisyArgmax(RATINGS, 1.0, TWO))), "found that to noisy-argmax"),
-    "other rows": (lambda: fitted(asked(NoisyMean(SPACE, 1.0), [1.0] * 5)), "the 5 rows that the answer"),
-    "other cells": (lambda: fitted(asked(NoisyMean(SPACE, 1.0))), "expected cells below 1, the number of cells"),
+    "names": (lambda: fitted(asked(dp.NoisyArgmax(RATINGS, 1.0, TWO))), "found that to noisy-argmax"),
+    "other rows": (lambda: fitted(asked(dp.NoisyMean(SPACE, 1.0), [1.0] * 5)), "the 5 rows that the answer"),
+    "other cells": (lambda: fitted(asked(dp.NoisyMean(SPACE, 1.0))), "expected cells below 1, the number of cells"),
     "a spread of NaN": (
-        lambda: fitted(asked(NoisyMean(SPACE, 1.0, TWO)), spread=math.nan),
+        lambda: fitted(asked(dp.NoisyMean(SPACE, 1.0, TWO)), spread=math.nan),
         "spread to be a number",
         EpsilonError,
     ),
-    "a negative spread": (lambda: fitted(asked(NoisyMean(SPACE, 1.0, TWO)), spread=-1.0), "at least 0, found -1"),
-    "no clusters": (lambda: fitted(asked(NoisyMean(SPACE, 1.0, TWO)), clusters=4), "found int"),
+    "a negative spread": (lambda: fitted(asked(dp.NoisyMean(SPACE, 1.0, TWO)), spread=-1.0), "at least 0, found -1"),
+    "no clusters": (lambda: fitted(asked(dp.NoisyMean(SPACE, 1.0, TWO)), clusters=4), "found int"),
     "an overall mean of other rows": (
         lambda: CellRegressor(tree_cells(np.eye(4), 2)).fit(
-            np.eye(4), asked(NoisyMean(SPACE, 1.0, TWO)), TWO, asked(NoisyMean(SPACE, 1.0), [1.0] * 5)
+            np.eye(4), asked(dp.NoisyMean(SPACE, 1.0, TWO)), TWO, asked(dp.NoisyMean(SPACE, 1.0), [1.0] * 5)
         ),
         "all 4 rows in one cell, found 5 rows in 1 cells",
     ),
     "a curator of classes": (
-        lambda: mean_in_cells(Curator(["a"] * 4, Classes(["a", "b"])), tree_cells(np.eye(4), 2), 1.0),
+        lambda: mean_in_cells(dp.Curator(["a"] * 4, dp.Classes(["a", "b"])), tree_cells(np.eye(4), 2), 1.0),
         "found classes; request NoisyHistogram",
         LabelError,
     ),
     "cells without numbers": (
-        lambda: mean_in_cells(Curator([1.0] * 4, SPACE), TWO, 1.0),
+        lambda: mean_in_cells(dp.Curator([1.0] * 4, SPACE), TWO, 1.0),
         "with numbers, count and predict, found ndarray",
     ),
     "units": (
-        lambda: mean_in_cells(Curator([1.0] * 4, SPACE, units=TWO), tree_cells(np.eye(4), 2), 1.0),
+        lambda: mean_in_cells(dp.Curator([1.0] * 4, SPACE, units=TWO), tree_cells(np.eye(4), 2), 1.0),
         "found units of several rows",
     ),
     "no share": (
-        lambda: mean_in_cells(Curator([1.0] * 4, SPACE), tree_cells(np.eye(4), 2), 1.0, share=1.0),
+        lambda: mean_in_cells(dp.Curator([1.0] * 4, SPACE), tree_cells(np.eye(4), 2), 1.0, share=1.0),
         "share of epsilon above 0 and below 1, found 1",
     ),
     "a low moment": (lambda: clip_for(10, 1.0, 1.5, 1.0), "order p of the moment to be at least 2, found 1.5"),

@@ -11,17 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import validate_data
 
-from labeldp import (
-    BinResponse,
-    Classes,
-    Curator,
-    Interval,
-    LaplaceResponse,
-    OneBitResponse,
-    PiecewiseResponse,
-    RandomizedResponse,
-    Release,
-)
+import labeldp as dp
 from labeldp._random_words import TapeWords
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning.losses import Latent, clipped_mean, decoded_numbers, label_variance
@@ -42,35 +32,35 @@ from labeldp.learning.sklearn._regressor import precisions
 from labeldp.mechanisms import draw
 from labeldp.privacy.channels import GroupedChannel, ResponseChannel, SubsetChannel
 
-SPACE = Interval(-1.0, 3.0, 0.25)
+SPACE = dp.Interval(-1.0, 3.0, 0.25)
 K, POINTS = SPACE.size, np.array(SPACE.points)
 EVEN = np.full(K, 1.0 / K)
 SKEWED = 0.7 ** np.arange(K) / np.sum(0.7 ** np.arange(K))
-CERTIFICATE = Curator([0.0], SPACE).randomize(RandomizedResponse(SPACE, 1.0)).certificate
+CERTIFICATE = dp.Curator([0.0], SPACE).randomize(dp.RandomizedResponse(SPACE, 1.0)).certificate
 CHANNELS = {
     "response": ResponseChannel.at(K, 2.0),
     "subset": SubsetChannel.at(K, 5, 2.0),
-    "one-bit": OneBitResponse(SPACE, 1.0).channel(),
-    "piecewise": PiecewiseResponse(SPACE, 2.0).channel(),
-    "laplace": LaplaceResponse(SPACE, 2.0).channel(),
-    "bins": BinResponse(SPACE, 3.0, EVEN).channel(),
+    "one-bit": dp.OneBitResponse(SPACE, 1.0).channel(),
+    "piecewise": dp.PiecewiseResponse(SPACE, 2.0).channel(),
+    "laplace": dp.LaplaceResponse(SPACE, 2.0).channel(),
+    "bins": dp.BinResponse(SPACE, 3.0, EVEN).channel(),
 }
 #: Those whose numbers are unbiased, and those of them that tell squares.
 UNBIASED = [name for name in CHANNELS if name != "bins"]
 #: Public labels on a fine grid, for scikit-learn's checks.
-FINE = Interval(-512.0, 512.0, 0.015625)
+FINE = dp.Interval(-512.0, 512.0, 0.015625)
 
 
 def released(labels, channel, seed, space=SPACE):
     """A release of labels with words of a seed."""
     words = np.random.default_rng(seed).integers(0, 2**64, len(labels) * channel.words_per_row, dtype=np.uint64)
-    return Release(draw(channel, space.encode(labels), TapeWords(words)), channel, space, CERTIFICATE)
+    return dp.Release(draw(channel, space.encode(labels), TapeWords(words)), channel, space, CERTIFICATE)
 
 
 def every_outcome(name):
     """A release with one row for each outcome of a channel, and P(outcome | grid point)."""
     table = CHANNELS[name].table()
-    return Release(table.outcomes, CHANNELS[name], SPACE, CERTIFICATE), table.matrix
+    return dp.Release(table.outcomes, CHANNELS[name], SPACE, CERTIFICATE), table.matrix
 
 
 def line(rows, seed, slope=0.8, noise=0.3):
@@ -87,7 +77,7 @@ class BareNumbers:
         """Fit on bare labels."""
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), y_numeric=True, accept_sparse="csr")  # noqa: N806
         given = () if sample_weight is None else (sample_weight,)
-        return super().fit(X, Release.public(y.astype(np.float64), FINE), *given)
+        return super().fit(X, dp.Release.public(y.astype(np.float64), FINE), *given)
 
     def score(self, X, y):  # noqa: N803
         """The share of the variance that is explained, on bare labels."""
@@ -136,7 +126,7 @@ def test_absolute_errors_are_those_of_true_labels(name):
 def test_public_labels_have_the_ordinary_metrics():
     """On public labels all metrics are the ordinary ones."""
     features, labels = line(200, 0)
-    release, true = Release.public(labels, SPACE), POINTS[SPACE.encode(labels)]
+    release, true = dp.Release.public(labels, SPACE), POINTS[SPACE.encode(labels)]
     predicted = 1.0 + features[:, 0]
     error = np.mean((predicted - true) ** 2)
     assert mean_squared_error(release, predicted).value == pytest.approx(error)
@@ -218,7 +208,7 @@ def test_what_is_not_told_is_refused():
         mean_absolute_error(bit, np.zeros(len(bit)))
     with pytest.raises(InputError, match="likelihood"):
         ReleasedLabelRegressor(method="unbiased").fit(np.zeros((len(bins), 1)), bins)
-    classes = Release.public(["a", "b"], Classes(["a", "b"]))
+    classes = dp.Release.public(["a", "b"], dp.Classes(["a", "b"]))
     for ask in (lambda: mean_label(classes), lambda: ReleasedLabelRegressor().fit([[0.0], [1.0]], classes)):
         with pytest.raises(InputError, match="SoftmaxRegression"):
             ask()
@@ -274,10 +264,10 @@ def test_a_slope_is_found_through_every_channel(name):
 @pytest.mark.parametrize("prior", [EVEN, SKEWED], ids=["even", "skewed"])
 def test_bins_are_decoded_to_their_means(prior):
     """A decoded number has the mean label of the label's bin as its mean, where as many are released as expected."""
-    channel = BinResponse(SPACE, 3.0, prior).channel()
+    channel = dp.BinResponse(SPACE, 3.0, prior).channel()
     chance = channel.table().matrix
     outcomes = np.repeat(np.arange(len(channel.starts)), np.round(1e6 * prior @ chance).astype(int))
-    release = Release(outcomes.astype(channel.table().outcomes.dtype), channel, SPACE, CERTIFICATE)
+    release = dp.Release(outcomes.astype(channel.table().outcomes.dtype), channel, SPACE, CERTIFICATE)
     bins = np.searchsorted(np.array(channel.starts), np.arange(K), side="right") - 1
     means = np.array([np.average(POINTS[bins == b], weights=prior[bins == b]) for b in range(len(channel.starts))])
     numbers = decoded_numbers(release)[np.searchsorted(outcomes, np.arange(len(channel.starts)))]
@@ -286,12 +276,12 @@ def test_bins_are_decoded_to_their_means(prior):
 
 def test_skewed_labels_are_not_taken_for_normal():
     """Of exponential labels in bins, "auto" learns from decoded numbers, with far less error than in other ways."""
-    space, random = Interval(0.0, 40.0, 0.5), np.random.default_rng(29)
+    space, random = dp.Interval(0.0, 40.0, 0.5), np.random.default_rng(29)
     features = random.random((6000, 2))
     labels = random.exponential(1.0 + 4.0 * features[:, 0])
     codes = space.encode(np.clip(labels, 0.0, 40.0))
     prior = (np.bincount(codes, minlength=space.size) + 1.0) / (len(codes) + space.size)
-    release = released(np.clip(labels, 0.0, 40.0), BinResponse(space, 3.0, prior).channel(), 30, space)
+    release = released(np.clip(labels, 0.0, 40.0), dp.BinResponse(space, 3.0, prior).channel(), 30, space)
     errors = {}
     for method in ("auto", "likelihood", "plain"):
         model = ReleasedLabelRegressor(LinearRegression(), method=method).fit(features, release)
@@ -328,7 +318,7 @@ def test_what_is_behind_at_once_is_tried_no_further(monkeypatch):
     features, labels = line(500, 24)
     for true, fits in ((labels, 1), (np.where(abs(features[:, 0]) < 0.7, -1.0, 3.0), 6)):
         kinds.clear()
-        ReleasedLabelRegressor().fit(features, Release.public(true, SPACE))
+        ReleasedLabelRegressor().fit(features, dp.Release.public(true, SPACE))
         assert kinds.count("HistGradientBoostingRegressor") == fits
         assert len(kinds) == (11 if fits > 1 else 7)
 
@@ -362,10 +352,10 @@ def test_neighbours_of_public_labels_are_scikit_learns(columns):
     random = np.random.default_rng(0)
     features, fresh = random.normal(size=(300, columns)), random.normal(size=(50, columns))
     labels = POINTS[SPACE.encode(1.0 + features[:, 0])]
-    ours = NeighborsRegressor(k=7).fit(features, Release.public(labels, SPACE))
+    ours = NeighborsRegressor(k=7).fit(features, dp.Release.public(labels, SPACE))
     np.testing.assert_allclose(ours.predict(fresh), KNeighborsRegressor(7).fit(features, labels).predict(fresh))
     codes = (features[:, 0] > 0).astype(int)
-    kind = NeighborsClassifier(k=7).fit(features, Release.public(codes, Classes([0, 1])))
+    kind = NeighborsClassifier(k=7).fit(features, dp.Release.public(codes, dp.Classes([0, 1])))
     np.testing.assert_allclose(
         kind.predict_proba(fresh), KNeighborsClassifier(7).fit(features, codes).predict_proba(fresh), atol=1e-9
     )
@@ -397,10 +387,10 @@ def test_theory_counts_directions_and_averages_noise():
     assert uneven == pytest.approx(36 / 18, rel=0.05)
     assert effective_dimension(np.ones((5, 2))) == 1.0
     features, labels = random.normal(size=(400, 20)), line(400, 26)[1]
-    release = released(labels, OneBitResponse(SPACE, 0.5).channel(), 27)
+    release = released(labels, dp.OneBitResponse(SPACE, 0.5).channel(), 27)
     noise, vary = release.noise_variance().mean(), label_variance(release, release.numbers())
     assert NeighborsRegressor(k="theory").fit(features, release).k_ == int(np.ceil(4 * noise / vary)) > 150
-    told = Release.public(np.arange(4096) % 2, Classes([0, 1]))
+    told = dp.Release.public(np.arange(4096) % 2, dp.Classes([0, 1]))
     assert NeighborsClassifier(k="theory").fit(even[:, :1], told).k_ > 1
-    release = released(np.arange(4096) % 2, ResponseChannel.at(2, 0.25), 28, Classes([0, 1]))
+    release = released(np.arange(4096) % 2, ResponseChannel.at(2, 0.25), 28, dp.Classes([0, 1]))
     assert NeighborsClassifier(k="theory").fit(random.normal(size=(4096, 40)), release).k_ > 60  # 4 / 0.25**2 = 64

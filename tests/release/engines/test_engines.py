@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import labeldp as dp
 import labeldp.release.curator._curator as curator_module
 import labeldp.release.curator._drawing as drawing_module
 import labeldp.release.curator._sink as sink_module
@@ -29,17 +30,6 @@ import labeldp.release.folder._run as run_module
 import labeldp.release.folder._staging as staging_module
 import labeldp.release.jobs._job as table_module
 import labeldp.release.tables._parts as parts_module
-from labeldp import (
-    Answer,
-    Classes,
-    ClusterMechanism,
-    Interval,
-    Ledger,
-    PriorMechanism,
-    PriorSubsetResponse,
-    release_table,
-    verify,
-)
 from labeldp._random_words import RunKey
 from labeldp.errors import AttemptError, BudgetError, EngineError, InputError, LabelDPError, LabelError, TableError
 from labeldp.release import ledger_path
@@ -53,18 +43,18 @@ sys.path.insert(0, str(Path(__file__).parent))
 from forks import DEATHS, Forks, Twice, at, die, once
 
 COLOURS = ("red", "green", "blue", "grey", "pink")
-SPACE, RANGE = Classes(COLOURS), Interval(0, 8, 1)
+SPACE, RANGE = dp.Classes(COLOURS), dp.Interval(0, 8, 1)
 KEY = bytes(range(32))
 ROWS, PARTS = 240, 4
 NAME = "ab" * 16
 
 CASES = {
     **{name: {"mechanism": name} for name in ("randomized-response", "subset", "bits", "auto")},
-    "prior": {"mechanism": PriorMechanism(prior="prior_")},
-    "prior-subset": {"mechanism": PriorMechanism(PriorSubsetResponse, "prior_")},
+    "prior": {"mechanism": dp.PriorMechanism(prior="prior_")},
+    "prior-subset": {"mechanism": dp.PriorMechanism(dp.PriorSubsetResponse, "prior_")},
     "unit": {"unit": "street"},
     "unit bits": {"unit": "street", "mechanism": "bits"},
-    "cluster": {"mechanism": ClusterMechanism("town")},
+    "cluster": {"mechanism": dp.ClusterMechanism("town")},
     "histogram": {"mechanism": "noisy-histogram", "keep": []},
     "histogram of units": {"mechanism": "noisy-histogram", "keep": [], "unit": "street"},
     "numbers": {"label": "visits", "space": RANGE},
@@ -123,7 +113,7 @@ def table(tmp_path):
 def release(table, output="o", **options):
     """A release of the table."""
     given = {"label": "colour", "space": SPACE, "epsilon": 1.0, "keep": ["z", "text"], **options}
-    return release_table(table, output=table.parent / output, **given)
+    return dp.release_table(table, output=table.parent / output, **given)
 
 
 def content(folder):
@@ -133,7 +123,7 @@ def content(folder):
 
 def states(table):
     """What became of the charges."""
-    return [entry.state for entry in Ledger(ledger_path(table)).entries()]
+    return [entry.state for entry in dp.Ledger(ledger_path(table)).entries()]
 
 
 def left(table, *expected):
@@ -160,7 +150,7 @@ def test_workers_write_what_one_process_writes(table, case):
     forget(table)
     forks = Forks()
     done = release(table, **CASES[case], executor=forks)
-    assert verify(done.output).holds
+    assert dp.verify(done.output).holds
     assert states(table) == ["released"]
     assert left(table, "o") == []
     assert len(forks.calls) >= 2 * PARTS
@@ -186,9 +176,9 @@ def test_counts_of_workers_are_those_of_the_table(table, monkeypatch):
     release(table, "a", mechanism="noisy-histogram", keep=[], budget=9.0, executor=Forks())
     labels = [label for part in range(PARTS) for label in rows_of(part)["colour"]]
     assert seen[0].tolist() == [[labels.count(name) for name in COLOURS]]
-    assert Answer.load(table.parent / "a").value.tolist() == seen[0].tolist()
-    release(table, "b", mechanism=ClusterMechanism("town"), budget=9.0, executor=Forks())
-    release(table, "c", mechanism=ClusterMechanism("town"), budget=9.0)
+    assert dp.Answer.load(table.parent / "a").value.tolist() == seen[0].tolist()
+    release(table, "b", mechanism=dp.ClusterMechanism("town"), budget=9.0, executor=Forks())
+    release(table, "c", mechanism=dp.ClusterMechanism("town"), budget=9.0)
     assert seen[1].tolist() == seen[2].tolist()
     towns = [[0] * len(COLOURS) for _ in range(3)]
     keys = np.unique(np.concatenate([unit_keys(pa.array(rows_of(part)["town"]), as_stored=True) for part in range(4)]))
@@ -249,8 +239,8 @@ def test_processes_and_pools_release(table):
         done = release(table, "a", unit="street", budget=9.0, executor=engine)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         again = release(table, "b", unit="street", budget=9.0, executor=pool)
-    assert verify(done.output).holds
-    assert verify(again.output).holds
+    assert dp.verify(done.output).holds
+    assert dp.verify(again.output).holds
     assert done.certificate.files != again.certificate.files
     assert states(table) == ["released", "released"]
 
@@ -321,7 +311,7 @@ def test_an_attempt_with_other_bytes_fails_the_release(table, tmp_path, monkeypa
     with pytest.raises(AttemptError, match="same bytes"):
         release(table, executor=Processes(1))
     assert states(table) == ["drawn"]
-    Ledger(ledger_path(table)).settle()
+    dp.Ledger(ledger_path(table)).settle()
     assert states(table) == ["drawn"]
     assert left(table, "died") == []
 
@@ -342,7 +332,7 @@ def test_a_driver_that_dies_is_settled(table, death, in_child):
     assert states(table) == ["charged"]
     done = release(table)  # which settles
     assert states(table) == ["void", "released"]
-    assert verify(done.output).holds
+    assert dp.verify(done.output).holds
     assert left(table, "o") == []
 
 
@@ -361,7 +351,7 @@ def test_a_driver_that_died_is_settled_where_its_folder_is_now(table, ledger, in
     assert in_child(run) == -signal.SIGKILL
     moved = project.rename(tmp_path / "renamed")
     assert len(list(moved.glob(".o.labeldp~*/key"))) == 1
-    kept = Ledger(moved / ledger if ledger else ledger_path(moved / table.name))
+    kept = dp.Ledger(moved / ledger if ledger else ledger_path(moved / table.name))
     kept.settle()
     assert [entry.state for entry in kept.entries()] == ["void"]
     assert not list(moved.glob(".o.labeldp*"))
@@ -460,7 +450,7 @@ def test_a_folder_without_links_is_refused_for_workers_alone(table, monkeypatch)
     with pytest.raises(EngineError, match="hard links"):
         release(table, executor=Forks())
     assert states(table) == []
-    assert verify(release(table).output).holds
+    assert dp.verify(release(table).output).holds
     assert left(table, "o") == []
 
 
@@ -502,7 +492,7 @@ def test_workers_give_the_same_verdict(table):
     folder = release(table, unit="street").output
 
     def verdicts():
-        one, two = verify(folder), verify(folder, executor=Forks())
+        one, two = dp.verify(folder), dp.verify(folder, executor=Forks())
         assert one == two
         return one
 
@@ -580,7 +570,7 @@ def test_names_of_files_are_in_the_order_of_rows(table, monkeypatch):
     monkeypatch.setattr(sink_module, "_DIGITS", 1)
     done = release(table)
     assert pq.read_table(done.output)["z"].to_pylist() == list(range(12))
-    assert verify(done.output).holds
+    assert dp.verify(done.output).holds
 
 
 def test_more_files_than_a_certificate_can_name_are_refused(table, monkeypatch):
@@ -613,7 +603,7 @@ def test_a_worker_without_the_release_says_nothing_about_it(table):
         Path.is_dir = lambda _: False
 
     with pytest.raises(EngineError, match="all workers share"):
-        verify(folder, executor=Forks(apart))
+        dp.verify(folder, executor=Forks(apart))
 
 
 # The key
@@ -642,7 +632,7 @@ def test_the_key_is_in_nothing_that_leaves_the_driver(table, capfd):
 def test_alone_no_key_is_written(table, monkeypatch):
     """Without an engine the key stays in memory."""
     monkeypatch.setattr(RunKey, "store", None)
-    assert verify(release(table).output).holds
+    assert dp.verify(release(table).output).holds
 
 
 def test_a_release_at_work_keeps_its_folder(tmp_path):

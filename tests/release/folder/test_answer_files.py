@@ -8,44 +8,30 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import (
-    Answer,
-    Classes,
-    Curator,
-    Interval,
-    NoisyArgmax,
-    NoisyHistogram,
-    NoisyMean,
-    NoisyQuantile,
-    PeerExchange,
-    RandomizedResponse,
-    Release,
-    public_columns,
-    verify,
-)
+import labeldp as dp
 from labeldp.errors import InputError, VerificationError
 from labeldp.mechanisms.queries import ExchangedLabels
 from labeldp.release.folder._staging import CERTIFICATE
 from labeldp.release.folder._write import file_digest
 
-SPACE, GRID = Classes(["no", "yes"]), Interval(0.0, 10.0, 0.5)
+SPACE, GRID = dp.Classes(["no", "yes"]), dp.Interval(0.0, 10.0, 0.5)
 CELLS = np.arange(300) % 7
 LABELS, NUMBERS = np.where(CELLS % 2 == 0, "no", "yes"), CELLS + 0.5
 QUERIES = [
-    NoisyHistogram(SPACE, 1.0, CELLS, 9),
-    NoisyArgmax(SPACE, 1.0, CELLS, 9),
-    NoisyMean(GRID, 1.0, CELLS, 9),
-    NoisyHistogram(GRID, 0.3),
-    ExchangedLabels(SPACE, PeerExchange(0.1, 0.5), CELLS, 1e-4),
-    NoisyMean(GRID, 1.0, CELLS, 9, clip=(1.0, 5.0)),
-    NoisyQuantile(GRID, 1.0, 0.5, CELLS, 9),
-    NoisyQuantile(GRID, 1.0, 0.5, CELLS, 9, around=4.0),
+    dp.NoisyHistogram(SPACE, 1.0, CELLS, 9),
+    dp.NoisyArgmax(SPACE, 1.0, CELLS, 9),
+    dp.NoisyMean(GRID, 1.0, CELLS, 9),
+    dp.NoisyHistogram(GRID, 0.3),
+    ExchangedLabels(SPACE, dp.PeerExchange(0.1, 0.5), CELLS, 1e-4),
+    dp.NoisyMean(GRID, 1.0, CELLS, 9, clip=(1.0, 5.0)),
+    dp.NoisyQuantile(GRID, 1.0, 0.5, CELLS, 9),
+    dp.NoisyQuantile(GRID, 1.0, 0.5, CELLS, 9, around=4.0),
 ]
 
 
 def answered(query):
     """The answer to a query."""
-    curator = Curator(LABELS if query.space == SPACE else NUMBERS, query.space, name="ill")
+    curator = dp.Curator(LABELS if query.space == SPACE else NUMBERS, query.space, name="ill")
     return curator.answer(query)
 
 
@@ -60,7 +46,7 @@ def rewritten(folder, change):
     body = json.loads(path.read_text(encoding="utf-8"))
     change(body)
     path.write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
-    return verify(folder)
+    return dp.verify(folder)
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
@@ -70,7 +56,7 @@ def test_a_smaller_epsilon_than_the_noise_pays_for_is_found(query, tmp_path):
     (draw,) = answer.certificate.draws
     less = dataclasses.replace(draw.guarantee, epsilon=draw.guarantee.epsilon / 2)
     claimed = dataclasses.replace(answer.certificate, draws=(dataclasses.replace(draw, guarantee=less),))
-    verdict = verify(Answer(answer.value, claimed).save(tmp_path / "shared"))
+    verdict = dp.verify(dp.Answer(answer.value, claimed).save(tmp_path / "shared"))
     assert verdict.checks[-1].what == "each epsilon follows from the integers of its mechanism"
     assert not verdict.holds
 
@@ -93,7 +79,7 @@ def test_numbers_that_no_law_gives_are_found(query, tmp_path):
     answer = answered(query)
     value = answer.value.copy()
     value[0] = 1005.25
-    verdict = verify(dataclasses.replace(answer, value=value).save(tmp_path / "shared"))
+    verdict = dp.verify(dataclasses.replace(answer, value=value).save(tmp_path / "shared"))
     assert verdict.checks[-1].what == "every released value is a possible outcome of its mechanism"
     assert not verdict.holds
 
@@ -111,7 +97,7 @@ def test_peers_in_clusters_of_other_sizes_are_found(tmp_path):
     answer = answered(QUERIES[4])
     frame = pd.DataFrame({"ill_clusters_": CELLS})
     folder = answer.save(tmp_path / "shared", frame, keep="all")
-    assert verify(folder).holds
+    assert dp.verify(folder).holds
     table = pq.read_table(folder / "data.parquet")
     merged = table.set_column(0, "ill_clusters", [np.zeros(300, dtype=np.int64)])
     pq.write_table(merged, folder / "data.parquet", store_schema=False)
@@ -144,7 +130,7 @@ def test_public_columns_go_beside_the_labels_of_peers(tmp_path):
     table = pq.read_table(folder / "data.parquet")
     assert table.column_names == ["age", "ill_released"]
     assert table["ill_released"].null_count == np.count_nonzero(answer.value == -1) > 0
-    assert public_columns(folder).column_names == ["age"]
+    assert dp.public_columns(folder).column_names == ["age"]
 
 
 @pytest.mark.usefixtures("as_users_call")
@@ -163,14 +149,14 @@ def test_what_cannot_be_saved_leaves_nothing(tmp_path):
 def test_releases_and_answers_are_not_taken_for_each_other(tmp_path):
     """Each says how the other is opened."""
     counts = saved(QUERIES[0], tmp_path)
-    labels = Curator(LABELS, SPACE).randomize(RandomizedResponse(SPACE, 1.0)).save(tmp_path / "labels")
+    labels = dp.Curator(LABELS, SPACE).randomize(dp.RandomizedResponse(SPACE, 1.0)).save(tmp_path / "labels")
     with pytest.raises(VerificationError, match=r"Answer\.load"):
-        Release.load(counts)
+        dp.Release.load(counts)
     with pytest.raises(VerificationError, match=r"Release\.load"):
-        Answer.load(labels)
+        dp.Answer.load(labels)
 
 
 def test_a_folder_without_an_answer_names_what_makes_one(tmp_path):
     """The error names both ways."""
     with pytest.raises(VerificationError, match=r"found none; .* make one with 'labeldp release' \(in Python: save\)"):
-        Answer.load(tmp_path / "nope")
+        dp.Answer.load(tmp_path / "nope")

@@ -12,17 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from labeldp import (
-    Certificate,
-    Classes,
-    Curator,
-    Guarantee,
-    Interval,
-    RandomizedResponse,
-    SubsetResponse,
-    release_table,
-    verify,
-)
+import labeldp as dp
 from labeldp.errors import VerificationError
 from labeldp.learning.stages import MultiStage, ReleasePrior, UniformPrior
 from labeldp.release import mechanism_of
@@ -33,15 +23,15 @@ mpmath.mp.dps = 60
 @pytest.fixture
 def folder(space, labels, randomizer_for, tmp_path):
     """A saved release by each mechanism."""
-    release = Curator(labels, space).randomize(randomizer_for(space, 1.0, len(labels)))
+    release = dp.Curator(labels, space).randomize(randomizer_for(space, 1.0, len(labels)))
     return release.save(tmp_path / "out", pa.table({"x": range(60)}), keep="all")
 
 
 @pytest.fixture
 def unit_folder(space, labels, tmp_path):
     """A saved release of units of three rows."""
-    curator = Curator(labels, space, units=np.arange(60) // 3)
-    return curator.randomize(SubsetResponse(space, 1.0, 2)).save(tmp_path / "out")
+    curator = dp.Curator(labels, space, units=np.arange(60) // 3)
+    return curator.randomize(dp.SubsetResponse(space, 1.0, 2)).save(tmp_path / "out")
 
 
 def read(folder):
@@ -52,7 +42,7 @@ def read(folder):
 def verdict_of(folder, body):
     """What verification says with another certificate."""
     (folder / "_certificate.json").write_text(json.dumps(body))
-    return verify(folder)
+    return dp.verify(folder)
 
 
 def changed(body, path, value):
@@ -151,11 +141,11 @@ def test_the_guarantee_of_a_table_follows_from_the_text(write_table, columns, sp
     source = write_table(tables / "t.parquet", columns)
     options = {"prior": "prior_"} if mechanism.startswith("prior") else {}
     asked = mechanism_of(mechanism, **options)
-    release_table(source, "colour", space, epsilon, tables / "o", keep=["id"], mechanism=asked)
+    dp.release_table(source, "colour", space, epsilon, tables / "o", keep=["id"], mechanism=asked)
     body = read(tables / "o")
     assert_follows(body)
     assert body["guarantee"]["epsilon"] <= epsilon
-    assert verify(tables / "o").holds
+    assert dp.verify(tables / "o").holds
 
 
 # There and back
@@ -163,14 +153,19 @@ def test_the_guarantee_of_a_table_follows_from_the_text(write_table, columns, sp
 
 @pytest.mark.parametrize(
     "space",
-    [Classes(["a", "b"], missing="a"), Classes([2**62, -1]), Classes([True, False]), Interval(-1, 1, 0.5, missing=0)],
+    [
+        dp.Classes(["a", "b"], missing="a"),
+        dp.Classes([2**62, -1]),
+        dp.Classes([True, False]),
+        dp.Interval(-1, 1, 0.5, missing=0),
+    ],
     ids=repr,
 )
 def test_certificates_come_back(space):
     """Read and written again, the text is the same, whatever the space."""
-    release = Curator(list(space.points) * 3, space, name="ü \"'\n").randomize(RandomizedResponse(space, 1.0))
+    release = dp.Curator(list(space.points) * 3, space, name="ü \"'\n").randomize(dp.RandomizedResponse(space, 1.0))
     text = release.certificate.to_json()
-    back = Certificate.from_json(text)
+    back = dp.Certificate.from_json(text)
     assert back.to_json() == text
     assert back.space == space
     assert back.guarantee == release.guarantee
@@ -179,7 +174,7 @@ def test_certificates_come_back(space):
 def test_every_mechanism_comes_back(folder):
     """The text of a saved certificate is the text that its own reading writes."""
     text = (folder / "_certificate.json").read_text()
-    assert Certificate.from_json(text).to_json() == text
+    assert dp.Certificate.from_json(text).to_json() == text
 
 
 def test_integers_are_written_so_that_no_reader_rounds_them(folder):
@@ -293,7 +288,7 @@ CHANGES = {
 @pytest.mark.parametrize(("path", "value"), CHANGES.values(), ids=CHANGES)
 def test_no_part_can_be_changed(space, labels, tmp_path, path, value):
     """A certificate with another value anywhere fails, with a verdict and not with an exception."""
-    release = Curator(labels, space).randomize(RandomizedResponse(space, 1.0))
+    release = dp.Curator(labels, space).randomize(dp.RandomizedResponse(space, 1.0))
     folder = release.save(tmp_path / "out", pa.table({"x": range(60)}), keep="all")
     body = changed(read(folder), path, value)
     assert not verdict_of(folder, body).holds
@@ -304,7 +299,7 @@ def test_a_smaller_epsilon_everywhere_fails(folder):
     body = read(folder)
     for guarantee in (body["guarantee"], body["charges"][0]["guarantee"]):
         guarantee["epsilon"] = 0.5
-    body["guarantee"]["sentence"] = Guarantee(0.5).sentence()
+    body["guarantee"]["sentence"] = dp.Guarantee(0.5).sentence()
     verdict = verdict_of(folder, body)
     assert not verdict.holds
     assert verdict.certificate is not None
@@ -316,7 +311,7 @@ def test_a_unit_needs_a_law_for_units(folder):
     body = read(folder)
     for guarantee in (body["guarantee"], body["charges"][0]["guarantee"]):
         guarantee["unit"] = "street"
-    body["guarantee"]["sentence"] = Guarantee(body["guarantee"]["epsilon"], unit="street").sentence()
+    body["guarantee"]["sentence"] = dp.Guarantee(body["guarantee"]["epsilon"], unit="street").sentence()
     assert not verdict_of(folder, body).holds
 
 
@@ -327,23 +322,23 @@ def test_a_unit_needs_a_law_for_units(folder):
 )
 def test_other_texts_are_no_certificate(space, labels, tmp_path, text):
     """What is no certificate gives a verdict, however strange it is."""
-    folder = Curator(labels, space).randomize(RandomizedResponse(space, 1.0)).save(tmp_path / "out")
+    folder = dp.Curator(labels, space).randomize(dp.RandomizedResponse(space, 1.0)).save(tmp_path / "out")
     with pytest.raises(VerificationError):
-        Certificate.from_json(text)
+        dp.Certificate.from_json(text)
     (folder / "_certificate.json").write_text(text)
-    assert not verify(folder).holds
+    assert not dp.verify(folder).holds
 
 
 def test_bytes_that_are_no_text_are_no_certificate(space, labels, tmp_path):
     """Neither are bytes outside UTF-8, a folder in its place, or nothing."""
-    folder = Curator(labels, space).randomize(RandomizedResponse(space, 1.0)).save(tmp_path / "out")
+    folder = dp.Curator(labels, space).randomize(dp.RandomizedResponse(space, 1.0)).save(tmp_path / "out")
     (folder / "_certificate.json").write_bytes(b"\xff\xfe{}")
-    assert not verify(folder).holds
+    assert not dp.verify(folder).holds
     (folder / "_certificate.json").unlink()
-    assert not verify(folder).holds
+    assert not dp.verify(folder).holds
     (folder / "_certificate.json").mkdir()
-    assert not verify(folder).holds
-    assert not verify(tmp_path / "nowhere").holds
+    assert not dp.verify(folder).holds
+    assert not dp.verify(tmp_path / "nowhere").holds
 
 
 def test_what_a_prior_rests_on_is_said_beside_the_guarantee(space, labels):
@@ -351,26 +346,26 @@ def test_what_a_prior_rests_on_is_said_beside_the_guarantee(space, labels):
 
     Whoever takes the words out makes the certificate contradict itself.
     """
-    curator = Curator(labels, space, budget=3.0)
-    first = curator.randomize(RandomizedResponse(space, 2.0))
+    curator = dp.Curator(labels, space, budget=3.0)
+    first = curator.randomize(dp.RandomizedResponse(space, 2.0))
     stages = [MultiStage(epsilon=1.0, stages=1, prior=prior) for prior in (ReleasePrior(first), UniformPrior())]
-    rests, alone = (each.fit(np.eye(60), Curator(labels, space, budget=9.0)).release_.certificate for each in stages)
+    rests, alone = (each.fit(np.eye(60), dp.Curator(labels, space, budget=9.0)).release_.certificate for each in stages)
     assert alone.sentence == alone.guarantee.sentence()
     assert rests.sentence.startswith(rests.guarantee.sentence())
     assert "what both cost adds up" in rests.sentence
     text = rests.to_json()
-    assert Certificate.from_json(text) == rests
+    assert dp.Certificate.from_json(text) == rests
     for body in (
         changed(json.loads(text), ["guarantee", "sentence"], alone.sentence),
         changed(json.loads(text), ["assumptions"], [5]),
     ):
         with pytest.raises(VerificationError):
-            Certificate.from_json(json.dumps(body))
+            dp.Certificate.from_json(json.dumps(body))
 
 
 def test_a_wrong_rho_is_named(space, labels, tmp_path):
     """What is printed of two numbers is the one that differs."""
-    folder = Curator(labels, space).randomize(RandomizedResponse(space, 1.0)).save(tmp_path / "out")
+    folder = dp.Curator(labels, space).randomize(dp.RandomizedResponse(space, 1.0)).save(tmp_path / "out")
     body = read(folder)
     for part in (body, *body["charges"]):
         part["guarantee"]["rho"] = 0.25

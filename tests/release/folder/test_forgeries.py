@@ -6,27 +6,14 @@ import json
 import numpy as np
 import pytest
 
-from labeldp import (
-    Answer,
-    Classes,
-    Curator,
-    Guarantee,
-    LabelMoments,
-    NoisyArgmax,
-    NoisyHistogram,
-    PeerExchange,
-    RandomizedResponse,
-    Release,
-    cluster_response,
-    verify,
-)
+import labeldp as dp
 from labeldp.mechanisms.queries import ExchangedLabels, promise_of
 from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import channel_of
 from labeldp.release.folder import read_certificate
 from labeldp.release.folder._staging import CERTIFICATE
 
-SPACE = Classes(["no", "yes"])
+SPACE = dp.Classes(["no", "yes"])
 LABELS, CELLS = ["no", "yes", "yes"] * 100, np.arange(300) % 3
 NO_ROWS = RowRanges(())
 
@@ -34,14 +21,14 @@ NO_ROWS = RowRanges(())
 @pytest.fixture(scope="module")
 def made():
     """What a curator said, by name."""
-    curator = Curator(LABELS, SPACE, budget=(20.0, 1e-3))
-    exchange = ExchangedLabels(SPACE, PeerExchange(0.1, sampling="fixed"), CELLS, 1e-4)
+    curator = dp.Curator(LABELS, SPACE, budget=(20.0, 1e-3))
+    exchange = ExchangedLabels(SPACE, dp.PeerExchange(0.1, sampling="fixed"), CELLS, 1e-4)
     return {
-        "labels": curator.randomize(RandomizedResponse(SPACE, 1.0)),
-        "clusters": cluster_response(curator, CELLS, 1.0).release,
-        "counts": curator.answer(NoisyHistogram(SPACE, 0.01)),
+        "labels": curator.randomize(dp.RandomizedResponse(SPACE, 1.0)),
+        "clusters": dp.cluster_response(curator, CELLS, 1.0).release,
+        "counts": curator.answer(dp.NoisyHistogram(SPACE, 0.01)),
         "peers": curator.answer(exchange),
-        "moments": curator.answer(LabelMoments(SPACE, 1.0, 1e-4, np.ones((300, 2)))),
+        "moments": curator.answer(dp.LabelMoments(SPACE, 1.0, 1e-4, np.ones((300, 2)))),
     }
 
 
@@ -49,7 +36,7 @@ def verdict(what, folder, **changes):
     """What is found of a folder whose maker wrote another certificate, with all that follows from it."""
     folder.mkdir(exist_ok=True)
     certificate = dataclasses.replace(what.certificate, **changes)
-    return verify(dataclasses.replace(what, certificate=certificate).save(folder / "shared"))
+    return dp.verify(dataclasses.replace(what, certificate=certificate).save(folder / "shared"))
 
 
 def with_law(draw, **parts):
@@ -90,7 +77,7 @@ def test_an_answer_is_about_the_rows_of_its_cells(made, rows, tmp_path):
 def test_a_part_keeps_what_it_cost(made, tmp_path):
     """Slices of a release hold, and hold no less than it."""
     part = made["labels"][:50]
-    assert verify(part.save(tmp_path / "part")).holds
+    assert dp.verify(part.save(tmp_path / "part")).holds
     draw = dataclasses.replace(part.certificate.draws[0], rows=NO_ROWS)
     assert refused(verdict(part, tmp_path, draws=(draw,)))
 
@@ -162,7 +149,7 @@ def test_a_channel_is_written_one_way(made, tmp_path):
 
 def test_an_answer_is_called_what_it_is(made, tmp_path):
     """Counts are not opened as classes."""
-    draw = dataclasses.replace(made["counts"].certificate.draws[0], mechanism=NoisyArgmax.name)
+    draw = dataclasses.replace(made["counts"].certificate.draws[0], mechanism=dp.NoisyArgmax.name)
     assert refused(verdict(made["counts"], tmp_path, draws=(draw,)))
 
 
@@ -178,7 +165,7 @@ def test_moments_are_sums_of_as_many_features_in_whole_steps(made, parts, tmp_pa
 def test_counts_are_whole(made, tmp_path):
     """Counts with a fraction are no counts with discrete noise."""
     answer = made["counts"]
-    found = verify(Answer(answer.value + 0.5, answer.certificate).save(tmp_path / "shared"))
+    found = dp.verify(dp.Answer(answer.value + 0.5, answer.certificate).save(tmp_path / "shared"))
     assert "whole steps" in found.checks[-1].found
 
 
@@ -193,7 +180,7 @@ def test_what_is_kept_is_a_share(made, share, tmp_path):
 def test_a_guarantee_is_of_a_known_kind(words):
     """Words that mean nothing here promise nothing."""
     with pytest.raises(ValueError, match="expected trust among"):
-        Guarantee(1.0, **words)
+        dp.Guarantee(1.0, **words)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +205,7 @@ def test_whatever_a_certificate_holds_it_is_read_or_refused(made, path, value, t
         inner = inner[step]
     inner[last] = value
     file.write_text(json.dumps(body), encoding="utf-8")
-    assert not verify(tmp_path / "shared").holds
+    assert not dp.verify(tmp_path / "shared").holds
 
 
 def test_releases_of_another_unit_are_no_certificate(made, tmp_path):
@@ -227,14 +214,14 @@ def test_releases_of_another_unit_are_no_certificate(made, tmp_path):
     body = json.loads(file.read_text(encoding="utf-8"))
     body["charges"][1]["guarantee"]["unit"] = "patient"
     file.write_text(json.dumps(body), encoding="utf-8")
-    found = verify(tmp_path / "shared")
+    found = dp.verify(tmp_path / "shared")
     assert "BudgetError" in found.checks[-1].found
-    assert isinstance(made["clusters"], Release)
+    assert isinstance(made["clusters"], dp.Release)
 
 
 def test_counts_that_fit_too_well_are_refuted(tmp_path):
     """Their sum is the number of rows and noise: of a rate that would cost nothing it cannot be so small."""
-    answer = Curator(LABELS, SPACE).answer(NoisyHistogram(SPACE, 1.0, cells=CELLS))
+    answer = dp.Curator(LABELS, SPACE).answer(dp.NoisyHistogram(SPACE, 1.0, cells=CELLS))
     assert verdict(answer, tmp_path / "a").holds
     for rate, holds in ((1, False), (1 << 38, True)):
         (draw,) = answer.certificate.draws
@@ -248,7 +235,7 @@ def test_counts_that_fit_too_well_are_refuted(tmp_path):
 def test_large_noise_is_no_forgery(tmp_path):
     """Counts at a tiny epsilon are far off, as they must be."""
     for number in range(20):
-        answer = Curator(LABELS, SPACE).answer(NoisyHistogram(SPACE, 1e-9))
+        answer = dp.Curator(LABELS, SPACE).answer(dp.NoisyHistogram(SPACE, 1e-9))
         assert verdict(answer, tmp_path / str(number)).holds
 
 
@@ -256,8 +243,8 @@ def test_large_noise_is_no_forgery(tmp_path):
 def test_groups_hold_whole_units(sizes, tmp_path):
     """The rows of a group of units of m rows are a multiple of m, or a sum of numbers that are rounded up to m."""
     units = np.repeat(np.arange(len(sizes)), list(sizes))
-    release = Curator(np.resize(["no", "yes"], len(units)), SPACE, units=units).randomize(
-        RandomizedResponse(SPACE, 1.0)
+    release = dp.Curator(np.resize(["no", "yes"], len(units)), SPACE, units=units).randomize(
+        dp.RandomizedResponse(SPACE, 1.0)
     )
     assert verdict(release, tmp_path / "a").holds
     if len(sizes) > 3:
@@ -269,7 +256,7 @@ def test_groups_hold_whole_units(sizes, tmp_path):
     folder = release.save(tmp_path / "b")
     certificate = dataclasses.replace(read_certificate(folder), draws=forged)
     (folder / CERTIFICATE).write_text(certificate.to_json(), encoding="utf-8")
-    assert "in a group" in verify(folder).checks[-1].found
+    assert "in a group" in dp.verify(folder).checks[-1].found
 
 
 @pytest.mark.parametrize(
@@ -285,4 +272,4 @@ def test_words_are_words(made, path, tmp_path):
         part = part[step]
     part[last] = [None] if isinstance(part[last], list) else None
     (folder / CERTIFICATE).write_text(json.dumps(body), encoding="utf-8")
-    assert "in words" in verify(folder).checks[-1].found
+    assert "in words" in dp.verify(folder).checks[-1].found

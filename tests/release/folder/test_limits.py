@@ -13,19 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import (
-    Classes,
-    Curator,
-    Interval,
-    LabelMoments,
-    NoisyGradients,
-    NoisyHistogram,
-    NoisyMean,
-    PeerExchange,
-    RandomizedResponse,
-    SubsetResponse,
-    verify,
-)
+import labeldp as dp
 from labeldp.errors import VerificationError
 from labeldp.mechanisms.queries import ExchangedLabels
 from labeldp.privacy import bounded_work, spend_work
@@ -37,7 +25,7 @@ from labeldp.release.folder._write import file_digest
 
 HERE = Path(__file__).parents[2]
 GOLDEN = sorted(path for path in (HERE / "golden" / "python").iterdir() if path.is_dir())
-SPACE = Classes(["no", "yes"])
+SPACE = dp.Classes(["no", "yes"])
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks of memory are Linux's")
 
@@ -83,7 +71,7 @@ def test_many_forged_certificates_get_a_verdict():
 @pytest.fixture(scope="module")
 def curator():
     """A curator of few labels."""
-    return Curator(["no", "yes", "yes"] * 100, SPACE, budget=(100.0, 1e-3), name="y")
+    return dp.Curator(["no", "yes", "yes"] * 100, SPACE, budget=(100.0, 1e-3), name="y")
 
 
 class Client:
@@ -101,18 +89,18 @@ class Client:
 def folders(curator, tmp_path_factory):
     """Folders by name."""
     where = tmp_path_factory.mktemp("folders")
-    exchange = ExchangedLabels(SPACE, PeerExchange(0.1, sampling="fixed"), np.arange(300) % 3, 1e-4)
-    units = Curator(["no", "yes", "yes"] * 100, SPACE, units=np.arange(300) // 3, name="y")
-    numbers = Curator([0.0, 1.0] * 150, Interval(0.0, 1.0, 0.5), name="y")
+    exchange = ExchangedLabels(SPACE, dp.PeerExchange(0.1, sampling="fixed"), np.arange(300) % 3, 1e-4)
+    units = dp.Curator(["no", "yes", "yes"] * 100, SPACE, units=np.arange(300) // 3, name="y")
+    numbers = dp.Curator([0.0, 1.0] * 150, dp.Interval(0.0, 1.0, 0.5), name="y")
     saved = {
-        "labels": curator.randomize(RandomizedResponse(SPACE, 1.0)),
-        "sets": curator.randomize(SubsetResponse(SPACE, 1.0)),
+        "labels": curator.randomize(dp.RandomizedResponse(SPACE, 1.0)),
+        "sets": curator.randomize(dp.SubsetResponse(SPACE, 1.0)),
         "peers": curator.answer(exchange),
-        "moments": curator.answer(LabelMoments(SPACE, 1.0, 1e-4, np.ones((300, 2)))),
-        "counts": curator.answer(NoisyHistogram(SPACE, 1.0)),
-        "gradients": curator.answer(NoisyGradients(SPACE, 1.0, client=Client(), rows=300)),
-        "units": units.randomize(RandomizedResponse(SPACE, 1.0)),
-        "mean": numbers.answer(NoisyMean(Interval(0.0, 1.0, 0.5), 1.0)),
+        "moments": curator.answer(dp.LabelMoments(SPACE, 1.0, 1e-4, np.ones((300, 2)))),
+        "counts": curator.answer(dp.NoisyHistogram(SPACE, 1.0)),
+        "gradients": curator.answer(dp.NoisyGradients(SPACE, 1.0, client=Client(), rows=300)),
+        "units": units.randomize(dp.RandomizedResponse(SPACE, 1.0)),
+        "mean": numbers.answer(dp.NoisyMean(dp.Interval(0.0, 1.0, 0.5), 1.0)),
     }
     return {name: release.save(where / name) for name, release in saved.items()}
 
@@ -202,8 +190,8 @@ def test_work_is_counted():
 def test_peers_take_long_if_asked_for(folders, monkeypatch):
     """What takes too long is no failure of the release, and says how to go on."""
     monkeypatch.setattr("labeldp.release.folder._verify.MOST_TERMS", 10)
-    assert "--long" in verify(folders["peers"]).checks[-1].found
-    assert verify(folders["peers"], long=True).holds
+    assert "--long" in dp.verify(folders["peers"]).checks[-1].found
+    assert dp.verify(folders["peers"], long=True).holds
 
 
 def of_data(folder, target, table, **options):

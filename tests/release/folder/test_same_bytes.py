@@ -10,43 +10,31 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import (
-    Classes,
-    ClassProbabilities,
-    Curator,
-    NoisyHistogram,
-    PriorResponse,
-    RandomizedResponse,
-    Release,
-    combined_guarantee,
-    public_columns,
-    release_batches,
-    verify,
-)
+import labeldp as dp
 from labeldp.errors import VerificationError
 from labeldp.release import folder as folders
 from labeldp.release.folder import _read, _verify
 from labeldp.release.folder._read import answer_in
 from labeldp.results import _answer
 
-SPACE, LABELS = Classes(["no", "yes"]), ["no", "yes"] * 20
+SPACE, LABELS = dp.Classes(["no", "yes"]), ["no", "yes"] * 20
 
 
 def of_labels(path):
     """Released labels beside a column."""
     columns = pa.table({"age": list(range(40))})
-    return Curator(LABELS, SPACE).randomize(RandomizedResponse(SPACE, 1.0)).save(path, columns, keep="all")
+    return dp.Curator(LABELS, SPACE).randomize(dp.RandomizedResponse(SPACE, 1.0)).save(path, columns, keep="all")
 
 
 def of_candidates(path):
     """Released labels whose channel is one of each row."""
-    prior = ClassProbabilities(np.tile([[0.9, 0.1], [0.5, 0.5]], (20, 1)), SPACE.points)
-    return Curator(LABELS, SPACE).randomize(PriorResponse(SPACE, 1.0, prior)).save(path)
+    prior = dp.ClassProbabilities(np.tile([[0.9, 0.1], [0.5, 0.5]], (20, 1)), SPACE.points)
+    return dp.Curator(LABELS, SPACE).randomize(dp.PriorResponse(SPACE, 1.0, prior)).save(path)
 
 
 def of_answer(path):
     """An answer."""
-    return Curator(LABELS, SPACE).answer(NoisyHistogram(SPACE, 1.0, np.arange(40) % 2)).save(path)
+    return dp.Curator(LABELS, SPACE).answer(dp.NoisyHistogram(SPACE, 1.0, np.arange(40) % 2)).save(path)
 
 
 def blocks(folder, certificate):
@@ -55,13 +43,16 @@ def blocks(folder, certificate):
 
 
 READERS = {
-    "labels": (of_labels, lambda folder, _: Release.load(folder)),
-    "batches": (of_labels, lambda folder, _: list(release_batches(folder))),
-    "columns": (of_labels, public_columns),
-    "columns of whatever is there": (of_labels, lambda folder, _: public_columns(folder)),
+    "labels": (of_labels, lambda folder, _: dp.Release.load(folder)),
+    "batches": (of_labels, lambda folder, _: list(dp.release_batches(folder))),
+    "columns": (of_labels, dp.public_columns),
+    "columns of whatever is there": (of_labels, lambda folder, _: dp.public_columns(folder)),
     "effective rows": (of_labels, folders.effective_share),
     "candidates": (of_candidates, folders.law_of_rows),
-    "total": (of_candidates, lambda folder, certificate: combined_guarantee([folder], verified={folder: certificate})),
+    "total": (
+        of_candidates,
+        lambda folder, certificate: dp.combined_guarantee([folder], verified={folder: certificate}),
+    ),
     "answer": (of_answer, answer_in),
     "page": (of_answer, blocks),
 }
@@ -100,7 +91,7 @@ def test_what_is_read_was_verified(reader, tmp_path, monkeypatch):
 def test_values_are_those_whose_bytes_were_checked(when, tmp_path):
     """A file that is exchanged while a folder is verified does not hold."""
     folder = of_labels(tmp_path / "shared")
-    assert not verify(
+    assert not dp.verify(
         folder, progress=lambda name, done, _: rotated(folder) if (name, done) == (when, 0) else None
     ).holds
 
@@ -108,13 +99,13 @@ def test_values_are_those_whose_bytes_were_checked(when, tmp_path):
 def test_columns_go_with_the_labels_that_were_loaded(tmp_path):
     """Columns are of the release whose certificate is given, or of none, though another one verifies there by now."""
     folder = of_labels(tmp_path / "shared")
-    certificate = Release.load(folder).certificate
+    certificate = dp.Release.load(folder).certificate
     for file in of_labels(tmp_path / "again").iterdir():
         file.replace(folder / file.name)
-    assert verify(folder).holds
-    assert public_columns(folder).num_rows == 40
+    assert dp.verify(folder).holds
+    assert dp.public_columns(folder).num_rows == 40
     with pytest.raises(VerificationError, match="different bytes"):
-        public_columns(folder, certificate)
+        dp.public_columns(folder, certificate)
 
 
 def test_a_change_in_place_is_noticed(tmp_path, monkeypatch):
@@ -123,14 +114,14 @@ def test_a_change_in_place_is_noticed(tmp_path, monkeypatch):
     folder = of_labels(tmp_path / "shared")
     file = folder / "data.parquet"
     time.sleep(0.05)
-    assert verify(folder).holds
+    assert dp.verify(folder).holds
     time.sleep(0.05)
     state = file.stat()
     with file.open("r+b") as opened:
         opened.seek(10)
         opened.write(b"?")
     os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert not verify(folder).holds
+    assert not dp.verify(folder).holds
 
 
 def test_bytes_are_hashed_once_where_a_large_file_is_settled(tmp_path, monkeypatch):
@@ -140,12 +131,12 @@ def test_bytes_are_hashed_once_where_a_large_file_is_settled(tmp_path, monkeypat
     monkeypatch.setattr(_read, "_IN_MEMORY", 0)
     monkeypatch.setattr(hashlib, "file_digest", lambda *given: counted.append(given) or digest(*given))
     monkeypatch.setattr(_read, "_SETTLED", 1 << 62)
-    Release.load(folder)
+    dp.Release.load(folder)
     twice = len(counted)
     monkeypatch.setattr(_read, "_SETTLED", 0)
     time.sleep(0.05)
     counted.clear()
-    Release.load(folder)
+    dp.Release.load(folder)
     assert twice > 3
     assert len(counted) == twice // 2 + 1
 
@@ -159,8 +150,8 @@ def test_memory_that_maps_a_file_is_no_way_around_its_digest(tmp_path, monkeypat
     with (folder / "data.parquet").open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
         mapped[8:9] = mapped[8:9]
         time.sleep(0.05)
-        Release.load(folder)
+        dp.Release.load(folder)
         mapped[8] ^= 1
         with pytest.raises(VerificationError):
-            Release.load(folder)
-        assert not verify(folder).holds
+            dp.Release.load(folder)
+        assert not dp.verify(folder).holds

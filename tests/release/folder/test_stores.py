@@ -21,21 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
+import labeldp as dp
 import labeldp.release.tables._tables as tables_module
-from labeldp import (
-    Answer,
-    Classes,
-    Curator,
-    Ledger,
-    RandomizedResponse,
-    Release,
-    combined_guarantee,
-    make_key,
-    release_batches,
-    release_table,
-    sign,
-    verify,
-)
 from labeldp.audit.attacks import some_rows
 from labeldp.audit.mechanisms import audit_folder
 from labeldp.errors import BudgetError, InputError, OutputError, TableError, VerificationError
@@ -48,7 +35,7 @@ from labeldp.results import release_command
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import stores
 
-SPACE = Classes(["no", "yes"])
+SPACE = dp.Classes(["no", "yes"])
 TABLE, SHARED = StorePath.of(f"{stores.BUCKET}/data/visits"), StorePath.of(f"{stores.BUCKET}/shared")
 ROWS = 40
 
@@ -93,12 +80,12 @@ def ledger(tmp_path):
 def released(ledger, table=TABLE, output=SHARED, **options):
     """A release of the table."""
     given = {"keep": ["id", "month"], "ledger": ledger, **options}
-    return release_table(str(table), "ill", SPACE, 1.0, output if isinstance(output, Path) else str(output), **given)
+    return dp.release_table(str(table), "ill", SPACE, 1.0, output if isinstance(output, Path) else str(output), **given)
 
 
 def states(ledger):
     """What became of the charges."""
-    return [entry.state for entry in Ledger(ledger).entries()]
+    return [entry.state for entry in dp.Ledger(ledger).entries()]
 
 
 def left(folder):
@@ -113,13 +100,13 @@ def test_a_table_in_a_store_is_released_to_it(ledger, tmp_path):
     done = released(ledger)
     assert done.output == SHARED
     assert stores.names(SHARED) == ["_README.txt", "_certificate.json", "part-00000.parquet", "part-00001.parquet"]
-    assert verify(str(SHARED)).holds
+    assert dp.verify(str(SHARED)).holds
     columns = public_columns(str(SHARED)).to_pydict()
     assert columns == {"id": list(range(2 * ROWS)), "month": [0] * ROWS + [1] * ROWS}
-    assert len(Release.load(str(SHARED))) == 2 * ROWS
-    assert [len(labels) for _, labels in release_batches(str(SHARED), 30)] == [30, 30, 20]
+    assert len(dp.Release.load(str(SHARED))) == 2 * ROWS
+    assert [len(labels) for _, labels in dp.release_batches(str(SHARED), 30)] == [30, 30, 20]
     assert (states(ledger), left(tmp_path)) == (["released"], [])
-    assert Ledger(ledger).entries()[0].output == str(SHARED)
+    assert dp.Ledger(ledger).entries()[0].output == str(SHARED)
     assert check_table(str(TABLE), "ill").rows == 2 * ROWS
 
 
@@ -139,7 +126,7 @@ def test_a_table_on_a_disk_and_one_in_a_store_are_the_same_people(ledger, tmp_pa
     pq.write_table(pa.table({"id": range(2 * ROWS), "ill": ["no", "yes"] * ROWS}), tmp_path / "t.parquet")
     done = released(ledger, tmp_path / "t.parquet", keep=["id"], budget=2.0)
     assert done.spent[0] == 2.0
-    assert verify(str(SHARED)).holds
+    assert dp.verify(str(SHARED)).holds
 
 
 @pytest.mark.usefixtures("store")
@@ -178,7 +165,7 @@ def test_a_csv_file_in_a_store(ledger, packed, tmp_path):
     place = TABLE.parent / ("t.csv.gz" if packed else "t.csv")
     stores.write(place, gzip.compress(text.encode()) if packed else text.encode())
     done = released(ledger, place, tmp_path / "o", keep=["id"])
-    assert verify(done.output).holds
+    assert dp.verify(done.output).holds
     assert public_columns(done.output).to_pydict() == {"id": list(range(ROWS))}
 
 
@@ -200,14 +187,14 @@ def test_labels_in_idx_are_read_from_a_disk_alone(ledger, tmp_path):
     place = TABLE.parent / "labels-idx1-ubyte"
     stores.write(place, b"\x00\x00\x08\x01\x00\x00\x00\x01\x00")
     with pytest.raises(TableError, match="expected labels in IDX on a disk"):
-        release_table(str(place), "label", Classes([0, 1]), 1.0, tmp_path / "o", keep=[], ledger=ledger)
+        dp.release_table(str(place), "label", dp.Classes([0, 1]), 1.0, tmp_path / "o", keep=[], ledger=ledger)
 
 
 @pytest.mark.usefixtures("store")
 def test_an_answer_is_opened_from_a_store(ledger):
     """As any folder."""
     released(ledger, keep=[], mechanism="noisy-histogram")
-    assert Answer.load(str(SHARED)).value.shape == (1, 2)
+    assert dp.Answer.load(str(SHARED)).value.shape == (1, 2)
 
 
 REFUSED = [{"ledger": None}, {"ledger": Path("none/l")}, {"output": TABLE / "o"}, {"output": SHARED / "more"}]
@@ -254,18 +241,18 @@ def test_an_upload_that_fails_stays_charged(ledger, tmp_path, monkeypatch, name,
 @pytest.mark.usefixtures("store")
 def test_only_the_certificate_that_was_written_is_signed(ledger, tmp_path):
     """One that somebody put in its place is refused; a signature that is there is not replaced."""
-    make_key(tmp_path / "key")
-    make_key(tmp_path / "other")
+    dp.make_key(tmp_path / "key")
+    dp.make_key(tmp_path / "other")
     mine = released(ledger).certificate
     released(ledger, output=StorePath.of(f"{stores.BUCKET}/two"), budget=2.0)
     with pytest.raises(VerificationError, match="found another; do not use it"):
-        sign(f"{stores.BUCKET}/two", tmp_path / "key", mine)
+        dp.sign(f"{stores.BUCKET}/two", tmp_path / "key", mine)
     assert "_signature.json" not in stores.names(StorePath.of(f"{stores.BUCKET}/two"))
-    assert sign(str(SHARED), tmp_path / "key", mine) == SHARED / "_signature.json"
-    assert verify(str(SHARED), public_key=tmp_path / "key.pub").holds
+    assert dp.sign(str(SHARED), tmp_path / "key", mine) == SHARED / "_signature.json"
+    assert dp.verify(str(SHARED), public_key=tmp_path / "key.pub").holds
     with pytest.raises(OutputError, match="expected a new file"):
-        sign(str(SHARED), tmp_path / "other")
-    assert verify(str(SHARED), public_key=tmp_path / "key.pub").holds
+        dp.sign(str(SHARED), tmp_path / "other")
+    assert dp.verify(str(SHARED), public_key=tmp_path / "key.pub").holds
 
 
 @ANY_STORE
@@ -291,21 +278,21 @@ def test_copies_are_private_and_removed(ledger, monkeypatch, tmp_path):
     released(ledger)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    batches = release_batches(str(SHARED), 10)
+    batches = dp.release_batches(str(SHARED), 10)
     next(batches)
     (copy,) = (tmp_path / "temporary").iterdir()
     assert stat.S_IMODE(copy.stat().st_mode) == stat.S_IMODE((copy / "shared").stat().st_mode) == 0o700
     del batches
-    release_batches(str(SHARED), 10)
+    dp.release_batches(str(SHARED), 10)
     gc.collect()
-    assert verify(str(SHARED)).holds
+    assert dp.verify(str(SHARED)).holds
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def verify_or_error(place):
     """True if a release is at a place."""
     try:
-        return verify(str(place)).holds
+        return dp.verify(str(place)).holds
     except InputError:
         return False
 
@@ -358,9 +345,9 @@ def test_a_killed_upload_is_settled_as_charged(ledger, tmp_path, monkeypatch):
         patch.setattr("labeldp.release.ledger._ledger.Ledger._settle", lambda *_: None)
         with pytest.raises(KeyboardInterrupt):
             released(ledger)
-    (entry,) = Ledger(ledger).entries()
+    (entry,) = dp.Ledger(ledger).entries()
     kept.rename(tmp_path / f".shared.labeldp-uploaded.labeldp-{entry.identifier}")
-    Ledger(ledger).settle()
+    dp.Ledger(ledger).settle()
     assert (states(ledger), left(tmp_path)) == (["drawn"], [])
 
 
@@ -370,16 +357,16 @@ def test_a_copy_of_the_ledgers_folder_voids_no_upload(tmp_path, monkeypatch):
     folder, copy = tmp_path / "ledgers", tmp_path / "copy"
     mine, other = (each / "l.labeldp-ledger" for each in (folder, copy))
     folder.mkdir()
-    drawn = Ledger.drawn
+    drawn = dp.Ledger.drawn
 
     def copied(self, identifier):
         shutil.copytree(folder, copy)
         drawn(self, identifier)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "drawn", copied)
-        assert verify(released(mine).output).holds
-    Ledger(other).settle()
+        patch.setattr(dp.Ledger, "drawn", copied)
+        assert dp.verify(released(mine).output).holds
+    dp.Ledger(other).settle()
     assert (states(mine), states(other)) == (["released"], ["charged"])
     assert left(copy) == []
 
@@ -400,8 +387,8 @@ def test_a_release_to_a_store_is_void_if_nothing_is_there(ledger, tmp_path, monk
 
     with monkeypatch.context() as patch:
         patch.setattr("labeldp.release.folder._write.upload", killed)
-        patch.setattr(Ledger, "_settle", lambda *_: None)
-        patch.setattr(Ledger, "drawn", lambda *_: None)
+        patch.setattr(dp.Ledger, "_settle", lambda *_: None)
+        patch.setattr(dp.Ledger, "drawn", lambda *_: None)
         patch.setattr("labeldp.release.folder._staging.shutil.rmtree", lambda *_, **__: None)  # as after SIGKILL
         with pytest.raises(KeyboardInterrupt):
             released(ledger)
@@ -412,9 +399,9 @@ def test_a_release_to_a_store_is_void_if_nothing_is_there(ledger, tmp_path, monk
         monkeypatch.setattr(StorePath, "files", down)
     with monkeypatch.context() as patch:
         patch.setattr("labeldp.release.ledger._ledger.fate_of", lambda *_, **__: "never left")
-        Ledger(ledger).settle()
+        dp.Ledger(ledger).settle()
         assert states(ledger) == ["charged"], "no address in a ledger is asked"
-    Ledger(ledger).settle(str(SHARED))
+    dp.Ledger(ledger).settle(str(SHARED))
     assert (states(ledger), left(tmp_path)) == (["void" if at_target == "nothing" else "charged"], [])
 
 
@@ -454,7 +441,7 @@ def test_objects_that_are_no_files_of_a_release_do_not_verify(ledger):
     released(ledger)
     stores.write(SHARED / "more" / "x", b"x")
     with pytest.raises(VerificationError, match="files in one folder"):
-        verify(str(SHARED))
+        dp.verify(str(SHARED))
 
 
 @pytest.mark.usefixtures("store")
@@ -464,7 +451,7 @@ def test_a_forged_file_in_a_store_does_not_verify(ledger):
     content = json.loads(stores.read(SHARED / "_certificate.json"))
     assert [file["name"] for file in content["table"]["files"]] == ["part-00000.parquet", "part-00001.parquet"]
     stores.write(SHARED / "part-00001.parquet", stores.read(SHARED / "part-00000.parquet"))
-    assert not verify(str(SHARED)).holds
+    assert not dp.verify(str(SHARED)).holds
 
 
 @pytest.mark.parametrize(
@@ -536,26 +523,26 @@ def test_what_looks_like_an_address_with_a_password_is_refused_everywhere(addres
     """By each door that takes a table, a folder or a file; and no error, nor one behind it, shows the password."""
     monkeypatch.chdir(tmp_path)
     pq.write_table(pa.table({"ill": ["no", "yes"] * 20}), tmp_path / "t.parquet")
-    labels = Curator(["no", "yes"] * 20, SPACE).randomize(RandomizedResponse(SPACE, epsilon=1.0))
-    public, given = make_key(tmp_path / "office")[1], kind(address)
+    labels = dp.Curator(["no", "yes"] * 20, SPACE).randomize(dp.RandomizedResponse(SPACE, epsilon=1.0))
+    public, given = dp.make_key(tmp_path / "office")[1], kind(address)
     shared = labels.save(tmp_path / "shared")
     doors = [
         lambda: place_of(given),
         lambda: open_table(given, "ill"),
-        lambda: release_table(given, "ill", SPACE, 1.0, "o", keep=[]),
-        lambda: release_table("t.parquet", "ill", SPACE, 1.0, given, keep=[]),
-        lambda: release_table("t.parquet", "ill", SPACE, 1.0, "o", keep=[], ledger=given),
+        lambda: dp.release_table(given, "ill", SPACE, 1.0, "o", keep=[]),
+        lambda: dp.release_table("t.parquet", "ill", SPACE, 1.0, given, keep=[]),
+        lambda: dp.release_table("t.parquet", "ill", SPACE, 1.0, "o", keep=[], ledger=given),
         lambda: check_table(given, "ill"),
-        lambda: verify(given),
-        lambda: verify(shared, public_key=given),
-        lambda: sign(given, tmp_path / "office"),
-        lambda: sign(shared, given),
-        lambda: make_key(given),
-        lambda: Release.load(given),
+        lambda: dp.verify(given),
+        lambda: dp.verify(shared, public_key=given),
+        lambda: dp.sign(given, tmp_path / "office"),
+        lambda: dp.sign(shared, given),
+        lambda: dp.make_key(given),
+        lambda: dp.Release.load(given),
         lambda: labels.save(given),
         lambda: public_columns(given),
-        lambda: release_batches(given),
-        lambda: combined_guarantee([given]),
+        lambda: dp.release_batches(given),
+        lambda: dp.combined_guarantee([given]),
         lambda: audit_folder(given),
         lambda: open_model(given),
         lambda: open_generator(given),
@@ -566,7 +553,7 @@ def test_what_looks_like_an_address_with_a_password_is_refused_everywhere(addres
             door()
         assert not any("SECRET" in text for text in shown_by(found.value)), number
     assert sorted(path.name for path in tmp_path.iterdir()) == ["office", "office.pub", "shared", "t.parquet"]
-    assert verify(shared, public_key=public).holds is False
+    assert dp.verify(shared, public_key=public).holds is False
 
 
 @pytest.mark.parametrize(
@@ -582,20 +569,20 @@ def test_a_path_with_a_colon_is_a_path(name, where, tmp_path, monkeypatch):
     for given in (path, str(path), path.absolute()):
         assert sum(batch.num_rows for batch in open_table(given, "ill").batches(["age"], 9)) == 40
     out = path.with_name("o:1")
-    release_table(path, "ill", SPACE, 1.0, out, keep=["age"])
-    assert verify(out).holds
-    assert verify(str(out.absolute())).holds
-    assert public_columns(out).num_rows == len(Release.load(out)) == 40
+    dp.release_table(path, "ill", SPACE, 1.0, out, keep=["age"])
+    assert dp.verify(out).holds
+    assert dp.verify(str(out.absolute())).holds
+    assert public_columns(out).num_rows == len(dp.Release.load(out)) == 40
 
 
 def test_an_address_where_a_path_must_be_is_not_repeated():
     """A release is saved to a disk, where ledgers are, too."""
     address = "s3://KEY:top/secret@bucket/t"
-    labels = Curator(["no", "yes"], SPACE).randomize(RandomizedResponse(SPACE, epsilon=1.0))
+    labels = dp.Curator(["no", "yes"], SPACE).randomize(dp.RandomizedResponse(SPACE, epsilon=1.0))
     for wrong in (
         lambda: labels.save(address),
-        lambda: Curator(["no"], SPACE, ledger=address),
-        lambda: release_table("t.csv", "ill", SPACE, 1.0, "o", keep=[], ledger=address),
+        lambda: dp.Curator(["no"], SPACE, ledger=address),
+        lambda: dp.release_table("t.csv", "ill", SPACE, 1.0, "o", keep=[], ledger=address),
     ):
         with pytest.raises(InputError, match="expected a path on a disk, found an address") as found:
             wrong()
@@ -679,7 +666,7 @@ def test_objects_whose_names_are_no_paths_are_not_passed_over(ledger):
         stores.write(place / "part-0.parquet", stores.read(TABLE / "month=0" / "part-0.parquet"))
         stores.put_object(f"data/t{number}/{name}", b"odd")
         with pytest.raises(VerificationError, match="expected a release of files in one folder"):
-            verify(str(place))
+            dp.verify(str(place))
         with pytest.raises(OutputError, match="expected an output folder that does not exist yet"):
             released(ledger, output=place)
         with pytest.raises(InputError, match="whose names are paths, found 1 others") as found:
@@ -710,7 +697,7 @@ def test_a_target_is_free_again_after_a_failure(ledger, monkeypatch):
         with pytest.raises(OutputError):
             released(ledger)
     released(ledger, budget=2.0)
-    assert verify(str(SHARED)).holds
+    assert dp.verify(str(SHARED)).holds
 
 
 @pytest.mark.usefixtures("store")
@@ -734,7 +721,7 @@ def test_a_label_that_a_release_in_a_store_kept_is_remarked(ledger, tmp_path):
     )
     released(ledger, TABLE.parent / "t.csv", keep=["id", "old"])
     place, old = str(TABLE.parent / "t.csv"), {"keep": ["id"], "ledger": ledger, "budget": 2.0}
-    found = release_table(place, "old", SPACE, 1.0, tmp_path / "o", **old)
+    found = dp.release_table(place, "old", SPACE, 1.0, tmp_path / "o", **old)
     left = f"the label 'old' was a public column of the release in {SHARED}: its true values left with it"
     assert left in found.remarks
     with pytest.raises(BudgetError, match=rf"from {place} into {SHARED} "):
@@ -762,7 +749,7 @@ def test_a_store_without_the_table_says_so():
     """With what to do."""
     for address, what in ((TABLE.parent / "none", TableError), (SHARED / "none", InputError)):
         with pytest.raises(what, match="expected"):
-            open_table(str(address), "ill") if what is TableError else Release.load(str(address))
+            open_table(str(address), "ill") if what is TableError else dp.Release.load(str(address))
 
 
 def test_a_path_survives_its_way_to_a_worker():

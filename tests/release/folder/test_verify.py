@@ -9,15 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import (
-    BitResponse,
-    ClassProbabilities,
-    Curator,
-    RandomizedResponse,
-    SubsetResponse,
-    TopKResponse,
-    verify,
-)
+import labeldp as dp
 from labeldp.release.folder._certificate import UNKNOWN
 
 CERTIFICATE, WORDS, LAW = "can be read", "test source of randomness", "integers of its mechanism"
@@ -28,13 +20,13 @@ _NOT_PRIVATE = "NOT PRIVATE: these labels were drawn with the words of a test, a
 @pytest.fixture
 def folder(space, labels, tmp_path):
     """A good release with a public column."""
-    release = Curator(labels, space).randomize(RandomizedResponse(space, 1.0))
+    release = dp.Curator(labels, space).randomize(dp.RandomizedResponse(space, 1.0))
     return release.save(tmp_path / "out", pa.table({"x": range(60)}), label="colour", keep="all")
 
 
 def failing(folder):
     """What the last check was about, of a folder that does not verify, and that no text shows a class."""
-    verdict = verify(folder)
+    verdict = dp.verify(folder)
     assert not verdict.holds
     assert verdict.unknown == UNKNOWN
     bad = verdict.checks[-1]
@@ -69,7 +61,7 @@ def plain(folder):
 
 def test_a_good_release_holds(folder):
     """Every check holds, in a fixed order, and what can't be known is said."""
-    verdict = verify(folder)
+    verdict = dp.verify(folder)
     assert verdict.holds
     assert [check.holds for check in verdict.checks] == [True] * 7
     for check, word in zip(verdict.checks[1:], (WORDS, LAW, FILES, SCHEMA, VALUES, "_README.txt"), strict=True):
@@ -80,7 +72,7 @@ def test_a_good_release_holds(folder):
 def test_listing_again_changes_nothing(folder):
     """The same table written and listed again holds: the changes below fail for what they change."""
     relist(folder, plain(folder))
-    assert verify(folder).holds
+    assert dp.verify(folder).holds
 
 
 @pytest.mark.parametrize("name", ["notes.txt", ".hidden", "_certificate.json.bak", "part-00001.parquet", "sub/file"])
@@ -134,7 +126,7 @@ def test_the_true_label_column_fails(folder, labels):
     assert SCHEMA in failing(folder)
     relist_columns(folder, body)
     assert SCHEMA in failing(folder)
-    assert "the true label" in verify(folder).checks[-1].found
+    assert "the true label" in dp.verify(folder).checks[-1].found
 
 
 def test_no_released_label_fails(folder):
@@ -202,7 +194,7 @@ SETS = {
 @pytest.mark.parametrize("value", SETS.values(), ids=SETS)
 def test_a_set_of_another_form_fails(space, labels, tmp_path, value):
     """A set of the wrong size, in another order, with repeats or with another value fails."""
-    folder = Curator(labels, space).randomize(SubsetResponse(space, 1.0, 2)).save(tmp_path / "out")
+    folder = dp.Curator(labels, space).randomize(dp.SubsetResponse(space, 1.0, 2)).save(tmp_path / "out")
     table = plain(folder)
     values = table["label_released"].to_pylist()
     values[59] = value
@@ -217,7 +209,7 @@ def test_a_set_of_another_form_fails(space, labels, tmp_path, value):
 
 def test_an_order_of_bits_fails(space, labels, tmp_path):
     """In sets of any size, an order that is not the declared one could carry a message, and fails."""
-    folder = Curator(labels, space).randomize(BitResponse(space, 1.0)).save(tmp_path / "out")
+    folder = dp.Curator(labels, space).randomize(dp.BitResponse(space, 1.0)).save(tmp_path / "out")
     table = plain(folder)
     values = [found[::-1] for found in table["label_released"].to_pylist()]
     relist(folder, table.set_column(0, "label_released", pa.array(values, table["label_released"].type)))
@@ -226,9 +218,9 @@ def test_an_order_of_bits_fails(space, labels, tmp_path):
 
 def test_a_label_outside_its_candidates_fails(space, labels, tmp_path):
     """A released class that is not among its row's candidates fails, and so does a row without candidates."""
-    prior = ClassProbabilities(np.tile([0.4, 0.3, 0.2, 0.06, 0.04], (60, 1)), space.points)
-    folder = Curator(labels, space).randomize(TopKResponse(space, 1.0, prior, 2)).save(tmp_path / "out")
-    assert verify(folder).holds
+    prior = dp.ClassProbabilities(np.tile([0.4, 0.3, 0.2, 0.06, 0.04], (60, 1)), space.points)
+    folder = dp.Curator(labels, space).randomize(dp.TopKResponse(space, 1.0, prior, 2)).save(tmp_path / "out")
+    assert dp.verify(folder).holds
     good = plain(folder)
     values = good["label_released"].to_pylist()
     relist(folder, good.set_column(0, "label_released", pa.array([*values[:59], "pink"])))
@@ -241,9 +233,9 @@ def test_a_label_outside_its_candidates_fails(space, labels, tmp_path):
 @pytest.mark.parametrize("group", [-1, 1, 2**31 - 1])
 def test_a_group_that_does_not_exist_fails(space, labels, tmp_path, group):
     """A row of a group that the law does not have fails."""
-    curator = Curator(labels, space, units=np.arange(60) // 2)
-    folder = curator.randomize(RandomizedResponse(space, 1.0)).save(tmp_path / "out")
-    assert verify(folder).holds
+    curator = dp.Curator(labels, space, units=np.arange(60) // 2)
+    folder = curator.randomize(dp.RandomizedResponse(space, 1.0)).save(tmp_path / "out")
+    assert dp.verify(folder).holds
     table = plain(folder)
     groups = table["label_groups"].to_pylist()
     relist(folder, table.set_column(1, "label_groups", pa.array([*groups[:59], group], pa.int32())))
@@ -266,7 +258,7 @@ def test_links_and_strangers_fail(folder, tmp_path):
     """A file in place of the folder, an empty folder, and a link into nothing give a verdict."""
     (tmp_path / "empty").mkdir()
     for path in (tmp_path / "empty", folder / "data.parquet", tmp_path / "nowhere"):
-        assert not verify(path).holds
+        assert not dp.verify(path).holds
     (folder / "data.parquet").unlink()
     (folder / "data.parquet").symlink_to(tmp_path / "nowhere")
     assert FILES in failing(folder)

@@ -8,20 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from labeldp import (
-    BitResponse,
-    Charge,
-    Classes,
-    ClassProbabilities,
-    Curator,
-    NoisyHistogram,
-    RandomizedResponse,
-    Release,
-    SubsetResponse,
-    TopKResponse,
-    combined_guarantee,
-    verify,
-)
+import labeldp as dp
 from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LedgerError, VerificationError
 from labeldp.learning.stages import FixedPrior, MultiStage, ReleasePrior
@@ -33,7 +20,7 @@ DELTAS = (1e-9, 1e-6, 0.016)
 @pytest.fixture
 def curator(labels, space):
     """A curator with much to spend."""
-    return Curator(labels, space, budget=100.0, name="colour")
+    return dp.Curator(labels, space, budget=100.0, name="colour")
 
 
 @pytest.fixture
@@ -50,16 +37,18 @@ def save(tmp_path):
 def by_hand(*releases, rows=False):
     """The composition of releases, on the same rows or on those that were drawn."""
     draws = [(release.certificate.draws[0], release.channel) for release in releases]
-    return Composition.of((Charge(d.guarantee, d.rows if rows else RowRanges.all(1)), channel) for d, channel in draws)
+    return Composition.of(
+        (dp.Charge(d.guarantee, d.rows if rows else RowRanges.all(1)), channel) for d, channel in draws
+    )
 
 
 def test_releases_of_one_label_are_composed(curator, space, save):
     """Folders, and certificates alone, cost what their channels cost together, at every delta and epsilon."""
-    makers = [RandomizedResponse(space, 0.7), SubsetResponse(space, 0.5, size=2), BitResponse(space, 0.4)] * 3
+    makers = [dp.RandomizedResponse(space, 0.7), dp.SubsetResponse(space, 0.5, size=2), dp.BitResponse(space, 0.4)] * 3
     releases = [curator.randomize(each) for each in makers]
     folders, hand = save(*releases), by_hand(*releases)
     for paths in (folders, [folder / "_certificate.json" for folder in folders], [*map(str, folders[::-1])]):
-        (found,) = combined_guarantee(paths, deltas=[0.1], epsilons=[2.0, 4.0])
+        (found,) = dp.combined_guarantee(paths, deltas=[0.1], epsilons=[2.0, 4.0])
         assert (found.label, found.unit, found.rows, found.unknown) == ("colour", "row", 60, ())
         assert found.composition.epsilon == hand.epsilon
         assert [delta for delta, _ in found.at_deltas] == [*DELTAS, 0.1]
@@ -74,27 +63,27 @@ def test_releases_of_one_label_are_composed(curator, space, save):
 def test_a_release_counts_once(curator, space, save):
     """A folder, its certificate, a copy and slices of it are one draw; another draw of the same law is another."""
     release, again = (
-        curator.randomize(RandomizedResponse(space, 0.7)),
-        curator.randomize(RandomizedResponse(space, 0.7)),
+        curator.randomize(dp.RandomizedResponse(space, 0.7)),
+        curator.randomize(dp.RandomizedResponse(space, 0.7)),
     )
     one, part, other, two = save(release, release[:20], release[20:], again)
     copied = shutil.copytree(one, one.with_name("copy"))
-    (found,) = combined_guarantee([one, one / "_certificate.json", copied, part, other])
+    (found,) = dp.combined_guarantee([one, one / "_certificate.json", copied, part, other])
     assert len(found.composition.charges) == 1
     assert found.composition.epsilon == release.guarantee.epsilon
-    (found,) = combined_guarantee([one / "_certificate.json", part, one])
+    (found,) = dp.combined_guarantee([one / "_certificate.json", part, one])
     assert len(found.composition.charges) == 1, "in any order"
-    (found,) = combined_guarantee([two, part, other])
+    (found,) = dp.combined_guarantee([two, part, other])
     assert found.composition.epsilon == 2 * release.guarantee.epsilon
 
 
 def test_two_draws_under_one_name_both_count(curator, space, save):
     """Whole, in slices or as certificates alone, in any order; and no rows of both make one release."""
-    release, other = (curator.randomize(RandomizedResponse(space, 0.7)) for _ in range(2))
+    release, other = (curator.randomize(dp.RandomizedResponse(space, 0.7)) for _ in range(2))
     named = dataclasses.replace(other.certificate, release=release.certificate.release)
-    renamed = Release(other.codes, other.channel, space, named)
+    renamed = dp.Release(other.codes, other.channel, space, named)
     one, part, two, slices = save(release, release[:20], renamed, renamed[20:])
-    assert verify(two).holds
+    assert dp.verify(two).holds
     certificates = [folder / "_certificate.json" for folder in (one, two)]
     for paths in (
         [one, two],
@@ -105,33 +94,33 @@ def test_two_draws_under_one_name_both_count(curator, space, save):
         [two, one, *certificates, part],
     ):
         for each in (paths, paths[::-1]):
-            (found,) = combined_guarantee(each)
+            (found,) = dp.combined_guarantee(each)
             assert found.composition.epsilon == 2 * release.guarantee.epsilon, each
     for parts in ([release[:20], renamed[20:]], [release, renamed], [release, renamed[20:]]):
         with pytest.raises(InputError, match=r"found (one twice|two under one name)"):
-            Release.concat(parts)
-    dearer = curator.randomize(RandomizedResponse(space, 3.0))
+            dp.Release.concat(parts)
+    dearer = curator.randomize(dp.RandomizedResponse(space, 3.0))
     named = dataclasses.replace(dearer.certificate, release=release.certificate.release)
     with pytest.raises(InputError, match="found two under one name"):
-        Release.concat([release, Release(dearer.codes, dearer.channel, space, named)])
+        dp.Release.concat([release, dp.Release(dearer.codes, dearer.channel, space, named)])
 
 
 def test_two_answers_under_one_name_both_count(curator, space, save):
     """Their files tell them apart."""
-    one, two = save(*(curator.answer(NoisyHistogram(space, 0.5)) for _ in range(2)))
+    one, two = save(*(curator.answer(dp.NoisyHistogram(space, 0.5)) for _ in range(2)))
     name = json.loads((one / "_certificate.json").read_text(encoding="utf-8"))["release"]
     certificate = json.loads((two / "_certificate.json").read_text(encoding="utf-8")) | {"release": name}
     (two / "_certificate.json").write_text(json.dumps(certificate), encoding="utf-8")
-    (once,), (both,) = combined_guarantee([one, one]), combined_guarantee([one, two])
+    (once,), (both,) = dp.combined_guarantee([one, one]), dp.combined_guarantee([one, two])
     assert both.composition.epsilon == pytest.approx(2 * once.composition.epsilon)
 
 
 def test_row_numbers_are_believed_when_that_is_declared(curator, space, save):
     """Disjoint rows cost the sum, and the maximum where row numbers were declared to mean the same rows."""
-    makers = [(RandomizedResponse(space, 0.7), slice(0, 30)), (RandomizedResponse(space, 0.9), slice(30, 60))]
+    makers = [(dp.RandomizedResponse(space, 0.7), slice(0, 30)), (dp.RandomizedResponse(space, 0.9), slice(30, 60))]
     releases = [curator.randomize(each, rows) for each, rows in makers]
     folders = save(*releases)
-    (apart,), (summed,) = combined_guarantee(folders, one_table=True), combined_guarantee(folders)
+    (apart,), (summed,) = dp.combined_guarantee(folders, one_table=True), dp.combined_guarantee(folders)
     first, second = (release.guarantee.epsilon for release in releases)
     assert apart.composition.epsilon == by_hand(*releases, rows=True).epsilon == second
     assert summed.composition.epsilon == pytest.approx(first + second)
@@ -141,9 +130,9 @@ def test_row_numbers_are_believed_when_that_is_declared(curator, space, save):
 
 def test_other_labels_are_apart(curator, labels, space, save):
     """Labels of two names are two results, in the order in which they are given."""
-    one = save(curator.randomize(RandomizedResponse(space, 0.7)))
-    two = save(Curator(labels, space, name="eyes").randomize(RandomizedResponse(space, 1.5)))
-    first, second = combined_guarantee([*two, *one])
+    one = save(curator.randomize(dp.RandomizedResponse(space, 0.7)))
+    two = save(dp.Curator(labels, space, name="eyes").randomize(dp.RandomizedResponse(space, 1.5)))
+    first, second = dp.combined_guarantee([*two, *one])
     assert [first.label, second.label] == ["eyes", "colour"]
     assert first.composition.epsilon > 1.4
     assert second.composition.epsilon <= 0.7
@@ -151,19 +140,19 @@ def test_other_labels_are_apart(curator, labels, space, save):
 
 def test_candidates_count_by_the_rows_that_are_there(curator, space, save):
     """A folder tells how many candidates its rows have; a certificate alone, or a part, may have had fewer."""
-    prior = ClassProbabilities(np.random.default_rng(3).dirichlet(np.ones(5), 60), space.points)
-    releases = [curator.randomize(TopKResponse(space, 1.0, prior, k=3)) for _ in range(4)]
+    prior = dp.ClassProbabilities(np.random.default_rng(3).dirichlet(np.ones(5), 60), space.points)
+    releases = [curator.randomize(dp.TopKResponse(space, 1.0, prior, k=3)) for _ in range(4)]
     folders = save(*releases)
-    (whole,) = combined_guarantee(folders)
-    (alone,) = combined_guarantee([folder / "_certificate.json" for folder in folders])
-    (part,) = combined_guarantee(save(releases[0][:7]))
+    (whole,) = dp.combined_guarantee(folders)
+    (alone,) = dp.combined_guarantee([folder / "_certificate.json" for folder in folders])
+    (part,) = dp.combined_guarantee(save(releases[0][:7]))
     hand = by_hand(*releases)
     assert dict(whole.at_deltas)[0.016] == pytest.approx(hand.epsilon_at(0.016), rel=1e-9)
     assert dict(alone.at_deltas)[0.016] > dict(whole.at_deltas)[0.016]
     assert whole.unknown == ()
     assert alone.unknown == tuple(str(folder / "_certificate.json") for folder in folders)
     assert len(part.unknown) == 1
-    (both,) = combined_guarantee([folders[0] / "_certificate.json", folders[0]])
+    (both,) = dp.combined_guarantee([folders[0] / "_certificate.json", folders[0]])
     assert both.unknown == ()
     assert alone.composition.epsilon == whole.composition.epsilon
 
@@ -186,16 +175,16 @@ def test_candidates_that_an_earlier_release_chose_count_as_the_worst(tmp_path):
     So what both releases cost together is the same, whatever the first one was. The test looks for both results, and
     misses one with a probability below 1e-7.
     """
-    space, met = Classes(["a", "b"]), {}
+    space, met = dp.Classes(["a", "b"]), {}
     for _ in range(60):
-        curator = Curator(["a"], space, budget=9.0)
-        first = curator.randomize(RandomizedResponse(space, 1.0))
+        curator = dp.Curator(["a"], space, budget=9.0)
+        first = curator.randomize(dp.RandomizedResponse(space, 1.0))
         prior = ReleasePrior(first, base=FixedPrior([0.6, 0.4]))
         again = MultiStage(PriorResult(), 1.0, stages=1, prior=prior).fit(np.zeros((1, 1)), curator).release_
         met[again.channel.sizes.tolist()[0]] = first, again
     assert set(met) == {1, 2}
     folders = [[each.save(tmp_path / f"{m}-{i}") for i, each in enumerate(pair)] for m, pair in met.items()]
-    (one,), (other,) = map(combined_guarantee, folders)
+    (one,), (other,) = map(dp.combined_guarantee, folders)
     assert one.at_deltas == other.at_deltas
     assert dict(one.at_deltas)[1e-6] > 1.9
     assert one.unknown == other.unknown == ()
@@ -204,48 +193,48 @@ def test_candidates_that_an_earlier_release_chose_count_as_the_worst(tmp_path):
 def test_a_ledger_counts_as_the_worst_of_its_epsilons(labels, space, tmp_path):
     """Charges that stand are composed by their epsilons alone, with the sums that the ledger shows."""
     path = tmp_path / "l.ledger"
-    curator = Curator(labels, space, budget=9.0, name="colour", ledger=path)
+    curator = dp.Curator(labels, space, budget=9.0, name="colour", ledger=path)
     for rows in (slice(0, 30), slice(0, 30), slice(20, 60)):
-        curator.randomize(RandomizedResponse(space, 0.7), rows)
-    curator.answer(NoisyHistogram(space, 0.2))
+        curator.randomize(dp.RandomizedResponse(space, 0.7), rows)
+    curator.answer(dp.NoisyHistogram(space, 0.2))
     with pytest.raises(BudgetError):
-        curator.randomize(RandomizedResponse(space, 9.0))
-    (found,) = combined_guarantee([path], epsilons=[1.0])
-    price, asked = (Curator(labels, space).randomize(RandomizedResponse(space, 0.7)).guarantee, curator.spent[0])
+        curator.randomize(dp.RandomizedResponse(space, 9.0))
+    (found,) = dp.combined_guarantee([path], epsilons=[1.0])
+    price, asked = (dp.Curator(labels, space).randomize(dp.RandomizedResponse(space, 0.7)).guarantee, curator.spent[0])
     assert found.ledger
     assert found.composition.epsilon == asked
-    worst = Composition.of([(Charge(price, RowRanges.all(1)), None)] * 3 + [(found.composition.charges[-1], None)])
+    worst = Composition.of([(dp.Charge(price, RowRanges.all(1)), None)] * 3 + [(found.composition.charges[-1], None)])
     assert found.composition.epsilon_at(1e-3) == pytest.approx(worst.epsilon_at(1e-3), rel=1e-9)
-    Curator(labels, space, name="eyes", ledger=path).randomize(RandomizedResponse(space, 0.3))
-    colour, eyes = combined_guarantee([path])
+    dp.Curator(labels, space, name="eyes", ledger=path).randomize(dp.RandomizedResponse(space, 0.3))
+    colour, eyes = dp.combined_guarantee([path])
     assert (colour.label, colour.composition.epsilon, eyes.label) == ("colour", asked, "eyes")
-    assert combined_guarantee([path, path]) == [colour, eyes]
+    assert dp.combined_guarantee([path, path]) == [colour, eyes]
 
 
 def test_units_of_several_rows_meet_everywhere(labels, space, save):
     """Releases for units cost the sum, whatever rows they are of, and do not add up with releases for rows."""
     units = [i // 2 for i in range(60)]
-    curator = Curator(labels, space, budget=9.0, units=units, name="colour")
-    folders = save(*(curator.randomize(RandomizedResponse(space, 0.6), slice(30 * i, 30 * i + 30)) for i in (0, 1)))
-    (found,) = combined_guarantee(folders, one_table=True)
+    curator = dp.Curator(labels, space, budget=9.0, units=units, name="colour")
+    folders = save(*(curator.randomize(dp.RandomizedResponse(space, 0.6), slice(30 * i, 30 * i + 30)) for i in (0, 1)))
+    (found,) = dp.combined_guarantee(folders, one_table=True)
     assert found.unit == "unit"
     assert found.composition.epsilon == curator.spent[0]
     assert len(found.composition.losses) == 2
-    single = save(Curator(labels, space, name="colour").randomize(RandomizedResponse(space, 0.6)))
-    units_alone, rows = combined_guarantee([*folders, *single])
-    assert (units_alone.unit, units_alone.composition) == ("unit", combined_guarantee(folders)[0].composition)
+    single = save(dp.Curator(labels, space, name="colour").randomize(dp.RandomizedResponse(space, 0.6)))
+    units_alone, rows = dp.combined_guarantee([*folders, *single])
+    assert (units_alone.unit, units_alone.composition) == ("unit", dp.combined_guarantee(folders)[0].composition)
     assert rows.unit == "row"
     assert rows.composition.epsilon == pytest.approx(found.composition.epsilon + 0.6, abs=1e-9)
 
 
 def test_what_is_no_release_is_refused(curator, labels, space, save, tmp_path):
     """Test words, changed files, other files and nothing at all."""
-    (folder,) = save(curator.randomize(RandomizedResponse(space, 0.7)))
+    (folder,) = save(curator.randomize(dp.RandomizedResponse(space, 0.7)))
     tape = TapeWords(np.random.default_rng(1).integers(0, 2**64, 1000, dtype=np.uint64))
-    (tested,) = save(Curator(labels, space)._randomize(RandomizedResponse(space, 0.7), None, tape))
+    (tested,) = save(dp.Curator(labels, space)._randomize(dp.RandomizedResponse(space, 0.7), None, tape))
     for bad in (tested, tested / "_certificate.json"):
         with pytest.raises(VerificationError, match="NOT PRIVATE"):
-            combined_guarantee([folder, bad])
+            dp.combined_guarantee([folder, bad])
     (folder / "more").write_text("x", encoding="utf-8")
     empty, text, database = tmp_path / "empty", tmp_path / "text", tmp_path / "database"
     empty.mkdir()
@@ -253,20 +242,20 @@ def test_what_is_no_release_is_refused(curator, labels, space, save, tmp_path):
     database.write_bytes(b"SQLite format 3\x00" + bytes(100))
     for bad, error in ((folder, VerificationError), (empty, VerificationError), (text, VerificationError)):
         with pytest.raises(error, match=str(bad)):
-            combined_guarantee([bad])
+            dp.combined_guarantee([bad])
     with pytest.raises(LedgerError):
-        combined_guarantee([database])
+        dp.combined_guarantee([database])
     with pytest.raises(InputError, match="found nothing"):
-        combined_guarantee([tmp_path / "none"])
+        dp.combined_guarantee([tmp_path / "none"])
     for wrong in ({"deltas": [1.0]}, {"deltas": [math.nan]}, {"epsilons": [0.0]}, {"epsilons": [math.inf]}):
         with pytest.raises(EpsilonError):
-            combined_guarantee([tmp_path / "r0"], **wrong)
-    assert combined_guarantee([]) == []
+            dp.combined_guarantee([tmp_path / "r0"], **wrong)
+    assert dp.combined_guarantee([]) == []
 
 
 def test_the_delta_of_one_in_the_rows_is_rounded_down(save):
     """One in so many rows, to two digits and never above; a single row has none."""
-    space = Classes(["a", "b"])
+    space = dp.Classes(["a", "b"])
     for rows, deltas in ((1, (1e-9, 1e-6)), (7, (*DELTAS[:2], 0.14)), (300, (*DELTAS[:2], 0.0033))):
-        folders = save(Curator(["a"] * rows, space).randomize(RandomizedResponse(space, 0.5)))
-        assert combined_guarantee(folders)[0].deltas == deltas
+        folders = save(dp.Curator(["a"] * rows, space).randomize(dp.RandomizedResponse(space, 0.5)))
+        assert dp.combined_guarantee(folders)[0].deltas == deltas

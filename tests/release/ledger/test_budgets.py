@@ -7,27 +7,17 @@ import sqlite3
 import numpy as np
 import pytest
 
-from labeldp import (
-    Budget,
-    Charge,
-    Classes,
-    Curator,
-    Guarantee,
-    LabelMoments,
-    Ledger,
-    NoisyHistogram,
-    combined_guarantee,
-)
+import labeldp as dp
 from labeldp.cli import main
 from labeldp.errors import BudgetError
 from labeldp.mechanisms.queries import _histogram
 from labeldp.privacy.accounting import Composition, RowRanges
 from labeldp.release.ledger import Entry
 
-SPACE = Classes(["no", "yes"])
+SPACE = dp.Classes(["no", "yes"])
 LABELS = ["no", "yes", "yes", "no"] * 5
-SMALL = NoisyHistogram(SPACE, 0.25)
-BUDGET = Budget(2.0, 1e-3, concentrated=True)  # eight of the small ones by sums, and more by their rhos
+SMALL = dp.NoisyHistogram(SPACE, 0.25)
+BUDGET = dp.Budget(2.0, 1e-3, concentrated=True)  # eight of the small ones by sums, and more by their rhos
 
 
 def asked(curator, query=SMALL, most=40):
@@ -59,8 +49,8 @@ def charge_to(ledger, guarantees, budget=None):
 
 def test_a_curator_counts_by_rho(monkeypatch):
     """More requests pass than by sums, epsilon is told at the budget's delta, and one too many draws nothing."""
-    curator = Curator(LABELS, SPACE, budget=BUDGET)
-    assert asked(curator) > 8 == asked(Curator(LABELS, SPACE, budget=2.0))
+    curator = dp.Curator(LABELS, SPACE, budget=BUDGET)
+    assert asked(curator) > 8 == asked(dp.Curator(LABELS, SPACE, budget=2.0))
     epsilon, delta = curator.spent
     assert 1.8 < epsilon <= 2.0
     assert delta == 1e-3
@@ -72,13 +62,13 @@ def test_a_curator_counts_by_rho(monkeypatch):
 
 def test_a_ledger_keeps_the_kind_of_its_budget(tmp_path):
     """Whoever opens it next counts as it was counted, and as many requests pass as for one curator."""
-    whole = asked(Curator(LABELS, SPACE, budget=BUDGET))
-    first = Curator(LABELS, SPACE, budget=BUDGET, ledger=tmp_path / "l")
+    whole = asked(dp.Curator(LABELS, SPACE, budget=BUDGET))
+    first = dp.Curator(LABELS, SPACE, budget=BUDGET, ledger=tmp_path / "l")
     for _ in range(5):
         first.answer(SMALL)
-    again = Curator(LABELS, SPACE, ledger=tmp_path / "l")
+    again = dp.Curator(LABELS, SPACE, ledger=tmp_path / "l")
     assert asked(again) == whole - 5
-    assert Ledger(tmp_path / "l").entries()[-1].budget == BUDGET
+    assert dp.Ledger(tmp_path / "l").entries()[-1].budget == BUDGET
     assert again.spent == first.spent
 
 
@@ -87,35 +77,35 @@ def test_a_ledger_keeps_the_kind_of_its_budget(tmp_path):
     [
         (BUDGET, 3.0),
         (BUDGET, (3.0, 1e-3)),
-        (BUDGET, Budget(2.0, 1e-4, concentrated=True)),
-        (BUDGET, Budget(2.0, 1e-3, concentrated=True, apart=1e-4)),
+        (BUDGET, dp.Budget(2.0, 1e-4, concentrated=True)),
+        (BUDGET, dp.Budget(2.0, 1e-3, concentrated=True, apart=1e-4)),
         (2.0, BUDGET),
         (None, BUDGET),
     ],
 )
 def test_a_budget_does_not_change_its_kind(tmp_path, first, then):
     """Once something was charged, another delta or another way to count is refused, and nothing is recorded."""
-    Curator(LABELS, SPACE, budget=first, ledger=tmp_path / "l").answer(SMALL)
+    dp.Curator(LABELS, SPACE, budget=first, ledger=tmp_path / "l").answer(SMALL)
     with pytest.raises(BudgetError, match="expected a budget that differs from that of earlier charges in epsilon"):
-        Curator(LABELS, SPACE, budget=then, ledger=tmp_path / "l").answer(NoisyHistogram(SPACE, 0.01))
-    assert len(Ledger(tmp_path / "l").entries()) == 1
+        dp.Curator(LABELS, SPACE, budget=then, ledger=tmp_path / "l").answer(dp.NoisyHistogram(SPACE, 0.01))
+    assert len(dp.Ledger(tmp_path / "l").entries()) == 1
 
 
 def test_what_never_left_fixes_no_budget(tmp_path):
     """A charge that became void was for nothing, and the next one may state any budget."""
-    ledger = Ledger(tmp_path / "l")
-    with pytest.raises(RuntimeError), ledger.charged(entry("r0", Guarantee(0.1)), BUDGET):
+    ledger = dp.Ledger(tmp_path / "l")
+    with pytest.raises(RuntimeError), ledger.charged(entry("r0", dp.Guarantee(0.1)), BUDGET):
         raise RuntimeError
-    with ledger.charged(entry("r1", Guarantee(0.1)), Budget(1.0)):
+    with ledger.charged(entry("r1", dp.Guarantee(0.1)), dp.Budget(1.0)):
         pass
     assert [each.state for each in ledger.entries()] == ["void", "released"]
 
 
 def test_ledgers_from_before_still_open(tmp_path):
     """A charge without the newer words has a budget by sums, no rho, and counts as it did."""
-    ledger = Ledger(tmp_path / "l")
+    ledger = dp.Ledger(tmp_path / "l")
     ledger.mark("made")
-    body = dataclasses.asdict(entry("old", Guarantee(0.75), budget=Budget(1.0, 1e-6)))
+    body = dataclasses.asdict(entry("old", dp.Guarantee(0.75), budget=dp.Budget(1.0, 1e-6)))
     for name in ("identifier", "state", "time"):
         del body[name]
     del body["guarantee"]["rho"], body["budget"]["concentrated"], body["budget"]["apart"]
@@ -125,18 +115,18 @@ def test_ledgers_from_before_still_open(tmp_path):
         database.execute(insert, (named("old"), "released", "{}"))
     database.close()
     (found,) = ledger.entries()
-    assert (found.budget, found.guarantee.rho) == (Budget(1.0, 1e-6), None)
-    curator = Curator(LABELS, SPACE, ledger=tmp_path / "l")
+    assert (found.budget, found.guarantee.rho) == (dp.Budget(1.0, 1e-6), None)
+    curator = dp.Curator(LABELS, SPACE, ledger=tmp_path / "l")
     assert curator.spent == (0.75, 0.0)
-    assert asked(curator, NoisyHistogram(SPACE, 0.25)) == 1
+    assert asked(curator, dp.NoisyHistogram(SPACE, 0.25)) == 1
 
 
 def test_accounts_of_ledgers_compose_by_rho(tmp_path, capsys):
     """What charges with a rho promise together follows from their sum, beside randomized responses and sums."""
-    noisy, pure = Guarantee(1.0, 1e-6, rho=0.005), Guarantee(0.1)
-    charge_to(Ledger(tmp_path / "l"), [noisy] * 12 + [pure] * 3, Budget(40.0, 1e-4))
-    (found,) = combined_guarantee([tmp_path / "l"], epsilons=[2.0])
-    hand = Composition.of((Charge(each, RowRanges.all(1)), None) for each in [noisy] * 12 + [pure] * 3)
+    noisy, pure = dp.Guarantee(1.0, 1e-6, rho=0.005), dp.Guarantee(0.1)
+    charge_to(dp.Ledger(tmp_path / "l"), [noisy] * 12 + [pure] * 3, dp.Budget(40.0, 1e-4))
+    (found,) = dp.combined_guarantee([tmp_path / "l"], epsilons=[2.0])
+    hand = Composition.of((dp.Charge(each, RowRanges.all(1)), None) for each in [noisy] * 12 + [pure] * 3)
     assert found.composition.epsilon == hand.epsilon == 12.3
     assert dict(found.at_deltas)[1e-6] == hand.epsilon_at(1e-6) < 2.2
     assert found.at_epsilons == ((2.0, hand.delta_at(2.0)),)
@@ -149,13 +139,13 @@ def test_accounts_of_ledgers_compose_by_rho(tmp_path, capsys):
 
 def test_saved_answers_with_gaussian_noise_compose_by_rho(tmp_path):
     """Label moments pass a concentrated budget by their rho, and their certificates tell what they cost together."""
-    query = LabelMoments(SPACE, 0.5, 1e-6, np.arange(20.0)[:, None])
-    curator = Curator(LABELS, SPACE, budget=Budget(2.0, 1e-6, concentrated=True), name="label")
+    query = dp.LabelMoments(SPACE, 0.5, 1e-6, np.arange(20.0)[:, None])
+    curator = dp.Curator(LABELS, SPACE, budget=dp.Budget(2.0, 1e-6, concentrated=True), name="label")
     paths = [curator.answer(query).save(tmp_path / str(number)) for number in range(11)]
-    assert asked(curator, query) == 0 < asked(Curator(LABELS, SPACE, budget=Budget(2.5, 1e-6, True)), query)
+    assert asked(curator, query) == 0 < asked(dp.Curator(LABELS, SPACE, budget=dp.Budget(2.5, 1e-6, True)), query)
     assert curator.spent[0] <= 2.0
-    (found,) = combined_guarantee(paths)
-    hand = Composition.of([(Charge(query.promise(1), RowRanges.all(1)), None)] * 11)
+    (found,) = dp.combined_guarantee(paths)
+    hand = Composition.of([(dp.Charge(query.promise(1), RowRanges.all(1)), None)] * 11)
     assert (found.composition.epsilon, found.composition.delta) == (hand.epsilon, hand.delta)
     assert dict(found.at_deltas)[1e-6] == hand.epsilon_at(1e-6) == pytest.approx(curator.spent[0], rel=1e-9)
     assert hand.epsilon > 5
@@ -164,16 +154,16 @@ def test_saved_answers_with_gaussian_noise_compose_by_rho(tmp_path):
 def test_a_session_is_within_its_budget_however_it_went():
     """Requests of several kinds, with and without a rho, never cost more than the budget by tight composition."""
     random = np.random.default_rng(5)
-    kinds = [Guarantee(0.1), Guarantee(0.4), Guarantee(2.0, 1e-5, rho=0.002), Guarantee(0.05, 2e-5)]
-    budget = Budget(1.5, 1e-3, concentrated=True, apart=1e-4)
+    kinds = [dp.Guarantee(0.1), dp.Guarantee(0.4), dp.Guarantee(2.0, 1e-5, rho=0.002), dp.Guarantee(0.05, 2e-5)]
+    budget = dp.Budget(1.5, 1e-3, concentrated=True, apart=1e-4)
     for _ in range(5):
-        ledger, spent = Ledger(), []
+        ledger, spent = dp.Ledger(), []
         for number, kind in enumerate(random.integers(0, len(kinds), 60)):
             try:
                 with ledger.charged(entry(f"r{number}", kinds[kind]), budget):
                     spent.append(kinds[kind])
             except BudgetError:
                 continue
-        together = Composition.of((Charge(each, RowRanges.all(1)), None) for each in spent)
+        together = Composition.of((dp.Charge(each, RowRanges.all(1)), None) for each in spent)
         assert together.delta_at(1.5) <= 1e-3
         assert sum(each.delta for each in spent if each.rho is None) <= 1e-4 * (1 + 1e-12)

@@ -6,31 +6,18 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import labeldp as dp
 import labeldp.release.curator._source as source_module
 import labeldp.release.jobs._job as module
-from labeldp import (
-    Account,
-    Answer,
-    Budget,
-    Charge,
-    Classes,
-    ClusterMechanism,
-    Ledger,
-    NoisyHistogram,
-    PeerMechanism,
-    Release,
-    release_table,
-    verify,
-)
 from labeldp._random_words import DerivedWords, SecureWords, TapeWords, _KeyedWords
 from labeldp.errors import EpsilonError, LabelDPError, TableError
 from labeldp.release.tables import clusters_of, open_table
 
-SPACE = Classes(["no", "yes"])
+SPACE = dp.Classes(["no", "yes"])
 ROWS = 600
 CLUSTERS = np.arange(ROWS) % 6
 LABELS = np.where((CLUSTERS < 2) ^ (np.arange(ROWS) % 10 == 0), "yes", "no")
-MECHANISMS = {"cluster": ClusterMechanism, "peer": partial(PeerMechanism, delta=1e-4)}
+MECHANISMS = {"cluster": dp.ClusterMechanism, "peer": partial(dp.PeerMechanism, delta=1e-4)}
 
 
 @pytest.fixture(params=["t.csv", "t.parquet"])
@@ -48,7 +35,7 @@ def source(request, write_table, tmp_path):
 def released(source, mechanism, epsilon=1.0, clusters="district", **options):
     """A release of the table, of age alone."""
     given = {"keep": ["age"], "mechanism": MECHANISMS[mechanism](clusters), **options}
-    return release_table(source, "ill", SPACE, epsilon, source.parent / "out", **given)
+    return dp.release_table(source, "ill", SPACE, epsilon, source.parent / "out", **given)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -70,9 +57,9 @@ def rows_of(done):
 def test_a_release_is_verified_and_charged(source, mechanism):
     """The charge is made once, covers what the certificate says, and fits the epsilon that was asked for."""
     done = released(source, mechanism)
-    (entry,) = Ledger(done.ledger).entries()
+    (entry,) = dp.Ledger(done.ledger).entries()
     promised = done.certificate.guarantee
-    assert verify(done.output).holds
+    assert dp.verify(done.output).holds
     assert (entry.mechanism, entry.rows.stop) == (mechanism, ROWS)
     assert promised.epsilon <= entry.guarantee.epsilon <= 1.0
     assert (promised.delta, promised.trust) == (entry.guarantee.delta, "peer" if mechanism == "peer" else "central")
@@ -87,18 +74,18 @@ def test_counts_and_labels_share_the_epsilon(source):
     assert (counted.mechanism, response.mechanism) == ("noisy-histogram", "cluster")
     assert counted.guarantee.epsilon == pytest.approx(1.0)
     assert counted.guarantee.epsilon + response.guarantee.epsilon <= 2.0
-    release = Release.load(done.output)
+    release = dp.Release.load(done.output)
     assert len(release) == ROWS
     assert release.guarantee.epsilon == done.certificate.guarantee.epsilon
 
 
 def test_a_concentrated_budget_pays_for_both(source):
     """The one charge for counts and labels costs no less than both, also where many are counted by their rhos."""
-    budget = Budget(100.0, 1e-6, concentrated=True)
+    budget = dp.Budget(100.0, 1e-6, concentrated=True)
     done = released(source, "cluster", budget=budget)
-    (entry,) = Ledger(done.ledger).entries()
-    both = tuple(Charge(draw.guarantee, draw.rows) for draw in done.certificate.draws)
-    claimed, needed = (Account(budget, charges * 100).spent[0] for charges in ((entry.charge(""),), both))
+    (entry,) = dp.Ledger(done.ledger).entries()
+    both = tuple(dp.Charge(draw.guarantee, draw.rows) for draw in done.certificate.draws)
+    claimed, needed = (dp.Account(budget, charges * 100).spent[0] for charges in ((entry.charge(""),), both))
     assert needed < 60  # by rhos, and not by the sum
     assert claimed >= needed
 
@@ -106,7 +93,7 @@ def test_a_concentrated_budget_pays_for_both(source):
 def test_labels_lean_towards_what_is_common_in_their_cluster(source):
     """At a large epsilon their distributions are the true ones, raised to the floor of a quarter."""
     done = released(source, "cluster", epsilon=20.0, clusters="number")
-    channel = Release.load(done.output).channel
+    channel = dp.Release.load(done.output).channel
     yes = np.array([weights[1] / sum(weights) for weights in channel.weights])
     shares = np.array([np.mean(LABELS[CLUSTERS == cluster] == "yes") for cluster in range(6)])  # noqa: SIM300
     raised = 0.25 + 0.5 * np.clip((shares - 0.25) / 0.5, 0, 1)
@@ -124,7 +111,7 @@ def test_numbers_of_clusters_keep_their_order(source, mechanism, clusters):
 def test_peers_give_an_answer(source):
     """Released labels are those of members of the cluster, and the answer opens with what it assumes."""
     done = released(source, "peer", epsilon=5.0)
-    answer = Answer.load(done.output)
+    answer = dp.Answer.load(done.output)
     assert answer.value.shape == (ROWS,)
     assert answer.guarantee.epsilon == done.certificate.guarantee.epsilon <= 5.0
     assert any("with one peer, epsilon is" in line for line in answer.certificate.assumptions)
@@ -144,7 +131,7 @@ def test_a_label_moves_its_own_cluster_alone(source, monkeypatch, row):
 
     monkeypatch.setattr("labeldp.release.folder._run.RunKey", lambda: TapeWords(tape))
     monkeypatch.setattr(module, "_ROWS_PER_BATCH", 7)
-    monkeypatch.setattr(NoisyHistogram, "values", values)
+    monkeypatch.setattr(dp.NoisyHistogram, "values", values)
     one = rows_of(released(source, "cluster"))
     for path in (*(source.parent / "out").iterdir(), *source.parent.glob("*ledger*")):
         path.unlink()
@@ -188,33 +175,33 @@ def test_counts_and_labels_are_drawn_from_streams_of_their_own(source, monkeypat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mechanism": ClusterMechanism("ill")}, "found the label 'ill'"),
-        ({"mechanism": ClusterMechanism("region")}, "no cluster column 'region'"),
-        ({"mechanism": ClusterMechanism(CLUSTERS[1:])}, "a cluster for each of the 600 rows"),
-        ({"mechanism": ClusterMechanism(np.r_[CLUSTERS, 1])}, "each of the 600 rows, found 601"),
-        ({"mechanism": ClusterMechanism(CLUSTERS - 1)}, "numbered from 0"),
-        ({"mechanism": ClusterMechanism(CLUSTERS * 0.5)}, "as integers"),
+        ({"mechanism": dp.ClusterMechanism("ill")}, "found the label 'ill'"),
+        ({"mechanism": dp.ClusterMechanism("region")}, "no cluster column 'region'"),
+        ({"mechanism": dp.ClusterMechanism(CLUSTERS[1:])}, "a cluster for each of the 600 rows"),
+        ({"mechanism": dp.ClusterMechanism(np.r_[CLUSTERS, 1])}, "each of the 600 rows, found 601"),
+        ({"mechanism": dp.ClusterMechanism(CLUSTERS - 1)}, "numbered from 0"),
+        ({"mechanism": dp.ClusterMechanism(CLUSTERS * 0.5)}, "as integers"),
         (
-            {"mechanism": PeerMechanism("district", 1e-6), "space": Classes(["no", "yes", "perhaps"])},
+            {"mechanism": dp.PeerMechanism("district", 1e-6), "space": dp.Classes(["no", "yes", "perhaps"])},
             "for two classes",
         ),
-        ({"mechanism": PeerMechanism("district", 0.0)}, "expected delta above 0"),
+        ({"mechanism": dp.PeerMechanism("district", 0.0)}, "expected delta above 0"),
     ],
 )
 def test_what_does_not_fit_is_refused(source, options, message):
     """Nothing is charged and nothing is left."""
     given = {"keep": ["age"], "space": SPACE, **options}
     with pytest.raises(LabelDPError, match=message):
-        release_table(source, "ill", epsilon=1.0, output=source.parent / "out", **given)
+        dp.release_table(source, "ill", epsilon=1.0, output=source.parent / "out", **given)
     assert [path.name for path in source.parent.iterdir()] == [source.name]
 
 
 def test_whether_integers_suffice_does_not_depend_on_counts(write_table, tmp_path):
     """An epsilon that they express for even clusters alone is refused before anything is charged or drawn."""
     source = write_table(tmp_path / "t.parquet", {"district": ["a", "b"] * 9, "ill": list(range(18))})
-    options = {"keep": [], "mechanism": ClusterMechanism("district")}
+    options = {"keep": [], "mechanism": dp.ClusterMechanism("district")}
     with pytest.raises(EpsilonError, match="integers of a 64-bit word"):
-        release_table(source, "ill", Classes(range(1000)), 2e-11, tmp_path / "out", **options)
+        dp.release_table(source, "ill", dp.Classes(range(1000)), 2e-11, tmp_path / "out", **options)
     assert not list(tmp_path.glob("*ledger"))
 
 
@@ -223,7 +210,9 @@ def test_a_missing_cluster_is_refused(write_table, tmp_path):
     columns = {"district": ["a", None, "b"], "ill": ["no", "yes", "no"]}
     source = write_table(tmp_path / "t.parquet", columns)
     with pytest.raises(TableError, match="a cluster in every row of 'district'"):
-        release_table(source, "ill", SPACE, 1.0, tmp_path / "out", keep=[], mechanism=ClusterMechanism("district"))
+        dp.release_table(
+            source, "ill", SPACE, 1.0, tmp_path / "out", keep=[], mechanism=dp.ClusterMechanism("district")
+        )
 
 
 def test_labels_are_never_shown():

@@ -9,26 +9,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import (
-    Classes,
-    Curator,
-    Ledger,
-    NoisyGradients,
-    NoisyHistogram,
-    PriorResponse,
-    RandomizedResponse,
-    RandomizerMechanism,
-    Release,
-    combined_guarantee,
-    concatenate,
-    public_split,
-    release_table,
-    verify,
-)
+import labeldp as dp
 from labeldp.errors import BudgetError, InputError, LabelDPError, OutputError, TableError
 from labeldp.release import release_with
 
-SPACE = Classes(["zq-a", "zq-b", "zq-c"])
+SPACE = dp.Classes(["zq-a", "zq-b", "zq-c"])
 ROWS = 60
 
 
@@ -45,33 +30,33 @@ def table(tmp_path):
 
 def once(_, curator):
     """One request for all rows."""
-    return curator.randomize(RandomizedResponse(SPACE, 1.0))
+    return curator.randomize(dp.RandomizedResponse(SPACE, 1.0))
 
 
 def in_stages(_, curator):
     """Two requests, each for some of the rows."""
-    parts = public_split(len(curator), [1, 2])
+    parts = dp.public_split(len(curator), [1, 2])
     even = np.full((ROWS, 3), 1 / 3)
-    return concatenate([(rows, curator.randomize(PriorResponse(SPACE, 1.0, even[rows]), rows)) for rows in parts])
+    return dp.concatenate([(rows, curator.randomize(dp.PriorResponse(SPACE, 1.0, even[rows]), rows)) for rows in parts])
 
 
 def states(tmp_path):
     """What became of each charge, and its epsilon."""
     ledger = tmp_path / "t.csv.labeldp-ledger"
-    return [(entry.state, entry.guarantee.epsilon) for entry in Ledger(ledger).entries()] if ledger.exists() else []
+    return [(entry.state, entry.guarantee.epsilon) for entry in dp.Ledger(ledger).entries()] if ledger.exists() else []
 
 
 @pytest.mark.parametrize("ask", [once, in_stages])
 def test_what_is_asked_for_becomes_one_release_and_one_charge(table, tmp_path, ask):
     """The folder verifies, opens and accounts as one of ``release_table`` does; the whole is charged once."""
     done = release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=["town", "id"])
-    assert verify(done.output).holds
+    assert dp.verify(done.output).holds
     assert states(tmp_path) == [("released", 1.0)]
     assert done.spent == (1.0, 0.0)
-    release = Release.load(done.output)
+    release = dp.Release.load(done.output)
     assert release.certificate == done.certificate
     assert len(release) == ROWS
-    assert combined_guarantee([done.output])[0].composition.epsilon <= 1.0
+    assert dp.combined_guarantee([done.output])[0].composition.epsilon <= 1.0
     assert {"the type in which the table stores its label column is public"} <= set(done.certificate.assumptions)
 
 
@@ -79,7 +64,9 @@ def test_kept_columns_are_those_that_a_release_writes(table, tmp_path):
     """In the same order, of the same types and with the same values, and without the label."""
     given = {"keep": ["town", "flag", "id"]}
     one = release_with(table, "y", SPACE, 1.0, tmp_path / "one", once, **given)
-    two = release_table(table, "y", SPACE, 1.0, tmp_path / "two", mechanism="randomized-response", budget=2.0, **given)
+    two = dp.release_table(
+        table, "y", SPACE, 1.0, tmp_path / "two", mechanism="randomized-response", budget=2.0, **given
+    )
     found, wanted = (pq.read_table(each.output / "data.parquet") for each in (one, two))
     assert found.schema == wanted.schema
     assert found.column_names == ["id", "flag", "town", "y_released"]
@@ -92,7 +79,7 @@ def test_the_function_is_given_public_columns_and_true_labels_only_through_the_c
 
     def ask(columns, curator):
         seen.append(columns)
-        return curator.randomize(RandomizedResponse(SPACE, 30.0))
+        return curator.randomize(dp.RandomizedResponse(SPACE, 30.0))
 
     done = release_with(table, "y", SPACE, 30.0, tmp_path / "out", ask, drop=["town"])
     assert seen[0].column_names == ["id", "flag"]
@@ -131,7 +118,7 @@ def test_a_failure_after_a_draw_may_depend_on_it_and_is_paid_for(table, tmp_path
     assert "zq-" not in str(caught.value)
     assert states(tmp_path) == [("drawn", 1.0)]
     assert [path.name for path in tmp_path.glob("*out*")] == []
-    Ledger(tmp_path / "t.csv.labeldp-ledger").settle()
+    dp.Ledger(tmp_path / "t.csv.labeldp-ledger").settle()
     assert states(tmp_path) == [("drawn", 1.0)]
 
 
@@ -165,11 +152,11 @@ def test_what_was_drawn_is_paid_for_whatever_stops_it(table, tmp_path, monkeypat
         raise problem
 
     def ask(_, curator):
-        gradients = NoisyGradients(SPACE, 0.5, client=listener, rows=ROWS, dimension=1)
+        gradients = dp.NoisyGradients(SPACE, 0.5, client=listener, rows=ROWS, dimension=1)
         answer = curator.answer(gradients)
         if when == "after a draw":
             stop()
-        return concatenate([(slice(None), curator.randomize(RandomizedResponse(SPACE, 0.5)))], answers=[answer])
+        return dp.concatenate([(slice(None), curator.randomize(dp.RandomizedResponse(SPACE, 0.5)))], answers=[answer])
 
     if when == "while it is written":
         monkeypatch.setattr("labeldp.release.jobs._protocol.FolderSink", stop)
@@ -178,7 +165,7 @@ def test_what_was_drawn_is_paid_for_whatever_stops_it(table, tmp_path, monkeypat
     assert listener.told > 30
     assert states(tmp_path) == [("drawn", 1.0)]
     assert list(tmp_path.glob("*out*")) + list(tmp_path.glob(".out*")) == []
-    Ledger(tmp_path / "t.csv.labeldp-ledger").settle()
+    dp.Ledger(tmp_path / "t.csv.labeldp-ledger").settle()
     assert states(tmp_path) == [("drawn", 1.0)]
     with pytest.raises(BudgetError):
         release_with(table, "y", SPACE, 1.0, tmp_path / "out", once, keep=[])
@@ -255,13 +242,13 @@ def test_killed_at_the_end_a_release_is_charged_for_if_it_left(table, tmp_path, 
     done = subprocess.run([sys.executable, "-c", KILLED, tmp_path, moment], capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL
     assert states(tmp_path) == [("drawn", 1.0)]
-    Ledger(tmp_path / "t.csv.labeldp-ledger").settle()
+    dp.Ledger(tmp_path / "t.csv.labeldp-ledger").settle()
     stands = moment == "when it stands"
     assert states(tmp_path) == [("released" if stands else "drawn", 1.0)]
     assert list(tmp_path.glob(".out*")) == []
     assert (tmp_path / "out").exists() == stands
     if stands:
-        assert verify(tmp_path / "out").holds
+        assert dp.verify(tmp_path / "out").holds
     with pytest.raises(BudgetError):
         release_with(table, "y", SPACE, 1.0, tmp_path / "again", once, keep=["id"])
 
@@ -269,11 +256,11 @@ def test_killed_at_the_end_a_release_is_charged_for_if_it_left(table, tmp_path, 
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda *_: Curator(["zq-a"] * ROWS, SPACE, name="y").randomize(RandomizedResponse(SPACE, 1.0)),
-        lambda *_: Release.public(["zq-a"] * ROWS, SPACE),
+        lambda *_: dp.Curator(["zq-a"] * ROWS, SPACE, name="y").randomize(dp.RandomizedResponse(SPACE, 1.0)),
+        lambda *_: dp.Release.public(["zq-a"] * ROWS, SPACE),
         lambda columns, curator: once(columns, curator)[:-1],
         lambda columns, curator: once(columns, curator)[::-1],
-        lambda _, curator: curator.randomize(RandomizedResponse(SPACE, 1.0), slice(1, None)),
+        lambda _, curator: curator.randomize(dp.RandomizedResponse(SPACE, 1.0), slice(1, None)),
     ],
     ids=["another curator's", "public", "a part", "turned round", "some rows"],
 )
@@ -286,14 +273,14 @@ def test_what_is_no_release_of_all_rows_is_not_written(table, tmp_path, ask):
 
 def posterior_of_a_draw(curator):
     """A release whose prior is what an earlier one of the same rows says, and the charge of which it names alone."""
-    first = curator.randomize(RandomizedResponse(SPACE, 0.5)).likelihood()
-    return curator.randomize(PriorResponse(SPACE, 0.5, first / first.sum(axis=1, keepdims=True)))
+    first = curator.randomize(dp.RandomizedResponse(SPACE, 0.5)).likelihood()
+    return curator.randomize(dp.PriorResponse(SPACE, 0.5, first / first.sum(axis=1, keepdims=True)))
 
 
 def prior_of_an_answer(curator):
     """A histogram, and a release whose prior it is."""
-    counts = curator.answer(NoisyHistogram(SPACE, 0.5))
-    return counts, curator.randomize(PriorResponse(SPACE, 0.5, np.tile(counts.distributions()[:1], (ROWS, 1))))
+    counts = curator.answer(dp.NoisyHistogram(SPACE, 0.5))
+    return counts, curator.randomize(dp.PriorResponse(SPACE, 0.5, np.tile(counts.distributions()[:1], (ROWS, 1))))
 
 
 @pytest.mark.parametrize(
@@ -312,11 +299,11 @@ def test_an_answer_that_is_named_is_counted(table, tmp_path):
 
     def ask(_, curator):
         counts, release = prior_of_an_answer(curator)
-        return concatenate([(slice(None), release)], answers=[counts])
+        return dp.concatenate([(slice(None), release)], answers=[counts])
 
     done = release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
     assert done.certificate.guarantee.epsilon == 1.0
-    assert verify(done.output).holds
+    assert dp.verify(done.output).holds
 
 
 @pytest.mark.parametrize(
@@ -327,8 +314,8 @@ def test_an_answer_that_is_named_is_counted(table, tmp_path):
         ({"keep": ["none"]}, InputError),
         ({"label": "z"}, TableError),
         ({"epsilon": -1.0}, InputError),
-        ({"space": Classes(["zq-a", "zq-b"])}, InputError),
-        ({"space": Classes(["", "zq-b"])}, InputError),
+        ({"space": dp.Classes(["zq-a", "zq-b"])}, InputError),
+        ({"space": dp.Classes(["", "zq-b"])}, InputError),
         ({"budget": 0.5}, BudgetError),
         ({"output": "t.csv"}, OutputError),
         ({"output": "none/out"}, OutputError),
@@ -359,13 +346,13 @@ def test_a_kept_column_of_a_released_columns_name_is_refused_first(tmp_path):
 
 def test_the_same_table_is_known_again(table, tmp_path):
     """What was released by one function is charged where the other is used, also for a copy."""
-    release_table(table, "y", SPACE, 1.0, tmp_path / "one", keep=["id"])
+    dp.release_table(table, "y", SPACE, 1.0, tmp_path / "one", keep=["id"])
     (tmp_path / "copy.csv").write_bytes(table.read_bytes())
     with pytest.raises(BudgetError):
         release_with(tmp_path / "copy.csv", "y", SPACE, 1.0, tmp_path / "two", once, keep=[])
     release_with(tmp_path / "copy.csv", "y", SPACE, 1.0, tmp_path / "two", once, keep=[], budget=2.0)
     with pytest.raises(BudgetError):
-        release_table(table, "y", SPACE, 1.0, tmp_path / "three", keep=["id"])
+        dp.release_table(table, "y", SPACE, 1.0, tmp_path / "three", keep=["id"])
 
 
 def test_a_table_that_changes_meanwhile_is_refused(table, tmp_path):
@@ -384,7 +371,7 @@ def test_many_rows_are_written_in_pieces(table, tmp_path, monkeypatch):
     """The file holds all rows in order, however many are written at a time."""
     monkeypatch.setattr("labeldp.release.jobs._job._ROWS_PER_BATCH", 7)
     done = release_with(table, "y", SPACE, 30.0, tmp_path / "out", once_surely, keep=["id"])
-    assert verify(done.output).holds
+    assert dp.verify(done.output).holds
     found = pq.read_table(done.output / "data.parquet")
     assert found["id"].to_pylist() == list(range(ROWS))
     assert found["y_released"].to_pylist() == [f"zq-{'abc'[i * 7 % 3]}" for i in range(ROWS)]
@@ -392,7 +379,7 @@ def test_many_rows_are_written_in_pieces(table, tmp_path, monkeypatch):
 
 def once_surely(_, curator):
     """One request, whose answers are all but the labels."""
-    return curator.randomize(RandomizedResponse(SPACE, 30.0))
+    return curator.randomize(dp.RandomizedResponse(SPACE, 30.0))
 
 
 def test_a_curator_that_was_kept_draws_nothing_more(table, tmp_path):
@@ -405,16 +392,16 @@ def test_a_curator_that_was_kept_draws_nothing_more(table, tmp_path):
 
     def succeeds(_, curator):
         kept.append(curator)
-        return curator.randomize(RandomizedResponse(SPACE, 0.5))
+        return curator.randomize(dp.RandomizedResponse(SPACE, 0.5))
 
     with pytest.raises(ValueError, match="stop"):
         release_with(table, "y", SPACE, 1.0, tmp_path / "out", fails, keep=[])
     release_with(table, "y", SPACE, 1.0, tmp_path / "out", succeeds, keep=[])
     for curator in kept:
         with pytest.raises(InputError, match="while the release of the table is in progress"):
-            curator.randomize(RandomizedResponse(SPACE, 1e-3))
+            curator.randomize(dp.RandomizedResponse(SPACE, 1e-3))
         with pytest.raises(InputError, match="while the release of the table is in progress"):
-            curator.answer(NoisyHistogram(SPACE, 1e-3))
+            curator.answer(dp.NoisyHistogram(SPACE, 1e-3))
     assert kept[0].spent == (0.0, 0.0)
     assert states(tmp_path) == [("void", 1.0), ("released", 1.0)]
 
@@ -422,11 +409,11 @@ def test_a_curator_that_was_kept_draws_nothing_more(table, tmp_path):
 def test_an_unregistered_randomizer_leaves_a_table_uncharged(table, tmp_path):
     """A table is not charged for a class that no certificate could name."""
 
-    class Homemade(RandomizedResponse):
+    class Homemade(dp.RandomizedResponse):
         """A randomizer that no distribution registers."""
 
         name = "homemade"
 
     with pytest.raises(InputError, match="registered randomizer, found Homemade"):
-        release_table(table, "y", SPACE, 1.0, tmp_path / "out", keep=[], mechanism=RandomizerMechanism(Homemade))
+        dp.release_table(table, "y", SPACE, 1.0, tmp_path / "out", keep=[], mechanism=dp.RandomizerMechanism(Homemade))
     assert not (tmp_path / "t.csv.labeldp-ledger").exists()

@@ -11,19 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import (
-    Answer,
-    Classes,
-    ClusterMechanism,
-    Interval,
-    Ledger,
-    NoisyMean,
-    RandomizedResponse,
-    TableMechanism,
-    _checks,
-    release_table,
-    verify,
-)
+import labeldp as dp
 from labeldp.cli import main
 from labeldp.errors import InputError
 from labeldp.privacy.channels import channel_of
@@ -31,7 +19,7 @@ from labeldp.release import answer_request, mechanism_of, option, table_mechanis
 from labeldp.results import shown_release
 
 KNOWN = table_mechanisms()
-NUMBERS, CLASSES = Interval(0.0, 10.0, 0.5), Classes(["no", "yes"])
+NUMBERS, CLASSES = dp.Interval(0.0, 10.0, 0.5), dp.Classes(["no", "yes"])
 #: A value of each option.
 OPTIONS = {
     "prior": "p_",
@@ -46,7 +34,7 @@ OPTIONS = {
 
 
 @dataclass(frozen=True, eq=False)
-class MeanMechanism(TableMechanism):
+class MeanMechanism(dp.TableMechanism):
     """The mean of all labels, clipped: a mechanism of another author."""
 
     clip: tuple[float, float] | None = option("--clip", hint="two grid points")
@@ -59,7 +47,7 @@ class MeanMechanism(TableMechanism):
 
     def check(self, space, epsilon):
         """The query."""
-        return NoisyMean(space, epsilon, clip=self.clip)
+        return dp.NoisyMean(space, epsilon, clip=self.clip)
 
     def on(self, table):
         """Its request."""
@@ -78,15 +66,15 @@ def source(tmp_path):
 def released(source, mechanism, label="ill", space=CLASSES, epsilon=1.0, **options):
     """A release of the table, each row a unit."""
     given = {"keep": ["x"], "unit": "row", "mechanism": mechanism, **options}
-    return release_table(source, label, space, epsilon, source.parent / "out", **given)
+    return dp.release_table(source, label, space, epsilon, source.parent / "out", **given)
 
 
 def test_an_object_of_anyones_class_is_released(source):
     """It is charged, written, verified and read back, though nobody registered it."""
     done = released(source, MeanMechanism((2.0, 6.0)), "number", NUMBERS, 50.0, keep=[])
-    assert verify(done.output).holds
-    assert Answer.load(done.output).value[0] == pytest.approx(4.0, abs=0.1)  # ten times the noise and more
-    (charge,) = Ledger(done.ledger).entries()
+    assert dp.verify(done.output).holds
+    assert dp.Answer.load(done.output).value[0] == pytest.approx(4.0, abs=0.1)  # ten times the noise and more
+    (charge,) = dp.Ledger(done.ledger).entries()
     assert (charge.mechanism, charge.state, charge.asked) == ("noisy-mean", "released", 50.0)
 
 
@@ -103,7 +91,7 @@ def test_one_of_another_distribution_has_its_name_and_no_other(monkeypatch):
 @pytest.mark.parametrize("taken", ["auto", "peer", "noisy-mean"])
 def test_a_randomizer_of_another_distribution_takes_no_name_of_ours(monkeypatch, taken):
     """The name of a mechanism of ours means that mechanism, and that of a query means an answer."""
-    impostor = type("Impostor", (RandomizedResponse,), {"name": taken})
+    impostor = type("Impostor", (dp.RandomizedResponse,), {"name": taken})
     monkeypatch.setattr("labeldp.privacy._kinds._foreign_classes", lambda _: (("acme", impostor),))
     kinds = (
         {name: (type(each), getattr(each, "randomizer", None)) for name, each in known.items()}
@@ -176,7 +164,7 @@ def test_a_name_with_its_options_is_the_object(source):
     """Both spell one mechanism, and every mechanism declares a default for each field."""
     assert all(type(each)() is not None for each in KNOWN.values())
     assert table_options().keys() == OPTIONS.keys()
-    named, made = mechanism_of("cluster", clusters="family"), ClusterMechanism("family")
+    named, made = mechanism_of("cluster", clusters="family"), dp.ClusterMechanism("family")
     assert (type(named), vars(named)) == (type(made), vars(made))
     draws = released(source, made).certificate.draws
     assert [draw.mechanism for draw in draws] == ["noisy-histogram", "cluster"]
@@ -197,12 +185,14 @@ def test_epsilon_is_checked_and_a_channel_built_a_few_times(tmp_path, monkeypatc
         if event == "call":
             calls[frame.f_code] += 1
 
-    classes = Classes(["none", "heart disease"])
+    classes = dp.Classes(["none", "heart disease"])
     sys.setprofile(count)
     try:
-        done = release_table("patients.csv", "diagnosis", classes, 1.0, "out", keep=["age", "sex"], unit="patient_id")
+        done = dp.release_table(
+            "patients.csv", "diagnosis", classes, 1.0, "out", keep=["age", "sex"], unit="patient_id"
+        )
         shown_release(done)
     finally:
         sys.setprofile(None)
-    counted = {each.__name__: calls[inspect.unwrap(each).__code__] for each in (_checks.epsilon, channel_of)}
+    counted = {each.__name__: calls[inspect.unwrap(each).__code__] for each in (dp._checks.epsilon, channel_of)}
     assert (counted["epsilon"] <= 9, counted["channel_of"]) == (True, 5)

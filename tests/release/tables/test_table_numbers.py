@@ -6,26 +6,13 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import norm
 
-from labeldp import (
-    BinResponse,
-    Classes,
-    Curator,
-    Interval,
-    Ledger,
-    NoisyHistogram,
-    OptimalResponse,
-    Release,
-    combined_guarantee,
-    counted_response,
-    release_table,
-    verify,
-)
+import labeldp as dp
 from labeldp.errors import BudgetError, EpsilonError, InputError
 from labeldp.mechanisms.randomizers import number_randomizers
 
 NUMBER_MECHANISMS = [kind.name for kind in number_randomizers()]
 COUNTED = ["bins", "optimal-counts"]
-SPACE = Interval(0.0, 20.0, 0.5)
+SPACE = dp.Interval(0.0, 20.0, 0.5)
 ROWS = 4000
 LABELS = np.random.default_rng(3).gamma(2.0, 1.5, ROWS).round(3)
 LABELS[:4] = (-5.0, 25.0, 20.0, 0.0)
@@ -44,15 +31,15 @@ def table(tmp_path):
 def released(table, mechanism, epsilon=2.0, **options):
     """A release of the table."""
     output = table.parent / f"o-{mechanism}"
-    return release_table(table, "claim", SPACE, epsilon, output, keep=["x"], mechanism=mechanism, **options)
+    return dp.release_table(table, "claim", SPACE, epsilon, output, keep=["x"], mechanism=mechanism, **options)
 
 
 @pytest.mark.parametrize("mechanism", ["auto", *NUMBER_MECHANISMS, *COUNTED])
 def test_every_mechanism_gives_numbers_of_the_stated_mean(table, mechanism):
     """The mean of the numbers is what the law says of the clipped labels, at a false-alarm rate of 1e-9."""
     done = released(table, mechanism)
-    assert verify(done.output).holds
-    release = Release.load(done.output)
+    assert dp.verify(done.output).holds
+    release = dp.Release.load(done.output)
     assert 2.0 * 0.99 <= release.guarantee.epsilon <= done.spent[0] <= 2.0
     off = release.numbers() - release.expected_numbers(ON_GRID)
     assert abs(off.sum()) < norm.isf(0.5e-9) * np.sqrt(release.noise_variance(at=ON_GRID).sum())
@@ -68,7 +55,7 @@ def test_every_mechanism_gives_numbers_of_the_stated_mean(table, mechanism):
 def test_a_unit_pays_for_all_its_rows(table, mechanism):
     """People with three rows have more noise in each, and what is certified is theirs."""
     done = released(table, mechanism, unit="who")
-    release = Release.load(done.output)
+    release = dp.Release.load(done.output)
     variances = np.unique(release.noise_variance().round(9))
     assert len(variances) == 2
     assert variances[1] > 4 * variances[0]
@@ -79,8 +66,8 @@ def test_a_unit_pays_for_all_its_rows(table, mechanism):
 def test_counts_of_units_are_charged_for_units(table):
     """The ledger and the certificate have one guarantee, for all labels of a unit."""
     options = {"keep": [], "mechanism": "noisy-histogram", "unit": "who"}
-    done = release_table(table, "claim", SPACE, 2.0, table.parent / "counts", **options)
-    (entry,) = Ledger(done.ledger).entries()
+    done = dp.release_table(table, "claim", SPACE, 2.0, table.parent / "counts", **options)
+    (entry,) = dp.Ledger(done.ledger).entries()
     assert entry.guarantee.unit == done.certificate.guarantee.unit == "who"
     assert entry.guarantee.epsilon == done.certificate.guarantee.epsilon
 
@@ -93,79 +80,79 @@ def test_counts_are_charged_with_what_they_made(table, mechanism):
     assert (counts.mechanism, counts.guarantee.trust) == ("noisy-histogram", "central")
     assert counts.guarantee.epsilon + numbers.guarantee.epsilon <= 2.0
     assert counts.guarantee.epsilon >= 0.02 * 2.0 * 0.99
-    (told,) = combined_guarantee([done.output])
+    (told,) = dp.combined_guarantee([done.output])
     assert told.composition.epsilon >= done.certificate.guarantee.epsilon
     with pytest.raises(BudgetError):
         released(table, "one-bit", 0.1)
 
 
-@pytest.mark.parametrize("randomizer", [BinResponse, OptimalResponse])
+@pytest.mark.parametrize("randomizer", [dp.BinResponse, dp.OptimalResponse])
 def test_a_curator_counts_and_responds_in_one_release(randomizer, tmp_path):
     """In Python the protocol spends what was asked for, and one certificate has both charges."""
-    curator = Curator(LABELS, SPACE, ledger=tmp_path / "ledger", name="claim")
-    release = counted_response(curator, 1.0, randomizer)
+    curator = dp.Curator(LABELS, SPACE, ledger=tmp_path / "ledger", name="claim")
+    release = dp.counted_response(curator, 1.0, randomizer)
     assert 0.99 <= release.guarantee.epsilon <= 1.0
     assert 0.99 <= curator.spent[0] <= 1.0
     assert [draw.mechanism for draw in release.certificate.draws] == ["noisy-histogram", randomizer.name]
     (told,) = [each for each in release.certificate.assumptions if "the prior over grid points" in each]
     assert "computed from the noisy counts that are charged here" in told
     folder = release.save(tmp_path / "out")
-    assert verify(folder).holds
+    assert dp.verify(folder).holds
     with pytest.raises(BudgetError):
-        curator.answer(NoisyHistogram(SPACE, 0.1))
+        curator.answer(dp.NoisyHistogram(SPACE, 0.1))
 
 
-@pytest.mark.parametrize("randomizer", [BinResponse, OptimalResponse])
+@pytest.mark.parametrize("randomizer", [dp.BinResponse, dp.OptimalResponse])
 def test_a_prior_over_points_is_declared(randomizer):
     """A certificate says what its law rests on: that the prior was not computed from these labels."""
     even = np.full(SPACE.size, 1 / SPACE.size)
-    curator = Curator(LABELS, SPACE, budget=3.0)
+    curator = dp.Curator(LABELS, SPACE, budget=3.0)
     told = curator.randomize(randomizer(SPACE, 1.0, even)).certificate.assumptions
     assert (
         sum("the prior over grid points is public and was not computed from these labels" in each for each in told) == 1
     )
-    alone = curator.randomize(OptimalResponse(SPACE, 1.0)).certificate.assumptions
+    alone = curator.randomize(dp.OptimalResponse(SPACE, 1.0)).certificate.assumptions
     assert not any("prior" in each for each in alone)
 
 
 def test_what_cannot_be_done_is_refused_before_anything_is_spent():
     """Classes, units, a share that is none and an epsilon that words cannot express cost nothing."""
-    curator = Curator(LABELS, SPACE, budget=1.0)
+    curator = dp.Curator(LABELS, SPACE, budget=1.0)
     for share in (0.0, 1.0, -1.0, 2.0):
         with pytest.raises(InputError, match="expected a share of epsilon between 0 and 1"):
-            counted_response(curator, 1.0, share=share)
+            dp.counted_response(curator, 1.0, share=share)
     with pytest.raises(EpsilonError):
-        counted_response(curator, 100.0)
+        dp.counted_response(curator, 100.0)
     with pytest.raises(BudgetError):
-        counted_response(curator, 2.0)
+        dp.counted_response(curator, 2.0)
     assert curator.spent == (0.0, 0.0)
     with pytest.raises(InputError, match="expected labels on an Interval, found Classes"):
-        counted_response(Curator(["a"], Classes(["a", "b"])), 1.0)
+        dp.counted_response(dp.Curator(["a"], dp.Classes(["a", "b"])), 1.0)
     with pytest.raises(InputError, match="units of several"):
-        counted_response(Curator([1.0, 2.0], SPACE, units=[1, 1]), 1.0)
+        dp.counted_response(dp.Curator([1.0, 2.0], SPACE, units=[1, 1]), 1.0)
 
 
 def test_labels_that_are_no_numbers_are_refused(tmp_path):
     """Infinite labels are clipped, missing ones refused or given a number; no message shows a label."""
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"x": [11, 12, 14], "claim": [float("inf"), -1e300, 3.25]}), path)
-    done = release_table(path, "claim", SPACE, 30.0, tmp_path / "o", keep=["x"], mechanism="randomized-response")
-    assert Release.load(done.output).numbers() == pytest.approx([20.0, 0.0, 3.5], abs=1e-6)  # wrong below 4e-12
+    done = dp.release_table(path, "claim", SPACE, 30.0, tmp_path / "o", keep=["x"], mechanism="randomized-response")
+    assert dp.Release.load(done.output).numbers() == pytest.approx([20.0, 0.0, 3.5], abs=1e-6)  # wrong below 4e-12
     path = tmp_path / "elsewhere" / "u.parquet"
     path.parent.mkdir()
     pq.write_table(pa.table({"z": [9, 8, 7], "claim": [1.0, float("nan"), 7.777]}), path)
     with pytest.raises(InputError, match="expected a label in every row, found none in row 2 ") as caught:
-        release_table(path, "claim", SPACE, 1.0, tmp_path / "p", keep=["z"])
+        dp.release_table(path, "claim", SPACE, 1.0, tmp_path / "p", keep=["z"])
     assert "7.777" not in str(caught.value)
-    given = Interval(0.0, 20.0, 0.5, missing=5.0)
-    done = release_table(path, "claim", given, 1.0, tmp_path / "p", keep=["z"])
+    given = dp.Interval(0.0, 20.0, 0.5, missing=5.0)
+    done = dp.release_table(path, "claim", given, 1.0, tmp_path / "p", keep=["z"])
     assert done.certificate.rows == 3
 
 
 @pytest.mark.parametrize("mechanism", COUNTED)
 def test_labels_that_are_all_alike_far_from_zero_are_released_like_others(tmp_path, mechanism):
     """Whether a law can be made from counts, and its numbers be written, does not depend on what was counted."""
-    far = Interval(3_000_000.0, 3_000_005.0, 1.0)
+    far = dp.Interval(3_000_000.0, 3_000_005.0, 1.0)
     for number in range(6):
         path = tmp_path / f"t{number}.parquet"
         pq.write_table(
@@ -175,5 +162,5 @@ def test_labels_that_are_all_alike_far_from_zero_are_released_like_others(tmp_pa
             path,
         )
         options = {"keep": ["x"], "mechanism": mechanism}
-        done = release_table(path, "claim", far, 1.75, tmp_path / f"o{number}", **options)
-        assert verify(done.output).holds
+        done = dp.release_table(path, "claim", far, 1.75, tmp_path / f"o{number}", **options)
+        assert dp.verify(done.output).holds

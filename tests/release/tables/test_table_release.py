@@ -14,17 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import labeldp as dp
 import labeldp.release.jobs._job as module
 import labeldp.release.tables._tables as tables_module
-from labeldp import (
-    Classes,
-    Interval,
-    Ledger,
-    PriorMechanism,
-    check_table,
-    release_table,
-    verify,
-)
 from labeldp.errors import (
     BudgetError,
     EpsilonError,
@@ -52,7 +44,7 @@ def release(space, tables):
         given = {"label": "colour", "space": space, "epsilon": 1.0, **options}
         if "drop" not in given:
             given.setdefault("keep", PUBLIC)
-        return release_table(source, output=tables / name, **given)
+        return dp.release_table(source, output=tables / name, **given)
 
     return run
 
@@ -83,7 +75,7 @@ def test_every_kind_of_file(release, write_table, columns, tables, name):
     source = tables / name
     pq.write_table(pa.table(columns), source) if name.endswith("pq") else write_table(source, columns)
     done = release(source, epsilon=CLEAR, mechanism="randomized-response")
-    assert verify(done.output).holds
+    assert dp.verify(done.output).holds
     found = read(done.output)
     assert list(found) == [*PUBLIC, "colour_released"]
     assert found == {**{key: columns[key] for key in PUBLIC}, "colour_released": columns["colour"]}
@@ -102,7 +94,7 @@ def test_a_folder_of_files(release, write_table, columns, tables, ending):
     for hidden in (".o.labeldp-0123", "_temporary"):
         write_table(tables / "t" / hidden / f"a.{ending}", columns)
     done = release(tables / "t", epsilon=CLEAR, mechanism="randomized-response")
-    assert verify(done.output).holds
+    assert dp.verify(done.output).holds
     assert [file.rows for file in done.certificate.files] == [20, 20, 20]
     assert read(done.output)["colour_released"] == columns["colour"]
     assert read(done.output)["id"] == columns["id"]
@@ -145,7 +137,7 @@ def test_types_are_kept(release, space, tables):
     for name in values:
         assert written[name].type == table[name].type, name
         assert repr(written[name].to_pylist()) == repr(table[name].to_pylist()), name
-    assert verify(done.output).holds
+    assert dp.verify(done.output).holds
 
 
 def test_quotes_and_newlines_in_csv(release, tables):
@@ -180,7 +172,7 @@ def test_labels_that_look_like_something_else_in_csv(release, write_table, table
     """In CSV a label is text until the declared space reads it, whatever it looks like (false alarm below 1e-14)."""
     write_table(tables / "t.csv", {"id": list(range(60)), "colour": texts})
     done = release(
-        tables / "t.csv", keep=["id"], space=Classes(classes), epsilon=CLEAR, mechanism="randomized-response"
+        tables / "t.csv", keep=["id"], space=dp.Classes(classes), epsilon=CLEAR, mechanism="randomized-response"
     )
     found = read(done.output)["colour_released"]
     expected = ["01"] * 60 if "01" in texts else texts
@@ -195,7 +187,7 @@ def test_missing_labels(release, write_table, columns, tables, ending):
     source = write_table(tables / f"t.{ending}", {"id": columns["id"], "colour": labels})
     with pytest.raises(LabelError, match="row 42 "):
         release(source, keep=["id"])
-    space = Classes(["red", "green", "blue", "grey", "pink"], missing="pink")
+    space = dp.Classes(["red", "green", "blue", "grey", "pink"], missing="pink")
     done = release(source, keep=["id"], space=space, epsilon=CLEAR, mechanism="randomized-response")
     assert read(done.output)["colour_released"] == [label or "pink" for label in labels]
     assert pq.read_table(done.output / "data.parquet")["colour_released"].null_count == 0
@@ -246,7 +238,7 @@ def test_the_label_is_no_prior(release, write_table, tables):
     """A prior that reads the label's own column gives it away."""
     source = write_table(tables / "t.parquet", {"p0": [0, 1] * 30, "p1": [1, 0] * 30, "x": list(range(60))})
     with pytest.raises(InputError):
-        release(source, label="p0", space=Classes([0, 1]), keep=["x"], mechanism=PriorMechanism(prior="p"))
+        release(source, label="p0", space=dp.Classes([0, 1]), keep=["x"], mechanism=dp.PriorMechanism(prior="p"))
     assert nothing_left(tables, "t.parquet")
 
 
@@ -254,7 +246,10 @@ def test_the_label_is_no_prior(release, write_table, tables):
 def test_names_that_a_release_needs_are_refused(release, write_table, columns, tables, taken):
     """A kept column with the name of a released one raises, charges nothing, and leaves nothing."""
     source = write_table(tables / "t.parquet", {**columns, taken: columns["id"]})
-    options = {"colour_groups": {"unit": "street"}, "colour_candidates": {"mechanism": PriorMechanism(prior="prior_")}}
+    options = {
+        "colour_groups": {"unit": "street"},
+        "colour_candidates": {"mechanism": dp.PriorMechanism(prior="prior_")},
+    }
     with pytest.raises(InputError, match=taken):
         release(source, keep=["id", taken], **options.get(taken, {}))
     assert nothing_left(tables, "t.parquet")
@@ -292,7 +287,7 @@ def test_statistics_are_those_of_released_values(release, write_table, tables):
     """The least and greatest value and the number of nulls in the file belong to what was released."""
     labels = [None if i % 3 == 0 else 100 + i for i in range(60)]
     source = write_table(tables / "t.parquet", {"id": list(range(60)), "colour": labels})
-    space = Interval(0, 4, 1, missing=2)
+    space = dp.Interval(0, 4, 1, missing=2)
     done = release(source, keep=["id"], space=space, mechanism="randomized-response", epsilon=0.1)
     found = read(done.output)["colour_released"]
     opened = pq.ParquetFile(done.output / "data.parquet")
@@ -321,7 +316,7 @@ def test_units_of_every_type(release, columns, tables, kind):
     pq.write_table(pa.table({"u": kinds[kind], "colour": columns["colour"]}), tables / "t.parquet")
     done = release(tables / "t.parquet", keep=[], unit="u")
     assert done.certificate.draws[0].law["repeats"] == (["3", "57"] if kind == "bool" else ["3"])
-    assert verify(done.output).holds
+    assert dp.verify(done.output).holds
 
 
 def test_units_are_counted_over_batches_and_files(release, write_table, columns, tables, monkeypatch):
@@ -343,7 +338,7 @@ def test_a_unit_that_is_missing_or_no_value_is_refused(release, columns, tables)
 
 def test_a_prior_gives_candidates(release, source, columns):
     """Each row's candidates are those of its own prior, in declared order, and hold the released label."""
-    found = read(release(source, mechanism=PriorMechanism(prior="prior_"), epsilon=0.5).output)
+    found = read(release(source, mechanism=dp.PriorMechanism(prior="prior_"), epsilon=0.5).output)
     assert len({len(row) for row in found["colour_candidates"]}) > 1
     order = {name: i for i, name in enumerate(("red", "green", "blue", "grey", "pink"))}
     for row, label, i in zip(found["colour_candidates"], found["colour_released"], itertools.count()):
@@ -364,14 +359,14 @@ def test_a_prior_that_is_none_is_refused(release, columns, tables, bad):
         prior["prior_red"] = ["much"] * 60
     pq.write_table(pa.table({**prior, "colour": columns["colour"]}), tables / "t.parquet")
     with pytest.raises((PriorError, TableError)):
-        release(tables / "t.parquet", keep=[], mechanism=PriorMechanism(prior="prior_"))
+        release(tables / "t.parquet", keep=[], mechanism=dp.PriorMechanism(prior="prior_"))
     assert nothing_left(tables, "t.parquet")
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"mechanism": PriorMechanism(prior="q_")},
+        {"mechanism": dp.PriorMechanism(prior="q_")},
         {"unit": "age"},
         {"label": "age"},
         {"epsilon": 0},
@@ -409,7 +404,7 @@ def test_a_label_outside_the_space_is_named_by_its_row(release, write_table, col
     assert not (tables / f"t.{ending}.labeldp-ledger").exists()
 
 
-@pytest.mark.parametrize("space", [Classes([1, 2]), Classes([True, False]), Interval(0, 1, 0.5)], ids=repr)
+@pytest.mark.parametrize("space", [dp.Classes([1, 2]), dp.Classes([True, False]), dp.Interval(0, 1, 0.5)], ids=repr)
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_labels_of_another_kind_are_not_shown(release, write_table, tables, ending, space):
     """Text where numbers were declared raises without quoting it."""
@@ -483,7 +478,7 @@ def test_parquet_with_fewer_values_than_rows_is_refused(tmp_path):
     for at in (place for place in range(len(good)) if good.startswith(rows, place)):
         (tmp_path / "bad.parquet").write_bytes(good[:at] + bytes([161]) + good[at + 1 :])
         try:
-            found.append(str(check_table(tmp_path / "bad.parquet", "y").rows))
+            found.append(str(dp.check_table(tmp_path / "bad.parquet", "y").rows))
         except TableError as error:
             found.append(str(error))
     assert any("expected as many rows in bad.parquet as it says, found others" in each for each in found)
@@ -519,7 +514,7 @@ def test_an_empty_table_is_refused(release, write_table, columns, tables):
     with pytest.raises(TableError):
         release(source)
     write_table(tables / "t" / "b.parquet", columns)
-    assert verify(release(tables / "t", ledger=tables / "l").output).holds
+    assert dp.verify(release(tables / "t", ledger=tables / "l").output).holds
 
 
 # Positions
@@ -541,7 +536,7 @@ def test_every_position_is_randomized(release, write_table, tables, rows, ending
     monkeypatch.setattr(tables_module, "_CSV_BLOCK", 64)
     truth = ["red", "green"] * 32
     source = write_table(tables / f"t.{ending}", {"colour": truth[:rows]})
-    space, changed = Classes(["red", "green"]), np.zeros(rows)
+    space, changed = dp.Classes(["red", "green"]), np.zeros(rows)
     for i in range(32):
         options = {"keep": [], "space": space, "epsilon": 0.01, "mechanism": "randomized-response", "budget": 1.0}
         done = release(source, f"o{i}", **options)
@@ -601,8 +596,8 @@ def test_a_failure_rolls_everything_back(release, source, tables, step, problem,
         release(source)
     monkeypatch.undo()
     assert nothing_left(tables, "t.parquet")
-    assert [entry.state for entry in Ledger(ledger_path(source)).entries()] == ["void"]
-    assert verify(release(source).output).holds
+    assert [entry.state for entry in dp.Ledger(ledger_path(source)).entries()] == ["void"]
+    assert dp.verify(release(source).output).holds
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: type(problem).__name__)
@@ -620,8 +615,8 @@ def test_a_failure_after_the_rename_keeps_what_stands(release, source, tables, p
     with pytest.raises(type(problem)):
         release(source)
     monkeypatch.undo()
-    assert verify(tables / "o").holds
-    assert [entry.state for entry in Ledger(ledger_path(source)).entries()] == ["released"]
+    assert dp.verify(tables / "o").holds
+    assert [entry.state for entry in dp.Ledger(ledger_path(source)).entries()] == ["released"]
     with pytest.raises(BudgetError):
         release(source, "o2")
 
@@ -665,7 +660,7 @@ def test_a_table_that_changes_between_the_passes_is_refused(
         release(source, unit="street")
     assert LABEL not in "".join(traceback.format_exception(found.value))
     assert nothing_left(tables, f"t.{ending}")
-    assert [entry.state for entry in Ledger(ledger_path(source)).entries()] in ([], ["void"])
+    assert [entry.state for entry in dp.Ledger(ledger_path(source)).entries()] in ([], ["void"])
 
 
 # Private notes
@@ -716,7 +711,7 @@ def test_notes_stay_private_in_a_file_that_was_not(release, write_table, columns
 
 def test_the_certificate_states_what_was_declared(release, source, columns):
     """Kept columns, the unit and the prior are assumptions, and the figures are those of parameters."""
-    one = release(source, "o1", mechanism=PriorMechanism(prior="prior_")).certificate
+    one = release(source, "o1", mechanism=dp.PriorMechanism(prior="prior_")).certificate
     two = release(source, "o2", unit="street", ledger=source.with_name("l"), budget=4.0).certificate
     assert [len(found.assumptions) for found in (one, two)] == [3, 4]  # rows of the second return
     assert "prior" in one.assumptions[2]
@@ -767,7 +762,7 @@ def test_an_output_in_the_folder_of_the_table_is_refused(tmp_path):
     (tmp_path / "parts").mkdir()
     pq.write_table(pa.table({"x": range(6), "y": ["a", "b"] * 3}), tmp_path / "parts" / "one.parquet")
     with pytest.raises(OutputError, match="expected an output beside the table's folder"):
-        release_table(tmp_path / "parts", "y", Classes(["a", "b"]), 1.0, tmp_path / "parts" / "out", keep=["x"])
+        dp.release_table(tmp_path / "parts", "y", dp.Classes(["a", "b"]), 1.0, tmp_path / "parts" / "out", keep=["x"])
     assert sorted(each.name for each in tmp_path.iterdir()) == ["parts"]
 
 
@@ -781,6 +776,6 @@ def test_text_that_is_not_utf_8_is_refused_without_a_word_of_it(tmp_path, name, 
     damaged = pa.Array.from_buffers(pa.string(), 1000, pa.array(texts, pa.binary()).buffers())
     pq.write_table(pa.table({**columns, name: damaged}), tmp_path / "t.parquet")
     with pytest.raises(TableError, match="its text is not UTF-8; save it again"):
-        release_table(tmp_path / "t.parquet", "y", Classes(["no", "yes"]), 1.0, tmp_path / "o", drop=[])
+        dp.release_table(tmp_path / "t.parquet", "y", dp.Classes(["no", "yes"]), 1.0, tmp_path / "o", drop=[])
     with pytest.raises(TableError, match="its text is not UTF-8; save it again"):
-        check_table(tmp_path / "t.parquet", "y")
+        dp.check_table(tmp_path / "t.parquet", "y")
