@@ -150,6 +150,10 @@ WRITTEN = {
         lambda: held("plan", "--classes", "5", "--rows", "1000", "--epsilon", "1", "--figure", "f.svg"),
         {"f.svg": ALL},
     ),
+    ("plan", "report"): (
+        lambda: held("plan", "--classes", "5", "--rows", "1000", "--report", "p.html"),
+        {"p.html": ALL},
+    ),
     ("account", "figure"): (lambda: held("account", "out", "--figure", "f.pdf"), {"f.pdf": ALL}),
     ("key", "output"): (lambda: held("key", "k"), {"k": OWNER, "k.pub": ALL}),
     ("report", "output"): (holders_page, {"c.json": OWNER, "c.holder.html": OWNER}),

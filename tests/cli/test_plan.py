@@ -1,7 +1,9 @@
 """``labeldp plan``: what it reads of a table, what it buys, and which figures rest on what is assumed."""
 
+import html
 import itertools
 import re
+import shlex
 
 import numpy as np
 import pyarrow as pa
@@ -131,3 +133,51 @@ def test_paragraphs_of_help_are_filled(run, monkeypatch):
         lines = [line.strip() for line in paragraph.splitlines()]
         for line, after in itertools.pairwise(lines):
             assert len(line) + len(after.partition(" ")[0]) >= 77, line
+
+
+def page_of(run, source, *options, name="epsilon.html"):
+    """The text of the page that a plan of a table writes."""
+    page = source.with_name(name)
+    ran = run("plan", source, "--label", "y", "--classes", "no,yes", *options, "--report", page)
+    assert (ran.code, ran.err) == (0, "")
+    assert f"page: {page}" in ran.out
+    return page.read_text(encoding="utf-8")
+
+
+def command_on(page):
+    """The words of the command that a page shows."""
+    return shlex.split(html.unescape(re.search(r'<pre class="command"[^>]*>(.*?)</pre>', page)[1]))
+
+
+def test_the_command_of_the_page_runs_as_it_is_copied(run, tmp_path, monkeypatch):
+    """With all that the plan was told: the release that it makes has the epsilon of the slider."""
+    monkeypatch.chdir(tmp_path)
+    source = table_with(tmp_path / "t.csv", ["no", "yes"] * 200)
+    words = command_on(page_of(run, source, "--epsilon", 2, "--unit", "row", "--drop", "who"))
+    assert run(*words[1:]).code == 0
+    assert verify("shared").certificate.guarantee.epsilon == 2.0
+
+
+def test_the_page_knows_earlier_releases(run, tmp_path, monkeypatch):
+    """Those of the ledger beside the table add up with each epsilon; in another unit they are stated alone."""
+    monkeypatch.chdir(tmp_path)
+    source = table_with(tmp_path / "t.csv", ["no", "yes"] * 200)
+    declared = ("--unit", "row", "--drop", "who")
+    before = page_of(run, source, *declared)
+    assert "by all releases" not in before
+    assert run(*command_on(before)[1:]).code == 0
+    after = page_of(run, source, *declared, name="after.html")
+    assert "spent epsilon 1, by the ledger" in after
+    assert after.count("epsilon of all releases together") == 2
+    other = page_of(run, source, "--unit", "who", "--drop", "who", name="other.html")
+    assert "have another privacy unit (row)" in other
+    assert "epsilon of all releases together" not in other
+
+
+def test_a_page_reads_no_label(run, tmp_path):
+    """It is the same, whatever is in the label column."""
+    pages = {
+        page_of(run, table_with(tmp_path / "t.csv", labels), "--drop", "who", "--unit", "row", name=f"{at}.html")
+        for at, labels in enumerate((["no"] * 400, ["zq-secret"] * 400))
+    }
+    assert len(pages) == 1

@@ -16,13 +16,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labeldp import Classes, Curator, Interval, LaplaceResponse, RandomizedResponse
+from labeldp import Classes, Curator, Guarantee, Interval, LaplaceResponse, RandomizedResponse
+from labeldp.bounds import Conventions, forecast
 from labeldp.cli import main
 from labeldp.learning.tables._class_scores import class_scores
 from labeldp.learning.tables._regressors import number_scores
 from labeldp.release import folder
 from labeldp.render import html_of
-from labeldp.results import Evaluated, Page, Part, ledger_part, release_part, result_part
+from labeldp.results import (
+    Choosing,
+    Evaluated,
+    Page,
+    Part,
+    Planned,
+    ledger_part,
+    plan_part,
+    release_part,
+    result_part,
+)
 from labeldp.results import _blocks as blocks
 from labeldp.results._values import plain
 
@@ -55,6 +66,14 @@ def hostile():
             blocks.Points((HOSTILE,)),
             blocks.Checks(((HOSTILE, False, HOSTILE), (HOSTILE, True, ""))),
             blocks.Grid(HOSTILE, (HOSTILE, "n"), ((HOSTILE, "1"),), frozenset({1})),
+            blocks.Choice(
+                blocks.Grid(HOSTILE, (HOSTILE, "n"), (("1", HOSTILE), (HOSTILE, "2"))),
+                0,
+                (blocks.Target(HOSTILE, (1.0, 2.0), at_most=True, largest=True),),
+                HOSTILE,
+                f"labeldp EPSILON {HOSTILE}",
+            ),
+            blocks.Signatures((HOSTILE,), filled=HOSTILE),
             blocks.CertificateText(HOSTILE),
         ),
     )
@@ -88,6 +107,14 @@ def numbers_page(place):
     return Page((result_part(path),))
 
 
+def choice_page():
+    """The page of a plan to choose an epsilon on, after a release at epsilon 0.5."""
+    plane, epsilons = Conventions(dimension=4), (0.5, 1.0, 2.0, 4.0)
+    plan = Planned.of(forecast(Classes(["no", "yes"]), 5000, 1.0, conventions=plane, epsilons=epsilons))
+    choosing = Choosing(plan.over_epsilon, Guarantee(0.5), "labeldp release t.csv --epsilon EPSILON --output shared")
+    return Page((plan_part(plan, choosing),))
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """Pages on disk, by name."""
@@ -100,6 +127,7 @@ def written(tmp_path_factory):
     pages = {
         **scores,
         "numbers": numbers_page(place),
+        "choice": choice_page(),
         **{name: Page((part,)) for name, part in parts.items()},
         "broken": Page((page_of_folder(broken),)),
         "dossier": Page((*parts.values(), page_of_folder(broken), ledger_part("t", [], [])), "Dossier of 5 parts"),
@@ -114,6 +142,7 @@ NAMES = (
     "scores",
     "noise",
     "numbers",
+    "choice",
     "auto",
     "noisy-histogram",
     "auto-numbers-of-units",
@@ -183,6 +212,66 @@ def test_the_page_works_by_keyboard_alone(opened):
     assert page.is_visible("pre")
     text = (GOLDEN / "auto/certificate.json").read_text(encoding="utf-8")
     assert json.loads(page.inner_text("pre")) == json.loads(text)
+
+
+def cells_of(page):
+    """What the page says of the chosen epsilon, by the names of the rows."""
+    rows = page.locator(".chosen .terms > div").all()
+    return {row.locator("dt").text_content(): row.locator("dd").text_content() for row in rows}
+
+
+def test_an_epsilon_is_chosen_by_keyboard_alone(opened):
+    """The slider is moved by arrows and by targets that are typed; figures, command and decision follow."""
+    page = opened("choice")
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.type") == "range":
+            break
+    assert (cells_of(page)["epsilon"], cells_of(page)["10 % sure becomes at most"]) == ("1", "23.2 %")
+    page.keyboard.press("ArrowRight")
+    chosen = cells_of(page)
+    assert (chosen["epsilon"], chosen["10 % sure becomes at most"]) == ("2", "45.1 %")
+    assert (chosen["epsilon of all releases together"], chosen["10 % sure becomes at most, by all releases"]) == (
+        "2.5",
+        "57.6 %",
+    )
+    assert "--epsilon 2 --output shared" in page.inner_text(".command")
+    assert page.inner_text(".filled") == "2"
+    assert page.get_attribute(".slide", "aria-valuetext") == "2"
+    page.keyboard.press("Tab")
+    page.keyboard.type("40")  # percent, by all releases: 1 + 0.5 gives 33.3, and 2 + 0.5 gives 57.6
+    assert (page.inner_text(".sought"), page.inner_text(".filled")) == ("Epsilon 1.", "1")
+    page.keyboard.press("Tab")
+    page.keyboard.type("0")
+    assert page.inner_text(".sought") == "No epsilon of this page reaches that."
+    assert page.inner_text(".filled") == "1"
+    page.keyboard.press("Tab")  # past the command, which is a place to scroll in
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "copy"
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelector('.copying span').textContent")
+    assert page.evaluate("getSelection().toString()") == page.inner_text(".command")
+
+
+def test_an_epsilon_is_chosen_without_scripts(opened):
+    """The table of every epsilon is open, with the command for the first one; nothing waits for a script."""
+    page = opened("choice", java_script_enabled=False)
+    assert "57.6 %" in page.inner_text(".choice table")
+    assert "--epsilon 1 --output shared" in page.inner_text(".command")
+    assert not page.is_visible(".slide")
+    assert not page.is_visible(".copy")
+
+
+def test_a_choice_is_printed_with_room_to_sign(opened):
+    """With its figures, its command and its table, and without what only a screen has."""
+    page = opened("choice", color_scheme="dark")
+    page.locator(".slide").press("ArrowRight")
+    assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
+    page.emulate_media(media="print")
+    assert not any(page.is_visible(name) for name in (".slide", ".target", ".copy"))
+    assert cells_of(page)["epsilon"] == page.inner_text(".filled") == "2"
+    assert page.is_visible(".choice table")
+    assert page.locator(".signatures dd").last.bounding_box()["height"] > 40
 
 
 def test_the_certificate_is_checked_in_the_browser(opened):

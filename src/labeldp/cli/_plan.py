@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from labeldp import _checks, bounds, privacy, release, render, results
+from labeldp._extras import require_extra
 from labeldp.bounds import planning
 from labeldp.cli._command import Place, ReleaseFolder
 from labeldp.cli._options import (
@@ -216,6 +218,7 @@ def plan(
     detail: bool = False,
     json_: bool = False,
     figure: Path | None = None,
+    report: Path | None = None,
 ) -> None:
     """Forecast what an epsilon costs and means, before a release, and compare epsilons.
 
@@ -235,6 +238,7 @@ def plan(
         detail: Compare every mechanism, and list all assumptions.
         json_: Print JSON; 'labeldp schema' describes it.
         figure: Draw the plan over epsilon to this file: .png, .svg or .pdf.
+        report: Write a page to choose an epsilon on to this file: .html. It needs no server and no network.
     """
     example = epsilon is None and expected.target is None
     sources = expected.sources()
@@ -247,6 +251,9 @@ def plan(
     expected.conventions(wide, space, sources)  # what is wrong with the options is refused before anything is bought
     if figure is not None:
         render.check_figure(figure)
+    if report is not None:
+        require_extra("report", "jinja2")
+        render.check_page(report)
     bought = purchase.bought(source, table, label_space)
     if bought is not None:
         sources.append(release.Answer.load(bought.output))
@@ -254,15 +261,10 @@ def plan(
             show(*render.on_terminal(results.purchase_part(bought)), "")
             notes_on_terminal(bought.notes)
     conventions = expected.conventions(wide, space, sources)
-    forecast = planning.forecast(
-        space,
-        shape.rows,
-        _EXAMPLE if example else epsilon,
-        target=expected.target,
-        trust=expected.trust,
-        conventions=conventions,
-        units=shape.units,
+    forecasting = partial(
+        planning.forecast, space, shape.rows, trust=expected.trust, conventions=conventions, units=shape.units
     )
+    forecast = forecasting(_EXAMPLE if example else epsilon, target=expected.target)
     proven = None
     if limits and forecast.epsilon is not None:
         rows, at = shape.rows, forecast.epsilon
@@ -279,6 +281,11 @@ def plan(
         limits=proven,
     )
     written = [] if figure is None else [f"figure: {render.save_figure(results.plan_chart(forecast), figure)}"]
+    if report is not None:
+        from labeldp.cli._plan_page import EPSILONS, write_choice  # noqa: PLC0415 (it loads the ledger)
+
+        fine = forecasting(forecast.epsilon or _EXAMPLE, epsilons=EPSILONS)
+        written.append(f"page: {write_choice(planned, fine, source, table, label_space, report)}")
     if json_:
         typer.echo(json.dumps(results.plain(planned), indent=1))
         return

@@ -19,8 +19,8 @@ def in_markdown(part: Part) -> str:
     lines = [f"# {_text(part.result)}", *map(_text, filter(None, part.lead))]
     lines += [_table(("", ""), part.facts)] if part.facts else []
     for section in part.sections:
-        lines += [f"## {_text(section.title)}"] if section.title else []
-        lines += [line for block in section.blocks if type(block) in _SHOWN for line in _SHOWN[type(block)](block)]
+        shown = [line for block in section.blocks if type(block) in _SHOWN for line in _SHOWN[type(block)](block)]
+        lines += [f"## {_text(section.title)}", *shown] if section.title and shown else shown
     return "\n\n".join(lines) + "\n"
 
 

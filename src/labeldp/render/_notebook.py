@@ -19,8 +19,8 @@ def in_notebook(result: object) -> str:
     shown = [f"<p><b>{_text(part.result)}</b></p>", *(f"<p>{_text(line)}</p>" for line in part.lead if line)]
     shown += [_table((), part.facts)] if part.facts else []
     for section in part.sections:
-        shown += [f"<h4>{_text(section.title)}</h4>"] if section.title else []
-        shown += [_SHOWN[type(block)](block) for block in section.blocks if type(block) in _SHOWN]
+        said = [_SHOWN[type(block)](block) for block in section.blocks if type(block) in _SHOWN]
+        shown += [f"<h4>{_text(section.title)}</h4>", *said] if section.title and said else said
     return "".join(shown)
 
 

@@ -44,6 +44,7 @@ from ._memory import guarantee_part as guarantee_part
 from ._memory import memory_part as memory_part
 from ._plan import Planned as Planned
 from ._plan import labels_sentence as labels_sentence
+from ._plan_choice import Choosing as Choosing
 from ._plan_charts import plan_chart as plan_chart
 from ._plan import plan_part as plan_part
 from ._plan import purchase_part as purchase_part

@@ -113,6 +113,57 @@ class Odds:
 
 
 @dataclass(frozen=True)
+class Target:
+    """A way to find a row of a choice.
+
+    Attributes:
+        question: What is asked for, before a number.
+        numbers: The number of each row.
+        at_most: True if a row meets the target whose number is at most as large; otherwise at least.
+        largest: True for the last row that meets it, false for the first.
+    """
+
+    question: str
+    numbers: tuple[float, ...]
+    at_most: bool
+    largest: bool
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A slider over the rows of a table by its first column, ways to find a row, and a command for it.
+
+    Attributes:
+        grid: The table, which is all of it where no script runs.
+        at: The place of the row that is shown first.
+        targets: Ways to find a row.
+        note: How to read the table.
+        command: A command with ``EPSILON`` in the place of the first cell; empty if there is none.
+    """
+
+    kind: ClassVar[str] = "choice"
+    grid: Grid
+    at: int
+    targets: tuple[Target, ...]
+    note: str = ""
+    command: str = ""
+
+    @property
+    def first_command(self) -> str:
+        """The command for the row that is shown first."""
+        return self.command.replace("EPSILON", self.grid.rows[self.at][0])
+
+
+@dataclass(frozen=True)
+class Signatures:
+    """Names with room to write by hand; one is filled in by a choice on the page."""
+
+    kind: ClassVar[str] = "signatures"
+    names: tuple[str, ...]
+    filled: str = ""
+
+
+@dataclass(frozen=True)
 class Commands:
     """The commands that usually come next."""
 
@@ -128,7 +179,7 @@ class CertificateText:
     text: str
 
 
-Block = Prose | Terms | Points | Checks | Grid | Picture | Odds | Commands | CertificateText
+Block = Prose | Terms | Points | Checks | Grid | Picture | Odds | Choice | Signatures | Commands | CertificateText
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,24 @@ from labeldp.results._blocks import Block, Grid, Part, Picture, Prose, Section, 
 from labeldp.results._limits import grounds, limits_blocks
 from labeldp.results._numbers import counted, exactly_above, posterior, share, three_digits
 from labeldp.results._plan_charts import plan_chart
+from labeldp.results._plan_choice import Choosing, choice_sections
+from labeldp.results._plan_costs import (
+    Column,
+    area,
+    costs_columns,
+    effective_rows,
+    is_mean,
+    lost,
+    of_all,
+    points,
+    shows_error,
+)
 from labeldp.results._values import absent
 
 if TYPE_CHECKING:
     from labeldp.release import TableRelease
     from labeldp.release.tables import Identity
 
-_LEAST_POINTS = 0.01
 _MOST_NAMED = 10
 _PERCENT = 100.0
 _MEAN = "always predicting the mean"
@@ -124,10 +135,17 @@ class Planned:
         return "" if self.unit == "row" else f" per {printable(self.unit)}"
 
 
-def plan_part(planned: Planned) -> Part:
-    """The answer in words, after the assumptions it rests on; one row for each epsilon; and every mechanism."""
-    forecast = planned.forecast
+def plan_part(planned: Planned, choosing: Choosing | None = None) -> Part:
+    """The answer in words, after the assumptions it rests on; one row for each epsilon; and every mechanism.
+
+    Args:
+        planned: The findings.
+        choosing: What a page lets choose from; by default the epsilons of the table.
+    """
+    forecast, promise = planned.forecast, Guarantee(1.0, unit=planned.unit)
+    choosing = choosing or Choosing(planned.over_epsilon)
     sections = [Section("What each epsilon costs", tuple(_over_epsilon(planned)))]
+    sections = [*choice_sections(choosing, forecast, promise), *sections]
     if planned.labels:
         sections.append(Section("", (Prose(planned.labels),), detail=True))
     if forecast.has_error:
@@ -226,7 +244,7 @@ def _costs(epsilon: str, row: Option, forecast: Forecast) -> Iterator[str]:
         largest = forecast.largest_share
         yield _LITTLE.format(share(largest), share(1.0 - largest))
         if row.log_loss is not None:
-            yield _AREA.format(CLEAN_AREA, _area(row), three_digits(row.log_loss))
+            yield _AREA.format(CLEAN_AREA, area(row), three_digits(row.log_loss))
     elif forecast.dimension:
         yield _sentence(f"{given}{_expected(row, forecast)}")
 
@@ -245,14 +263,14 @@ def _expected(row: Option, forecast: Forecast) -> str:
         with_features = f"test RMSE about {three_digits(row.test_error or 0.0)}"
         with_features += f" ({best} without privacy, {mean} {_baseline(forecast)})"
         none = "" if forecast.best else f"no mechanism beats {_baseline(forecast)}: "
-        if _is_mean(row, forecast):
+        if is_mean(row, forecast):
             with_features = f"test RMSE about {mean}, that of the mean, which remains ({best} without privacy)"
         return f"{none}{with_features if forecast.dimension else of_mean}; {informative(row, forecast.rows)}"
     if forecast.loses_accuracy:
-        about = "" if _lost(row).startswith("under") else "about "
-        return f"{about}{_lost(row)} points less accuracy than without privacy, by experience on 30 real tables"
+        about = "" if lost(row).startswith("under") else "about "
+        return f"{about}{lost(row)} points less accuracy than without privacy, by experience on 30 real tables"
     return (
-        f"a wrong class in {_points(row.error)} % more rows than by the best class ({_points(clean)} % without privacy)"
+        f"a wrong class in {points(row.error)} % more rows than by the best class ({points(clean)} % without privacy)"
     )
 
 
@@ -262,44 +280,11 @@ def informative(row: Option, rows: int) -> str:
         return f"as informative as at most {_true_labels(row.at_most or 0)} of {rows:,}"
     if row.effective_rows == 0:
         return f"less informative than one true label, of {rows:,}"
-    return f"as informative as about {_true_labels(row.effective_rows)} of {rows:,} ({_of_all(row)})"
-
-
-def _of_all(row: Option) -> str:
-    """The effective rows as a share of all, where it is known; of some rows never 0."""
-    if row.share is None:
-        return ""
-    return "under 0.1%" if row.share < 0.0005 and row.effective_rows else share(row.share)
+    return f"as informative as about {_true_labels(row.effective_rows)} of {rows:,} ({of_all(row)})"
 
 
 def _true_labels(count: int) -> str:
     return counted(count, "true label")
-
-
-def _points(part: float) -> str:
-    """A share in points of a hundred, as exactly as a forecast deserves."""
-    points = _PERCENT * part
-    return f"{points:.2g}" if points >= _LEAST_POINTS else f"under {_LEAST_POINTS:g}"
-
-
-def _lost(row: Option) -> str:
-    """The points of accuracy that privacy may cost."""
-    return " to ".join(dict.fromkeys(map(_points, (row.lost_low or 0.0, row.lost_high or 0.0))))
-
-
-def _area(row: Option) -> str:
-    """The area under the ROC that is expected of a model of a rare class."""
-    ends = (row.area_low, row.area_high)
-    return " to ".join(dict.fromkeys(f"{end:.2f}" for end in ends if end is not None))
-
-
-def _is_mean(row: Option, forecast: Forecast) -> bool:
-    """True if a model of numeric labels would be no better than their mean, which learners then predict."""
-    return row.test_error is not None and row.test_error >= (forecast.spread or 0.0)
-
-
-#: A column of a table of mechanisms: its head, and the text of an option; columns without a text are left out.
-Column = tuple[str, Callable[[Option], str]]
 
 
 def _grid(title: str, columns: Sequence[Column], options: Sequence[Option], texts: Sequence[str]) -> Grid:
@@ -326,48 +311,17 @@ def _is_said_once(column: Sequence[str]) -> bool:
 def _over_epsilon(planned: Planned) -> Iterator[Block]:
     """One row for each epsilon: the mechanism that a release takes, and what it costs; and a chart."""
     forecast = planned.forecast
-    star = "" if forecast.randomizes_classes else "*"
-    shows_error = bool(star) or forecast.dimension > 0
     how = "each label randomized alone" if forecast.trust == "local" else "a curator answers queries"
     title = f"{forecast.rows:,} rows, {how}"
     if forecast.units is not None:
         title += f"; units of up to {forecast.units.most:,} rows, which share epsilon"
     title += f"; {_PERCENT * SUSPICION:g} % sure: by everything else"
-    columns: list[Column] = [
-        ("epsilon", lambda row: f"{row.epsilon:.3g}"),
-        ("mechanism", lambda row: row.mechanism),
-        (f"effective rows{star}", _effective_rows),
-        (f"of all rows{star}", _of_all),
-        (f"{_error_name(forecast)}*", lambda row: _error_cell(row, forecast) if shows_error else ""),
-        (f"{_PERCENT * SUSPICION:g} % sure becomes at most", lambda row: posterior(row.suspicion)),
-    ]
-    yield _grid(title, columns, planned.over_epsilon, ("mechanism",))
-    if shows_error:
+    suspected: Column = (f"{_PERCENT * SUSPICION:g} % sure becomes at most", lambda row: posterior(row.suspicion))
+    yield _grid(title, [*costs_columns(forecast), suspected], planned.over_epsilon, ("mechanism",))
+    if shows_error(forecast):
         yield Prose("* if the assumptions above hold", "aside")
     chart = plan_chart(forecast)
     yield Picture(chart, chart.what)
-
-
-def _effective_rows(row: Option) -> str:
-    return f"at most {row.at_most:,}" if row.effective_rows is None else f"{row.effective_rows:,}"
-
-
-def _error_name(forecast: Forecast) -> str:
-    if forecast.of_numbers:
-        return "test RMSE" if forecast.dimension else "error of the mean"
-    if forecast.has_area:
-        return f"ROC area, {CLEAN_AREA:.2f} on true labels"
-    return "accuracy lost, points" if forecast.dimension else "wrong classes added"
-
-
-def _error_cell(row: Option, forecast: Forecast) -> str:
-    if forecast.of_numbers:
-        if _is_mean(row, forecast):
-            return f"{three_digits(forecast.spread or 0.0)}, of the mean"
-        return three_digits(row.error if row.test_error is None else row.test_error)
-    if forecast.has_area:
-        return _area(row) or "unknown"
-    return f"{_points(row.error)} %" if row.lost_low is None else _lost(row)
 
 
 def _mechanisms(planned: Planned) -> Iterator[Block]:
@@ -401,7 +355,7 @@ def _columns(forecast: Forecast) -> Sequence[Column]:
         ("releases", lambda option: option.detail),
         ("truth kept", lambda option: "" if option.truth_probability is None else share(option.truth_probability)),
         (f"noise of a {where}{votes}", lambda option: "" if of_classes else three_digits(option.noise)),
-        (f"effective rows{star}", _effective_rows),
+        (f"effective rows{star}", effective_rows),
         (f"share{star}", _share),
         ("at most", lambda option: "" if option.at_most is None else f"{option.at_most:,}"),
         ("variance", lambda option: "" if option.variance is None else three_digits(option.variance)),

@@ -1,0 +1,93 @@
+"""Choosing an epsilon: the slider says what the table of the plan says, and never less than exact arithmetic."""
+
+import mpmath
+import pytest
+
+from labeldp import Classes, Guarantee, Interval
+from labeldp.bounds import Conventions, forecast
+from labeldp.results import Choosing, Planned, plan_part
+from labeldp.results._blocks import Choice, Grid, Prose
+
+SPACES = {
+    "features": (Classes(["no", "yes"]), {"conventions": Conventions(dimension=4)}),
+    "no features": (Classes(["no", "yes"]), {}),
+    "rare": (Classes(["no", "yes"]), {"conventions": Conventions(dimension=4, shares=[0.98, 0.02])}),
+    "numbers": (Interval(0, 100, 1), {"conventions": Conventions(dimension=4)}),
+    "curator": (Interval(0, 100, 1), {"trust": "central"}),
+}
+EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+def planned(kind, rows=5000):
+    """A plan of some labels."""
+    space, more = SPACES[kind]
+    return Planned.of(forecast(space, rows, 1.0, **more))
+
+
+def blocks_of(part):
+    """All blocks of a page."""
+    return [block for section in part.sections for block in section.blocks]
+
+
+def choice_of(part):
+    """The choice of a page."""
+    (choice,) = [block for block in blocks_of(part) if isinstance(block, Choice)]
+    return choice
+
+
+@pytest.mark.parametrize("kind", SPACES)
+def test_the_slider_says_what_the_table_says(kind):
+    """Each cell of what an epsilon costs, at each epsilon, is that of the plan's own table; it begins at the plan's."""
+    part = plan_part(planned(kind))
+    choice, table = choice_of(part), next(block for block in blocks_of(part) if isinstance(block, Grid))
+    places = [choice.grid.columns.index(name) for name in table.columns if name in choice.grid.columns]
+    assert len(places) >= 2
+    same = [choice.grid.columns[place] for place in places]
+    for ours, theirs in zip(choice.grid.rows, table.rows, strict=True):
+        assert [ours[place] for place in places] == [theirs[table.columns.index(name)] for name in same]
+    assert choice.grid.rows[choice.at][0] == "1"
+
+
+def bound_of(before, epsilon):
+    """What a belief can become, in percent, to fifty digits."""
+    with mpmath.workdps(50):
+        odds = mpmath.mpf(before) / (1 - mpmath.mpf(before)) * mpmath.exp(mpmath.mpf(epsilon))
+        return 100 * odds / (1 + odds)
+
+
+@pytest.mark.parametrize("spent", [0.0, 0.1, 1.5])
+def test_no_belief_is_shown_below_its_bound(spent):
+    """Of this release, and of all together; nor above it by more than its third digit."""
+    part = plan_part(planned("features"), Choosing(planned("features").over_epsilon, Guarantee(spent or 1e-9)))
+    choice = choice_of(part)
+    names = {f"{before:g} % sure becomes at most": (before / 100, 0.0) for before in (50, 10, 1)}
+    names["10 % sure becomes at most, by all releases"] = (0.1, spent)
+    for row, epsilon in zip(choice.grid.rows, EPSILONS, strict=True):
+        for name, (before, earlier) in names.items():
+            shown = mpmath.mpf(row[choice.grid.columns.index(name)].removesuffix(" %"))
+            bound = bound_of(before, epsilon + earlier)
+            assert bound <= shown <= bound * mpmath.mpf("1.0101")
+    (beliefs, _) = choice.targets
+    assert [f"{number:g} %" for number in beliefs.numbers] == [
+        row[choice.grid.columns.index("10 % sure becomes at most, by all releases")] for row in choice.grid.rows
+    ]
+
+
+@pytest.mark.parametrize("kind", SPACES)
+def test_a_target_is_met_by_more_epsilons_the_better_it_is_for_people(kind):
+    """Beliefs grow with epsilon and what is lost falls: the largest and the smallest epsilon are what they say."""
+    beliefs, good = choice_of(plan_part(planned(kind))).targets
+    assert beliefs.at_most
+    assert beliefs.largest
+    assert list(beliefs.numbers) == sorted(beliefs.numbers)
+    assert not good.largest
+    assert list(good.numbers) == sorted(good.numbers, reverse=good.at_most)
+
+
+def test_another_unit_adds_no_epsilon():
+    """Its epsilon is stated with its unit, and no total is."""
+    plan = planned("features")
+    part = plan_part(plan, Choosing(plan.over_epsilon, Guarantee(2.0, unit="patient")))
+    (said,) = [block.text for block in blocks_of(part) if isinstance(block, Prose) and block.tone == "heed"]
+    assert "another privacy unit (patient)" in said
+    assert not any("all releases" in name for name in choice_of(part).grid.columns)
