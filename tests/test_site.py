@@ -1,5 +1,6 @@
 """The site: its pages are complete, are the guides themselves, and are built without a warning."""
 
+import importlib.machinery
 import importlib.util
 import re
 import subprocess
@@ -54,6 +55,18 @@ def test_the_readme_is_one_screen():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 80
     assert len(re.findall(r"^\$ labeldp ", text, re.MULTILINE)) == 3
+
+
+def test_a_long_sentence_is_noticed():
+    """Of prose, also of a list; not of a table, of code, or where a full stop comes in time."""
+    loader = importlib.machinery.SourceFileLoader("sentences", str(ROOT / "scripts/sentences"))
+    script = importlib.util.module_from_spec(importlib.util.spec_from_loader("sentences", loader))
+    loader.exec_module(script)
+    words = "word " * 31
+    assert script.long_sentences(f"# A\n\n{words}.\n")
+    assert script.long_sentences(f"- One.\n- {words}\n")
+    assert not script.long_sentences(f"{'word ' * 30}. {'word ' * 30}.\n\n| {words} |\n\n```text\n{words}\n```\n")
+    assert script.main() == 0
 
 
 @pytest.mark.slow
