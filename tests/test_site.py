@@ -4,6 +4,8 @@ import importlib.machinery
 import importlib.util
 import re
 import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,8 @@ import labeldp
 from labeldp.cli import COMMANDS, app
 
 ROOT = Path(__file__).parents[1]
-_SPEC = importlib.util.spec_from_file_location("site_pages", ROOT / "docs/site/generated.py")
-generated = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(generated)
+sys.path.append(str(ROOT / "docs/site"))
+architecture, generated = import_module("architecture"), import_module("generated")
 
 _TREE = re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -34,7 +35,7 @@ def test_the_page_of_a_command_has_every_option(name):
     page, command = generated.command_page(name), typer.main.get_command(app([name]))
     command = getattr(command, "commands", {name: command})[name]
     shown = [each for each in command.params if not getattr(each, "hidden", False) and each.name != "help"]
-    assert shown
+    assert shown or name == "mechanisms"  # which has none
     for each in shown:
         spelled = each.opts[0] if each.param_type_name == "option" else each.human_readable_name
         assert spelled.casefold() in page.casefold()
@@ -48,6 +49,26 @@ def test_every_guide_is_in_the_menu():
     pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/guide").glob("*.md")]
     left = {str(path.relative_to(ROOT / "docs").with_suffix("")) for path in pages} - menu
     assert left == {"index"}
+
+
+def test_the_architecture_is_drawn_of_the_code():
+    """Every package has a box and a line of the table, above all that it imports; ``cli`` is on the highest floor."""
+    needs, _ = architecture.packages()
+    page, picture = architecture.page()
+    folders = {path.parent.name for path in (ROOT / "src/labeldp").glob("*/__init__.py")}
+    assert set(needs) == folders | {architecture.GROUND}
+    high = architecture.floors(needs)
+    assert all(high[name] > high[each] for name, needed in needs.items() for each in needed)
+    assert high["cli"] == max(high.values())
+    assert all(f">{name}</text>" in picture and f"| `{name}` |" in page for name in needs)
+
+
+def test_a_day_in_the_code_names_files_that_exist():
+    """Each path of the page is a file below ``src/labeldp``."""
+    text = (ROOT / "docs/design/a-day.md").read_text(encoding="utf-8")
+    paths = re.findall(r"`([\w/]+\.(?:py|c|js))`", text)
+    assert len(paths) > 15
+    assert [path for path in paths if not (ROOT / "src/labeldp" / path).is_file()] == []
 
 
 def test_the_readme_is_one_screen():

@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 
+import architecture
 import typer
 
 from labeldp.cli import COMMANDS, app
@@ -114,6 +115,8 @@ def write_pages(_app=None):
         "schemas": listing("Schemas", schemas, "JSON Schemas of what commands print with `--json`."),
     }  # fmt: skip
     PLACE.mkdir(exist_ok=True)
+    pages["architecture"], picture = architecture.page()
+    (PLACE / "architecture.svg").write_text(picture, "utf-8")
     for path in {*PLACE.glob("*.md")} - {PLACE / f"{name}.md" for name in pages}:
         path.unlink()
     for name, text in pages.items():

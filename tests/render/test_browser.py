@@ -214,6 +214,11 @@ def test_the_page_works_by_keyboard_alone(opened):
     assert json.loads(page.inner_text("pre")) == json.loads(text)
 
 
+#: What a belief can become by the release that is chosen, and by all together.
+BY_IT = "what everything else makes 10 % sure becomes at most"
+BY_ALL = "what everything else, without earlier releases, makes 10 % sure becomes at most, by all releases"
+
+
 def cells_of(page):
     """What the page says of the chosen epsilon, by the names of the rows."""
     rows = page.locator(".chosen .terms > div").all()
@@ -227,11 +232,11 @@ def test_an_epsilon_is_chosen_by_keyboard_alone(opened):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.type") == "range":
             break
-    assert (cells_of(page)["epsilon"], cells_of(page)["10 % sure becomes at most"]) == ("1", "23.2 %")
+    assert (cells_of(page)["epsilon"], cells_of(page)[BY_IT]) == ("1", "23.2 %")
     page.keyboard.press("ArrowRight")
     chosen = cells_of(page)
-    assert (chosen["epsilon"], chosen["10 % sure becomes at most"]) == ("2", "45.1 %")
-    assert (chosen["epsilon of all releases together"], chosen["10 % sure becomes at most, by all releases"]) == (
+    assert (chosen["epsilon"], chosen[BY_IT]) == ("2", "45.1 %")
+    assert (chosen["epsilon of all releases together"], chosen[BY_ALL]) == (
         "2.5",
         "57.6 %",
     )

@@ -15,6 +15,8 @@ SPACES = {
     "numbers": (Interval(0, 100, 1), {"conventions": Conventions(dimension=4)}),
     "curator": (Interval(0, 100, 1), {"trust": "central"}),
 }
+#: The head of what a belief can become by all releases together.
+BY_ALL = "what everything else, without earlier releases, makes 10 % sure becomes at most, by all releases"
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -60,8 +62,10 @@ def test_no_belief_is_shown_below_its_bound(spent):
     """Of this release, and of all together; nor above it by more than its third digit."""
     part = plan_part(planned("features"), Choosing(planned("features").over_epsilon, Guarantee(spent or 1e-9)))
     choice = choice_of(part)
-    names = {f"{before:g} % sure becomes at most": (before / 100, 0.0) for before in (50, 10, 1)}
-    names["10 % sure becomes at most, by all releases"] = (0.1, spent)
+    names = {
+        f"what everything else makes {before:g} % sure becomes at most": (before / 100, 0.0) for before in (50, 10, 1)
+    }
+    names[BY_ALL] = (0.1, spent)
     for row, epsilon in zip(choice.grid.rows, EPSILONS, strict=True):
         for name, (before, earlier) in names.items():
             shown = mpmath.mpf(row[choice.grid.columns.index(name)].removesuffix(" %"))
@@ -69,7 +73,7 @@ def test_no_belief_is_shown_below_its_bound(spent):
             assert bound <= shown <= bound * mpmath.mpf("1.0101")
     (beliefs, _) = choice.targets
     assert [f"{number:g} %" for number in beliefs.numbers] == [
-        row[choice.grid.columns.index("10 % sure becomes at most, by all releases")] for row in choice.grid.rows
+        row[choice.grid.columns.index(BY_ALL)] for row in choice.grid.rows
     ]
 
 

@@ -25,14 +25,14 @@ _CHARGING = ("release", "import", "stages", "plan")
 #: Commands whose result is what they print.
 _PRINTING = (
     *("check", "verify", "audit", "evaluate", "describe", "effect", "coefficients"),
-    *("plan", "account", "ledger", "schema"),
+    *("plan", "mechanisms", "account", "ledger", "schema"),
 )
 
 #: Commands in the order of the help, each in a module of its name.
 COMMANDS = (
     *("demo", "check", "release", "declare", "import", "collect", "stages", "verify", "audit", "generator"),
     *("learn", "evaluate", "predict", "describe", "effect", "coefficients"),
-    *("plan", "account", "ledger", "key", "report", "card", "schema"),
+    *("plan", "mechanisms", "account", "ledger", "key", "report", "card", "schema"),
 )
 
 

@@ -73,17 +73,18 @@ def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
     """Add a function to an application as the command of its name.
 
     Positional parameters are arguments, keyword-only ones are options, and a parameter of a dataclass is one option for
-    each field. An option that is off by default is a flag. The ``Args`` sections of the function and of the dataclasses
+    each field, in a panel of the help that is titled by the first line of its docstring. An option that is off by
+    default is a flag. The ``Args`` sections of the function and of the dataclasses
     are the help: ``name (METAVAR): text``. A parameter annotated with an option of its own keeps it; one annotated with
     a function gets the text that it returns appended to its help, and a ``Declared`` one has options of its own.
     """
     more: dict[str, More] = {}
 
     @functools.cache
-    def declared(name: str) -> list[Any]:
+    def declared(name: str, panel: str | None) -> list[Any]:
         """The options in the place of a ``Declared`` parameter, but for names that the command takes itself."""
         known, app = {parameter.name for parameter in parameters}, typer.Typer(add_completion=False)
-        found = [_declared(each, *said) for each, said in more[name]().items() if each not in known]
+        found = [_declared(each, *said, panel=panel) for each, said in more[name]().items() if each not in known]
         app.command()(_taking(lambda **_: None, found))
         return [each for each in typer.main.get_command(app).params if each.name != "help"]
 
@@ -92,13 +93,15 @@ def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
 
         def get_params(self, ctx: Any) -> list[Any]:
             """Look up the options that others declare."""
-            own = super().get_params(ctx)
-            return [each for one in own for each in (declared(one.name) if _is_place(one) else [one])]
+            own: list[Any] = super().get_params(ctx)
+            found = (declared(one.name, one.rich_help_panel) if _is_place(one) else [one] for one in own)
+            return [each for those in found for each in those]
 
         def invoke(self, ctx: Any) -> Any:
             """Pass the values of options that others declare as one."""
-            for each in filter(_is_place, self.params):
-                values = {one.name: ctx.params.pop(one.name) for one in declared(each.name)}
+            places: list[Any] = list(filter(_is_place, self.params))
+            for each in places:
+                values = {one.name: ctx.params.pop(one.name) for one in declared(each.name, each.rich_help_panel)}
                 ctx.params[each.name] = {name: value for name, value in values.items() if value not in (None, [], ())}
             return super().invoke(ctx)
 
@@ -130,15 +133,18 @@ def _taking(function: Callable[..., None], parameters: Sequence[inspect.Paramete
     return function
 
 
-def _declared(name: str, flag: str, kind: type, metavar: str | None, text: str) -> inspect.Parameter:
+def _declared(
+    name: str, flag: str, kind: type, metavar: str | None, text: str, *, panel: str | None
+) -> inspect.Parameter:
     """The parameter of an option that others declare."""
-    hint = _annotated(list[str] | None if kind is list else kind | None, metavar, text, typer.Option, flag)
+    hint = _annotated(list[str] | None if kind is list else kind | None, metavar, text, typer.Option, flag, panel=panel)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
 
 
 def _parameters(owner: Callable[..., object], more: dict[str, More]) -> Iterator[inspect.Parameter]:
     """The parameters of a function or a dataclass, each as typer expects it."""
-    hints, (_, texts) = get_type_hints(owner, include_extras=True), documented(owner)
+    hints, (about, texts) = get_type_hints(owner, include_extras=True), documented(owner)
+    panel = about.partition(".")[0] if dataclasses.is_dataclass(owner) else None
     for name, parameter in inspect.signature(owner).parameters.items():
         hint = hints[name]
         if dataclasses.is_dataclass(hint):
@@ -147,23 +153,25 @@ def _parameters(owner: Callable[..., object], more: dict[str, More]) -> Iterator
         if get_origin(hint) is Annotated and inspect.isfunction(get_args(hint)[1]):
             hint, more[name] = get_args(hint)
         if hint == Declared:
-            hint = Annotated[str, typer.Option(hidden=True)]  # in the place of those that are looked up
+            hint = Annotated[str, typer.Option(hidden=True, rich_help_panel=panel)]  # in the place of those looked up
         if get_origin(hint) is not Annotated:
             argument = parameter.kind is not parameter.KEYWORD_ONLY and inspect.isfunction(owner)
             flag = () if argument else (f"--{name.strip('_').replace('_', '-')}",)
-            hint = _annotated(hint, *texts[name], typer.Argument if argument else typer.Option, *flag)
+            hint = _annotated(hint, *texts[name], typer.Argument if argument else typer.Option, *flag, panel=panel)
         yield parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hint)
 
 
-def _annotated(hint: Any, metavar: str | None, text: str, of: Callable[..., Any], *flag: str) -> Any:
-    """The type of an argument or an option with its parser and its help."""
+def _annotated(
+    hint: Any, metavar: str | None, text: str, of: Callable[..., Any], *flag: str, panel: str | None = None
+) -> Any:
+    """The type of an argument or an option with its parser, its help, and the panel that this is shown in."""
     kind = next((kind for kind in _NUMBERS if hint in (kind, kind | None)), None)
     parsed: dict[str, Any] = {"metavar": metavar}
     if hint in _PLACES:
         parsed, hint = {"parser": _place, "metavar": metavar or "PATH"}, list[Any] if _is_list(hint) else Any
     if kind is not None:
         parsed, hint = {"parser": _NUMBERS[kind], "metavar": metavar or _METAVARS[kind]}, Any
-    return Annotated[hint, of(*flag, help=text, **parsed)]
+    return Annotated[hint, of(*flag, help=text, rich_help_panel=panel, **parsed)]
 
 
 def _gathered(owner: Callable[..., object], values: dict[str, Any], copies: ExitStack) -> dict[str, Any]:

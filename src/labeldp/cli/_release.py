@@ -68,15 +68,6 @@ class SpaceOptions:
         return privacy.Interval(*range_of(self.interval or ""), missing)
 
 
-def described_mechanisms() -> str:
-    """The help on mechanisms."""
-    known = [each for name, each in sorted(releases.table_mechanisms().items()) if name != _AUTO]
-    classes, numbers = (
-        [f"{each.name}: {each.about}." for each in known if each.numeric is kind] for kind in (False, True)
-    )
-    return "\n\n".join([*classes, "For numeric labels (--interval) also:", *numbers])
-
-
 def declared_options() -> dict[str, tuple[str, type, str | None, str]]:
     """The options of mechanisms."""
     return {name: _declared(name, *said) for name, said in releases.table_options().items()}
@@ -96,25 +87,34 @@ class MechanismOptions:
     """Options that choose a mechanism.
 
     Args:
-        mechanism: auto (default): for classes the most effective rows where features leave two classes equally likely
-            ('at most' in 'labeldp plan --detail'), for numeric labels the least variance for the worst label; or
-            another mechanism.
-        unit: Column of the privacy unit, such as a patient number: epsilon then covers all rows of one unit. 'row'
-            declares that epsilon is for each row, whoever has several.
-        renumber: Release a made-up number of each --unit in place of its column, in random order. The key of these
-            numbers is kept beside the ledger, so people who return keep their number.
+        mechanism: The mechanism, such as subset; 'labeldp mechanisms' describes each. auto (default): for classes the
+            most effective rows where features leave two classes equally likely ('at most' in 'labeldp plan --detail'),
+            for numeric labels the least variance for the worst label.
     """
 
-    mechanism: Annotated[str, described_mechanisms] = _AUTO
+    mechanism: str = _AUTO
     options: Annotated[Declared, declared_options] = field(default_factory=dict)
-    unit: str | None = None
-    renumber: bool = False
 
     def of(self, **readers: Callable[[Any], Any]) -> TableMechanism:
         """The mechanism; ``readers`` convert the values of some options, once all are known to go with it."""
         mechanism = releases.mechanism_of(self.mechanism, **self.options)
         read = {name: reader(self.options[name]) for name, reader in readers.items() if name in self.options}
         return dataclasses.replace(mechanism, **read)
+
+
+@dataclass(frozen=True)
+class PeopleOptions:
+    """Options for people with several rows.
+
+    Args:
+        unit: Column of the privacy unit, such as a patient number: epsilon then covers all rows of one unit. 'row'
+            declares that epsilon is for each row, whoever has several.
+        renumber: Release a made-up number of each --unit in place of its column, in random order. The key of these
+            numbers is kept beside the ledger, so people who return keep their number.
+    """
+
+    unit: str | None = None
+    renumber: bool = False
 
 
 def release(
@@ -125,8 +125,9 @@ def release(
     output: Place,
     space: SpaceOptions,
     columns: ColumnOptions,
-    mechanism: MechanismOptions,
+    people: PeopleOptions,
     spending: SpendingOptions,
+    mechanism: MechanismOptions,
     file: FileOptions,
     shuffle: bool = False,
     sign: Path | None = None,
@@ -137,11 +138,7 @@ def release(
 
     You decide which columns are safe to publish: list them with --keep, or list the others with --drop.
 
-    'cluster' counts the classes of each cluster with noise and releases labels biased towards common classes; you
-    are then a trusted curator, as with 'bins' and 'optimal-counts', which count numeric labels first. 'peer' simulates
-    users who exchange labels of two classes inside clusters. Numeric labels (--interval) are released as numbers whose
-    mean is the label. 'double' is for features that are private too and that disclose the label: it resamples the
-    features of some rows from a generator. 'dummy' releases no features.
+    Numeric labels (--interval) are released as numbers whose mean is the label.
 
     Args:
         source (INPUT): CSV or Parquet, a folder of either, or IDX labels; a path, or an address such as
@@ -151,8 +148,9 @@ def release(
         output: A new folder for the release: a path, or an address such as s3://bucket/shared.
         space: The label space.
         columns: The public columns.
-        mechanism: The mechanism.
+        people: People with several rows.
         spending: The ledger and its budget.
+        mechanism: The mechanism.
         file: How CSV files are written.
         shuffle: Release the rows in a random order, in one file. It does not hide columns that are sorted as the table
             is, such as a date.
@@ -177,8 +175,8 @@ def release(
             keep=keep,
             drop=drop,
             mechanism=mechanism.of(clusters=clusters, generator=_generator, divergences=divergences_of),
-            unit=mechanism.unit,
-            renumber=mechanism.renumber,
+            unit=people.unit,
+            renumber=people.renumber,
             shuffle=shuffle,
             **spending.arguments(),
             progress=bar,

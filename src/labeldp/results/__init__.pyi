@@ -1,5 +1,6 @@
 from ._audit import Audited as Audited
 from ._audit import audit_part as audit_part
+from ._blocks import Grid as Grid
 from ._blocks import Page as Page
 from ._blocks import Part as Part
 from ._blocks import Section as Section

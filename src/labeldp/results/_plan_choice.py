@@ -15,10 +15,7 @@ from labeldp.results._plan_costs import Column, costs_columns
 #: Beliefs before a release, and the one that a target is for.
 _BELIEFS, _TARGET = (0.5, 0.1, 0.01), 0.1
 _PERCENT = 100.0
-_READ = (
-    "Read a column as: someone whom everything else (features, other labels, earlier releases) makes so sure of a "
-    "statement about {} can become at most so sure."
-)
+_READ = "Sure of a statement about {}. Everything else: features, other labels, and earlier releases."
 _SPENT = (
     "Earlier releases of these labels spent epsilon {}, by the ledger. Releases add up: judge the total, not this "
     "release alone."
@@ -71,8 +68,10 @@ def choice_sections(choosing: Choosing, forecast: Forecast, promise: Guarantee) 
     yield Section("Decided", (Signatures(room, filled=room[0]),), detail=True)
 
 
-def _sure(belief: float) -> str:
-    return f"{_PERCENT * belief:g} % sure becomes at most"
+def _sure(belief: float, *, by_all: bool = False) -> str:
+    """What a belief becomes, with the condition that it rests on."""
+    rest = "everything else, without earlier releases," if by_all else "everything else"
+    return f"what {rest} makes {_PERCENT * belief:g} % sure becomes at most{', by all releases' * by_all}"
 
 
 def _beliefs() -> Iterator[Column]:
@@ -84,7 +83,7 @@ def _beliefs() -> Iterator[Column]:
 def _totals(spent: Guarantee) -> Iterator[Column]:
     """What all releases together cost, and what a belief can become by them."""
     yield "epsilon of all releases together", lambda option: epsilon_above(spent.epsilon + option.epsilon)
-    yield f"{_sure(_TARGET)}, by all releases", lambda option: posterior(_after(option, spent))
+    yield _sure(_TARGET, by_all=True), lambda option: posterior(_after(option, spent))
 
 
 def _after(option: Option, spent: Guarantee | None) -> float:
@@ -96,8 +95,7 @@ def _after(option: Option, spent: Guarantee | None) -> float:
 def _targets(choosing: Choosing, forecast: Forecast, spent: Guarantee | None) -> Iterator[Target]:
     """Ways to find an epsilon: the largest within a limit on beliefs, and the smallest that is good enough."""
     beliefs = [float(posterior(_after(each, spent)).removesuffix(" %")) for each in choosing.options]
-    by = "" if spent is None else ", by all releases together"
-    question = f"Largest epsilon at which {_PERCENT * _TARGET:g} % sure becomes at most (in %{by})"
+    question = f"Largest epsilon at which {_sure(_TARGET, by_all=spent is not None)} (in %)"
     yield Target(question, tuple(beliefs), at_most=True, largest=True)
     if forecast.of_numbers:
         errors = [each.error if each.test_error is None else each.test_error for each in choosing.options]
