@@ -2,6 +2,7 @@
 
 import importlib.machinery
 import importlib.util
+from functools import cache
 from graphlib import TopologicalSorter
 from html import escape
 from pathlib import Path
@@ -34,6 +35,7 @@ def part_of(module):
     return first if (ROOT / "src/labeldp" / first / "__init__.py").exists() and first else GROUND
 
 
+@cache
 def packages():
     """The packages, each with the packages that it imports, and its files."""
     modules = structure.modules_in(ROOT / "src")

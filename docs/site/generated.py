@@ -11,6 +11,7 @@ import architecture
 import typer
 
 from labeldp.cli import COMMANDS, app
+from labeldp.release import table_mechanisms
 
 ROOT = Path(__file__).parents[2]
 PLACE = ROOT / "docs" / "generated"
@@ -106,6 +107,9 @@ def write_pages(_app=None):
     """Write the pages that have changed, and remove those that are no more."""
     names, schemas = dict(reference_pages()), {f"schema-{name}": text for name, text in schema_pages()}
     commands = {f"labeldp-{name}": command_page(name) for name in COMMANDS}
+    commands["labeldp-mechanisms"] += "\n\n## Mechanisms\n\n" + "\n".join(
+        f"`{name}`\n: {plain(each.about)}.\n" for name, each in sorted(table_mechanisms().items())
+    )
     examples = {f"example-{name}": text for name, text in example_pages()}
     pages = {
         **names, **commands, **schemas, **examples,

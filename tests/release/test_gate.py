@@ -43,7 +43,7 @@ COLUMNS = {
 OTHERS = {
     *("source", "label", "epsilon", "output", "classes", "interval", "missing", "mechanism", "replaced", "divergence"),
     *("divergences", "population", "delta", "level", "budget", "ledger", "other_people", "separator", "encoding"),
-    *("decimal", "thousands", "dates", "sheet"),
+    *("decimal", "thousands", "dates", "sheet", "report"),
     *("renumber", "shuffle", "only_new", "team_ledger", "sign", "engine", "executor", "json_", "space"),
     *("progress", "protocol", "plan", "declared", "stages", "response"),
     *("model", "choice", "model_file", "images", "epochs", "batch_size", "learning_rate", "mixup", "device", "rows"),
