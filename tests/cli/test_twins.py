@@ -4,6 +4,7 @@ import datetime as calendar
 import itertools
 import shutil
 import sqlite3
+from contextlib import closing
 from functools import partial
 
 import numpy as np
@@ -74,7 +75,7 @@ def left_in(folder):
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if name.endswith(".labeldp-ledger"):
-            with sqlite3.connect(path) as opened:
+            with closing(sqlite3.connect(path)) as opened, opened:
                 found[name] = list(opened.iterdump())
             opened.close()
         elif not name.endswith(".notes") and not name.startswith("t."):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -109,7 +110,7 @@ def test_ledgers_from_before_still_open(tmp_path):
     for name in ("identifier", "state", "time"):
         del body[name]
     del body["guarantee"]["rho"], body["budget"]["concentrated"], body["budget"]["apart"]
-    with sqlite3.connect(tmp_path / "l") as database:
+    with closing(sqlite3.connect(tmp_path / "l")) as database, database:
         insert = "INSERT INTO events (time, charge, event, body) VALUES ('', ?, ?, ?)"
         database.execute(insert, (named("old"), "charged", json.dumps(body)))
         database.execute(insert, (named("old"), "released", "{}"))

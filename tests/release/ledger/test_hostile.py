@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,7 +40,7 @@ def release(path, output="out", **options):
 
 def rewritten(ledger, *statements):
     """Run statements on a ledger as somebody who may write it would; its triggers are put back."""
-    with sqlite3.connect(ledger) as database:
+    with closing(sqlite3.connect(ledger)) as database, database:
         triggers = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
         for name, _ in triggers:
             database.execute(f"DROP TRIGGER {name}")
@@ -81,7 +82,7 @@ SCHEMAS = {
 def test_a_ledger_with_another_schema_is_refused(ledger, change, planted):
     """Whatever else is in it: it is refused, nothing is drawn, and nothing is written to it."""
     path = ledger.with_name("t.parquet")
-    with sqlite3.connect(ledger) as database:
+    with closing(sqlite3.connect(ledger)) as database, database:
         database.execute(SCHEMAS[change])
     database.close()
     if planted:  # beside the table, under a name that nobody gave
@@ -99,7 +100,7 @@ def test_a_ledger_with_another_schema_is_refused(ledger, change, planted):
 @pytest.mark.parametrize("name", ["events_stay", "events_remain", "events_are_new", "about_stays"])
 def test_a_ledger_without_one_of_its_triggers_is_refused(ledger, name):
     """It would no longer only grow."""
-    with sqlite3.connect(ledger) as database:
+    with closing(sqlite3.connect(ledger)) as database, database:
         database.execute(f"DROP TRIGGER {name}")
     database.close()
     with pytest.raises(LedgerError):
@@ -109,7 +110,7 @@ def test_a_ledger_without_one_of_its_triggers_is_refused(ledger, name):
 def test_a_charge_that_is_not_kept_draws_nothing(ledger, monkeypatch):
     """Each event is read back: even where the schema says nothing, what was not written is not charged."""
     monkeypatch.setattr(ledger_module, "_MOST", frozenset([*ledger_module._MOST, SCHEMAS["charges are dropped"]]))
-    with sqlite3.connect(ledger) as database:
+    with closing(sqlite3.connect(ledger)) as database, database:
         database.execute(SCHEMAS["charges are dropped"])
     database.close()
     path = ledger.with_name("t.parquet")
@@ -131,7 +132,7 @@ BODIES = {
 def test_events_of_another_form_are_damage(ledger, case):
     """A sentence, no crash: in the release of a table, in the list of charges and in an account."""
     name, body = BODIES[case]
-    with sqlite3.connect(ledger) as database:
+    with closing(sqlite3.connect(ledger)) as database, database:
         (stored,) = database.execute("SELECT body FROM events WHERE event = 'charged'").fetchone()
     database.close()
     change = "INSERT INTO events (time, charge, event, body) VALUES ('2026-01-01T00:00:00+00:00', ?, 'charged', ?)"
@@ -147,7 +148,7 @@ def test_no_address_in_a_ledger_is_asked(ledger, monkeypatch):
     asked = []
     monkeypatch.setattr(ledger_module, "is_unused", lambda place: asked.append(place) or True)
     monkeypatch.setattr(ledger_module, "fate_of", lambda *_, **__: "never left")  # as its staging folder would say
-    with sqlite3.connect(ledger) as database:
+    with closing(sqlite3.connect(ledger)) as database, database:
         (body,) = database.execute("SELECT body FROM events WHERE event = 'charged'").fetchone()
     database.close()
     body = json.dumps(json.loads(body) | {"output": address})
@@ -163,7 +164,7 @@ def test_no_address_in_a_ledger_is_asked(ledger, monkeypatch):
 def test_a_ledger_from_before_hashes_is_one_still(tmp_path):
     """It has fewer tables, and gets the others with the first charge."""
     ledger = tmp_path / "old.labeldp-ledger"
-    with sqlite3.connect(ledger) as database:
+    with closing(sqlite3.connect(ledger)) as database, database:
         for statement in ledger_module.statements(ledger_module.CHARGES):
             database.execute(statement)
         database.executemany("INSERT INTO about VALUES (?, ?)", [("version", "1"), ("key", "0" * 32)])

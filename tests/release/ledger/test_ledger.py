@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Future
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def test_a_ledger_is_readable_by_its_owner_alone(source, release):
 def test_a_ledger_only_grows(source, release, statement):
     """No event can be changed, replaced or deleted, and neither can the key by which data is known again."""
     path = release(source, "o").ledger
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         before = database.execute("SELECT * FROM events").fetchall()
         about = database.execute("SELECT * FROM about").fetchall()
         with pytest.raises(sqlite3.DatabaseError):
@@ -97,7 +98,7 @@ def test_a_ledger_only_grows(source, release, statement):
 def test_each_charge_has_its_events(source, release):
     """A charge is written before the release and its end after it, with the budget in force and no label."""
     path = release(source, "o", budget=2.5).ledger
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         rows = database.execute("SELECT event, body FROM events ORDER BY number").fetchall()
     database.close()
     assert [event for event, _ in rows] == ["charged", "released"]
@@ -108,7 +109,7 @@ def test_each_charge_has_its_events(source, release):
 
 def sqlite_of(path, *statements):
     """A database made by these statements."""
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         for statement in statements:
             database.execute(*([statement] if isinstance(statement, str) else statement))
     database.close()

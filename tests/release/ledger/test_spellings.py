@@ -4,6 +4,7 @@ import itertools
 import json
 import sqlite3
 import uuid
+from contextlib import closing
 
 import numpy as np
 import pyarrow as pa
@@ -195,7 +196,7 @@ def test_a_ledger_from_before_is_no_weaker(tmp_path, odd):
     names = [f"Zo\xeb  {number}" if odd else f"Zoe {number}" for number in range(60)]
     pq.write_table(table(names), tmp_path / "t.parquet")
     ledger = release(tmp_path / "t.parquet", "o1", unit="row").ledger
-    with sqlite3.connect(ledger) as database:
+    with closing(sqlite3.connect(ledger)) as database, database:
         triggers = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
         ((body,),) = database.execute("SELECT body FROM events WHERE event = 'charged'")
         older = {name: value for name, value in json.loads(body).items() if name != "spelling"}

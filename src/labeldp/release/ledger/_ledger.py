@@ -11,6 +11,7 @@ import json
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -85,6 +86,8 @@ class Ledger:
         self._checked = False
         self._writing: Future[None] | None = None
         self._memory = None if path else sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        if self._memory is not None:
+            weakref.finalize(self, self._memory.close)
 
     def mark(self, *parts: str) -> str:
         """A keyed fingerprint of public facts; useless without this ledger."""
