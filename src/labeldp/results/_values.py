@@ -87,7 +87,8 @@ def _evaluated(annotation: Any, names: Mapping[str, Any]) -> Any:
 
 def _module_of(kind: Any) -> str:
     """The module in which a class is written, also where it is documented in another."""
-    return next((fn.__module__ for fn in vars(kind).values() if inspect.isfunction(fn)), kind.__module__)
+    modules = (fn.__module__ for fn in vars(kind).values() if inspect.isfunction(fn))
+    return next((name for name in modules if name != dataclasses.__name__), kind.__module__)
 
 
 def schema_of_document(title: str, hint: Any) -> Schema:
