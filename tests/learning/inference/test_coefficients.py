@@ -158,7 +158,8 @@ def test_few_labels_are_told_by_their_likelihood(make_release):
     release, table = make_release(codes, ResponseChannel.at(2, 1.0)), {"place": np.arange(400) < 40}
     found = coefficients(release, table, ["place"], units="rows")
     assert found.method == "likelihood"
-    assert coefficients(release, table, ["place"], units="rows", method="likelihood").coefficients == found.coefficients
+    alike = coefficients(release, table, ["place"], units="rows", method="likelihood")
+    assert repr(alike.coefficients) == repr(found.coefficients)  # without an estimate there are nans
     with pytest.raises(InputError, match="use fewer columns, or method='likelihood'"):
         coefficients(release, table, ["place"], units="rows", method="unbiased")
 
