@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import itertools
+import json
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ import pytest
 import labeldp.learning.sklearn._auto as auto_module
 import labeldp.learning.tables._stored as stored_module
 from labeldp import Classes, Interval, Release, public_columns, release_table
+from labeldp.cli import main
 from labeldp.errors import InputError, VerificationError
 from labeldp.learning.features import columns_of
 from labeldp.learning.metrics import Units
@@ -316,6 +318,19 @@ def test_memory_bounds_the_rows_of_a_sample(folders):
     assert 700 < learned.rows < 1000
     assert learn(folders["label"], model="softmax").rows is None
     assert free_memory() > 2**20
+
+
+@pytest.mark.usefixtures("_small")
+def test_the_command_takes_an_engine_and_memory(folders, tmp_path, capsys):
+    """It learns by sums with a process, says so in JSON and on a terminal, and refuses both for networks."""
+    given = ["learn", str(folders["label"]), "--engine", "processes:1", "--memory", "8GB"]
+    assert main([*given, "--output", str(tmp_path / "a.safetensors"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["way"].startswith("sums over all 4,000 rows")
+    network = ["--model", "torch:mlp", "--output", str(tmp_path / "b.safetensors")]
+    assert main([*given, *network]) != 0
+    assert "no --engine and no --memory with a network" in capsys.readouterr().err
+    assert main([*given[:-1], "lots", "--output", str(tmp_path / "c.safetensors")]) != 0
+    assert "such as 4GB" in capsys.readouterr().err
 
 
 def test_a_changed_file_is_refused_by_sums(folders, tmp_path):
