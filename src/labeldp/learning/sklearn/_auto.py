@@ -170,14 +170,16 @@ class Elsewhere:
         self, release: Release, rows: Any, units: Units, parts: Parts, held: Int[np.ndarray, "h"]
     ) -> dict[str, Fitted]:
         """The models of all rows, with predictions of held-out rows by those of other folds."""
-        predicted = dict[str, np.ndarray]()
+        predicted, encoded = dict[str, np.ndarray](), dict[str, Any]()
         for _, some in parts:
+            labels, own, features = release[some], units.take(some), take_rows(rows, some)
             for name, model in self.models(int(self.folds[some[0]])).items():
-                judges = Held.of(model[:-1].transform(rows), release, units, some)
-                found = model[-1]._predict_held(judges)
+                encoded[name] = model[:-1].transform(features)
+                found = model[-1]._predict_held(Held.of(encoded[name], labels, own, np.arange(len(some))))
                 predicted.setdefault(name, np.zeros((len(release), *found.shape[1:])))[some] = found
         return {
-            name: Fitted(model, predicted[name][held], varies(model, rows)) for name, model in self.models(None).items()
+            name: Fitted(model, predicted[name][held], varies(model[-1], encoded[name]))
+            for name, model in self.models(None).items()
         }
 
 
