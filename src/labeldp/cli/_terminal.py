@@ -61,6 +61,7 @@ _TITLES = {
     "features": "finding features of images",
     "sample": "reading a sample",
     "sums": "adding up rows",
+    "trees": "growing trees",
     "learn": "fitting models",
     "epoch": "training",
 }

@@ -270,7 +270,7 @@ def test_a_large_release_is_learned_by_sums(folders, name, tmp_path, monkeypatch
     assert "sums over all 4,000 rows" in learned.way
     assert "effective rows)" in learned.way
     assert learned.rows is None
-    assert {"sample", "sums", "learn"} <= passes
+    assert {"sample", "sums", "trees", "learn"} <= passes
     assert learned.scores is not None
     table = frame(99)
     model = open_model(learned.model.save(tmp_path / "m.safetensors"))

@@ -17,7 +17,7 @@ from labeldp._documented import documented_in
 from labeldp._extras import require_extra
 from labeldp._shapes import Float, UInt8
 from labeldp.learning.boosting import lightgbm_objective
-from labeldp.learning.choice import Gains, Held, Path, best_setting
+from labeldp.learning.choice import Gains, Held, Path, Progress, best_setting
 from labeldp.learning.features import Bins, row_weights
 from labeldp.learning.heads import share_logits, softmax
 from labeldp.learning.losses import (
@@ -149,17 +149,33 @@ class TreeBoosting(ABC):
         """Fit with one of the numbers of leaves and of rounds of a path."""
         return self._fit_setting(setting, self._checked(X, reset=True), y, **of_rows)
 
-    def fit_bins(self, bins: Bins, codes: UInt8[np.ndarray, "n d"], y: Release, held: Held) -> Self:
-        """Fit on bins of features, with as many trees of the most leaves as other rows favour by released labels."""
+    def fit_bins(
+        self, bins: Bins, codes: UInt8[np.ndarray, "n d"], y: Release, held: Held, report: Progress = lambda *_: None
+    ) -> Self:
+        """Fit on bins of features, with as many trees of the most leaves as other rows favour by released labels.
+
+        Args:
+            bins: The bins.
+            codes: The bin of each feature of n rows.
+            y: A release of these rows.
+            held: The other rows.
+            report: Called with the name of the work, the number of rounds done, and the most rounds.
+        """
         require_extra("boosting", "lightgbm")
         task, gains_of = self._weighted(y), self._judge(held.release)
         self._set_start(y, task)
         self.n_features_in_, self.leaves_, self.rounds_, self.model_ = codes.shape[1], LEAVES[-1], 0, ""
         curve = np.full((self.rounds + 1, held.count), -np.inf)
         curve[0] = held.sums(gains_of(_scores(task.start, held.features, None, 0)))
+        done = itertools.count(1)
+
+        def judge(scores: Float[np.ndarray, "m s"]) -> Float[np.ndarray, "m"]:
+            report("trees", next(done), self.rounds)
+            return gains_of(scores)
+
         data = self._data(_sequence(bins, codes), task.labels, task, weight=task.weights)
         rest = self._data(held.features, np.zeros(len(held.groups)), task, data)
-        trees = self._grow(data, task, self.leaves_, self.rounds, (rest, held, gains_of, curve))
+        trees = self._grow(data, task, self.leaves_, self.rounds, (rest, held, judge, curve))
         self.rounds_ = int(np.argmax(curve.sum(axis=1)))
         if self.rounds_:
             self.model_ = trees.model_to_string(num_iteration=self.rounds_)

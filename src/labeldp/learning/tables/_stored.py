@@ -161,7 +161,8 @@ class StoredRelease:
         points = np.asarray(encoder.transform(reader.frame(sampled.table)), dtype=np.float64)
         judges = Held.of(points, sampled.release, sampled.units, held)
         model = sampled.target.boosting(categorical=list(reader.trees.categorical))
-        model.fit_bins(reader.trees.bins, codes, Release.load(self.parts[0].folder)[places], judges)
+        labels = Release.load(self.parts[0].folder)[places]
+        model.fit_bins(reader.trees.bins, codes, labels, judges, self.report)
         return {"boosting": Pipeline([("columns", encoder), ("model", model)])}
 
 
