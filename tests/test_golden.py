@@ -225,6 +225,13 @@ def among_peers(asked):
     return asked.answer(labeldp.ExchangedLabels(asked.space, peers, golden.cells(), 1e-6)).certificate
 
 
+def in_shuffled_cells(asked):
+    """What Python certifies of labels that are shuffled in cells."""
+    sizes = np.bincount(golden.cells()).tolist()
+    shuffle = labeldp.CellShuffle.calibrate(1.0, 1e-6, sizes, asked.space.size)
+    return asked.answer(labeldp.ShuffledLabels(asked.space, shuffle, golden.cells(), 1e-6)).certificate
+
+
 def histogram(asked):
     """What Python certifies of counts of all labels."""
     return asked.answer(labeldp.NoisyHistogram(asked.space, 1.0)).certificate
@@ -274,6 +281,7 @@ TWINS = {
     "groups": ("level", "groups", {"prior": "p_"}, with_prior(labeldp.GroupResponse)),
     "cluster": ("level", "cluster", {"clusters": "cell"}, in_clusters),
     "peer": ("flag", "peer", {"clusters": "cell", "delta": 1e-6}, among_peers),
+    "shuffle": ("level", "shuffle", {"clusters": "cell", "delta": 1e-6}, in_shuffled_cells),
     "double": ("level", "double", {"keep": "town,smokes", "generator": GENERATOR}, redrawn),
     "dummy": ("level", "dummy", {"keep": "none"}, without_features),
     "auto of numbers": ("score", "auto", {}, randomized(labeldp.best_number_response)),

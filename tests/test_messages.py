@@ -282,6 +282,7 @@ CALLS = {
     "DoubleResponse.misfits(features)": lambda odd, at: at.double.misfits(odd),
     "DoubleResponse.original_features(features)": lambda odd, at: at.double.original_features(odd, ROWS),
     "ExchangedLabels(clusters)": lambda odd, _: dp.ExchangedLabels(SPACE, dp.PeerExchange(0.2), odd, 1e-6),
+    "ShuffledLabels(clusters)": lambda odd, _: dp.ShuffledLabels(SPACE, dp.CellShuffle(1.0), odd, 1e-6),
     "FactorizationClassifier(public_rows)": lambda odd, _: ratings.FactorizationClassifier(
         factors=1, rounds=4, unused=2, kept=2, public_rows=odd
     ).fit(*fitted("FactorizationClassifier")[1:]),

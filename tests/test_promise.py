@@ -15,14 +15,14 @@ from labeldp.cli import main
 ROOT = Path(__file__).parents[1]
 _ALONE, _UNIT = Guarantee(1.0), Guarantee(1.0, unit="patient_id")
 _CURATOR, _DELTA = Guarantee(1.0, trust="central"), Guarantee(1.0, 1e-6, trust="central")
-_PEERS = Guarantee(1.0, 1e-8, trust="peer")
+_MIXED = tuple(Guarantee(1.0, 1e-8, trust=trust) for trust in ("peer", "shuffle"))
 #: The sentences that a document quotes, in order.
 QUOTED = {
     "README.md": [_ALONE.posterior_sentence()],
     "SECURITY.md": [_ALONE.posterior_sentence(), _DELTA.sentence()],
     "docs/guide/guarantee.md": [
         *(_ALONE.posterior_sentence(), _ALONE.sentence(), _UNIT.sentence(), _CURATOR.sentence()),
-        *(_DELTA.posterior_sentence(), _DELTA.sentence(), _PEERS.posterior_sentence(), _PEERS.sentence()),
+        *(text for each in (_DELTA, *_MIXED) for text in (each.posterior_sentence(), each.sentence())),
         RenyiGuarantee(math.inf, 1.0).sentence(),
     ],
     "docs/guide/ratings.md": [Guarantee(2.0).posterior_sentence("one row")],

@@ -16,7 +16,8 @@ GOLDEN = Path(__file__).parent / "golden"
 #: The longest text of a case in letters; longer ones take most of the time, and say no more.
 LONGEST = 1 << 16
 #: Words of a certificate that forgers like.
-WORDS = shlex.split("constructor __proto__ peer-exchange noisy-histogram response grouped bits local central")
+WORDS = shlex.split("constructor __proto__ peer-exchange shuffled-labels noisy-histogram response grouped bits local")
+WORDS += ["central", "shuffle"]
 WORDS += ["peer", "person", "row", "refuse", "double", "randomized-response", "exact copy (epsilon 0.001)", "foreign"]
 WORDS += ["a" * 64, "0" * 32, "a+b", "not listed", "all", "0.5", "1e-05", "the prior was computed from a"]
 NUMBERS = (900000000000207008, 900000000000207009, 1.0, -0.0, 80.0, 2**53, 1e-300, True)

@@ -11,6 +11,8 @@ from .mechanisms.queries._moments import NumberMoments as NumberMoments
 from .mechanisms.queries._peer_exchange import ExchangedLabels as ExchangedLabels
 from .mechanisms.queries._peer_exchange import PeerExchange as PeerExchange
 from .mechanisms.queries._quantile import NoisyQuantile as NoisyQuantile
+from .mechanisms.queries._shuffled_cells import CellShuffle as CellShuffle
+from .mechanisms.queries._shuffled_cells import ShuffledLabels as ShuffledLabels
 from .mechanisms.queries._argmax import NoisyArgmax as NoisyArgmax
 from .mechanisms.queries._histogram import NoisyHistogram as NoisyHistogram
 from .mechanisms.queries._mean import NoisyMean as NoisyMean
@@ -65,7 +67,8 @@ from .release.jobs.mechanisms._cluster import ClusterMechanism as ClusterMechani
 from .release.jobs.mechanisms._counted import CountedMechanism as CountedMechanism
 from .release.jobs.mechanisms._declared import DeclaredMechanism as DeclaredMechanism
 from .release.jobs.mechanisms._histogram import HistogramMechanism as HistogramMechanism
-from .release.jobs.mechanisms._peer import PeerMechanism as PeerMechanism
+from .release.jobs.mechanisms._mixed import PeerMechanism as PeerMechanism
+from .release.jobs.mechanisms._mixed import ShuffleMechanism as ShuffleMechanism
 from .release.jobs.mechanisms._prior import PriorMechanism as PriorMechanism
 from .release.jobs.mechanisms._quantile import QuantileMechanism as QuantileMechanism
 from .release.jobs.mechanisms._randomizer import RandomizerMechanism as RandomizerMechanism

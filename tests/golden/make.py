@@ -155,6 +155,7 @@ COMMANDS: dict[str, tuple[str, str, dict[str, object]]] = {
     "groups-uniform": ("level", "groups", {"epsilon": 2.0}),
     "cluster": ("level", "cluster", {"clusters": "cell"}),
     "peer": ("flag", "peer", {"clusters": "cell", "delta": 1e-6}),
+    "shuffle": ("level", "shuffle", {"clusters": "cell", "delta": 1e-6}),
     "double": (
         "level",
         "double",
@@ -189,6 +190,7 @@ COMMANDS |= {
     "sure-sets": ("level", "subset", {"epsilon": 6.0, "keep": "who,what"}),
     "sure-clusters": ("flag", "cluster", {"epsilon": 6.0, "clusters": "cell"}),
     "sure-peers": ("flag", "peer", {"epsilon": 6.0, "clusters": "cell", "delta": 1e-6}),
+    "sure-cells": ("level", "shuffle", {"epsilon": 6.0, "clusters": "cell", "delta": 1e-6}),
     "sure-rows": ("flag", "double", {"epsilon": 6.0, "generator": "flags"}),
     "sure-numbers": ("score", "laplace", {"epsilon": 20.0, "keep": f"{','.join(FEATURES)},who,what,cell"}),
     "sure-bins": ("score", "bins", {"epsilon": 6.0}),
@@ -337,6 +339,10 @@ QUERIES: dict[str, tuple[str, Callable[[Any], Any]]] = {
         lambda space: labeldp.NoisyGradients(space, EPSILON, 1e-6, client=Deaf(), rows=ROWS),
     ),
     "peer-exchange": ("flag", exchanged),
+    "shuffled-labels": (
+        "flag",
+        lambda space: labeldp.ShuffledLabels(space, labeldp.CellShuffle(1.0), cells(), 1e-6),
+    ),
 }
 
 
@@ -517,6 +523,7 @@ MODELS: dict[str, tuple[str, tuple[object, ...]]] = {
     "softmax-plain": ("sure-classes", ("--model", "softmax", "--method", "plain")),
     "softmax-clusters": ("sure-clusters", ("--model", "softmax", "--method", "clusters")),
     "softmax-exchanged": ("sure-peers", ()),
+    "softmax-shuffled": ("sure-cells", ()),
     "softmax-corrected": ("sure-rows", ("--generator", "flags")),
     "softmax-of-sets": ("sure-sets", ("--model", "softmax", "--features", "who,what")),
     "boosting": ("sure-flags", ("--model", "boosting")),

@@ -55,6 +55,8 @@ EXAMPLES = (
     dp.NoisyGradients(SPACE, 1.0, 1e-6, client=Still(), rows=ROWS),
     dp.ExchangedLabels(TWO, dp.PeerExchange(0.1), CELLS, 1e-4),
     dp.ExchangedLabels(TWO, dp.PeerExchange(0.1, 0.5), CELLS, 1e-4),
+    dp.ShuffledLabels(TWO, dp.CellShuffle(1.0), CELLS, 1e-4),
+    dp.ShuffledLabels(SPACE, dp.CellShuffle(2.0, 3), CELLS, 1e-4),
 )
 every_query = pytest.mark.parametrize("query", EXAMPLES, ids=lambda query: f"{query.name}-{EXAMPLES.index(query)}")
 
@@ -121,7 +123,7 @@ def test_an_answer_of_other_values_is_refused(query, tmp_path):
     elif value.ndim == 2 and value.shape[1] > 1:
         value[:, 1] = value[:, 0]
     else:
-        assert query.name in ("noisy-argmax", "noisy-top-k", "peer-exchange")
+        assert query.name in ("noisy-argmax", "noisy-top-k", "peer-exchange", "shuffled-labels")
         return
     folder = dataclasses.replace(answer, value=value).save(tmp_path / "shared")
     if query.name == "noisy-gradients":
@@ -159,7 +161,7 @@ def test_the_noise_is_as_large_as_stated(name):
 def test_an_answer_says_how_far_off_it_may_be(query):
     """An error for each entry, which grows with the confidence; neither for vectors of clients nor flipped labels."""
     answer = answered(query)
-    if query.name in ("noisy-gradients", "peer-exchange"):
+    if query.name in ("noisy-gradients", "peer-exchange", "shuffled-labels"):
         assert not query.margin_text
         with pytest.raises(InputError, match="noise of known size"):
             answer.margin()
@@ -185,6 +187,7 @@ READINGS = {
     dp.NumberMoments.name: FeatureSums,
     dp.NoisyGradients.name: type(None),
     dp.ExchangedLabels.name: FlippedLabels,
+    dp.ShuffledLabels.name: FlippedLabels,
 }
 
 

@@ -368,7 +368,9 @@ def test_units_and_groups_count_as_the_worst_of_their_epsilon():
         Composition.of([(far[0], grouped), (charge(1.0), None)]).epsilon_at(1e-6)
 
 
-@pytest.mark.parametrize("guarantee", [{"trust": "central"}, {"trust": "peer"}, {"delta": 1e-9}, {"unit": "person"}])
+@pytest.mark.parametrize(
+    "guarantee", [{"trust": "central"}, {"trust": "peer"}, {"trust": "shuffle"}, {"delta": 1e-9}, {"unit": "person"}]
+)
 def test_a_law_counts_for_single_rows_alone(guarantee):
     """A charge that is not for a row, not local or not pure counts by its guarantee, whatever channel is named."""
     channel = ResponseChannel.at(5, 1.0)

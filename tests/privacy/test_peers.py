@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from labeldp.privacy.accounting import PeerLaw
+from labeldp.privacy.accounting import PeerLaw, _urn
 from labeldp.privacy.accounting import _peer_exchange as _peers
 
 WORD = 1 << 64
@@ -142,7 +142,7 @@ def test_neither_no_ones_nor_one_direction_is_the_worst():
 @pytest.mark.parametrize(("n", "flip", "subsample"), [(40, 0.05, 1.0), (41, 0.3, 0.5), (300, 0.02, 1.0)])
 def test_a_range_is_bounded_by_what_stays_of_it(n, flip, subsample):
     """The bound of a range of counts is at least the divergence at each of its counts."""
-    cluster = _peers._Cluster(law(flip, subsample), n)
+    cluster = law(flip, subsample)._urn(n)
     for epsilon in (0.0, 0.05, 0.3):
         exact = plainly(n, flip, subsample, epsilon).max(axis=1)
         for low, high in [(0, (n - 1) // 2), (0, 3), (1, 9), (5, 15), (n // 4, (n - 1) // 2)]:
@@ -153,8 +153,8 @@ def test_impatience_claims_less():
     """A search that stops early gives a larger delta, never a smaller one."""
     exact = law(0.45).delta(0.02, [700])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_peers, "_PATIENCE", 3)
-        patch.setattr(_peers, "_EFFORT", 1)
+        patch.setattr(_urn, "_PATIENCE", 3)
+        patch.setattr(_urn, "_EFFORT", 1)
         hasty = law(0.45).delta(0.02, [700])
     assert exact < hasty < 10 * exact
 
@@ -163,7 +163,7 @@ def test_impatience_claims_less():
 def test_what_is_cut_off_is_added(monkeypatch, cut):
     """With large cuts delta is still at least the exact one, also where all of it was cut off, and near the cut."""
     cases = [(epsilon, plainly(300, 0.05, 1.0, epsilon).max()) for epsilon in (0.1, 0.5, 0.8, 1.1, 1.4)]
-    monkeypatch.setattr(_peers, "_CUT", cut)
+    monkeypatch.setattr(_urn, "_CUT", cut)
     assert cases[-1][1] > 0.0
     for epsilon, exact in cases:
         found = law(0.05).delta(epsilon, [300])
@@ -173,26 +173,26 @@ def test_what_is_cut_off_is_added(monkeypatch, cut):
 def test_rounding_the_number_of_rows_claims_a_little_less(monkeypatch):
     """With few numbers of released rows told apart, delta is larger, and by little."""
     exact = law(0.1, 0.5).delta(0.2, [250])
-    monkeypatch.setattr(_peers, "_EFFORT", 1 << 16)
+    monkeypatch.setattr(_peers, "_EFFORT", 1 << 12)
     rounded = law(0.1, 0.5).delta(0.2, [250])
     assert exact < rounded < 1.1 * exact
 
 
 def test_the_error_of_floats_is_within_its_bound():
     """A binomial of 10000 rows, and a released sum, are right to their bound, by exact integers."""
-    n, piece = 10_000, _peers._binomial(10_000, WORD // 16)
-    bound = _peers._relative_error(n)
+    n, piece = 10_000, _urn.binomial(10_000, WORD // 16)
+    bound = _urn.relative_error(n)
     for k in (500, 625, 800):
         exact = Fraction(math.comb(n, k) * 15 ** (n - k), 16**n)
         assert abs(Fraction(float(piece.mass[k - piece.start])) / exact - 1) < bound
     start, count = 37, 400
     laws = _peers._released_law(start, np.array([[0.25, 0.75], [0.5, 0.5]]), 1000, count)
-    low = _peers._around(count * 0.037, count * 0.038, count * 0.038 * 0.962, count)[0]
+    low = _urn.around(count * 0.037, count * 0.038, count * 0.038 * 0.962, count)[0]
     for k in (0, 15, 16, 40):
         parts = [Fraction(math.comb(count, k) * j**k * (1000 - j) ** (count - k), 1000**count) for j in (37, 38)]
         for place, weights in enumerate([(0.25, 0.75), (0.5, 0.5)]):
             exact = sum(Fraction(w) * part for w, part in zip(weights, parts, strict=True))
-            assert abs(Fraction(float(laws[place, k - low])) / exact - 1) < _peers._relative_error(1000)
+            assert abs(Fraction(float(laws[place, k - low])) / exact - 1) < _urn.relative_error(1000)
 
 
 # ------------------------------------------------------------------------------------------- published and limits

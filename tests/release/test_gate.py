@@ -182,10 +182,11 @@ def test_no_option_of_a_command_lets_a_released_label_leave(patients, capsys, op
         {"drop": ["number"]},
         {"mechanism": dp.ClusterMechanism},
         {"mechanism": partial(dp.PeerMechanism, delta=1e-6), "budget": (9.0, 1e-6)},
+        {"mechanism": partial(dp.ShuffleMechanism, delta=1e-6), "budget": (9.0, 1e-6)},
         {"unit": "VALUE"},
         {"unit": "VALUE", "mechanism": "noisy-histogram", "keep": []},
     ],
-    ids=["keep", "drop", "cluster", "peer", "unit", "unit-histogram"],
+    ids=["keep", "drop", "cluster", "peer", "shuffle", "unit", "unit-histogram"],
 )
 def test_a_released_label_is_refused_by_its_name_and_by_its_values(patients, options, value):
     """By every option that names a column, before anything is drawn; the charge is void."""

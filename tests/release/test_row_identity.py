@@ -295,6 +295,7 @@ MECHANISMS = {
     "number moments": lambda x: dp.NumberMoments(NUMBERS, 1.0, 1e-6, x),
     "cells": lambda x: dp.NoisyHistogram(SPACE, 1.0, cells_of(x)),
     "peers": lambda x: ExchangedLabels(SPACE, dp.PeerExchange(flip=0.1), cells_of(x), delta=1e-6),
+    "shuffle": lambda x: dp.ShuffledLabels(SPACE, dp.CellShuffle(1.0), cells_of(x), delta=1e-6),
     "prior response": lambda x: dp.PriorResponse(SPACE, 1.0, prior_of(x)),
     "response at another epsilon": lambda x: dp.PriorResponse(SPACE, 1.0, prior_of(x)).at(0.5),
     "group response": lambda x: dp.GroupResponse(SPACE, 1.0, prior_of(x)),

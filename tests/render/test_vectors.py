@@ -193,7 +193,7 @@ def _decimal_above(ratio):
 @given(
     st.floats(1e-6, 700),
     st.text(max_size=8),
-    st.sampled_from(["local", "central", "peer"]),
+    st.sampled_from(["local", "central", "peer", "shuffle"]),
     st.sampled_from([0.0, 1e-6, 0.3]),
 )
 def test_sentences_are_those_of_python(script, epsilon, unit, trust, delta):

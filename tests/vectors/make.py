@@ -26,7 +26,7 @@ from labeldp.release.folder import DECLARED, Certificate
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden"
 #: Kinds of laws that a verifier may leave to labeldp: their guarantee is no ratio of integers.
-LEFT = ("peer-exchange", "label-moments", "number-moments", "noisy-gradients")
+LEFT = ("peer-exchange", "shuffled-labels", "label-moments", "number-moments", "noisy-gradients")
 
 
 def _whole(epsilon, **more):

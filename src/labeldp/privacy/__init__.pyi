@@ -5,6 +5,7 @@ from ._class_probabilities import predicted_columns as predicted_columns
 from ._guarantee import Guarantee as Guarantee
 from ._guarantee import Trust as Trust
 from ._kinds import Kinds as Kinds
+from ._rounding import float_above as float_above
 from ._rounding import EXACT as EXACT
 from ._rounding import UP as UP
 from ._rounding import exp_below as exp_below

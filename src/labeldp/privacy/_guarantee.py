@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,20 +12,25 @@ from labeldp._notebook import Shown
 from labeldp._spelling import canonical
 from labeldp.privacy._rounding import UP, exp_above, float_above, posterior_above, shown_above
 
-Trust = Literal["local", "central", "peer"]
+Trust = Literal["local", "central", "peer", "shuffle"]
 
 _TRUST = {
     "local": "Each label was randomized alone",
     "central": "A trusted curator answered from all labels together",
     "peer": "Peers exchanged their labels before anything was released",
+    "shuffle": "Each label was randomized alone, and the labels of each public cell were shuffled",
 }
 
-#: Side knowledge that the guarantee allows. Peers promise nothing against observers of their exchange.
+#: Side knowledge that the guarantee allows. Peers and shuffled cells promise nothing against observers of the mixing.
 _KNOWN = {
     "local": "whatever else someone knows",
     "central": "whatever else someone knows",
     "peer": "whatever else someone knows, but for who asked whom and what peers tell",
+    "shuffle": "whatever else someone knows, but for which row sent which label",
 }
+
+#: Knowledge on which a belief before the release may not rest.
+_UNKNOWN = {"peer": "; not who asked whom and what peers tell", "shuffle": "; not which row sent which label"}
 
 #: The prior probabilities that ``posterior_sentence`` takes as examples.
 _EXAMPLES = (0.5, 0.1)
@@ -38,7 +44,7 @@ class Guarantee(Shown):
         epsilon: Natural logarithm of the largest factor by which the probability of anything released can change
             when the labels of one unit are replaced, rounded up.
         delta: Failure probability; 0 is a pure guarantee.
-        trust: The parties that see true labels: their holders alone (``"local"``), a curator, or peers.
+        trust: The parties that see true labels: their holders alone (``"local"``), a curator, peers, or a shuffler.
         unit: The privacy unit: ``"row"``, or the name of the column that identifies units.
         features: ``"static"``: features are public and do not change with the label.
         assumptions: Declared, unchecked assumptions.
@@ -89,8 +95,11 @@ class Guarantee(Shown):
     @property
     def everything_else(self) -> str:
         """The knowledge on which a belief before the release may rest, in words."""
-        peers = "; not who asked whom and what peers tell" if self.trust == "peer" else ""
-        return f"everything else (features, other labels, earlier releases{peers})"
+        return self._everything_else(())
+
+    def _everything_else(self, others: Collection[Trust]) -> str:
+        unknown = "".join(text for trust, text in _UNKNOWN.items() if trust in {self.trust, *others})
+        return f"everything else (features, other labels, earlier releases{unknown})"
 
     def sentence(self) -> str:
         """The guarantee in one plain sentence, its numbers rounded up."""
@@ -138,16 +147,18 @@ class Guarantee(Shown):
         """
         return float_above(posterior_above(_checks.share(prior, "prior"), self.epsilon))
 
-    def posterior_sentence(self, whom: str = "a person") -> str:
+    def posterior_sentence(self, whom: str = "a person", *, others: Collection[Trust] = ()) -> str:
         """The meaning of epsilon for a person, in one sentence whose probabilities are rounded up.
 
         Args:
             whom: What it is about, if a unit is not a person.
+            others: The trust models of other releases that epsilon covers too.
         """
         half, tenth = (shown_above(UP.multiply(100, posterior_above(prior, self.epsilon)), 3) for prior in _EXAMPLES)
         failure = f", but for a failure of probability {shown_above(self.delta, 5)}" if self.delta else ""
+        knowledge = self._everything_else(others)
         return (
-            f"For {whom}: someone whom {self.everything_else} makes 50 % sure of {self.statement} can become at most "
+            f"For {whom}: someone whom {knowledge} makes 50 % sure of {self.statement} can become at most "
             f"{half} % sure; 10 % sure, at most {tenth} %{failure}."
         )
 

@@ -351,7 +351,7 @@ function epsilonOfAnswer(law, size, rows) {
 }
 
 // Kinds that are left to labeldp, with who sees true labels.
-const LEFT = { "label-moments": "central", "number-moments": "central", "noisy-gradients": "local", "peer-exchange": "peer" };
+const LEFT = { "label-moments": "central", "number-moments": "central", "noisy-gradients": "local", "peer-exchange": "peer", "shuffled-labels": "shuffle" };
 const isOurs = (law) => [ODDS, SENSITIVITY, LEFT].some((kinds) => has(kinds, law.kind)) || GROUPS.includes(law.kind);
 const isForeign = (law) => has(law, "package");
 const isChannel = (law) => (isForeign(law) ? has(law, "by_row") : has(ODDS, law.kind) || GROUPS.includes(law.kind));
@@ -427,6 +427,7 @@ const WHO = {
   local: ["Each label was randomized alone", "whatever else someone knows"],
   central: ["A trusted curator answered from all labels together", "whatever else someone knows"],
   peer: ["Peers exchanged their labels before anything was released", "whatever else someone knows, but for who asked whom and what peers tell"],
+  shuffle: ["Each label was randomized alone, and the labels of each public cell were shuffled", "whatever else someone knows, but for which row sent which label"],
 };
 const ADDS_UP = " This is what it adds to an earlier release, which its prior was computed from: in rows that they share, what both cost adds up.";
 

@@ -71,7 +71,7 @@ _OTHER: Schema = {"type": "object", "properties": {"kind": {**_TEXT, "not": {"en
 _GUARANTEE: dict[str, Schema] = {
     "epsilon": _NUMBER,
     "delta": {**_NUMBER, "exclusiveMaximum": 1},
-    "trust": {"enum": ["local", "central", "peer"]},
+    "trust": {"enum": ["local", "central", "peer", "shuffle"]},
     "unit": _TEXT,
     "features": {"const": "static"},
     "assumptions": _TEXTS,

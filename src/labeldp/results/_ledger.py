@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Literal
 
 from labeldp._checks import printable
-from labeldp.privacy import Guarantee, Trust
+from labeldp.privacy import Guarantee
 from labeldp.privacy.accounting import Budget
 from labeldp.results._blocks import Block, Grid, Part, Picture, Prose, Section
 from labeldp.results._charts import Curves, Steps
@@ -50,7 +50,7 @@ class ChargeShown:
     epsilon: float
     delta: float
     unit: str
-    trust: Literal["local", "central", "peer"]
+    trust: Literal["local", "central", "peer", "shuffle"]
     assumptions: tuple[str, ...]
     table: str | None
     output: str | None
@@ -346,9 +346,9 @@ def account_lines(each: CombinedGuarantee) -> list[str]:
             f"exp({exactly_above(epsilon)}), plus {delta!r}."
         )
     if whole.delta < 1:
-        whom = ["one row"] if each.unit == "row" else []
-        trust: Trust = "peer" if any(charge.guarantee.trust == "peer" for charge in whole.charges) else "central"
-        lines.append(Guarantee(whole.epsilon, whole.delta, trust, each.unit).posterior_sentence(*whom))
+        whom = "one row" if each.unit == "row" else "a person"
+        together = Guarantee(whole.epsilon, whole.delta, "central", each.unit)
+        lines.append(together.posterior_sentence(whom, others=[charge.guarantee.trust for charge in whole.charges]))
     if any(not math.isfinite(epsilon) for _, epsilon in each.at_deltas):
         lines.append("none: no epsilon holds, since the failure probability of these requests exceeds that delta.")
     if each.ledger:

@@ -47,7 +47,7 @@ class Promised:
     epsilon: float
     delta: float
     unit: str
-    trust: Literal["local", "central", "peer"]
+    trust: Literal["local", "central", "peer", "shuffle"]
     assumptions: tuple[str, ...]
     private: bool
     sentence: str
@@ -138,7 +138,7 @@ class Verified:
     epsilon: float | None = absent()
     delta: float | None = absent()
     unit: str | None = absent()
-    trust: Literal["local", "central", "peer"] | None = absent()
+    trust: Literal["local", "central", "peer", "shuffle"] | None = absent()
     assumptions: tuple[str, ...] | None = absent()
     private: bool | None = absent()
     sentence: str | None = absent()

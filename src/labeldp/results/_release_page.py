@@ -63,6 +63,7 @@ _WHO = {
     "local": "Nobody but the holder of the table: each label was randomized alone.",
     "central": "A trusted curator, who answered from all labels together.",
     "peer": "Peers, who exchanged their labels before anything was released.",
+    "shuffle": "Nobody but the holder of the table: each label was randomized alone, then shuffled in its cell.",
 }
 #: What columns beside a released label say of its draw.
 _DRAWN_BY = {

@@ -454,7 +454,7 @@ def test_a_folder_without_links_is_refused_for_workers_alone(table, monkeypatch)
     assert left(table, "o") == []
 
 
-@pytest.mark.parametrize("mechanism", ["peer", "noisy-quantile", "double", "dummy"])
+@pytest.mark.parametrize("mechanism", ["peer", "shuffle", "noisy-quantile", "double", "dummy"])
 def test_mechanisms_that_need_one_place_are_refused(table, mechanism):
     """Each with its reason, before anything is charged."""
     with pytest.raises(InputError, match="leave out the engine"):

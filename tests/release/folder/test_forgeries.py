@@ -16,6 +16,7 @@ from labeldp.release.folder._staging import CERTIFICATE
 SPACE = dp.Classes(["no", "yes"])
 LABELS, CELLS = ["no", "yes", "yes"] * 100, np.arange(300) % 3
 NO_ROWS = RowRanges(())
+MIXED = pytest.mark.parametrize("name", ["peers", "shuffle"])
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +29,7 @@ def made():
         "clusters": dp.cluster_response(curator, CELLS, 1.0).release,
         "counts": curator.answer(dp.NoisyHistogram(SPACE, 0.01)),
         "peers": curator.answer(exchange),
+        "shuffle": curator.answer(dp.ShuffledLabels(SPACE, dp.CellShuffle(1.0), CELLS, 1e-4)),
         "moments": curator.answer(dp.LabelMoments(SPACE, 1.0, 1e-4, np.ones((300, 2)))),
     }
 
@@ -50,13 +52,13 @@ def refused(found):
     return not found.holds and found.checks[-1].what == "each epsilon follows from the integers of its mechanism"
 
 
-@pytest.mark.parametrize("name", ["labels", "clusters", "counts", "peers", "moments"])
+@pytest.mark.parametrize("name", ["labels", "clusters", "counts", "peers", "shuffle", "moments"])
 def test_what_was_made_holds(made, name, tmp_path):
     """Without a change, everything is as it must be."""
     assert verdict(made[name], tmp_path).holds
 
 
-@pytest.mark.parametrize("name", ["labels", "clusters", "counts", "peers"])
+@pytest.mark.parametrize("name", ["labels", "clusters", "counts", "peers", "shuffle"])
 def test_charges_for_no_rows_cost_something(made, name, tmp_path):
     """A charge for no rows would cost nothing; also in a part of a release, whose rows are not counted."""
     first, *others = made[name].certificate.draws
@@ -89,27 +91,30 @@ def test_answers_have_no_parts(made, tmp_path):
     assert refused(verdict(made["counts"], tmp_path / "b", draws=(for_none,), rows=0))
 
 
-def test_peers_say_nothing_of_units(made, tmp_path):
+@MIXED
+def test_peers_say_nothing_of_units(made, tmp_path, name):
     """An account of single rows is no promise to whoever has several."""
-    (draw,) = made["peers"].certificate.draws
+    (draw,) = made[name].certificate.draws
     units = dataclasses.replace(draw, guarantee=dataclasses.replace(draw.guarantee, unit="patient"))
-    assert refused(verdict(made["peers"], tmp_path, draws=(units,)))
+    assert refused(verdict(made[name], tmp_path, draws=(units,)))
 
 
-def test_what_peers_assume_holds_of_the_whole(made, tmp_path):
+@MIXED
+def test_what_peers_assume_holds_of_the_whole(made, tmp_path, name):
     """Another charge before that of peers cannot hide them, and what they assume is among what is declared."""
-    draws = (*made["counts"].certificate.draws, *made["peers"].certificate.draws)
-    assert refused(verdict(made["peers"], tmp_path / "a", draws=draws))
-    draws = (*made["counts"].certificate.draws, *made["peers"].certificate.draws, *made["labels"].certificate.draws)
+    draws = (*made["counts"].certificate.draws, *made[name].certificate.draws)
+    assert refused(verdict(made[name], tmp_path / "a", draws=draws))
+    draws = (*made["counts"].certificate.draws, *made[name].certificate.draws, *made["labels"].certificate.draws)
     assert refused(verdict(made["labels"], tmp_path / "b", draws=draws))
-    assert refused(verdict(made["peers"], tmp_path / "c", assumptions=()))
+    assert refused(verdict(made[name], tmp_path / "c", assumptions=()))
 
 
-def test_clusters_are_among_the_rows(made, tmp_path):
-    """Peers in clusters of more rows than there are would promise more."""
-    draw = with_law(made["peers"].certificate.draws[0], cluster_sizes=["100", "300"])
-    declared = (*made["peers"].certificate.assumptions, *draw.guarantee.assumptions)
-    found = verdict(made["peers"], tmp_path, draws=(draw,), assumptions=declared)
+@MIXED
+def test_clusters_are_among_the_rows(made, tmp_path, name):
+    """Peers, or shuffled labels, in clusters of more rows than there are would promise more."""
+    draw = with_law(made[name].certificate.draws[0], cluster_sizes=["100", "300"])
+    declared = (*made[name].certificate.assumptions, *draw.guarantee.assumptions)
+    found = verdict(made[name], tmp_path, draws=(draw,), assumptions=declared)
     assert "clusters of at most 300 rows" in found.checks[-1].found
 
 
@@ -129,6 +134,9 @@ def test_clusters_are_among_the_rows(made, tmp_path):
         ("peers", {"cluster_sizes": ["100", "100"]}),
         ("peers", {"delta": "1e-4"}),
         ("peers", {"delta": "nan"}),
+        ("shuffle", {"keep": "1.0"}),
+        ("shuffle", {"cluster_sizes": ["100", "100"]}),
+        ("shuffle", {"fixed": True}),
         ("moments", {"deviation": "1e9"}),
         ("moments", {"bits": 29}),
         ("moments", {"sensitivity_squared": "+2"}),

@@ -81,24 +81,26 @@ def _from_choices(reading: Choices, cells: Int[np.ndarray, "n"], size: int) -> F
     return np.asarray(np.where(named, 1.0, against) / (most + (size - most) * against))
 
 
-def _from_flipped_labels(reading: FlippedLabels, cells: Int[np.ndarray, "n"], _: int) -> Float[np.ndarray, "cells k"]:
-    """Distributions from flipped labels: the mean released label corrected for flips, ``(mean - flip) / (1 - 2 flip)``.
+def _from_flipped_labels(reading: FlippedLabels, cells: Int[np.ndarray, "n"], k: int) -> Float[np.ndarray, "cells k"]:
+    """Distributions from randomized labels: released shares corrected for noise, ``(share - flip) / (1 - k flip)``.
 
-    Given the number of ones among a cell's flipped labels, its released labels are independent, so their mean has a
-    variance of at most a quarter over their number; the flips of the cell's rows add theirs.
+    The variances of a cell's shares sum to the noise of its rows: that of a true label is p (1 - p) for its own class,
+    with probability p, and q (1 - q) for each other one. Labels drawn with replacement add that of a sample, at most
+    1 - 1/k over their number.
     """
-    if 2 * reading.flip == 1:
-        raise InputError("expected labels that peers flip with probability below 1/2, found 1/2, which is pure noise")
-    flip = float(reading.flip)
+    if k * reading.flip == 1:
+        raise InputError(f"expected labels that tell true classes, found each with probability 1/{k}: pure noise")
+    q, p = float(reading.flip), float(1 - (k - 1) * reading.flip)
     rows = rows_of_cells(cells, int(cells.max()) + 1)
     responded = reading.codes >= 0
-    released = np.bincount(cells[responded], minlength=len(rows))
-    ones = np.bincount(cells[responded], weights=reading.codes[responded], minlength=len(rows))
-    mean = ones / np.maximum(released, 1)
-    share = (mean - flip) / (1.0 - 2.0 * flip)
-    noise = 0.25 / np.maximum(released, 1) + flip * (1.0 - flip) / rows.clip(1)
-    variance = np.where(released > 0, noise / (1.0 - 2.0 * flip) ** 2, np.inf)
-    return _shrink(np.stack([1.0 - share, share], axis=1), variance, rows)
+    pairs = cells[responded] * k + reading.codes[responded]
+    counts = np.bincount(pairs, minlength=len(rows) * k).reshape(-1, k)
+    released = counts.sum(axis=1)
+    shares = (counts / np.maximum(released, 1)[:, None] - q) / (p - q)
+    noise = (p * (1.0 - p) + (k - 1) * q * (1.0 - q)) / rows.clip(1)
+    noise += reading.resampled * (1.0 - 1.0 / k) / np.maximum(released, 1)
+    variance = np.where(released > 0, noise / (k - 1) / (p - q) ** 2, np.inf)
+    return _shrink(shares, variance, rows)
 
 
 def _shrink(

@@ -76,7 +76,7 @@ class CellClassifier(ProbabilityClassifier):
 
         Args:
             X: Features of the n rows that the answer is about.
-            y: The answer to ``NoisyHistogram``, ``NoisyArgmax`` or ``ExchangedLabels``.
+            y: The answer to ``NoisyHistogram``, ``NoisyArgmax``, ``ExchangedLabels`` or ``ShuffledLabels``.
             cells: The cell of each row in the query; by default the numbers that ``clusters`` stores, else its
                 predictions.
         """
@@ -136,7 +136,7 @@ class SoftLabelClassifier(MetaEstimator, ProbabilityClassifier):
 
         Args:
             X: Features of the n rows that the answer is about.
-            y: The answer to ``NoisyHistogram``, ``NoisyArgmax`` or ``ExchangedLabels``.
+            y: The answer to ``NoisyHistogram``, ``NoisyArgmax``, ``ExchangedLabels`` or ``ShuffledLabels``.
             cells: The cell of each row in the query: numbers from 0, or ``Clusters``. Required.
             sample_weight: Weights of rows.
         """

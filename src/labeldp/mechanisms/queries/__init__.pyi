@@ -34,6 +34,8 @@ from ._readings import Reading as Reading
 from ._registry import QUERIES as QUERIES
 from ._registry import charged_law as charged_law
 from ._registry import promise_of as promise_of
+from ._shuffled_cells import CellShuffle as CellShuffle
+from ._shuffled_cells import ShuffledLabels as ShuffledLabels
 from ._stored_form import StoredForm as StoredForm
 from ._stored_form import check_possible as check_possible
 from ._stored_form import check_steps as check_steps

@@ -19,11 +19,18 @@ from labeldp._shapes import Bool, Int, Int8, Integer, UInt64
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms.queries._delta import positive_delta, warn_of_large
 from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer, integers
+from labeldp.mechanisms.queries._public_clusters import (
+    PUBLIC_CLUSTERS,
+    checked_rows,
+    checked_sizes,
+    delta_below,
+    refuse_units,
+)
 from labeldp.mechanisms.queries._query import Query
 from labeldp.mechanisms.queries._readings import FlippedLabels
 from labeldp.mechanisms.queries._stored_form import StoredForm
-from labeldp.privacy import Guarantee, LabelSpace, least_float, shown_above
-from labeldp.privacy.accounting import LARGEST_CLUSTER, PeerLaw
+from labeldp.privacy import UP, Guarantee, LabelSpace, float_above, least_float, shown_above
+from labeldp.privacy.accounting import PeerLaw
 
 _WORD = 1 << 64
 #: Words of a row: one for the flip, one for the peer, one for sampling.
@@ -111,6 +118,28 @@ class PeerExchange:
         """The epsilon of what one peer sees, log((1 - flip) / flip), rounded up; delta is 0."""
         return self.law.alone
 
+    def delta_of_one_peer(self, cluster_sizes: Iterable[Any]) -> float:
+        """The delta at epsilon 0 of what one peer hears in the exchange, ``(1 - 2 flip) / n``, rounded up.
+
+        It hears one flipped label, which is the changed one with probability 1/n, and flips move that by 1 - 2 flip in
+        total variation. A peer that also sees what the learner sees colludes with it: see ``collusion``.
+
+        Args:
+            cluster_sizes: The number of rows of each cluster; the smallest decides.
+
+        References:
+            Esfandiari et al. 2022, section 5.1: (0, 1/s)-label-DP in clusters of at least s members.
+
+        Raises:
+            InputError: No cluster, or one without rows or with more than ``2**24``.
+
+        Example:
+            >>> PeerExchange(flip=0.25).delta_of_one_peer([500, 700])
+            0.001
+        """
+        smallest = min(checked_sizes(cluster_sizes))
+        return float_above(UP.divide(_WORD - 2 * self.law.flip, _WORD * smallest))
+
     def guarantee(self, cluster_sizes: Iterable[Any], delta: float) -> Guarantee:
         """The guarantee of the learner's view: the epsilon at a delta, the largest over clusters, rounded up.
 
@@ -125,7 +154,7 @@ class PeerExchange:
             EpsilonError: A delta that is not above 0 and below 1.
             InputError: No cluster, or one without rows or with more than ``2**24``.
         """
-        sizes, delta = _checked_sizes(cluster_sizes), positive_delta(delta, _NOT_ALONE)
+        sizes, delta = checked_sizes(cluster_sizes), positive_delta(delta, _NOT_ALONE)
         smallest = min(sizes)
         warn_of_large(delta, smallest, "the size of the smallest cluster", stacklevel=3)
         return _guarantee(self.law, sizes, delta)
@@ -144,7 +173,7 @@ class PeerExchange:
         checked = _checks.number(epsilon, "epsilon")
         if checked != 0.0:
             checked = _checks.epsilon(checked)
-        return self.law.delta(checked, _checked_sizes(cluster_sizes))
+        return self.law.delta(checked, checked_sizes(cluster_sizes))
 
     def collusion(self, cluster_sizes: Iterable[Any], delta: float) -> float:
         """The epsilon at a delta against the learner colluding with one peer, rounded up.
@@ -161,7 +190,7 @@ class PeerExchange:
             EpsilonError: A delta that is not above 0 and below 1.
             InputError: No cluster, or one without rows or with more than ``2**24``.
         """
-        return self.law.collusion(_delta_below(positive_delta(delta, _NOT_ALONE)), _checked_sizes(cluster_sizes))
+        return self.law.collusion(delta_below(positive_delta(delta, _NOT_ALONE)), checked_sizes(cluster_sizes))
 
     @classmethod
     def calibrate(
@@ -197,8 +226,8 @@ class PeerExchange:
         """
         target, sizes, allowed = (
             _checks.epsilon(epsilon),
-            _checked_sizes(cluster_sizes),
-            _delta_below(positive_delta(delta, _NOT_ALONE)),
+            checked_sizes(cluster_sizes),
+            delta_below(positive_delta(delta, _NOT_ALONE)),
         )
 
         def keeps(flip: float) -> bool:
@@ -270,7 +299,7 @@ class ExchangedLabels(Query):
     def __post_init__(self) -> None:
         PeerExchange.check(self.space)
         object.__setattr__(self, "row_names", {"clusters": row_names(self.clusters)})
-        object.__setattr__(self, "clusters", read_only(_checked_rows(self.clusters, "clusters").copy()))
+        object.__setattr__(self, "clusters", read_only(checked_rows(self.clusters, "clusters").copy()))
         object.__setattr__(self, "delta", positive_delta(self.delta, _NOT_ALONE))
 
     @cached_property
@@ -283,11 +312,7 @@ class ExchangedLabels(Query):
 
     def promise(self, labels_of_a_unit: int) -> Guarantee:
         """The guarantee of the learner's view."""
-        if labels_of_a_unit > 1:
-            raise InputError(
-                f"expected units of one row for an exchange between peers, found one of {labels_of_a_unit} rows; "
-                "keep one row of each, or use a randomizer"
-            )
+        refuse_units(labels_of_a_unit, "an exchange between peers")
         return self._promise
 
     def law(self, labels_of_a_unit: int) -> dict[str, Any]:
@@ -327,7 +352,7 @@ class ExchangedLabels(Query):
             ValueError: They are not valid parameters of an exchange.
         """
         peers = PeerLaw(int(law["flip"]), int(law["sample"]), law["fixed"] is True)
-        sizes = _checked_sizes(int(size) for size in law["cluster_sizes"])
+        sizes = checked_sizes(int(size) for size in law["cluster_sizes"])
         return _guarantee(peers, sizes, positive_delta(float(law["delta"]), _NOT_ALONE))
 
     @classmethod
@@ -342,21 +367,21 @@ class ExchangedLabels(Query):
     @classmethod
     def reading(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> FlippedLabels:
         """Labels of two classes, flipped at random."""
-        return FlippedLabels(value, Fraction(int(law["flip"]), _WORD))
+        return FlippedLabels(value, Fraction(int(law["flip"]), _WORD), resampled=True)
 
 
 def _guarantee(law: PeerLaw, sizes: list[int], delta: float) -> Guarantee:
     """The guarantee of the learner's view, with the epsilons without its assumptions."""
-    together = shown_above(law.collusion(_delta_below(delta), sizes), 7)
+    together = shown_above(law.collusion(delta_below(delta), sizes), 7)
     return Guarantee(
-        law.epsilon(_delta_below(delta), sizes),
+        law.epsilon(delta_below(delta), sizes),
         delta,
         "peer",
         assumptions=(
             f"no peer colludes with the learner: against the learner with one peer, epsilon is {together}",
             "nobody sees who asked whom: against whoever does, and against each peer alone, epsilon is "
             f"{shown_above(law.alone, 7)} and delta 0",
-            "clusters are public and were not made from these labels",
+            PUBLIC_CLUSTERS,
         ),
     )
 
@@ -401,7 +426,7 @@ def exchange(
         >>> released.shape, bool(sampled.all())
         ((4,), True)
     """
-    codes, clusters = _checked_rows(codes, "codes"), _checked_rows(clusters, "clusters")
+    codes, clusters = checked_rows(codes, "codes"), checked_rows(clusters, "clusters")
     if codes.shape != clusters.shape:
         raise InputError(
             f"expected a cluster for each of {codes.size} codes, found {clusters.size}; give one public number for "
@@ -447,27 +472,3 @@ def _sampled(
     sampled = np.empty(row_words.size, dtype=np.bool_)
     sampled[order] = rank < np.repeat(released, sizes)
     return sampled
-
-
-def _checked_rows(values: object, name: str) -> Integer[np.ndarray, "n"]:
-    """An array of one whole number for each row, checked."""
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
-        raise InputError(
-            f"expected {name} to be whole numbers, one for each row, found {array.dtype} in {array.ndim} "
-            "dimensions; give an array of one dimension"
-        )
-    return array if array.size else array.astype(np.int64)
-
-
-def _checked_sizes(cluster_sizes: Iterable[Any]) -> list[int]:
-    """The different sizes of clusters, at least one."""
-    sizes = list(cluster_sizes)
-    if not sizes:
-        raise InputError("expected the number of rows of at least one cluster, found none; give cluster_sizes")
-    return sorted({_checks.whole(size, "a cluster's size", 1, LARGEST_CLUSTER) for size in sizes})
-
-
-def _delta_below(delta: float) -> float:
-    """A lower bound on a delta, both its binary value and the decimal that it prints as."""
-    return delta * (1.0 - 2.0**-50)

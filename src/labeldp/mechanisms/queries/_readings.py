@@ -71,15 +71,17 @@ class Means(Reading):
 
 @dataclass(frozen=True, eq=False)
 class FlippedLabels(Reading):
-    """Labels of two classes that were flipped at random.
+    """Labels that were randomized alone, and then exchanged or shuffled among the rows of each cell.
 
     Attributes:
         codes: The class of each row, -1 where none is released, shape (n,).
-        flip: The probability that a label is flipped.
+        flip: The probability of each class but the true one.
+        resampled: True if the rows of a cell drew labels with replacement, False if they have each label once.
     """
 
     codes: Int[np.ndarray, "n"]
     flip: Fraction
+    resampled: bool
     noun: ClassVar[str] = "flipped labels"
 
 

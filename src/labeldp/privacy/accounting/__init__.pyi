@@ -18,3 +18,4 @@ from ._renyi import checked_divergence as checked_divergence
 from ._renyi import divergence_sum as divergence_sum
 from ._renyi import label_divergence as label_divergence
 from ._renyi import replaced_divergence as replaced_divergence
+from ._shuffle import ShuffleLaw as ShuffleLaw

@@ -36,6 +36,7 @@ _TRUST = {
     "local": "each label was randomized alone",
     "central": "a trusted curator answered from all labels together",
     "peer": "peers exchanged their labels",
+    "shuffle": "each label was randomized alone, and those of each public cell were shuffled",
 }
 #: The terms of Croissant 1.1, in the order in which its specification prints their context.
 _TERMS = (

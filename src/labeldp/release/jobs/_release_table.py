@@ -71,9 +71,9 @@ def release_table(
             none. ``"auto"`` and the names of randomizers randomize each label alone (``RandomizerMechanism``), and with
             a prior so does ``PriorMechanism``. A trusted curator counts labels first with ``ClusterMechanism``, and
             with ``"bins"`` and ``"optimal-counts"`` (``CountedMechanism``). ``PeerMechanism`` simulates peers who
-            exchange labels. Features are private with ``DoubleMechanism`` and ``"dummy"`` (``DummyMechanism``).
-            ``"noisy-histogram"`` (``HistogramMechanism``) and ``QuantileMechanism`` release no row: see
-            ``Answer.load``.
+            exchange labels, and ``ShuffleMechanism`` a shuffler of the labels of each cluster. Features are private
+            with ``DoubleMechanism`` and ``"dummy"`` (``DummyMechanism``). ``"noisy-histogram"``
+            (``HistogramMechanism``) and ``QuantileMechanism`` release no row: see ``Answer.load``.
         unit: The column of the privacy unit, which is declared public and need not be kept; ``"row"`` declares that
             epsilon is for each row, although a column may be people with several rows.
         renumber: True to release a made-up number of each unit, in random order, in the column ``<unit>_number``. The

@@ -2,7 +2,8 @@ from ._cluster import ClusterMechanism as ClusterMechanism
 from ._counted import CountedMechanism as CountedMechanism
 from ._declared import DeclaredMechanism as DeclaredMechanism
 from ._histogram import HistogramMechanism as HistogramMechanism
-from ._peer import PeerMechanism as PeerMechanism
+from ._mixed import PeerMechanism as PeerMechanism
+from ._mixed import ShuffleMechanism as ShuffleMechanism
 from ._prior import PriorMechanism as PriorMechanism
 from ._quantile import QuantileMechanism as QuantileMechanism
 from ._randomizer import AUTO as AUTO
