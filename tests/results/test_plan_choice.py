@@ -88,10 +88,26 @@ def test_a_target_is_met_by_more_epsilons_the_better_it_is_for_people(kind):
     assert list(good.numbers) == sorted(good.numbers, reverse=good.at_most)
 
 
+def heeded(part):
+    """The sentences to heed."""
+    return [block.text for block in blocks_of(part) if isinstance(block, Prose) and block.tone == "heed"]
+
+
+def test_a_delta_of_earlier_releases_is_said():
+    """Odds of all releases hold but for that failure; without a delta nothing is said of one."""
+    plan = planned("features")
+    failing, pure = (
+        heeded(plan_part(plan, Choosing(plan.over_epsilon, Guarantee(2.0, delta, trust="central"))))[0]
+        for delta in (1.23456e-6, 0.0)
+    )
+    assert "but for a failure of probability 0.00000124." in failing
+    assert "failure" not in pure
+
+
 def test_another_unit_adds_no_epsilon():
     """Its epsilon is stated with its unit, and no total is."""
     plan = planned("features")
     part = plan_part(plan, Choosing(plan.over_epsilon, Guarantee(2.0, unit="patient")))
-    (said,) = [block.text for block in blocks_of(part) if isinstance(block, Prose) and block.tone == "heed"]
+    (said,) = heeded(part)
     assert "another privacy unit (patient)" in said
     assert not any("all releases" in name for name in choice_of(part).grid.columns)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from labeldp.bounds.planning import Forecast, Option
 from labeldp.privacy import Guarantee
 from labeldp.results._blocks import Block, Choice, Grid, Prose, Section, Signatures, Target
-from labeldp.results._numbers import epsilon_above, posterior
+from labeldp.results._numbers import above, epsilon_above, posterior
 from labeldp.results._plan_costs import Column, costs_columns
 
 #: Beliefs before a release, and the one that a target is for.
@@ -20,6 +20,7 @@ _SPENT = (
     "Earlier releases of these labels spent epsilon {}, by the ledger. Releases add up: judge the total, not this "
     "release alone."
 )
+_FAILURE = "Figures of all releases hold but for a failure of probability {}."
 _OTHER_UNIT = (
     "Earlier releases of these labels have another privacy unit ({}), so their epsilon does not simply add up with "
     "this one: 'labeldp release' states the total, and refuses what is beyond the budget."
@@ -61,11 +62,16 @@ def choice_sections(choosing: Choosing, forecast: Forecast, promise: Guarantee) 
     targets = tuple(_targets(choosing, forecast, choosing.spent if adds else None))
     blocks: list[Block] = [Choice(grid, nearest, targets, _READ.format(promise.labels), choosing.command)]
     if choosing.spent is not None:
-        said = _SPENT.format(epsilon_above(choosing.spent.epsilon)) if adds else _OTHER_UNIT.format(choosing.spent.unit)
-        blocks.insert(0, Prose(said, "heed"))
+        blocks.insert(0, Prose(_earlier(choosing.spent) if adds else _OTHER_UNIT.format(choosing.spent.unit), "heed"))
     yield Section("Choose an epsilon", tuple(blocks), detail=True)
     room = ("Epsilon", "Reasons, and what else protects the people", "Decided by", "Place, date and signature")
     yield Section("Decided", (Signatures(room, filled=room[0]),), detail=True)
+
+
+def _earlier(spent: Guarantee) -> str:
+    """What earlier releases spent; with a delta, the failure that figures of all releases leave out."""
+    failure = f" {_FAILURE.format(above(spent.delta))}" if spent.delta else ""
+    return _SPENT.format(epsilon_above(spent.epsilon)) + failure
 
 
 def _sure(belief: float, *, by_all: bool = False) -> str:
