@@ -42,13 +42,18 @@ def test_the_page_of_a_command_has_every_option(name):
         assert generated.plain(each.help) in page
 
 
-def test_every_guide_is_in_the_menu():
-    """No page of docs and docs/guide is left out of the tree of contents."""
-    menu = {line.rpartition("<")[2].rstrip(">") for text in _TREE.findall((ROOT / "docs/index.md").read_text("utf-8"))
-            for line in text.split("\n")}  # fmt: skip
-    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/guide").glob("*.md")]
-    left = {str(path.relative_to(ROOT / "docs").with_suffix("")) for path in pages} - menu
-    assert left == {"index"}
+def listed_in(page):
+    """The pages that the trees of contents of a page list."""
+    lines = (line for text in _TREE.findall(page.read_text("utf-8")) for line in text.split("\n"))
+    return {line.rpartition("<")[2].rstrip(">") for line in lines}
+
+
+def test_every_page_is_in_the_menu():
+    """No page of docs, docs/guide and docs/design is left out of the trees of contents."""
+    docs = ROOT / "docs"
+    for menu, folders in ((docs / "index.md", (docs, docs / "guide")), (docs / "design/index.md", (docs / "design",))):
+        pages = {str(path.relative_to(menu.parent).with_suffix("")) for at in folders for path in at.glob("*.md")}
+        assert pages - listed_in(menu) == {"index"}
 
 
 def test_the_architecture_is_drawn_of_the_code():
