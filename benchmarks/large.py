@@ -9,6 +9,7 @@ product, a step in some categories, and noise; labels are released at epsilon 1.
 """
 
 import argparse
+import dataclasses
 import json
 import resource
 import subprocess
@@ -75,6 +76,7 @@ def once(way, engine, folder):
         ready, given = time.monotonic(), None if not engine else workers
         if way == "passes":
             stored = StoredRelease.of(folder / "released", workers if engine else InProcess(), report)
+            stored = dataclasses.replace(stored, room=0)  # no bins
             sampled = stored.sample(200_000)
             stored.models(sampled, columns_of(sampled.table, None, None)[0])
             scores = {}

@@ -43,7 +43,7 @@ from labeldp.release.engines import Engine, reported
 from labeldp.release.folder import Certificate, certified_labels, group_column, read_certificate
 
 #: Rows of a part, and the most rows that the grid of sums is made for.
-_ROWS_OF_PART, _ROWS_OF_GRID = 1 << 20, 1 << 14
+_ROWS_OF_PART, _ROWS_OF_GRID = 1 << 18, 1 << 14
 #: The most rows that boosting learns from: more take hours.
 _MOST_BOOSTED = 1 << 22
 #: Bytes of a row in memory while a model is learned, beyond those of its values, and copies of each value.

@@ -32,6 +32,8 @@ from labeldp.release.tables import Place, equal_batches, prefetch
 
 _ROWS = 1 << 16
 _MOST_ROWS = 1 << 31
+#: Parts of a file, which is hashed as a whole for each of them.
+_MOST_PARTS = 16
 
 
 def release_batches(directory: str | Place, rows: int = _ROWS) -> Iterator[tuple[pa.Table, Release]]:
@@ -140,7 +142,7 @@ class ReleasePart:
 
 
 def parts_of_release(folder: Path, certificate: Certificate, rows: int) -> tuple[ReleasePart, ...]:
-    """The parts of a release folder on a disk, in the order of its rows, each of about so many.
+    """The parts of a release folder on a disk, in the order of its rows, each of about so many; of a file at most 16.
 
     Raises:
         VerificationError: A file is not what the certificate says.
@@ -153,7 +155,7 @@ def parts_of_release(folder: Path, certificate: Certificate, rows: int) -> tuple
         groups, count = list[int](), 0
         for number, size in enumerate(sizes):
             groups, count = [*groups, number], count + size
-            if count >= rows or (number + 1 == len(sizes) and count):
+            if count >= max(rows, sum(sizes) // _MOST_PARTS) or (number + 1 == len(sizes) and count):
                 parts.append(ReleasePart(folder, certificate, whole, file, tuple(groups), first, count))
                 first, groups, count = first + count, [], 0
     return tuple(parts)
