@@ -86,20 +86,32 @@ def table(seed=0, rows=ROWS):
     )
 
 
+def released_in(folder):
+    """A table whose label was released at epsilon 4, in a folder."""
+    path = folder / "patients.csv"
+    table().to_csv(path, index=False)
+    dp.release_table(path, OWN, DISEASES, 4.0, folder / "first", keep=["weight"], unit="row")
+    return path
+
+
 @pytest.fixture(scope="module")
 def released_once(tmp_path_factory):
     """A folder with a table whose label was released at epsilon 4."""
-    path = tmp_path_factory.mktemp("once") / "patients.csv"
-    table().to_csv(path, index=False)
-    dp.release_table(path, OWN, DISEASES, 4.0, path.parent / "first", keep=["weight"], unit="row")
-    return path.parent
+    return released_in(tmp_path_factory.mktemp("once")).parent
 
 
 @pytest.fixture
 def patients(released_once, tmp_path):
-    """A table whose label was released at epsilon 4: a copy, with its ledger."""
+    """A table whose label was released at epsilon 4: a copy, with its ledger, which knows the first place too."""
     shutil.copytree(released_once, tmp_path, dirs_exist_ok=True)
     return tmp_path / "patients.csv"
+
+
+@pytest.fixture
+def only_patients(tmp_path):
+    """The same, and no copy of the release lies anywhere."""
+    (tmp_path / "work").mkdir()
+    return released_in(tmp_path / "work")
 
 
 def releasing(source, **options):
@@ -282,16 +294,16 @@ def test_columns_of_any_type_leave(tmp_path, values):
     assert releasing(path, keep=["weight", "odd"]).spent == (1.0, 0.0)
 
 
-def test_an_earlier_folder_that_others_changed_stops_nothing(patients):
+def test_an_earlier_folder_that_others_changed_stops_nothing(only_patients):
     """It is a hint alone: what cannot be read there is not compared."""
-    certificate = patients.parent / "first" / "_certificate.json"
+    certificate = only_patients.parent / "first" / "_certificate.json"
     certificate.write_text(certificate.read_text().replace('"kind": "', '"kind": "bits", "was": "'))
-    assert releasing(patients, keep=["weight", RENAMED]).spent == (1.0, 0.0)
+    assert releasing(only_patients, keep=["weight", RENAMED]).spent == (1.0, 0.0)
 
 
-def test_a_folder_that_moved_with_its_ledger_is_compared(patients):
+def test_a_folder_that_moved_with_its_ledger_is_compared(only_patients):
     """The ledger knows where it lies beside it."""
-    moved = patients.parent.rename(patients.parent.with_name("archive"))
+    moved = only_patients.parent.rename(only_patients.parent.with_name("archive"))
     with pytest.raises(InputError, match="'dx' seems to be a copy of 'disease'"):
         releasing(moved / "patients.csv", keep=[RENAMED])
 
@@ -374,12 +386,12 @@ def test_a_column_that_left_and_is_the_label_is_noted_privately(tmp_path):
     assert "the column 'dx', which left in an earlier release, equals or determines the label" in done.notes
 
 
-def test_an_earlier_release_that_was_moved_away_is_compared_by_name(patients):
+def test_an_earlier_release_that_was_moved_away_is_compared_by_name(only_patients):
     """Nothing can be read there any more: a renamed label is a private note then."""
-    (patients.parent / "first").rename(patients.parent / "elsewhere")
+    (only_patients.parent / "first").rename(only_patients.parent / "elsewhere")
     with pytest.raises(InputError, match="'disease' was already released with noise"):
-        releasing(patients, keep=[OWN])
-    assert any("equals or determines 'disease'" in each for each in releasing(patients, keep=[RENAMED]).notes)
+        releasing(only_patients, keep=[OWN])
+    assert any("equals or determines 'disease'" in each for each in releasing(only_patients, keep=[RENAMED]).notes)
 
 
 def test_no_generator_is_fitted_on_a_released_label_that_is_called_public(patients, capsys):
