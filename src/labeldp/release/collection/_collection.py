@@ -7,6 +7,7 @@ import json
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -48,6 +49,7 @@ class Collection:
         with self._errors():
             check_file(path, path, team=False)
             self._database = connected(path, _PATIENCE)
+            weakref.finalize(self, self._database.close)
             if not self._database.execute("SELECT 1 FROM sqlite_master").fetchone():
                 raise sqlite3.DatabaseError("an empty database")
             prepare(self._database, _SCHEMA, _SCHEMA, REPORTS, check=True)
