@@ -257,8 +257,9 @@ class Combination(ABC):
         self._finish(release, problem.cross_fitted(folded))
         return self
 
-    def _some(self, release: Release, units: Units, *, every: bool) -> Int[np.ndarray, "m"]:
+    def _some(self, release: Release, units: Units, *, every: bool | None = None) -> Int[np.ndarray, "m"]:
         """The rows to learn from: all of them, or of very many as many as say nearly all."""
+        every = self.every_row if every is None else every
         share, most = self.target.effective(release), len(release) if every else self.target.enough(release)
         some = np.arange(len(release)) if len(release) <= most else some_rows(units, most, [0])
         self.fitted_rows_, self.effective_rows_, self.sampled_ = len(some), share * len(some), len(some) < len(release)
@@ -345,7 +346,7 @@ class Combination(ABC):
         """The models for columns of some kinds, or for sparse features, by name."""
         return self.target.members(columns)
 
-    def _parts(self, units: Units, given: Parts | None) -> tuple[Parts, Int[np.ndarray, "h"], Parts]:
+    def _parts(self, units: Units, given: Parts | None = None) -> tuple[Parts, Int[np.ndarray, "h"], Parts]:
         """Folds of the rows, by default of chance, the rows held out from members, and folds of these rows."""
         folds = _checks.whole(self.folds, "folds", 2)
         parts = folds_of(units, folds) if given is None else given
