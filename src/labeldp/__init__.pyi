@@ -72,6 +72,7 @@ from .release.jobs.mechanisms._mixed import ShuffleMechanism as ShuffleMechanism
 from .release.jobs.mechanisms._prior import PriorMechanism as PriorMechanism
 from .release.jobs.mechanisms._quantile import QuantileMechanism as QuantileMechanism
 from .release.jobs.mechanisms._randomizer import RandomizerMechanism as RandomizerMechanism
+from .release.jobs.mechanisms._resampled import ResampledMechanism as ResampledMechanism
 from .release.jobs.mechanisms._rows import DoubleMechanism as DoubleMechanism
 from .release.jobs.mechanisms._rows import DummyMechanism as DummyMechanism
 from .release.jobs.mechanisms._table_mechanism import TableMechanism as TableMechanism

@@ -42,7 +42,7 @@ CASES = {
     "bits": (dp.BitResponse, lambda e, _: dp.BitResponse(SPACE, e)),
     "symmetric": (dp.BitResponse, lambda e, _: dp.BitResponse(SPACE, e, form="symmetric")),
     "top-k": (dp.TopKResponse, lambda e, n: dp.TopKResponse(SPACE, e, priors(n), k=3)),
-    "cluster": (dp.ClusterResponse, lambda e, n: dp.ClusterResponse(SPACE, e, PRIOR, np.arange(n) % 3)),
+    "cluster": (dp.ClusterResponse, lambda e, n: dp.ClusterResponse(SPACE, e, PRIOR, np.arange(n) % 3, 0.1)),
     "prior-subset": (dp.PriorSubsetResponse, lambda e, n: dp.PriorSubsetResponse(SPACE, e, priors(n))),
     "prior": (dp.PriorResponse, lambda e, n: dp.PriorResponse(SPACE, e, priors(n))),
     "groups": (dp.GroupResponse, lambda e, n: dp.GroupResponse(SPACE, e, priors(n))),

@@ -45,7 +45,7 @@ def test_rows_that_are_counted_do_not_respond():
 def test_each_cluster_spends_all_of_epsilon(epsilon):
     """The exact cost of a cluster is the ratio at its least likely class, and the paper's formula for it."""
     distributions = np.array([[0.9, 0.05, 0.05], [0.2, 0.3, 0.5]])
-    channel = dp.ClusterResponse(SPACE, epsilon, distributions, [0, 1]).channel()
+    channel = dp.ClusterResponse(SPACE, epsilon, distributions, [0, 1], floor=1 / 6).channel()
     for keep, weights in zip(channel.keep, channel.weights, strict=True):
         ratio = 1 + Fraction(keep, min(weights))
         assert epsilon - 1e-9 < math.log(ratio) <= epsilon + 1e-12
@@ -119,7 +119,7 @@ def test_distributions_are_checked():
 
 def test_the_cost_of_an_uneven_cluster_is_that_of_its_rarest_class():
     """One cluster alone: its odds are the largest ratio in its law."""
-    channel = dp.ClusterResponse(SPACE, 1.0, [[0.9, 0.08, 0.02]], [0]).channel()
+    channel = dp.ClusterResponse(SPACE, 1.0, [[0.9, 0.08, 0.02]], [0], floor=1 / 6).channel()
     matrix = channel.matrix()
     assert float(channel.odds) == pytest.approx((matrix[:, None] / matrix[None]).max(), rel=1e-12)
     assert channel.epsilon == pytest.approx(1.0, abs=1e-9)

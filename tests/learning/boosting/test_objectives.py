@@ -76,7 +76,7 @@ PRIOR = np.array([[0.7, 0.2, 0.1, 0.0], [0.97, 0.01, 0.01, 0.01], [0.3, 0.3, 0.2
     [
         pytest.param(lambda space: dp.PriorResponse(space, 2.0, PRIOR), id="candidates"),
         pytest.param(lambda space: dp.PriorSubsetResponse(space, 1.0, PRIOR), id="subsets of candidates"),
-        pytest.param(lambda space: dp.ClusterResponse(space, 1.0, PRIOR, np.arange(4)), id="clusters"),
+        pytest.param(lambda space: dp.ClusterResponse(space, 1.0, PRIOR, np.arange(4), 0.125), id="clusters"),
     ],
 )
 def test_information_is_that_of_each_rows_own_distribution(make):

@@ -23,6 +23,7 @@ NUMBERS, CLASSES = dp.Interval(0.0, 10.0, 0.5), dp.Classes(["no", "yes"])
 #: A value of each option.
 OPTIONS = {
     "prior": "p_",
+    "floor": 0.1,
     "clusters": "family",
     "delta": 1e-6,
     "level": 0.5,

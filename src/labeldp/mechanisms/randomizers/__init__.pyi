@@ -2,6 +2,7 @@ from ._bins import BinResponse as BinResponse
 from ._bits import BitResponse as BitResponse
 from ._cluster import ClusterParameters as ClusterParameters
 from ._cluster import ClusterResponse as ClusterResponse
+from ._cluster import FloorWarning as FloorWarning
 from ._cluster import truncated as truncated
 from ._column_generation import even as even
 from ._column_generation import least_variance as least_variance

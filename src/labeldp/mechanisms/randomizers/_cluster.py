@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -28,6 +29,10 @@ _SHARE_OF_EVEN = 0.5
 _NO_ROWS = np.empty(0, dtype=np.int32)
 
 
+class FloorWarning(UserWarning):
+    """A default floor that changes the distributions that were passed."""
+
+
 @dataclass(frozen=True, eq=False)
 class ClusterResponse(ClassRandomizer):
     """The response of Esfandiari et al.: the true class, or one drawn from the distribution of the row's cluster.
@@ -42,7 +47,8 @@ class ClusterResponse(ClassRandomizer):
         clusters: The number of each row's cluster, from 0, public.
         floor: The least probability of a class in a cluster; the distributions are raised to it. By default half of
             ``1 / k``. With ``1 / k`` the mechanism is randomized response. With less, more released labels are right if
-            clusters are good, and each depends more on its cluster and less on its row.
+            clusters are good, and each depends more on its cluster and less on its row. A default that raises some
+            of them issues a ``FloorWarning``.
         redrawn: One resampling probability for all clusters, the paper's lambda; it must cost at most epsilon at the
             floor. By default each cluster resamples as seldom as epsilon allows, which is never more often.
 
@@ -84,7 +90,7 @@ class ClusterResponse(ClassRandomizer):
     def __post_init__(self) -> None:
         if isinstance(self.space, LabelSpace):
             k = self.space.size
-            floor = _SHARE_OF_EVEN / k if self.floor is None else self.floor
+            floor = self.usual_floor(self.space) if self.floor is None else self.floor
             if isinstance(floor, bool) or not isinstance(floor, int | float) or not 0 < floor <= _largest_floor(k):
                 raise InputError(f"expected a floor above 0 and at most 1/k = {1 / k:g}, found {floor!r}")
             if self.redrawn is not None and not 0 < _checks.number(self.redrawn, "redrawn") < 1:
@@ -95,11 +101,18 @@ class ClusterResponse(ClassRandomizer):
                 raise PriorError(
                     f"expected a distribution for each cluster, found {len(checked)} and a cluster {clusters.max()}"
                 )
+            if self.floor is None:
+                _warn_of_raised(checked, floor)
             object.__setattr__(self, "row_names", {"clusters": row_names(self.clusters)})
             object.__setattr__(self, "floor", floor)
             object.__setattr__(self, "distributions", checked)
             object.__setattr__(self, "clusters", read_only(clusters))
         super().__post_init__()
+
+    @staticmethod
+    def usual_floor(space: LabelSpace) -> float:
+        """Half of the probability of a class of an even distribution."""
+        return _SHARE_OF_EVEN / space.size
 
     @classmethod
     def uniform(cls, space: LabelSpace, epsilon: float, clusters: object) -> Self:
@@ -228,6 +241,17 @@ class ClusterParameters:
         if self.lam == 1:
             raise InputError("expected lam below 1 for a response of labels, found 1, which ignores every label")
         return ClusterResponse(self.space, self.response_epsilon, distributions, clusters, self.tau, self.lam)  # type: ignore[arg-type]
+
+
+def _warn_of_raised(distributions: Float[np.ndarray, "clusters k"], floor: float) -> None:
+    """Warn if a default floor raises probabilities."""
+    if raised := int((distributions < floor).any(axis=1).sum()):
+        warnings.warn(
+            f"{raised:,} of {len(distributions):,} distributions have a class less probable than {floor:g}, the "
+            "default floor, and were raised to it; pass floor= to choose another, or this one",
+            FloorWarning,
+            stacklevel=4,
+        )
 
 
 def truncated(frequencies: Float[np.ndarray, "clusters k"], floor: float) -> Float[np.ndarray, "clusters k"]:

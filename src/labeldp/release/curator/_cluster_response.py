@@ -137,7 +137,8 @@ def cluster_response(
     query = NoisyHistogram(curator.space, first, numbers[parts.counted], parts.count)
 
     def respond(distributions: np.ndarray, clusters: np.ndarray) -> Randomizer:
-        return ClusterResponse(curator.space, second, distributions, clusters, floor)
+        least = ClusterResponse.usual_floor(curator.space) if floor is None else floor
+        return ClusterResponse(curator.space, second, distributions, clusters, least)
 
     return _Protocol(curator, parts, query, second, total, _OF_CLUSTERS).run(_nearest, respond if second else None)
 

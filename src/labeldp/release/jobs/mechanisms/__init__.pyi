@@ -11,6 +11,7 @@ from ._randomizer import RandomizerMechanism as RandomizerMechanism
 from ._registry import mechanism_of as mechanism_of
 from ._registry import table_mechanisms as table_mechanisms
 from ._registry import table_options as table_options
+from ._resampled import ResampledMechanism as ResampledMechanism
 from ._rows import DoubleMechanism as DoubleMechanism
 from ._rows import DummyMechanism as DummyMechanism
 from ._table_mechanism import Option as Option

@@ -73,7 +73,9 @@ class ClusterMechanism(ClusteredMechanism):
         query = NoisyHistogram(space, first, clusters)
         # the distribution that is hardest to express, so that no request is refused after its labels were counted
         extreme = np.eye(space.size)[np.zeros(query.cell_count, dtype=np.int64)]
-        template = ClusterResponse(space, rest_of(epsilon, first), extreme, clusters).channel()
+        template = ClusterResponse(
+            space, rest_of(epsilon, first), extreme, clusters, ClusterResponse.usual_floor(space)
+        ).channel()
 
         def ask(curator: Curator) -> Any:
             return cluster_response(curator, clusters, epsilon).release
