@@ -149,10 +149,10 @@ def test_its_randomizer_is_charged_saved_and_verified(installed, tmp_path):
 
 @pytest.mark.usefixtures("installed")
 def test_the_command_line_lists_its_randomizer(capsys):
-    """The help of ``release`` has its name and its description, and the plan compares it."""
-    assert main(["release", "--help"]) == 0
+    """``labeldp mechanisms`` has its name and its description, and the plan compares it."""
+    assert main(["mechanisms"]) == 0
     page = re.sub(r"[\s│]+", " ", capsys.readouterr().out)
-    assert "acme-three-quarters: Randomized response of two classes that keeps a label" in page
+    assert "acme-three-quarters Randomized response of two classes that keeps a label" in page
     assert main(["plan", "--classes", "2", "--rows", "100", "--epsilon", "2", "--detail"]) == 0
     assert "acme-three-quarters" in capsys.readouterr().out
 

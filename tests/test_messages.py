@@ -321,6 +321,7 @@ CALLS = {
     "OptimalResponse(prior)": lambda odd, _: dp.OptimalResponse(GRID, 1.0, odd),
     "PatchClassifier.predict_features(features)": lambda odd, _: fitted("PatchClassifier")[0].predict_features(odd),
     "PeerMechanism(clusters)": lambda odd, at: table_release(at, dp.PeerMechanism(odd, 1e-6)),
+    "ShuffleMechanism(clusters)": lambda odd, at: table_release(at, dp.ShuffleMechanism(odd, 1e-6)),
     "PlantedPairs(canaries)": lambda odd, _: audit.PlantedPairs(list(LABELS), SPACE, odd),
     "PlantedPairs(labels)": lambda odd, _: audit.PlantedPairs(odd, SPACE, [0, 1]),
     "Prior.ask(features)": lambda odd, at: stages.ModelPrior(at.softmax).ask(curator(), odd),

@@ -24,14 +24,14 @@ def test_ctrl_c_after_the_release_does_not_deny_it(release, table, tmp_path, mon
 
 
 def test_the_help_lists_the_mechanisms_that_are_accepted(run, tmp_path):
-    """An unknown mechanism is refused with the same names, and each has its description on the help page."""
+    """An unknown mechanism is refused with the same names, and ``labeldp mechanisms`` describes each."""
     (tmp_path / "table.csv").write_text("x,y\n1,a\n2,b\n", encoding="utf-8")
     options = ["--label", "y", "--classes", "a,b", "--epsilon", 1, "--keep", "x", "--output", tmp_path / "out"]
     refused = run("release", tmp_path / "table.csv", *options, "--mechanism", "unknown")
     accepted = re.search(r"choose among (.*)", refused.err)[1].split(", ")
     assert accepted == sorted(table_mechanisms())
-    page = re.sub(r"[\s│]+", " ", run("release", "--help").out)
-    assert [m.name for m in table_mechanisms().values() if f" {m.name}: {m.about}." not in page] == ["auto"]
+    page = re.sub(r"[\s│]+", " ", run("mechanisms").out)
+    assert [m.name for m in table_mechanisms().values() if f" {m.name} {m.about} " not in page] == ["auto"]
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,8 @@ class ClusterResponse(ClassRandomizer):
 
     Example:
         >>> from labeldp import Classes, ClusterResponse
-        >>> randomizer = ClusterResponse(Classes(["a", "b", "c"]), 1.0, [[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]], [0, 0, 1])
+        >>> space, laws = Classes(["a", "b", "c"]), [[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]]
+        >>> randomizer = ClusterResponse(space, 1.0, laws, [0, 0, 1], floor=0.1)
         >>> randomizer.channel().epsilon <= 1.0
         True
 

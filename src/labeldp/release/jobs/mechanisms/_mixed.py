@@ -39,7 +39,7 @@ class MixedMechanism(ClusteredMechanism):
     needs: ClassVar[tuple[str, ...]] = ("clusters", "delta")
 
     @abstractmethod
-    def query(self, table: TableInput, clusters: Int[np.ndarray, "n"], sizes: list[int]) -> Query:
+    def _query(self, table: TableInput, clusters: Int[np.ndarray, "n"], sizes: list[int]) -> Query:
         """The query for the clusters of rows, of these sizes."""
 
     def check(self, space: LabelSpace, epsilon: float) -> float:
@@ -49,7 +49,7 @@ class MixedMechanism(ClusteredMechanism):
     def on(self, table: TableInput) -> TableRequest:
         """The request, with the clusters beside the labels."""
         source, clusters = table.source, self.numbers(table)
-        query = self.query(table, clusters, np.unique(np.bincount(clusters)[np.unique(clusters)]).tolist())
+        query = self._query(table, clusters, np.unique(np.bincount(clusters)[np.unique(clusters)]).tolist())
         beside = {column_name(source.table.label, CLUSTERS): pa.array(clusters.astype(np.int32))}
         request = answer_request(query, table, np.empty(0, dtype=np.int8))
         added = {**request.added, **{name: array.type for name, array in beside.items()}}
@@ -77,7 +77,7 @@ class PeerMechanism(MixedMechanism):
         PeerExchange.check(space)
         return delta
 
-    def query(self, table: TableInput, clusters: Int[np.ndarray, "n"], sizes: list[int]) -> Query:
+    def _query(self, table: TableInput, clusters: Int[np.ndarray, "n"], sizes: list[int]) -> Query:
         """The labels that peers exchange."""
         peers = PeerExchange.calibrate(table.epsilon, table.made, sizes)
         return ExchangedLabels(table.source.space, peers, clusters, table.made)
@@ -97,7 +97,7 @@ class ShuffleMechanism(MixedMechanism):
     about: ClassVar[str] = CellShuffle.about
     alone: ClassVar[str] = "labels of one cluster are shuffled, wherever their rows are"
 
-    def query(self, table: TableInput, clusters: Int[np.ndarray, "n"], sizes: list[int]) -> Query:
+    def _query(self, table: TableInput, clusters: Int[np.ndarray, "n"], sizes: list[int]) -> Query:
         """The labels that are shuffled."""
         space = table.source.space
         shuffle = CellShuffle.calibrate(table.epsilon, table.made, sizes, space.size)
