@@ -34,8 +34,10 @@ def shares(files):
 
 
 @pytest.fixture(scope="module")
-def callers(benches, tmp_path_factory):
+def callers(benches, tmp_path_factory, pytestconfig):
     """The seconds of each quick test of the trust boundary that calls a function, by file and function."""
+    if pytestconfig.getoption("--mutants") == "touched":
+        pytest.skip("it takes minutes to watch calls: the run of all tests does it")
     files = [
         path.relative_to(ROOT).as_posix() for name in FOLDERS for path in (ROOT / "tests" / name).rglob("test_*.py")
     ]
@@ -96,7 +98,6 @@ def test_a_generated_mutant_is_one_token():
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.usefixtures("all_mutants")
 def test_most_generated_mutants_are_killed(benches, callers, capsys):
     """Of those that the commit draws, tests kill the share that is written down."""
     chance = random.Random(os.environ.get("LABELDP_COMMIT") or git("rev-parse", "HEAD"))  # noqa: S311 (no secret)
