@@ -5,7 +5,6 @@ import importlib.util
 import re
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,18 @@ from labeldp.cli import COMMANDS, app
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "docs/site"))
-architecture, generated = import_module("architecture"), import_module("generated")
+
+
+def _module(name):
+    """A module of the site by its file: tests of mutants have modules of the same names."""
+    spec = importlib.util.spec_from_file_location(f"site_{name}", ROOT / f"docs/site/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+architecture, generated = _module("architecture"), _module("generated")
+
 
 _TREE = re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
