@@ -89,7 +89,6 @@ OTHERS = ("boosting", "cells", "convex", "generators", "images", "ratings", "sta
 OTHER_LEARNERS = {"_auto", "_boosting", "_neighbors", "_tree", "_calibrated", "_resampled", "_families", "_network"}
 
 
-@pytest.mark.xfail(reason="predictions of whole folders load the learners of sums: the import is to be made late")
 def test_a_prediction_enters_few_files(softmax_file, tmp_path):
     """Those of a linear model are fewer than sixty files with a function that is called, and no other learner's."""
     rows = GOLDEN.parent / "public.csv"

@@ -21,4 +21,4 @@ from ._regressors import NumberScores as NumberScores
 from ._stages import Staged as Staged
 from ._stages import StagePlan as StagePlan
 from ._stages import learn_in_stages as learn_in_stages
-from ._stored import IN_MEMORY as IN_MEMORY
+from ._model import IN_MEMORY as IN_MEMORY

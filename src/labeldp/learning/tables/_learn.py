@@ -47,10 +47,10 @@ from labeldp.learning.tables._families import (
     kind_of,
 )
 from labeldp.learning.tables._folds import FOLDS, chosen_rows, enough_rows, units_in, units_of
-from labeldp.learning.tables._model import OF_CLASSES
+from labeldp.learning.tables._model import IN_MEMORY, OF_CLASSES
 from labeldp.learning.tables._regressors import NumberScores, number_scores
 from labeldp.learning.tables._resampled import accuracy_of_true_rows, check_generator
-from labeldp.learning.tables._stored import IN_MEMORY, Limits
+from labeldp.learning.tables._stored import Limits
 from labeldp.learning.tables._table_model import TableModel
 from labeldp.mechanisms.queries import FlippedLabels
 from labeldp.mechanisms.resampling import Generator

@@ -24,6 +24,8 @@ from labeldp.release.folder import Certificate, check_charges
 
 #: The linear model of classes, which takes numbers for classes too.
 OF_CLASSES = "softmax"
+#: How models of tables that fit in memory are learned, in words.
+IN_MEMORY = "all rows in memory"
 #: The module and the name of the model of each schema.
 _KINDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {

@@ -35,6 +35,7 @@ from labeldp.learning.sklearn import (
     kinds_of,
 )
 from labeldp.learning.tables._folds import FOLDS, units_in
+from labeldp.learning.tables._model import IN_MEMORY
 from labeldp.learning.tables._part_sums import Binned, PartSums, Reader, Sample, SumsOfPart, fold_numbers, unit_hashes
 from labeldp.learning.tables._targets import ClassTargets, NumberTargets, Targets
 from labeldp.privacy import Interval
@@ -48,7 +49,6 @@ _ROWS_OF_PART, _ROWS_OF_GRID = 1 << 18, 1 << 14
 _MOST_BOOSTED = 1 << 22
 #: Bytes of a row in memory while a model is learned, beyond those of its values, and copies of each value.
 _BYTES_OF_ROW, _COPIES = 200, 10
-IN_MEMORY = "all rows in memory"
 _OF_SUMS = "ridge regression and kernels"
 _NO_ROOM = ", as no more fit in the memory allowed"
 _MEMORY_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current")
