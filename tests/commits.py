@@ -1,4 +1,4 @@
-"""What a commit touches and draws: which mutants, and which cases of the tests that repeat a path."""
+"""Files that a commit touches, and the mutants and cases of tests that it draws."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ BACK = 20
 
 @cache
 def git(*words):
-    """What git prints, or None where it fails: without a repository, or without what was asked for."""
+    """Output of git, or None where it fails: without a repository, or without what was asked for."""
     try:
         done = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=False)
     except FileNotFoundError:

@@ -10,7 +10,9 @@ _AUTO = "auto"
 _NOTES = (
     "'auto' takes one of these for the labels at hand. 'labeldp plan --detail' compares what they cost.",
     "With 'cluster', 'bins', 'optimal-counts' and the noisy answers you are a trusted curator: true labels are counted "
-    "with noise, and labels or counts leave. 'peer' simulates users who exchange labels inside clusters.",
+    "with noise, and labels or counts leave.",
+    "'peer' simulates users who exchange labels inside clusters, and 'shuffle' a shuffler of the randomized labels of "
+    "each cluster. Their guarantees do not hold against those who watch the exchange or the shuffling.",
     "'double' is for features that are private too and that disclose the label: it resamples the features of some "
     "rows. 'dummy' releases no features.",
 )

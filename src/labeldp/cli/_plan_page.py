@@ -43,7 +43,7 @@ def write_choice(
 
 
 def _spent(source: object, label: str | None) -> Guarantee | None:
-    """What the ledger beside a table says of earlier releases of its label: the largest total of any of its rows."""
+    """Spending of earlier releases of the label, by the ledger beside the table: the largest total of any row."""
     path = release.ledger_path(source) if isinstance(source, Path) else None
     if label is None or path is None or not path.is_file():
         return None

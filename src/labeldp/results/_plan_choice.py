@@ -43,7 +43,7 @@ class Choosing:
 
 
 def choice_sections(choosing: Choosing, forecast: Forecast, promise: Guarantee) -> Iterator[Section]:
-    """What to choose by, and who decided; the guarantee gives the words and the unit."""
+    """Sections to choose by, and for the decision; the guarantee gives the words and the unit."""
     if not choosing.options:
         return
     adds = choosing.spent is not None and choosing.spent.spelled_unit == promise.spelled_unit
@@ -69,25 +69,25 @@ def choice_sections(choosing: Choosing, forecast: Forecast, promise: Guarantee) 
 
 
 def _earlier(spent: Guarantee) -> str:
-    """What earlier releases spent; with a delta, the failure that figures of all releases leave out."""
+    """Spending of earlier releases; with a delta, the failure that figures of all releases leave out."""
     failure = f" {_FAILURE.format(above(spent.delta))}" if spent.delta else ""
     return _SPENT.format(epsilon_above(spent.epsilon)) + failure
 
 
 def _sure(belief: float, *, by_all: bool = False) -> str:
-    """What a belief becomes, with the condition that it rests on."""
+    """The limit of a belief, with the condition that it rests on."""
     rest = "everything else, without earlier releases," if by_all else "everything else"
     return f"what {rest} makes {_PERCENT * belief:g} % sure becomes at most{', by all releases' * by_all}"
 
 
 def _beliefs() -> Iterator[Column]:
-    """What beliefs can become by this release alone."""
+    """Limits of beliefs by this release alone."""
     for belief in _BELIEFS:
         yield _sure(belief), lambda option, p=belief: posterior(Guarantee(option.epsilon).posterior(p))  # type: ignore[misc]
 
 
 def _totals(spent: Guarantee) -> Iterator[Column]:
-    """What all releases together cost, and what a belief can become by them."""
+    """Total of all releases, and the limit of a belief by them."""
     yield "epsilon of all releases together", lambda option: epsilon_above(spent.epsilon + option.epsilon)
     yield _sure(_TARGET, by_all=True), lambda option: posterior(_after(option, spent))
 

@@ -1,4 +1,4 @@
-"""What one option of a plan costs, in words: the columns of its tables."""
+"""Costs of one option of a plan, in words: the columns of its tables."""
 
 from __future__ import annotations
 

@@ -96,3 +96,15 @@ def test_a_default_floor_never_changes_distributions_without_a_word():
     assert response.floor == ClusterResponse.usual_floor(two) == 0.25
     assert ClusterResponse(two, 1.0, law, rows, floor=0.25).channel().odds == response.channel().odds
     assert ClusterResponse(two, 1.0, law[1:], [0, 0, 0]).floor == 0.25
+
+
+def test_priors_that_hundredths_do_not_show_are_refused(tmp_path):
+    """Of 300 classes alike each rounds to nothing: that is said, and nothing is drawn."""
+    space, rows = Classes(range(300)), 600
+    columns = {f"p_{number}": np.full(rows, 1 / 300) for number in range(300)}
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"age": np.arange(rows), "ill": np.arange(rows) % 300, **columns}), path)
+    mechanism = ResampledMechanism(prior="p_")
+    with pytest.raises(InputError, match="a class has half a percent or more"):
+        release_table(path, "ill", space, 1.0, tmp_path / "out", keep=["age"], unit="row", mechanism=mechanism)
+    assert not (tmp_path / "out").exists()

@@ -157,7 +157,7 @@ class KernelSums:
             mine.merge(theirs)
 
     def evidence(self, share: float = 1.0) -> list[Evidence]:
-        """What the sums say in each kernel, where each row counts as a share of one."""
+        """The evidence of the sums in each kernel, with a weight of each row."""
         return [self._evidence(place, share) for place in range(len(self.products))]
 
     def _evidence(self, place: int, share: float) -> Evidence:

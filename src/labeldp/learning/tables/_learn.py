@@ -342,7 +342,7 @@ def _scores(release: Release, predicted: np.ndarray, folds: np.ndarray | None, u
 
 
 def _target(head: Release, model: str | None, method: str | None, generator: Generator | None) -> Target | None:
-    """What the combination predicts, if it is what is learned from a release, whose first rows are given."""
+    """The target of the combination, if that is learned from a release, by its first rows; else None."""
     if (model or default_model(head, method, generator)) != AUTO:
         return None
     target: Target = kind_of(head, AUTO).auto.target

@@ -75,7 +75,7 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """How rows of a release are read as features and targets: all of it depends on a public sample alone.
+    """Reading of rows of a release as features and targets: all of it depends on a public sample alone.
 
     Attributes:
         columns: The kind of each feature column.
@@ -102,7 +102,7 @@ class Reader:
 
 @dataclass(frozen=True, eq=False)
 class Binned:
-    """How rows are kept for trees: a share of the units of all folds but the first, in bins.
+    """Rows kept for trees: a share of the units of all folds but the first, in bins.
 
     Attributes:
         encoder: The fitted encoder of features.
@@ -118,7 +118,7 @@ class Binned:
 
     @classmethod
     def of(cls, encoders: Encoders, rows: Any, share: float) -> Self:
-        """How a share of the units is kept, by the features of a public sample."""
+        """Bins of the features of a public sample, for a share of the units."""
         encoder, places = encoders.coded.fit(rows), tuple(encoders.categorical)
         bins = Bins.of(np.asarray(encoder.transform(rows), dtype=np.float64), places)
         return cls(encoder, bins, places, share)

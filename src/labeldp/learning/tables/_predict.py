@@ -91,7 +91,7 @@ def _predicted_tables(
 
 
 def in_batches(predict: Callable[[pa.Table], T], tables: Iterator[pa.Table]) -> Iterator[T]:
-    """What is predicted for each of some tables; of each kind of warning of values, the first one."""
+    """Predictions for tables, one after the other; of each kind of warning of values, the first one."""
     seen = set[type[Warning]]()
     for table in tables:
         with warnings.catch_warnings(record=True) as caught:

@@ -194,7 +194,7 @@ class Loaded:
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """What bounds the rows that are in memory.
+    """Bounds on the rows that are in memory.
 
     Attributes:
         target: Function of some released rows that returns the target of models by sums; None for models of other
@@ -263,7 +263,7 @@ class SampledRows:
 
     @property
     def target(self) -> Target:
-        """What the combination predicts."""
+        """The target of the combination."""
         return NUMBERS if isinstance(self.release.space, Interval) else CLASSES
 
     @property
@@ -272,7 +272,7 @@ class SampledRows:
         return self.places.astype(np.uint64) if self.unit is None else unit_hashes(self.table, self.unit, 0)
 
     def reader(self, columns: Mapping[str, str], share: float = 0.0) -> tuple[Reader, Grid]:
-        """How all rows are read, with a share of their units kept for trees, and the grid of their sums."""
+        """The reading of all rows, with a share of their units kept for trees, and the grid of their sums."""
         frame = frame_of(self.table, columns)
         rows, seen = as_frame(frame), SeenRanges.of(frame, cycle_columns(columns))
         encoders = encoders_of(kinds_of(rows))

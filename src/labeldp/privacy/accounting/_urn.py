@@ -128,7 +128,7 @@ class Urn:
         return float(total.max()) + self.cut + _CUT
 
     def _laws(self, low: int, high: int) -> list[_Pair]:
-        """What is seen of the urns for ``low`` ones among the others and for one more."""
+        """The views of the urns for ``low`` ones among the others and for one more."""
         flip, open_ = self.flip, high - low
         coins = window(open_, 2 * flip)[0]
         members = self.members - open_ + coins

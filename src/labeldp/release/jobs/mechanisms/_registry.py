@@ -27,9 +27,7 @@ def table_options() -> Mapping[str, tuple[type[TableMechanism], Option, tuple[st
     for each in table_mechanisms().values():
         for name in each.options():
             takers.setdefault(name, []).append(each)
-    return {
-        name: (type(of[-1]), of[-1].options()[name], tuple(each.name for each in of)) for name, of in takers.items()
-    }
+    return {name: (type(of[0]), of[0].options()[name], tuple(each.name for each in of)) for name, of in takers.items()}
 
 
 def mechanism_of(mechanism: str | TableMechanism, **options: object) -> TableMechanism:

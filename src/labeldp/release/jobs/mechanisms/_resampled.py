@@ -27,8 +27,7 @@ class ResampledMechanism(OfLabels):
     each distribution; what they are raised to is among its assumptions.
 
     Args:
-        prior: Prefix of the prior's columns, each named PREFIX and a class. Without it, groups has the same groups in
-            all rows, those of a uniform prior, if all classes are told apart (large epsilons).
+        prior: Prefix of the prior's columns, each named PREFIX and a class.
         floor: Least probability of a class that a label is resampled with, at most 1/k: smaller ones of the prior are
             raised to it. By default half of 1/k. Labels are kept more often with a larger one.
     """
@@ -103,5 +102,10 @@ def _distinct(table: TableInput, names: list[str]) -> tuple[Float[np.ndarray, "f
         raise InputError(
             f"expected at most {_MOST:,} different priors in hundredths, found {len(found):,}; use "
             "--mechanism prior, or the mean prior of each of fewer groups of rows"
+        )
+    if not found.any(axis=1).all():
+        raise InputError(
+            "expected priors in which a class has half a percent or more in each row, found a row without: rounded to "
+            "hundredths it says nothing; use --mechanism prior"
         )
     return found / found.sum(axis=1, keepdims=True), numbers.reshape(-1).astype(np.int32)
