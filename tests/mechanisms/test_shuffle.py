@@ -203,7 +203,7 @@ def test_other_classes_rows_and_units_are_refused():
     with pytest.raises(LabelError, match="a shuffle for 3 classes, found one for 2"):
         ShuffledLabels(THREE, CellShuffle(1.0), np.zeros(3, dtype=int), 1e-6)
     query = ShuffledLabels(TWO, CellShuffle(1.0), np.zeros(3, dtype=int), 1e-3)
-    with pytest.raises(InputError, match="a cell for each of the 4 rows, found 3"):
+    with pytest.raises(InputError, match="a cluster for each of the 4 rows, found 3"):
         query.check_rows(4)
     with pytest.raises(InputError, match="units of one row for shuffled cells, found one of 2 rows"):
         query.promise(2)

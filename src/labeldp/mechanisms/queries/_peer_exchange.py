@@ -12,21 +12,18 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from labeldp import _checks
-from labeldp._arrays import read_only
 from labeldp._random_words import Words
-from labeldp._row_names import row_names
 from labeldp._shapes import Bool, Int, Int8, Integer, UInt64
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms.queries._delta import positive_delta, warn_of_large
 from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer, integers
-from labeldp.mechanisms.queries._public_clusters import (
+from labeldp.mechanisms.queries._mixed_labels import (
     PUBLIC_CLUSTERS,
+    MixedLabels,
     checked_rows,
     checked_sizes,
     delta_below,
-    refuse_units,
 )
-from labeldp.mechanisms.queries._query import Query
 from labeldp.mechanisms.queries._readings import FlippedLabels
 from labeldp.mechanisms.queries._stored_form import StoredForm
 from labeldp.privacy import UP, Guarantee, LabelSpace, float_above, least_float, shown_above
@@ -255,7 +252,7 @@ class PeerExchange:
 
 
 @dataclass(frozen=True, eq=False)
-class ExchangedLabels(Query):
+class ExchangedLabels(MixedLabels):
     """The labels that peers release, each row that of a random member of its cluster, simulated in one place.
 
     The answer has a class code for each row, shape (n,), and -1 where a row is not released.
@@ -295,43 +292,20 @@ class ExchangedLabels(Query):
 
     name: ClassVar[str] = "peer-exchange"
     about: ClassVar[str] = "Query that simulates a peer exchange over all rows"
+    mixing: ClassVar[str] = "an exchange between peers"
+    not_alone: ClassVar[str] = _NOT_ALONE
 
     def __post_init__(self) -> None:
         PeerExchange.check(self.space)
-        object.__setattr__(self, "row_names", {"clusters": row_names(self.clusters)})
-        object.__setattr__(self, "clusters", read_only(checked_rows(self.clusters, "clusters").copy()))
-        object.__setattr__(self, "delta", positive_delta(self.delta, _NOT_ALONE))
+        self._check_clusters()
 
     @cached_property
     def _promise(self) -> Guarantee:
         return self.peers.guarantee(self._sizes, self.delta)
 
-    @cached_property
-    def _sizes(self) -> list[int]:
-        return sorted({*np.unique(self.clusters, return_counts=True)[1].tolist()})
-
-    def promise(self, labels_of_a_unit: int) -> Guarantee:
-        """The guarantee of the learner's view."""
-        refuse_units(labels_of_a_unit, "an exchange between peers")
-        return self._promise
-
-    def law(self, labels_of_a_unit: int) -> dict[str, Any]:
-        """The integers of the users' draws, out of ``2**64``, and the cluster sizes."""
-        del labels_of_a_unit
+    def _draws(self) -> dict[str, Any]:
         law = self.peers.law
-        return {
-            "kind": self.name,
-            "flip": str(law.flip),
-            "sample": str(law.sample),
-            "fixed": law.fixed,
-            "delta": repr(self.delta),
-            "cluster_sizes": [str(size) for size in self._sizes],
-        }
-
-    def check_rows(self, rows: int) -> None:
-        """Refuse a number of rows that differs from that of the clusters."""
-        if len(self.clusters) != rows:
-            raise InputError(f"expected a cluster for each of the {rows} rows, found {len(self.clusters)}")
+        return {"flip": str(law.flip), "sample": str(law.sample), "fixed": law.fixed}
 
     def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> np.ndarray:
         """The released label of each row, -1 for rows that are not released."""
@@ -359,10 +333,6 @@ class ExchangedLabels(Query):
     def stored(cls, _: Mapping[str, Any], __: LabelSpace) -> StoredForm:
         """A column of classes, with nulls for rows that are not released."""
         return StoredForm(("released",), "class or none", by_row=True)
-
-    @classmethod
-    def check_value(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> None:
-        """Every class is possible."""
 
     @classmethod
     def reading(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> FlippedLabels:

@@ -11,22 +11,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from labeldp import _checks
-from labeldp._arrays import read_only
 from labeldp._random_words import Words
-from labeldp._row_names import row_names
 from labeldp._shapes import Int, Integer
-from labeldp.errors import InputError, LabelError
+from labeldp.errors import LabelError
 from labeldp.mechanisms._draw import draw
 from labeldp.mechanisms.queries._delta import positive_delta, warn_of_large
 from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer, integers
-from labeldp.mechanisms.queries._public_clusters import (
+from labeldp.mechanisms.queries._mixed_labels import (
     PUBLIC_CLUSTERS,
-    checked_rows,
+    MixedLabels,
     checked_sizes,
     delta_below,
-    refuse_units,
 )
-from labeldp.mechanisms.queries._query import Query
 from labeldp.mechanisms.queries._readings import FlippedLabels
 from labeldp.mechanisms.queries._stored_form import StoredForm
 from labeldp.privacy import Guarantee, LabelSpace, shown_above
@@ -180,7 +176,7 @@ class CellShuffle:
 
 
 @dataclass(frozen=True, eq=False)
-class ShuffledLabels(Query):
+class ShuffledLabels(MixedLabels):
     """Labels that are randomized alone and shuffled among the rows of each cell, all in one place.
 
     The answer has a class code for each row, shape (n,). Within a cell they are the randomized labels of its rows in
@@ -221,45 +217,23 @@ class ShuffledLabels(Query):
 
     name: ClassVar[str] = "shuffled-labels"
     about: ClassVar[str] = "Query that randomizes each label and shuffles those of each cell"
+    mixing: ClassVar[str] = "shuffled cells"
+    not_alone: ClassVar[str] = _NOT_ALONE
 
     def __post_init__(self) -> None:
         if self.space.size != self.shuffle.classes:
             raise LabelError(
                 f"expected a shuffle for {self.space.size} classes, found one for {self.shuffle.classes}; give classes"
             )
-        object.__setattr__(self, "row_names", {"clusters": row_names(self.clusters)})
-        object.__setattr__(self, "clusters", read_only(checked_rows(self.clusters, "clusters").copy()))
-        object.__setattr__(self, "delta", positive_delta(self.delta, _NOT_ALONE))
+        self._check_clusters()
 
     @cached_property
     def _promise(self) -> Guarantee:
         return self.shuffle.guarantee(self._sizes, self.delta)
 
-    @cached_property
-    def _sizes(self) -> list[int]:
-        return sorted({*np.unique(self.clusters, return_counts=True)[1].tolist()})
-
-    def promise(self, labels_of_a_unit: int) -> Guarantee:
-        """The guarantee of all shuffled labels."""
-        refuse_units(labels_of_a_unit, "shuffled cells")
-        return self._promise
-
-    def law(self, labels_of_a_unit: int) -> dict[str, Any]:
-        """The weights of the randomization, out of ``2**64``, and the sizes of cells."""
-        del labels_of_a_unit
+    def _draws(self) -> dict[str, Any]:
         law = self.shuffle.law
-        return {
-            "kind": self.name,
-            "keep": str(law.keep),
-            "other": str(law.other),
-            "delta": repr(self.delta),
-            "cluster_sizes": [str(size) for size in self._sizes],
-        }
-
-    def check_rows(self, rows: int) -> None:
-        """Refuse a number of rows that differs from that of the cells."""
-        if len(self.clusters) != rows:
-            raise InputError(f"expected a cell for each of the {rows} rows, found {len(self.clusters)}")
+        return {"keep": str(law.keep), "other": str(law.other)}
 
     def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> np.ndarray:
         """The released label of each row.
@@ -293,10 +267,6 @@ class ShuffledLabels(Query):
     def stored(cls, _: Mapping[str, Any], __: LabelSpace) -> StoredForm:
         """A column of classes."""
         return StoredForm(("released",), "class", by_row=True)
-
-    @classmethod
-    def check_value(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> None:
-        """Every class is possible."""
 
     @classmethod
     def reading(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> FlippedLabels:
