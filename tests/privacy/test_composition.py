@@ -369,7 +369,9 @@ def test_units_and_groups_count_as_the_worst_of_their_epsilon():
 
 
 @pytest.mark.parametrize(
-    "guarantee", [{"trust": "central"}, {"trust": "peer"}, {"trust": "shuffle"}, {"delta": 1e-9}, {"unit": "person"}]
+    "guarantee",
+    [{"trust": "central"}, {"trust": "peer"}, {"trust": "shuffle"}, {"delta": 1e-9}, {"unit": "person"}],
+    ids=["central", "peer", "shuffle", "delta", "unit"],
 )
 def test_a_law_counts_for_single_rows_alone(guarantee):
     """A charge that is not for a row, not local or not pure counts by its guarantee, whatever channel is named."""

@@ -149,12 +149,12 @@ def test_pure_noise_promises_everything():
 
 @pytest.mark.parametrize("cut", [1e-3, 1e-6])
 def test_what_is_cut_off_is_added(monkeypatch, cut):
-    """With large cuts delta is still at least that of labels of a third class, also where all of it was cut off."""
+    """With large cuts delta is still at least that of labels of a third class, and the mass that cuts may leave out."""
     made = law(3, 1.0)
     cases = [(epsilon, of_a_third_class(made, 100, epsilon)) for epsilon in (0.05, 0.2, 0.4, 0.6)]
     monkeypatch.setattr(_urn, "_CUT", cut)
     for epsilon, exact in cases:
-        assert exact <= law(3, 1.0).delta(epsilon, [100]) <= exact * 1.2 + 20 * cut
+        assert max(exact, 7 * cut) <= law(3, 1.0).delta(epsilon, [100]) <= exact * 1.2 + 20 * cut
 
 
 def test_rounding_the_number_of_blanks_claims_a_little_less(monkeypatch):
