@@ -11,6 +11,12 @@ from labeldp.learning.inference import coefficients, treatment_effect
 
 SPACE = Classes(["no", "yes"])
 
+QUESTIONS = (
+    ("describe", "--by", "drug"),
+    ("effect", "--treatment", "drug", "--features", "age"),
+    ("coefficients", "age + drug"),
+)
+
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
@@ -37,15 +43,28 @@ def test_an_effect_says_what_it_assumes_before_the_number(run, shared):
     assert same.out == known.out
 
 
+@pytest.mark.parametrize("question", QUESTIONS, ids=[name for name, *_ in QUESTIONS])
+def test_an_answer_states_the_guarantee_that_covers_it(run, shared, question):
+    """The sentence of the certificate ends the text, and the document has its numbers."""
+    command, *options = question
+    certificate = Release.load(shared).certificate
+    assert certificate.sentence in run(command, shared, *options).out.replace("\n\n", "\n")
+    printed = json.loads(run(command, shared, *options, "--json").out)
+    assert (printed["sentence"], printed["epsilon"], printed["unit"]) == (certificate.sentence, 8.0, "person")
+    assert (printed["label"], printed["rows"]) == ("ill", 2000)
+
+
 def test_the_command_is_the_function_with_the_units_of_the_folder(run, shared):
     """The document has the numbers of the library, told the column of the units."""
     release, table = Release.load(shared), public_columns(shared)
     units = table["person"]
     printed = json.loads(run("effect", shared, "--treatment", "drug", "--features", "age", "--json").out)
     found = treatment_effect(release, table, treatment="drug", features=["age"], units=units)
-    assert printed["effects"][0]["difference"]["error"] == found.effects[0].difference.error
-    assert (printed["units"], printed["mixed"]) == (1000, False)
-    printed = json.loads(run("coefficients", shared, "ill ~ age + drug", "--reference", "yes", "--json").out)
+    effect = printed["effect"]
+    assert effect["effects"][0]["difference"]["error"] == found.effects[0].difference.error
+    assert (effect["units"], effect["mixed"]) == (1000, False)
+    answer = json.loads(run("coefficients", shared, "ill ~ age + drug", "--reference", "yes", "--json").out)
+    printed = answer["regression"]
     table_of = coefficients(release, table, "age + drug", units=units, reference="yes")
     assert [each["std_err"] for each in printed["coefficients"]] == [each.std_err for each in table_of.coefficients]
     assert printed["reference"] == "yes"

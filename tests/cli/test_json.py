@@ -43,7 +43,7 @@ def check_document(run, command, document):
 
 def documented(command):
     """The keys of a command's document."""
-    text = GUIDE.read_text(encoding="utf-8").split(f"\n## {command}\n")[1].split("\n## ")[0]
+    text = GUIDE.read_text(encoding="utf-8").split(f"\n## {command}\n")[1].split("\n##")[0]
     cells = re.findall(r"^\| (`.*?`) \|", text, flags=re.MULTILINE)
     return {key for cell in cells for key in re.findall(r"`(\w+)`", cell)}
 

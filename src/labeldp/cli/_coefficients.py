@@ -44,4 +44,5 @@ def coefficients(
             level=level,
             method=method,
         )
-    result(json_, lambda: found, lambda: results.coefficients_part(found))
+    shown = results.CoefficientsEstimated.of(release, regression=found)
+    result(json_, lambda: shown, lambda: results.regression_part(shown))

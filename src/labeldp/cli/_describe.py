@@ -28,7 +28,6 @@ def describe(
     """
     from labeldp.learning.inference import PublicColumns, describe as described  # noqa: PLC0415, I001 (it loads much)
     from labeldp.learning.metrics import UnitsWarning  # noqa: PLC0415
-    from labeldp.release.folder import read_certificate  # noqa: PLC0415
 
     try:
         shares = [float(each) for each in names(quantiles) or ()]
@@ -38,5 +37,5 @@ def describe(
     groups = None if by is None else PublicColumns.of(release, table).table([by])[by]
     with printed_warnings(UnitsWarning):
         found = described(release, groups, quantiles=shares, units=units)
-    shown = results.Described.of(found, read_certificate(directory), by or "")
+    shown = results.Described.of(release, described=found, by=by or "")
     result(json_, lambda: shown, lambda: results.described_part(shown))

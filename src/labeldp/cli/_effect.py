@@ -60,7 +60,8 @@ def effect(
             units=units,
             level=level,
         )
-    result(json_, lambda: found, lambda: results.effects_part(found))
+    shown = results.EffectEstimated.of(release, effect=found)
+    result(json_, lambda: shown, lambda: results.effect_part(shown))
 
 
 def released_rows(directory: Path) -> tuple[Release, Any, Any]:

@@ -25,10 +25,12 @@ from ._documents import result_part as result_part
 from ._documents import schema_of as schema_of
 from ._generator import Generated as Generated
 from ._generator import generator_part as generator_part
-from ._inference import Coefficients as Coefficients
+from ._inference import CoefficientsEstimated as CoefficientsEstimated
+from ._inference import EffectEstimated as EffectEstimated
 from ._inference import coefficients_part as coefficients_part
-from ._inference import Effects as Effects
+from ._inference import effect_part as effect_part
 from ._inference import effects_part as effects_part
+from ._inference import regression_part as regression_part
 from ._learned import LearnedModel as LearnedModel
 from ._learned import Predicted as Predicted
 from ._learned import StagesReleased as StagesReleased

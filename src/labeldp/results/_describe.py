@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
 from labeldp.learning.inference import Description
 from labeldp.results._blocks import Grid, Part, Prose, Section
@@ -13,42 +13,56 @@ from labeldp.results._release import Promised, guarantee_prose, promised
 
 if TYPE_CHECKING:
     from labeldp.learning.metrics import Estimate
-    from labeldp.release.folder import Certificate
+    from labeldp.release import Release
 
 _ALL_ROWS = "all rows"
 _OTHERS = "Less the others: the difference to all other rows, which is no effect of being in the group."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Described(Promised):
-    """Estimates of the true labels of a release, as ``labeldp describe --json`` prints it.
+class Estimated(Promised):
+    """What was estimated of the true labels of a release, and the guarantee that covers it.
 
     Attributes:
         label: The label.
         rows: Number of released rows.
-        by: The public column whose values are the groups; empty for all rows alone.
-        described: The estimates.
     """
 
     label: str
     rows: int
+
+    @classmethod
+    def of(cls, release: Release, **estimates: Any) -> Self:
+        """Estimates by their names, of the label of a release with a certificate."""
+        certificate: Any = release.certificate
+        return cls(**promised(certificate), label=certificate.label, rows=certificate.rows, **estimates)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Described(Estimated):
+    """Shares, means and quantiles of true labels, as ``labeldp describe --json`` prints them.
+
+    Attributes:
+        by: The public column whose values are the groups; empty for all rows alone.
+        described: The estimates.
+    """
+
     by: str
     described: Description
 
-    @classmethod
-    def of(cls, described: Description, certificate: Certificate, by: str = "") -> Described:
-        """The estimates of the label of a release."""
-        return cls(**promised(certificate), label=certificate.label, rows=certificate.rows, by=by, described=described)
-
 
 def described_part(found: Described) -> Part:
-    """Estimates of the true labels of a release, and the guarantee that covers them."""
+    """Shares, means and quantiles, and the guarantee that covers them."""
     part = description_part(found.described)
     groups = len({each.group for each in found.described.summaries} - {""})
     by = f", by {groups} values of {found.by}" if groups else ""
     done = f"Described the true {found.label!r} of {found.rows:,} released rows{by}, at no further privacy cost."
-    sections = (*part.sections, Section("", guarantee_prose(found.sentence)))
-    return Part(part.title, done, lead=(done,), sections=sections)
+    return covered(replace(part, result=done, lead=(done,)), found)
+
+
+def covered(part: Part, found: Estimated) -> Part:
+    """Parts of a result, followed by the guarantee that covers it."""
+    return replace(part, sections=(*part.sections, Section("", guarantee_prose(found.sentence))))
 
 
 def description_part(found: Description) -> Part:

@@ -56,8 +56,8 @@ _TYPES = {
     "account": "TotalShown",
     "ledger": "LedgerShown",
     "audit": "Audited",
-    "effect": "Effects",
-    "coefficients": "Coefficients",
+    "effect": "EffectEstimated",
+    "coefficients": "CoefficientsEstimated",
     "generator": "Generated",
     "key": "KeyPair",
 }
@@ -71,8 +71,8 @@ _SAVED = {
     "evaluate": ("scores", "evaluation_part"),
     "describe": ("described", "described_part"),
     "audit": ("audits", "audit_part"),
-    "effect": ("effects", "effects_part"),
-    "coefficients": ("coefficients", "coefficients_part"),
+    "effect": ("effect", "effect_part"),
+    "coefficients": ("regression", "regression_part"),
     "check": ("columns", "check_part"),
 }
 #: The function of the parts of each type of result.
@@ -87,6 +87,8 @@ _PARTS = {
     "Audited": "audit_part",
     "Checked": "check_part",
     "Effects": "effects_part",
+    "EffectEstimated": "effect_part",
+    "CoefficientsEstimated": "regression_part",
     "Coefficients": "coefficients_part",
     "TableRelease": "shown_release",
     "Verdict": "verdict_part",

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from labeldp._checks import printable
 from labeldp.learning.inference import Coefficient, Coefficients, Effects, OutcomeEffect, Overlap
 from labeldp.learning.metrics import Estimate
 from labeldp.results._blocks import Block, Grid, Part, Picture, Prose, Section, Terms, Tone
 from labeldp.results._charts import Ranges
+from labeldp.results._describe import Estimated, covered
 from labeldp.results._numbers import above, below, counted, share, three_digits
-
-__all__ = ["Coefficients", "Effects"]  # documents, whose types are those of what was computed
 
 #: Ranges that a picture has room for.
 _MOST_DRAWN = 12
@@ -44,6 +44,30 @@ _PROFILES = (
     "symmetric."
 )
 _POINTS = "Percentage points; a difference of 1.0 is one row in a hundred."
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EffectEstimated(Estimated):
+    """The effect of a treatment on true labels, as ``labeldp effect --json`` prints it."""
+
+    effect: Effects
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CoefficientsEstimated(Estimated):
+    """A regression table of true labels, as ``labeldp coefficients --json`` prints it."""
+
+    regression: Coefficients
+
+
+def effect_part(found: EffectEstimated) -> Part:
+    """The effect of a treatment, and the guarantee that covers it."""
+    return covered(effects_part(found.effect), found)
+
+
+def regression_part(found: CoefficientsEstimated) -> Part:
+    """A regression table, and the guarantee that covers it."""
+    return covered(coefficients_part(found.regression), found)
 
 
 def effects_part(found: Effects) -> Part:
