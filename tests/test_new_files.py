@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from labeldp._new_files import keep_private, replace_file, write_new_file
+from labeldp._own_files import keep_private, replace_file, write_new_file
 from labeldp.errors import OutputError
 
 

@@ -16,7 +16,7 @@ import typer
 
 import labeldp.release as releases
 from labeldp import privacy, render, results
-from labeldp._new_files import check_new_file, write_new_file
+from labeldp._own_files import check_new_file, write_new_file
 from labeldp.audit import attacks, mechanisms
 from labeldp.bounds import theorems
 from labeldp.cli._command import ReleaseFolder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from labeldp import release, results
-from labeldp._new_files import write_new_file
+from labeldp._own_files import write_new_file
 from labeldp.cli._command import Place
 from labeldp.cli._options import FileOptions, ledger_of
 from labeldp.cli._terminal import for_holder, progress, result

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labeldp import privacy, results
-from labeldp._new_files import write_new_file
+from labeldp._own_files import write_new_file
 from labeldp.cli._options import check_one_of, class_texts
 from labeldp.cli._terminal import result
 from labeldp.errors import InputError

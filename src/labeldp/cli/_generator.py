@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labeldp import results
-from labeldp._new_files import check_new_file
+from labeldp._own_files import check_new_file
 from labeldp.audit import pipelines
 from labeldp.cli._command import Place
 from labeldp.cli._options import ColumnOptions, FileOptions, class_texts

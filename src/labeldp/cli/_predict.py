@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labeldp import results
-from labeldp._new_files import check_new_file, write_new_file
+from labeldp._own_files import check_new_file, write_new_file
 from labeldp.cli._command import Place
 from labeldp.cli._options import FileOptions, ImageOptions
 from labeldp.cli._terminal import printed_warnings, result

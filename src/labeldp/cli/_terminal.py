@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.text import Text
 
 from labeldp._checks import printable
-from labeldp._new_files import keep_private
+from labeldp._own_files import keep_private
 from labeldp.errors import LabelDPError
 
 if TYPE_CHECKING:

@@ -34,3 +34,15 @@ from ._forms import all_match as all_match
 from ._forms import are_images as are_images
 from ._forms import texts_in as texts_in
 from ._kinds import rows_of_values as rows_of_values
+from ._arrow import Columns as Columns
+from ._arrow import array_or_none as array_or_none
+from ._arrow import arrow as arrow
+from ._arrow import as_array as as_array
+from ._arrow import class_array as class_array
+from ._arrow import column_or_none as column_or_none
+from ._arrow import python_texts as python_texts
+from ._conversions import floats as floats
+from ._conversions import floats_or_none as floats_or_none
+from ._conversions import kind_of as kind_of
+from ._conversions import result_or_none as result_or_none
+from ._row_names import row_names as row_names

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._arrow import as_array
-from labeldp._conversions import result_or_none
 from labeldp._shapes import Float, Int
+from labeldp.columns._arrow import as_array
+from labeldp.columns._conversions import result_or_none
 from labeldp.columns._forms import all_match
 from labeldp.columns._storage import plain_column, plain_uuids
 from labeldp.columns._types import is_bytes, is_number, is_text

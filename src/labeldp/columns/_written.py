@@ -24,7 +24,7 @@ from functools import cached_property, partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._conversions import result_or_none
+from labeldp.columns._conversions import result_or_none
 from labeldp.columns._forms import all_match
 from labeldp.columns._notation import DATE, DAY, PLAIN, Notation, numbers_as_texts, proposed_notation
 

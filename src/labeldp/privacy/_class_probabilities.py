@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 
 from labeldp._arrays import read_only
-from labeldp._row_names import row_names
 from labeldp._shapes import Float
+from labeldp.columns import row_names
 from labeldp.errors import InputError
 from labeldp.privacy._spaces import LabelSpace
 

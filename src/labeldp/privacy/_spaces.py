@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeldp._arrays import read_only
-from labeldp._conversions import floats_or_none, result_or_none
 from labeldp._shapes import Float, Int
 from labeldp._spelling import canonical
+from labeldp.columns import floats_or_none, result_or_none
 from labeldp.errors import LabelError
 from labeldp.privacy._rounding import EXACT
 
@@ -172,7 +172,7 @@ class Classes(LabelSpace):
         import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
         import pyarrow.compute as pc  # noqa: PLC0415
 
-        from labeldp._arrow import class_array  # noqa: PLC0415
+        from labeldp.columns import class_array  # noqa: PLC0415
 
         names = class_array(tuple(map(str, self.values)), pa.string())
         texts = texts.cast(pa.string())
@@ -198,8 +198,7 @@ class Classes(LabelSpace):
         import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
         import pyarrow.compute as pc  # noqa: PLC0415
 
-        from labeldp._arrow import as_array, class_array  # noqa: PLC0415
-        from labeldp.columns import is_text  # noqa: PLC0415
+        from labeldp.columns import as_array, class_array, is_text  # noqa: PLC0415
 
         expected = self.arrow_type()
         array = _comparable(_as_arrow(labels), expected)
@@ -408,8 +407,7 @@ def _as_arrow(labels: object) -> pa.Array:
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    from labeldp._arrow import array_or_none  # noqa: PLC0415
-    from labeldp.columns import plain_column  # noqa: PLC0415
+    from labeldp.columns import array_or_none, plain_column  # noqa: PLC0415
 
     if not isinstance(labels, pa.Array | pa.ChunkedArray):
         dimensions = result_or_none(lambda: np.ndim(labels))  # type: ignore[arg-type]

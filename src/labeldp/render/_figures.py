@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from labeldp._extras import require_extra
-from labeldp._new_files import check_new_file, write_new_file
+from labeldp._own_files import check_new_file, write_new_file
 from labeldp.errors import OutputError
 from labeldp.render._drawings import standalone
 from labeldp.results import Curves

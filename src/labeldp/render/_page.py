@@ -13,7 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from labeldp._checks import printable
-from labeldp._new_files import check_new_file, write_new_file
+from labeldp._own_files import check_new_file, write_new_file
 from labeldp._version import __version__
 from labeldp.errors import OutputError
 from labeldp.release.folder import is_release

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from labeldp._arrow import Columns
-from labeldp.columns import TEXT_FORMS
+from labeldp.columns import TEXT_FORMS, Columns
 from labeldp.release.tables import IdentityFinder, people_in, people_of, tells_people_apart
 
 ROWS = 6000

@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 
 from labeldp._arrays import freeze_arrays
-from labeldp._conversions import floats
 from labeldp._shapes import Float, Int
+from labeldp.columns import floats
 from labeldp.errors import InputError, PriorError
 from labeldp.privacy import Interval, LabelSpace, declared_columns, predicted_columns
 from labeldp.privacy.channels import ClassChannel, nearest_distributions

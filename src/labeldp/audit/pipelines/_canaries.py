@@ -16,10 +16,10 @@ from scipy.stats import binom
 from labeldp import _checks
 from labeldp._arrays import freeze_arrays
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
-from labeldp._conversions import floats
 from labeldp._shapes import Float, Int
 from labeldp.audit._audit import check_confidence
 from labeldp.audit.pipelines._trade_off import largest_tail, uniform_curve
+from labeldp.columns import floats
 from labeldp.errors import InputError
 from labeldp.privacy import LabelSpace, declared_columns
 

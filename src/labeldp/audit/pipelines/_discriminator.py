@@ -14,9 +14,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from labeldp import _checks
-from labeldp._conversions import floats
 from labeldp._shapes import Float
 from labeldp.audit._audit import check_confidence
+from labeldp.columns import floats
 from labeldp.errors import InputError
 
 _RESAMPLES = 200

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from labeldp._arrays import read_only
-from labeldp._conversions import floats
 from labeldp._shapes import Int
+from labeldp.columns import floats
 from labeldp.errors import InputError
 from labeldp.privacy import LabelSpace, declared_columns
 

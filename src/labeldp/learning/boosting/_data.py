@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labeldp._conversions import floats
 from labeldp._extras import require_extra
 from labeldp._shapes import Float
+from labeldp.columns import floats
 from labeldp.errors import InputError
 from labeldp.learning.boosting._objectives import lightgbm_objective
 from labeldp.learning.losses import class_shares, require_release, shifts_to

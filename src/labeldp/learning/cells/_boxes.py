@@ -17,9 +17,9 @@ import numpy as np
 
 from labeldp import _checks
 from labeldp._arrays import freeze_arrays
-from labeldp._conversions import floats
 from labeldp._shapes import Bool, Float, Int
 from labeldp._smoothing import averaged_rows, cell_bias, clip_level
+from labeldp.columns import floats
 from labeldp.errors import InputError
 from labeldp.learning.features import finite_points
 

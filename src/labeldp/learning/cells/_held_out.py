@@ -10,8 +10,8 @@ from sklearn.tree import DecisionTreeRegressor
 
 from labeldp import _checks
 from labeldp._arrays import freeze_arrays
-from labeldp._conversions import floats
 from labeldp._shapes import Float, Int
+from labeldp.columns import floats
 from labeldp.errors import InputError
 from labeldp.release import Release, check_same_rows
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import issparse
 
-from labeldp._conversions import floats
 from labeldp._shapes import Bool, Float, Shaped
+from labeldp.columns import floats
 from labeldp.errors import InputError
 
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from labeldp._new_files import check_new_file, write_new_file
+from labeldp._own_files import check_new_file, write_new_file
 from labeldp._strict_json import strict_json
 from labeldp.errors import InputError, MissingExtraError, OutputError, VerificationError
 from labeldp.learning.files._arrays import read_arrays, write_arrays

@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from labeldp import _checks
-from labeldp._conversions import floats
 from labeldp._shapes import Float, Int, UInt64
+from labeldp.columns import floats
 from labeldp.errors import InputError
 from labeldp.learning.generators._columns import FormEncoder, FreshNumbers
 from labeldp.privacy import log_above

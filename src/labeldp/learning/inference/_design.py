@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import qr
 
-from labeldp._conversions import result_or_none
 from labeldp._extras import require_extra
 from labeldp._shapes import Float, Int
+from labeldp.columns import result_or_none
 from labeldp.errors import InputError
 from labeldp.learning.features import columns_of, frame_of, missing_values, without_calendar
 from labeldp.learning.inference._table import PublicColumns

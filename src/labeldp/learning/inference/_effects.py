@@ -18,9 +18,9 @@ from sklearn.base import clone
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 
 from labeldp import _checks
-from labeldp._conversions import floats
 from labeldp._notebook import Shown
 from labeldp._shapes import Bool, Float
+from labeldp.columns import floats
 from labeldp.errors import InputError
 from labeldp.learning.choice import Parts, folds_of, predict_others
 from labeldp.learning.features import columns_of, frame_of, scaling_transformer

@@ -26,8 +26,8 @@ import numpy as np
 
 from labeldp import _checks
 from labeldp._confidence_intervals import clopper_pearson_lower
-from labeldp._conversions import floats
 from labeldp._shapes import Float, Int
+from labeldp.columns import floats
 from labeldp.errors import InputError
 from labeldp.learning.inference._lower_scores import LowerScores
 from labeldp.learning.inference._set_rule import ALL, BY_CLASS, BY_GROUP, PredictionSets, held_classes

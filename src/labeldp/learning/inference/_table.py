@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from labeldp._arrow import Columns, array_or_none
-from labeldp.columns import texts_or_none
+from labeldp.columns import Columns, array_or_none, texts_or_none
 from labeldp.errors import InputError
 from labeldp.learning.losses import require_release
 from labeldp.release import Release, check_same_rows

@@ -8,9 +8,9 @@ from typing import Self
 import numpy as np
 from scipy.special import ndtr
 
-from labeldp._conversions import result_or_none
 from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
+from labeldp.columns import result_or_none
 from labeldp.errors import InputError
 from labeldp.learning.losses._released import require_release
 from labeldp.privacy import Interval, LabelSpace

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from labeldp import _checks
-from labeldp._conversions import floats
 from labeldp._shapes import Float, Int
+from labeldp.columns import floats
 from labeldp.errors import InputError
 from labeldp.learning.losses import gain, require_identified, require_release
 from labeldp.learning.metrics._estimates import (
@@ -31,13 +31,7 @@ from labeldp.learning.metrics._estimates import (
     score_covariance,
 )
 from labeldp.learning.metrics._metric import Metric, OfOutcomes, estimate, of_true_class
-from labeldp.learning.metrics._sums import (
-    candidates_of,
-    class_weights,
-    code_of,
-    shares_of_groups,
-    weights_with_noise,
-)
+from labeldp.learning.metrics._sums import candidates_of, class_weights, code_of, shares_of_groups, weights_with_noise
 from labeldp.learning.metrics._units import ROWS, Units
 from labeldp.privacy import ClassProbabilities, declared_columns
 from labeldp.privacy.channels import CoarseningChannel

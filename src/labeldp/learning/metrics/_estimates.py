@@ -12,8 +12,8 @@ from scipy.special import ndtri, stdtrit
 
 from labeldp import _checks
 from labeldp._arrays import freeze_arrays
-from labeldp._conversions import floats
 from labeldp._shapes import Bool, Float, Int
+from labeldp.columns import floats
 from labeldp.errors import InputError
 from labeldp.learning.losses import require_release
 from labeldp.learning.metrics._units import Units, design_effect

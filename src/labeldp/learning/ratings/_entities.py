@@ -10,9 +10,9 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array
 from scipy.sparse.linalg import svds
 
-from labeldp._conversions import floats_or_none
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
+from labeldp.columns import floats_or_none
 from labeldp.errors import InputError
 from labeldp.learning.features import indexable_rows, missing_values
 

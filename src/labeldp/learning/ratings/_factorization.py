@@ -12,9 +12,9 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
-from labeldp._conversions import floats
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
+from labeldp.columns import floats
 from labeldp.errors import InputError
 from labeldp.learning.losses import class_numbers, require_release
 from labeldp.learning.metrics import Units

@@ -14,10 +14,10 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
-from labeldp._conversions import result_or_none
 from labeldp._documented import documented_in
 from labeldp._extras import require_extra
 from labeldp._shapes import Float, Int
+from labeldp.columns import result_or_none
 from labeldp.errors import InputError
 from labeldp.learning.choice import (
     MEAN,

@@ -13,8 +13,15 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
 
-from labeldp._arrow import Columns, python_texts
-from labeldp.columns import kind_of_type, plain_column, stored_integers, type_name, values_or_none
+from labeldp.columns import (
+    Columns,
+    kind_of_type,
+    plain_column,
+    python_texts,
+    stored_integers,
+    type_name,
+    values_or_none,
+)
 from labeldp.errors import InputError
 from labeldp.learning.sklearn._cluster_leaves import ClusterLeaves
 

@@ -14,8 +14,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from labeldp._conversions import floats_or_none, kind_of
 from labeldp._shapes import Float, Int
+from labeldp.columns import floats_or_none, kind_of
 from labeldp.errors import InputError, NotTrueLabelsError, RowsError
 from labeldp.learning.choice import Held, OneSetting
 from labeldp.learning.features import indexable_rows, row_count, take_rows

@@ -18,9 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
-from labeldp._conversions import kind_of, result_or_none
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
+from labeldp.columns import kind_of, result_or_none
 from labeldp.errors import InputError
 from labeldp.learning.choice import NO_HELP, SHARES, Gains, Held, Path, chosen, folds_of, predict_others
 from labeldp.learning.features import indexable_rows, row_weights, take_rows

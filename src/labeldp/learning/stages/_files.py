@@ -13,8 +13,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from labeldp._new_files import remove_staging, replace_file
-from labeldp._own_files import check_own, opened_own
+from labeldp._own_files import check_own, opened_own, remove_staging, replace_file
 from labeldp._strict_json import strict_json
 from labeldp.errors import OutputError
 from labeldp.privacy.accounting import RowRanges

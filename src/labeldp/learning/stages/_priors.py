@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from labeldp import _checks
-from labeldp._conversions import floats
 from labeldp._shapes import Float, Int
+from labeldp.columns import floats
 from labeldp.errors import InputError, PriorError, RowsError
 from labeldp.learning.features import indexable_rows, row_count, take_rows
 from labeldp.learning.losses import posterior

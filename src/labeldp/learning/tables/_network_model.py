@@ -10,17 +10,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from labeldp._arrow import Columns
+from labeldp.columns import Columns
 from labeldp.errors import InputError
-from labeldp.learning.features import (
-    ColumnEncoder,
-    Encoder,
-    Images,
-    PairEncoder,
-    PixelEncoder,
-    encoder_from,
-    frame_of,
-)
+from labeldp.learning.features import ColumnEncoder, Encoder, Images, PairEncoder, PixelEncoder, encoder_from, frame_of
 from labeldp.learning.files import Arrays, StoredArrays
 from labeldp.learning.heads import softmax
 from labeldp.learning.images import PatchScores

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 from sklearn.pipeline import Pipeline
 
-from labeldp._conversions import result_or_none
 from labeldp._shapes import Int
+from labeldp.columns import result_or_none
 from labeldp.learning.choice import Held, Progress
 from labeldp.learning.features import SeenRanges, cycle_columns, frame_of, take_rows
 from labeldp.learning.heads import Grid, Kernels

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 from sklearn.base import BaseEstimator
 
-from labeldp._arrow import Columns
 from labeldp._shapes import Float
-from labeldp.columns import KINDS
+from labeldp.columns import KINDS, Columns
 from labeldp.errors import InputError
 from labeldp.learning import sklearn as learners
 from labeldp.learning.features import SeenRanges, frame_of, scaling_transformer

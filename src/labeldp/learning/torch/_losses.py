@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from labeldp import _checks
-from labeldp._conversions import floats
 from labeldp._shapes import Float, Float32, Integer
+from labeldp.columns import floats
 from labeldp.errors import InputError
 from labeldp.learning.losses import Latent, require_release, row_loss, unbiased_numbers
 from labeldp.learning.torch._values import LIKELIHOODS, NETWORK_METHODS, NetworkMethod, RowValues, rows_of

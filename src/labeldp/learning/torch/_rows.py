@@ -9,9 +9,9 @@ import torch
 from scipy.sparse import issparse
 from torch import Tensor, nn
 
-from labeldp._conversions import floats
 from labeldp._shapes import Float, Float32, Int
 from labeldp._threads import blocks
+from labeldp.columns import floats
 from labeldp.errors import InputError
 from labeldp.learning.features import row_count, row_weights
 from labeldp.learning.losses import OriginalFeatures, require_release

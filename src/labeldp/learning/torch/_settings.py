@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from labeldp._new_files import replace_file
-from labeldp._own_files import opened_own
+from labeldp._own_files import opened_own, replace_file
 from labeldp.errors import OutputError, VerificationError
 from labeldp.learning.files import check_stored
 

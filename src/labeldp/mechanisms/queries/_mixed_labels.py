@@ -11,8 +11,8 @@ import numpy as np
 
 from labeldp import _checks
 from labeldp._arrays import read_only
-from labeldp._row_names import row_names
 from labeldp._shapes import Integer
+from labeldp.columns import row_names
 from labeldp.errors import InputError
 from labeldp.mechanisms.queries._delta import positive_delta
 from labeldp.mechanisms.queries._query import Query

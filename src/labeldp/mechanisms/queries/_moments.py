@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from labeldp._random_words import Words
-from labeldp._row_names import row_names
 from labeldp._shapes import Float, Int
+from labeldp.columns import row_names
 from labeldp.errors import InputError, LabelError, VerificationError
 from labeldp.mechanisms.queries._delta import positive_delta, warn_of_large
 from labeldp.mechanisms.queries._grids import FeatureGrid

@@ -12,8 +12,8 @@ import numpy as np
 from labeldp import _checks
 from labeldp._arrays import read_only
 from labeldp._random_words import Words
-from labeldp._row_names import row_names
 from labeldp._shapes import Float, Int
+from labeldp.columns import row_names
 from labeldp.errors import InputError, LabelError, VerificationError
 from labeldp.mechanisms.queries._law_fields import LawFields, integer
 from labeldp.mechanisms.queries._noise import PARTS, epsilon_of, rate_below

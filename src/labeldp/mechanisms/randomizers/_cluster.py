@@ -13,8 +13,8 @@ import numpy as np
 
 from labeldp import _checks
 from labeldp._arrays import read_only
-from labeldp._row_names import row_names
 from labeldp._shapes import Float, Int
+from labeldp.columns import row_names
 from labeldp.errors import EpsilonError, InputError, LabelError, PriorError
 from labeldp.mechanisms.queries import NoisyHistogram, cell_numbers
 from labeldp.mechanisms.randomizers._prior import checked_prior

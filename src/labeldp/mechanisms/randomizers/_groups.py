@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from labeldp._row_names import row_names
 from labeldp._shapes import Float, UInt8
+from labeldp.columns import row_names
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers._prior import checked_prior
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, kept

@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from labeldp._arrays import read_only
-from labeldp._conversions import floats
 from labeldp._shapes import Float
+from labeldp.columns import floats
 from labeldp.errors import EpsilonError, PriorError
 from labeldp.mechanisms.randomizers._column_generation import RestrictedProgramme, even, least_variance, projected
 from labeldp.mechanisms.randomizers._numbers import LaplaceResponse, OneBitResponse, PiecewiseResponse

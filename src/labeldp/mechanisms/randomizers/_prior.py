@@ -10,9 +10,8 @@ import numpy as np
 
 from labeldp import _checks
 from labeldp._arrays import read_only
-from labeldp._conversions import floats
-from labeldp._row_names import row_names
 from labeldp._shapes import Float
+from labeldp.columns import floats, row_names
 from labeldp.errors import PriorError
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, kept
 from labeldp.privacy import LabelSpace, declared_columns, row_name

@@ -11,16 +11,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._arrow import Columns, python_texts
 from labeldp._hashes import STEP, mixed
 from labeldp._shapes import Bool, Float, UInt64
 from labeldp.columns import (
     KINDS,
+    Columns,
     is_number,
     kind_of_type,
     plain_column,
     plain_numbers,
     plain_type,
+    python_texts,
     rows_of_values,
     type_name,
 )

@@ -15,7 +15,7 @@ from typing import Literal, Self
 
 import pyarrow as pa
 
-from labeldp._new_files import check_new_file
+from labeldp._own_files import check_new_file
 from labeldp._strict_json import strict_json
 from labeldp.errors import InputError, LedgerError
 from labeldp.release.collection._report import Columns, Report

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp._arrays import read_only
-from labeldp._arrow import arrow
 from labeldp._random_words import Words
 from labeldp._shapes import Int
+from labeldp.columns import arrow
 from labeldp.errors import InputError
 from labeldp.mechanisms.queries import CountQuery, Query
 from labeldp.mechanisms.randomizers import Randomizer, grouped, per_unit, unit_sizes

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._arrow import arrow
+from labeldp.columns import arrow
 from labeldp.errors import VerificationError
 from labeldp.mechanisms.queries import QUERIES, StoredForm
 from labeldp.privacy import LabelSpace

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._arrow import arrow, class_array
 from labeldp._shapes import Float, Int, UInt8
+from labeldp.columns import arrow, class_array
 from labeldp.errors import InputError, VerificationError
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import Channel, NumberChannel, members, pack, row_arrays

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from labeldp._new_files import write_new_file
+from labeldp._own_files import write_new_file
 from labeldp.errors import InputError, OutputError
 from labeldp.release.folder._card import data_card
 from labeldp.release.folder._certificate import Certificate

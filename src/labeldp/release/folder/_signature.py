@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from labeldp._new_files import check_new_file, write_new_file
+from labeldp._own_files import check_new_file, write_new_file
 from labeldp._strict_json import strict_json
 from labeldp.errors import InputError, VerificationError
 from labeldp.release.folder._certificate import Certificate

@@ -14,11 +14,9 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from labeldp._arrow import Columns
-from labeldp._conversions import result_or_none
 from labeldp._spelling import spelled_as
 from labeldp._threads import FEW_ROWS
-from labeldp.columns import plain_column, plain_schema, type_name
+from labeldp.columns import Columns, plain_column, plain_schema, result_or_none, type_name
 from labeldp.errors import InputError
 from labeldp.release.folder._certificate import FEATURES_REDRAWN, Certificate, File
 from labeldp.release.folder._copies import upload

@@ -14,11 +14,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._arrow import as_array
 from labeldp._spelling import canonical
 from labeldp.columns import (
     PLAIN,
     are_images,
+    as_array,
     has_controls,
     is_text,
     proposed_notation,

@@ -15,11 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
-from labeldp._arrow import array_or_none
-from labeldp._conversions import floats, result_or_none
 from labeldp._random_words import identifier, is_identifier
 from labeldp._shapes import Int
 from labeldp._strict_json import strict_json
+from labeldp.columns import array_or_none, floats, result_or_none
 from labeldp.errors import InputError, VerificationError
 from labeldp.mechanisms.randomizers import (
     ClassRandomizer,
@@ -34,16 +33,7 @@ from labeldp.mechanisms.randomizers import (
 from labeldp.privacy import UP, Classes, Guarantee, LabelSpace, log_above, power_above, shown_above
 from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import MOST_CLASSES, Channel, MatrixChannel, concatenated_channel, law_of, row_arrays
-from labeldp.release.folder import (
-    CODES,
-    DECLARED,
-    ELSEWHERE,
-    UNITS_PUBLIC,
-    UNREADABLE,
-    Certificate,
-    Draw,
-    from_columns,
-)
+from labeldp.release.folder import CODES, DECLARED, ELSEWHERE, UNITS_PUBLIC, UNREADABLE, Certificate, Draw, from_columns
 
 #: The most mechanisms of different rows, all of which stand in the certificate.
 _MOST_MECHANISMS = 4096

@@ -17,9 +17,9 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from labeldp._arrow import Columns
 from labeldp._shapes import Int
 from labeldp._spelling import canonical, spelled_as
+from labeldp.columns import Columns
 from labeldp.errors import InputError, LabelDPError, TableError
 from labeldp.privacy.channels import ClassChannel
 from labeldp.release.folder import CODES, SHUFFLED, UNREADABLE, batch_fields, read_certificate

@@ -15,18 +15,12 @@ import pyarrow as pa
 
 from labeldp import _checks
 from labeldp._arrays import freeze_arrays
-from labeldp._conversions import floats, kind_of
 from labeldp._notebook import Shown
 from labeldp._shapes import Float, Int, Int32
+from labeldp.columns import floats, kind_of
 from labeldp.errors import InputError, RowsError
 from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
-from labeldp.privacy.channels import (
-    Channel,
-    ClassChannel,
-    ResponseChannel,
-    concatenated_channel,
-    row_arrays,
-)
+from labeldp.privacy.channels import Channel, ClassChannel, ResponseChannel, concatenated_channel, row_arrays
 from labeldp.release.folder import (
     Certificate,
     check_beside,

@@ -12,10 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp._arrays import freeze_arrays
-from labeldp._arrow import array_or_none
-from labeldp._conversions import kind_of, result_or_none
-from labeldp._row_names import row_names
 from labeldp._shapes import Int, Integer, Shaped
+from labeldp.columns import array_or_none, kind_of, result_or_none, row_names
 from labeldp.errors import InputError, RowsError
 from labeldp.privacy.accounting import RowRanges
 from labeldp.release.folder import digest

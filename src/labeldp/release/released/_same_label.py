@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pyarrow as pa
 
-from labeldp._arrow import as_array
 from labeldp._shapes import Float, Int
+from labeldp.columns import as_array
 from labeldp.errors import LabelDPError
 from labeldp.privacy import Classes, LabelSpace
 from labeldp.privacy.channels import CandidateRows, Channel, ClassChannel

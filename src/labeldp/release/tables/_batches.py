@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from labeldp._arrow import arrow
 from labeldp._shapes import Bool
+from labeldp.columns import arrow
 from labeldp.errors import TableError
 
 

@@ -14,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._arrow import arrow, as_array
 from labeldp._shapes import UInt64
 from labeldp._spelling import canonical
-from labeldp.columns import WHOLE, is_text, plain_uuids
+from labeldp.columns import WHOLE, arrow, as_array, is_text, plain_uuids
 from labeldp.errors import TableError
 from labeldp.release.tables._fingerprint_kernels import hash_floats, hash_texts, hash_whole, mix_all
 

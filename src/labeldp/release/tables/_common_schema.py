@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from labeldp._conversions import result_or_none
-from labeldp.columns import plain_column, plain_type, type_name
+from labeldp.columns import plain_column, plain_type, result_or_none, type_name
 from labeldp.errors import TableError
 
 #: The metadata of a column whose files differ: the reason why it cannot be read.

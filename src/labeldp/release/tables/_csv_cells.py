@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from labeldp._conversions import result_or_none
-from labeldp.columns import Notation, misfit, read_as
+from labeldp.columns import Notation, misfit, read_as, result_or_none
 from labeldp.errors import TableError
 from labeldp.privacy import row_name
 from labeldp.release.tables._store import Place

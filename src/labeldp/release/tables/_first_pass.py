@@ -13,10 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._arrow import as_array
-from labeldp._conversions import result_or_none
 from labeldp._shapes import Int
-from labeldp.columns import PLAIN, Notation, is_text, numbers_as_texts
+from labeldp.columns import PLAIN, Notation, as_array, is_text, numbers_as_texts, result_or_none
 from labeldp.errors import LabelError, TableError
 from labeldp.mechanisms.randomizers import checked_prior
 from labeldp.privacy import Classes, LabelSpace, undeclared_label

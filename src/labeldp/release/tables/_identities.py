@@ -11,9 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._arrow import arrow, as_array
 from labeldp._shapes import Bool, Int
-from labeldp.columns import TEXT_FORMS, is_bytes, is_number, is_text, plain_numbers, plain_type, value_counts
+from labeldp.columns import (
+    TEXT_FORMS,
+    arrow,
+    as_array,
+    is_bytes,
+    is_number,
+    is_text,
+    plain_numbers,
+    plain_type,
+    value_counts,
+)
 from labeldp.release.tables._cell_hashes import MISSING, cell_hashes
 from labeldp.release.tables._copies import CopyCounter
 from labeldp.release.tables._given_out import MOST_ROWS, block_codes, given_out, number_rows

@@ -10,9 +10,8 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from labeldp._arrow import Columns
-from labeldp._conversions import result_or_none
 from labeldp._shapes import UInt64
+from labeldp.columns import Columns, result_or_none
 from labeldp.release.engines import Engine, Progress, Tick, reported
 from labeldp.release.tables._fingerprints import FingerprintBuilder, Fingerprints
 from labeldp.release.tables._identities import Identity, IdentityFinder, in_order, people_in

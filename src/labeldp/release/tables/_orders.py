@@ -17,9 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp._arrow import as_array
 from labeldp._shapes import Float, Int, UInt64
-from labeldp.columns import is_number, stored_integers
+from labeldp.columns import as_array, is_number, stored_integers
 from labeldp.release.tables._cell_hashes import MISSING, keyed
 from labeldp.release.tables._fingerprint_kernels import sum_pairs
 from labeldp.release.tables._tables import Table

@@ -13,8 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from labeldp._new_files import replace_file
-from labeldp._own_files import OTHERS, objection
+from labeldp._own_files import OTHERS, objection, replace_file
 from labeldp._random_words import secret_key
 from labeldp.errors import LedgerError
 

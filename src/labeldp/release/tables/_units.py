@@ -9,11 +9,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from labeldp._arrow import array_or_none, as_array
-from labeldp._conversions import kind_of
 from labeldp._shapes import Int
 from labeldp._spelling import canonical
-from labeldp.columns import is_bytes, is_text, plain_column, plain_uuids, stored_integers
+from labeldp.columns import (
+    array_or_none,
+    as_array,
+    is_bytes,
+    is_text,
+    kind_of,
+    plain_column,
+    plain_uuids,
+    stored_integers,
+)
 from labeldp.errors import InputError, TableError
 from labeldp.release.tables._batches import changed
 

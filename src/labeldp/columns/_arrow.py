@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from labeldp._conversions import kind_of, result_or_none
 from labeldp._shapes import Shaped
+from labeldp.columns._conversions import kind_of, result_or_none
 from labeldp.errors import InputError
 
 

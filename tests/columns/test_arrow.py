@@ -5,7 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from labeldp._arrow import Columns, arrow, as_array, class_array
+from labeldp.columns import Columns, arrow, as_array, class_array
 from labeldp.errors import InputError
 
 NUMBERS = [pa.int8(), pa.uint16(), pa.int32(), pa.int64(), pa.uint64(), pa.float32(), pa.float64()]
