@@ -14,7 +14,7 @@ import labeldp as dp
 from labeldp.bounds.planning import _noise_of_mechanisms
 from labeldp.errors import InputError, VerificationError
 from labeldp.mechanisms.queries import QUERIES, Choices, Counts, FeatureSums, FlippedLabels, Means
-from labeldp.release.folder._answer_columns import _READ
+from labeldp.release.folder._columns import _READ
 from labeldp.testing import check_query
 
 ROWS = 240

@@ -1,4 +1,4 @@
-"""The command line: one thin file for each command."""
+"""The command line: a thin file for each command, or for a few that belong together."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from labeldp.cli._command import add_command
-from labeldp.cli._streams import lasting_streams
-from labeldp.cli._terminal import complain, complain_of
+from labeldp.cli._terminal import complain, complain_of, lasting_streams
 from labeldp.errors import LabelDPError
 
 __all__ = ["main"]
@@ -28,12 +27,20 @@ _PRINTING = (
     *("plan", "mechanisms", "account", "ledger", "schema"),
 )
 
-#: Commands in the order of the help, each in a module of its name.
+#: Commands in the order of the help, each in a module of its name, or in that of another one.
 COMMANDS = (
     *("demo", "check", "release", "declare", "import", "collect", "stages", "verify", "audit", "generator"),
     *("learn", "evaluate", "predict", "describe", "effect", "coefficients"),
     *("plan", "mechanisms", "account", "ledger", "key", "report", "card", "schema"),
 )
+#: Commands in the modules of others, with which they share what they need.
+_TOGETHER = {
+    "account": "ledger",
+    "card": "report",
+    "declare": "import",
+    "evaluate": "predict",
+    "key": "verify",
+}
 
 
 def app(names: Sequence[str] = COMMANDS) -> typer.Typer:
@@ -46,7 +53,7 @@ def app(names: Sequence[str] = COMMANDS) -> typer.Typer:
     )
     made.callback(invoke_without_command=True)(_about)
     for name in names:
-        module = import_module(f"labeldp.cli._{name}")
+        module = import_module(f"labeldp.cli._{_TOGETHER.get(name, name)}")
         add_command(made, getattr(module, name, None) or getattr(module, f"{name}_"))
     return made
 

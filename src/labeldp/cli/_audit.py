@@ -20,8 +20,7 @@ from labeldp._own_files import check_new_file, write_new_file
 from labeldp.audit import attacks, mechanisms
 from labeldp.bounds import theorems
 from labeldp.cli._command import ReleaseFolder
-from labeldp.cli._import_object import named_object
-from labeldp.cli._options import FileOptions, ImageOptions, check_one_of, class_texts, range_of
+from labeldp.cli._options import FileOptions, ImageOptions, check_one_of, class_texts, named_object, range_of
 from labeldp.cli._terminal import complain_of, for_holder, printed_warnings, progress, result, show
 from labeldp.errors import InputError, LabelDPError
 from labeldp.learning import features

@@ -1,4 +1,4 @@
-"""``labeldp ledger``: all charges, and the spent part of each budget."""
+"""``labeldp ledger`` shows charges and budgets; ``labeldp account`` combines the guarantees of several releases."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import shlex
 from pathlib import Path
 
 import labeldp.release.ledger as ledgers
-from labeldp import release, results
+from labeldp import release, render, results
 from labeldp._checks import nearest
-from labeldp.cli._terminal import result
-from labeldp.errors import LedgerError
+from labeldp.cli._command import ReleaseFolder
+from labeldp.cli._terminal import result, show
+from labeldp.errors import InputError, LedgerError
 from labeldp.release import folder, tables
 
 
@@ -59,3 +60,40 @@ def _no_ledger(table: Path) -> LedgerError:
     which = f"here are {beside}" if beside else "name that one"
     nothing = f"nothing was released from {table.name}, unless with another --ledger; {which}"
     return LedgerError(f"expected a ledger, found none at {release.ledger_path(table)}: {nothing}")
+
+
+def account(
+    paths: list[ReleaseFolder],
+    *,
+    delta: list[float] | None = None,
+    epsilon: list[float] | None = None,
+    one_table: bool = False,
+    long: bool = False,
+    figure: Path | None = None,
+    json_: bool = False,
+) -> None:
+    """Show the total privacy cost of releases, by sums and, if all were fixed beforehand, by tight composition.
+
+    Releases of labels with the same name are counted as releases of the same rows.
+
+    Args:
+        paths (PATH...): Folders of releases, which may be addresses such as s3://bucket/shared, single certificates,
+            or ledgers or the tables that they are beside.
+        delta: Also show the epsilon at these failure probabilities.
+        epsilon: Also show the failure probability at these epsilons.
+        one_table: Declare that all releases are of one table: row numbers mean the same rows.
+        long: Allow recomputations that take longer than ten seconds.
+        figure: Draw epsilon over delta to this file: .png, .svg or .pdf.
+        json_: Print JSON; 'labeldp schema' describes it.
+    """
+    combined = release.combined_guarantee(
+        list(map(ledger_of, paths)), deltas=delta or (), epsilons=epsilon or (), one_table=one_table, long=long
+    )
+    if figure is not None:
+        chart = results.account_chart(combined)
+        if chart is None:
+            raise InputError("expected charges to draw, found none; give a release, or a ledger that has some")
+        render.save_figure(chart, figure)
+    result(json_, lambda: list(map(results.TotalShown.of, combined)), lambda: results.account_part(combined))
+    if figure is not None and not json_:
+        show(f"figure: {figure}")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import importlib
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +20,7 @@ from labeldp.errors import InputError
 if TYPE_CHECKING:
     from labeldp.release.ledger import Ledger
     from labeldp.release.tables import Table, TableFile
+
 
 #: What declares a label space.
 DECLARED = "either --classes a,b,c (categories) or --interval LO,HI,STEP (numbers) to declare the labels"
@@ -280,3 +284,26 @@ def number_of(text: str, option: str) -> float:
         return float(text)
     except ValueError:
         raise InputError(f"expected a number for {option}, found {text!r}") from None
+
+
+def named_object(text: str, option: str) -> object:
+    """Import the object ``module:name``; modules in the working directory can be imported too.
+
+    Raises:
+        InputError: The module cannot be imported, or has no such name. Its own error is not shown: it may contain data.
+    """
+    module, _, name = text.partition(":")
+    if not module or not name:
+        raise InputError(f"expected module:name for {option}, such as mycode:noisy, found {text!r}")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        imported = importlib.import_module(module)
+    except Exception as problem:  # noqa: BLE001 (anything may happen while a module is run)
+        why = type(problem).__name__
+        raise InputError(
+            f"expected a module {module!r} that can be imported for {option}, found a {why}; import it to see why"
+        ) from None
+    if not hasattr(imported, name):
+        raise InputError(f"expected {name!r} in the module {module!r} for {option}, found no such name")
+    return getattr(imported, name)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import labeldp.release as releases
 from labeldp import privacy, results
 from labeldp.cli._command import Declared, Place, documented
-from labeldp.cli._import_object import named_object
 from labeldp.cli._options import (
     DECLARED,
     ColumnOptions,
@@ -21,6 +20,7 @@ from labeldp.cli._options import (
     check_one_of,
     class_texts,
     divergences_of,
+    named_object,
     number_of,
     range_of,
 )

@@ -1,4 +1,4 @@
-"""``labeldp report``: one page to hand over."""
+"""``labeldp report`` makes one page to hand over; ``labeldp card`` describes a release folder as a data set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 import labeldp.release.ledger as ledgers
 from labeldp import release, render, results
 from labeldp._extras import require_extra
-from labeldp.cli._command import ReleaseFolder
+from labeldp.cli._command import Place, ReleaseFolder
 from labeldp.cli._ledger import ledger_of
 from labeldp.cli._terminal import show
 from labeldp.errors import InputError, OutputError
@@ -21,6 +21,7 @@ from labeldp.release import folder
 
 if TYPE_CHECKING:
     from labeldp.results import Part
+
 
 _SAVED = ".json"
 
@@ -113,3 +114,23 @@ def _names(paths: Sequence[Path]) -> list[str]:
         if len(set(names)) == len(set(whole)):
             break
     return names
+
+
+def card(directory: Place, *, license: str | None = None, name: str | None = None) -> None:  # noqa: A002 (an option)
+    """Write a data card (README.md) and Croissant metadata (croissant.json) into the folder of a release.
+
+    Both follow from the certificate, and 'labeldp verify' compares them with it.
+
+    Args:
+        directory (DIR): A folder of released labels: a path, or an address such as s3://bucket/shared.
+        license (ID): A license that you declare, by its identifier, such as cc-by-4.0.
+        name (TEXT): A name of the data set for people, which you declare.
+    """
+    declared = folder.Declared(license and license.lower(), name) if license or name else None
+    with folder.local_copy(directory) as copy:
+        for file in folder.write_card(copy, folder.certified(copy), declared):
+            show(f"{folder.add_file(directory, file)}: follows from the certificate")
+    show(
+        "Name the files from now on where a tool reads a folder: pandas.read_parquet of the folder takes README.md for "
+        "a table (docs/guide/data-sets.md)."
+    )

@@ -1,4 +1,4 @@
-"""``labeldp verify``: recompute the guarantee of a release and check its files."""
+"""``labeldp verify`` checks a release and its guarantee; ``labeldp key`` makes keys for signing releases."""
 
 from __future__ import annotations
 
@@ -42,3 +42,20 @@ def verify(
     result(json_, lambda: results.Verified.of(verdict), lambda: results.verdict_part(verdict))
     if not verdict.holds:
         raise typer.Exit(1)
+
+
+def key(output: Path, *, json_: bool = False) -> None:
+    """Make a key pair: sign releases with the private key, and give the public key to those who verify them.
+
+    Args:
+        output (FILE): A new file for the private key; the public key is written to FILE.pub.
+        json_: Print JSON; 'labeldp schema' describes it.
+    """
+    private, public = folder.make_key(output)
+    text = (
+        f"Wrote the private key to {private}, and the public key to {public}.",
+        f"Sign with 'labeldp release ... --sign {private}', and keep that file to yourself.",
+        f"Verify with 'labeldp verify DIR --public-key {public}'.",
+    )
+    part = results.Part("A key pair", text[0], lead=text)
+    result(json_, lambda: results.KeyPair(str(private), str(public)), lambda: part)

@@ -8,27 +8,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from labeldp.audit import Audit
-from labeldp.audit.attacks import (
-    AttackMeasures,
-    AttackReport,
-    AttackRow,
-    Bracket,
-    Exposure,
-    LossProfile,
-)
+from labeldp.audit.attacks import AttackMeasures, AttackReport, AttackRow, Bracket, Exposure, LossProfile
 from labeldp.mechanisms.resampling import FeatureLaw
 from labeldp.release.folder import Check
-from labeldp.results._attacks import attack_sections, attack_sentences
+from labeldp.results._attacks import SOURCE, attack_sections, attack_sentences, profile_limit, profile_sections
 from labeldp.results._blocks import Block, Checks, Grid, Part, Picture, Points, Prose, Section, Terms, Tone
 from labeldp.results._charts import Ranges
-from labeldp.results._numbers import (
-    epsilon_above,
-    exactly_above,
-    exactly_below,
-    factor_below,
-    share_below,
-)
-from labeldp.results._profile import SOURCE, profile_limit, profile_sections
+from labeldp.results._numbers import epsilon_above, exactly_above, exactly_below, factor_below, share_below
 from labeldp.results._values import absent
 
 if TYPE_CHECKING:

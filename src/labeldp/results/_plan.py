@@ -18,7 +18,6 @@ from labeldp.privacy import Guarantee, Interval, LabelSpace
 from labeldp.results._blocks import Block, Grid, Part, Picture, Prose, Section, Terms
 from labeldp.results._limits import grounds, limits_blocks
 from labeldp.results._numbers import counted, exactly_above, posterior, share, three_digits
-from labeldp.results._plan_charts import plan_chart
 from labeldp.results._plan_choice import Choosing, choice_sections
 from labeldp.results._plan_costs import (
     Column,
@@ -28,6 +27,7 @@ from labeldp.results._plan_costs import (
     is_mean,
     lost,
     of_all,
+    plan_chart,
     points,
     shows_error,
 )

@@ -1,10 +1,13 @@
-"""Costs of one option of a plan, in words: the columns of its tables."""
+"""Costs of the options of a plan: the columns of its tables in words, and their figures over epsilon."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from labeldp.bounds.planning import CLEAN_AREA, Forecast, Option
+from labeldp.results._charts import Curves, Lines, Mark
 from labeldp.results._numbers import share, three_digits
 
 _LEAST_POINTS = 0.01
@@ -78,3 +81,96 @@ def area(row: Option) -> str:
 def is_mean(row: Option, forecast: Forecast) -> bool:
     """True if a model of numeric labels would be no better than their mean, which learners then predict."""
     return row.test_error is not None and row.test_error >= (forecast.spread or 0.0)
+
+
+#: Curves that are nowhere further apart than this factor are drawn as one.
+_SAME = 1.03
+#: The area under the ROC of scores that say nothing.
+_NO_AREA = 0.5
+
+
+def plan_chart(forecast: Forecast) -> Curves:
+    """The accuracy lost, the expected error or the effective rows over epsilon."""
+    if forecast.loses_accuracy:
+        return _band_chart(
+            forecast, "Accuracy lost, by experience on 30 real tables,", "accuracy lost, in points", _lost
+        )
+    if forecast.has_area:
+        what = f"Area under the ROC of a model that would have {CLEAN_AREA:.2f} on true labels,"
+        marks: list[Mark] = [("on true labels", "y", CLEAN_AREA), ("noise alone", "y", _NO_AREA)]
+        return _band_chart(forecast, what, "area under the ROC", _areas, marks=marks, logarithmic="x")
+    return _error_chart(forecast) if forecast.has_error else _rows_chart(forecast)
+
+
+def _chart(forecast: Forecast, what: str, figure: str, lines: Lines, marks: Sequence[Mark] = (), **more: Any) -> Curves:
+    """A figure over epsilon, with the epsilon of the forecast marked."""
+    whose = "label" if forecast.units is None else "privacy unit"
+    if forecast.epsilon is not None:
+        marks = (*marks, (f"epsilon {forecast.epsilon:.3g}", "x", forecast.epsilon))
+    axes = f"epsilon of each {whose} (smaller: more private)", figure
+    return Curves(what=f"{what} with {forecast.rows:,} rows", axes=axes, lines=lines, marks=tuple(marks), **more)
+
+
+def _rows_chart(forecast: Forecast) -> Curves:
+    """Effective rows in percent of all rows over epsilon, by mechanism."""
+    options = itertools.chain(*forecast.sweep, forecast.options)
+    even = "equally common " if forecast.shares is None else ""
+    lines = _by_name((each.mechanism, (each.epsilon, _PERCENT * each.share)) for each in options if each.share)
+    what = f"Effective rows of {forecast.classes} {even}classes"
+    return _chart(forecast, what, "effective rows, in % of all rows", lines)
+
+
+def _error_chart(forecast: Forecast) -> Curves:
+    """Expected error over the epsilons of the sweep, by mechanism; of classes in percent of rows."""
+    times = 1.0 if forecast.of_numbers else _PERCENT
+    marks: list[Mark] = [("without privacy", "y", times * forecast.clean_error)]
+    if forecast.goal is not None:
+        marks.append((f"target {forecast.goal.target:g}", "y", times * forecast.goal.target))
+    error = "error of the estimated mean, in units of the label", "wrong classes beyond the best possible, in % of rows"
+    options = itertools.chain(*forecast.sweep)
+    lines = _by_name((option.mechanism, (option.epsilon, times * option.error)) for option in options)
+    return _chart(forecast, "Expected error", error[not forecast.of_numbers], lines, marks)
+
+
+def _lost(row: Option) -> tuple[float, float]:
+    """The points of accuracy lost, as the table says."""
+    return _PERCENT * (row.lost_low or 0.0), _PERCENT * (row.lost_high or 0.0)
+
+
+def _areas(row: Option) -> tuple[float, float]:
+    """The areas under the ROC, as the table says."""
+    return row.area_low or _NO_AREA, row.area_high or _NO_AREA
+
+
+def _band_chart(
+    forecast: Forecast, what: str, figure: str, ends: Callable[[Option], tuple[float, float]], **more: Any
+) -> Curves:
+    """A range over epsilon: of what a model of features is expected to lose, or to have."""
+    band = [(row.epsilon, *ends(row)) for row in forecast.over_epsilon]
+    lines = [
+        ("upper end", [(epsilon, high) for epsilon, _, high in band]),
+        ("lower end", [(epsilon, low) for epsilon, low, _ in band]),
+    ]
+    return _chart(forecast, what, figure, lines, bands=(band,), **more)
+
+
+def _by_name(named: Iterable[tuple[str, tuple[float, float]]]) -> list[tuple[str, list[tuple[float, float]]]]:
+    """Points by the name of their curve, in order; curves that hide each other have one name together."""
+    lines: dict[str, set[tuple[float, float]]] = {}
+    for name, point in named:
+        lines.setdefault(name, set()).add(point)
+    merged: dict[str, list[tuple[float, float]]] = {}
+    for name, points in lines.items():
+        same = next((other for other, its in merged.items() if _hides(its, sorted(points))), None)
+        if same is None:
+            merged[name] = sorted(points)
+        else:
+            merged = {f"{other}, {name}" if other == same else other: its for other, its in merged.items()}
+    return list(merged.items())
+
+
+def _hides(one: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> bool:
+    """True for curves over the same epsilons that cannot be told apart."""
+    return len(one) == len(other) and all(
+        x == u and max(y, v) <= _SAME * min(y, v) for (x, y), (u, v) in zip(one, other, strict=True)
+    )

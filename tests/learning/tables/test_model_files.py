@@ -28,7 +28,7 @@ from labeldp.learning.files._arrays import read_arrays, write_arrays
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import held_out_classes
 from labeldp.learning.tables import ModelChoice, learn, open_model
-from labeldp.learning.tables._earlier import _TRUSTED
+from labeldp.learning.tables._model import _TRUSTED
 from labeldp.release import Release, public_columns, release_table
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "command"

@@ -9,7 +9,7 @@ import pytest
 
 from labeldp import Classes, Curator, NoisyHistogram, verify
 from labeldp.release.folder import read_certificate
-from labeldp.release.folder._readme import readme
+from labeldp.release.folder._description import readme
 
 TESTS = Path(__file__).parents[2]
 GOLDEN, KEPT = TESTS / "golden/command", TESTS / "vectors/readmes"

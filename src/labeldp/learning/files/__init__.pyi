@@ -7,4 +7,4 @@ from ._format import check_model_path as check_model_path
 from ._objects import TYPES as TYPES
 from ._objects import described as described
 from ._objects import restored as restored
-from ._zip import check_stored as check_stored
+from ._format import check_stored as check_stored

@@ -1,4 +1,4 @@
-"""Features of features: how near a row is to each of some rows, which makes linear models of them curved."""
+"""Features of features: leading components, and how near a row is to each of some rows, which makes models curved."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -14,7 +15,6 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Float
 from labeldp._threads import blocks
 from labeldp.errors import InputError
-from labeldp.learning.images._components import ROWS, leading_components
 
 #: Most features of all rows together: two gigabytes.
 _ENTRIES = 1 << 29
@@ -121,3 +121,33 @@ def _rows_of(features: Any) -> Float[np.ndarray, "n d"]:
     if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
         raise InputError(f"expected features of finite numbers of shape (n, d), found {np.shape(features)}")
     return rows
+
+
+#: Rows that components are found from, at most.
+ROWS = 10_000
+
+
+def leading_components(
+    sample: Float[np.ndarray, "n r"], count: int, whitening: float
+) -> tuple[Float[np.ndarray, "r"], Float[np.ndarray, "r d"]]:
+    """The mean of some rows, which are overwritten, and their leading components.
+
+    Args:
+        sample: Rows; of many, at most ``ROWS`` that were drawn by public chance.
+        count: Number of components; fewer if rows have fewer directions.
+        whitening: The power of its variance that a component is divided by: 0 leaves lengths as they are, and 1/2 makes
+            them equal, which raises those that say little.
+
+    Returns:
+        The mean, and the components, by which the squared length of a row is one on average.
+
+    References:
+        Halko, Martinsson and Tropp 2011, Finding structure with randomness.
+    """
+    mean = sample.mean(axis=0)
+    sample -= mean
+    _, lengths, directions = randomized_svd(sample, min(count, *sample.shape), n_iter=2, random_state=0)
+    variances = lengths.astype(np.float64) ** 2 / len(sample)
+    variances = np.maximum(variances, np.finfo(np.float32).eps * max(float(variances[0]), 1e-30))
+    scaled = directions.T / variances**whitening
+    return mean, np.asarray(scaled / np.sqrt((variances ** (1.0 - 2.0 * whitening)).sum()), np.float32)

@@ -15,7 +15,7 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Float, Shaped
 from labeldp._threads import blocks, over_chunks
 from labeldp.errors import InputError
-from labeldp.learning.images._components import ROWS, leading_components
+from labeldp.learning.images._kernel_features import ROWS, leading_components
 from labeldp.learning.images._kernels import add_cell_means
 
 #: Patches that filters are found from, and rounds of clustering.

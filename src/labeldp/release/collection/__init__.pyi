@@ -7,4 +7,4 @@ from ._report import columns_of as columns_of
 from ._report import read_report as read_report
 from ._server import Endpoint as Endpoint
 from ._server import serve as serve
-from ._sources import lines_of as lines_of
+from ._report import lines_of as lines_of

@@ -1,11 +1,12 @@
-"""A report of a device: one JSON object, which strangers may have written."""
+"""Reports of devices: each one JSON object, which strangers may have written, and one line of a file."""
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -123,3 +124,29 @@ def _is_of(value: object, kind: str) -> bool:
 def _is_text(value: str) -> bool:
     """True for a text that is not long, and that has a form in UTF-8."""
     return len(value) <= _MOST_LETTERS and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+_ENDINGS = (".jsonl", ".ndjson", ".json")
+
+
+def lines_of(source: Path) -> Iterator[bytes]:
+    """The lines of a file, or of all files of JSON lines in a folder; one that is too long comes cut, which is refused.
+
+    Raises:
+        InputError: There is no such file.
+    """
+    files = sorted(each for each in source.iterdir() if each.suffix in _ENDINGS) if source.is_dir() else [source]
+    if not files or not all(each.is_file() for each in files):
+        raise InputError(f"expected a file of JSON lines, or a folder of some (.jsonl), found none at {source}")
+    for file in files:
+        yield from _lines(file)
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as lines:
+        while line := lines.readline(MOST_BYTES + 1):
+            rest = line
+            while len(rest) > MOST_BYTES and not rest.endswith(b"\n"):  # skip the rest of a line that is too long
+                rest = lines.readline(MOST_BYTES + 1)
+            if line.strip():
+                yield line

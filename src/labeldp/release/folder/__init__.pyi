@@ -1,7 +1,7 @@
-from ._answer_columns import answer_columns as answer_columns
-from ._answer_columns import CLUSTERS as CLUSTERS
-from ._answer_columns import stored_form as stored_form
-from ._declared import Declared as Declared
+from ._columns import answer_columns as answer_columns
+from ._columns import CLUSTERS as CLUSTERS
+from ._columns import stored_form as stored_form
+from ._description import Declared as Declared
 from ._derived import write_card as write_card
 from ._certificate import Certificate as Certificate
 from ._certificate import digest as digest
@@ -24,9 +24,9 @@ from ._columns import from_columns as from_columns
 from ._columns import to_columns as to_columns
 from ._effective_rows import effective_share as effective_share
 from ._effective_rows import rows_of_unit_sizes as rows_of_unit_sizes
-from ._groups import group_column as group_column
-from ._groups import number_column as number_column
-from ._groups import renumbered as renumbered
+from ._columns import group_column as group_column
+from ._columns import number_column as number_column
+from ._columns import renumbered as renumbered
 from ._one_row import returned as returned
 from ._one_row import returned_in as returned_in
 from ._one_row import declarations as declarations

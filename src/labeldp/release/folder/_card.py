@@ -9,8 +9,7 @@ from labeldp._checks import printable
 from labeldp.privacy import Classes
 from labeldp.privacy.channels import ClassChannel
 from labeldp.release.folder._certificate import Certificate
-from labeldp.release.folder._declared import Declared
-from labeldp.release.folder._description import described_columns, python, title, warning
+from labeldp.release.folder._description import Declared, described_columns, python, title, warning
 from labeldp.release.folder._staging import CERTIFICATE, SIGNATURE
 
 _SPECIAL = frozenset("\\`*_{}[]<>()#|!&~$")

@@ -1,4 +1,4 @@
-"""Conversion of released labels to Arrow columns and back."""
+"""Conversion of released labels and of answers to Arrow columns and back, and the column of privacy units."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ import pyarrow.compute as pc
 from labeldp._shapes import Float, Int, UInt8
 from labeldp.columns import arrow, class_array
 from labeldp.errors import InputError, VerificationError
+from labeldp.mechanisms.queries import QUERIES, StoredForm
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import Channel, NumberChannel, members, pack, row_arrays
+from labeldp.release.folder._certificate import Certificate
 
 #: The field of the released labels; the other fields are the row arrays of the channel.
 CODES = "codes"
@@ -157,3 +159,110 @@ def _to_codes(column: pa.Array, points: pa.Array) -> Int[np.ndarray, "n"]:
     if codes.null_count:
         raise VerificationError(f"expected only declared labels in a released column, found {codes.null_count} others")
     return np.from_dlpack(codes)
+
+
+#: The column with the cluster in which peers exchanged a row's label.
+CLUSTERS = "clusters"
+
+
+def stored_form(law: Mapping[str, Any], space: LabelSpace) -> StoredForm:
+    """The stored form of answers with a law.
+
+    Raises:
+        VerificationError: It is the law of no known query.
+    """
+    return QUERIES.of_law(law).stored(law, space)
+
+
+def answer_columns(value: np.ndarray, label: str, law: Mapping[str, Any], space: LabelSpace) -> dict[str, pa.Array]:
+    """The columns of an answer by name."""
+    form = stored_form(law, space)
+    columns = np.atleast_2d(value.T)
+    return {name: _write(column, form, space) for name, column in zip(form.names(label), columns, strict=True)}
+
+
+def answer_from(columns: list[pa.Array], law: Mapping[str, Any], space: LabelSpace) -> np.ndarray:
+    """The answer from its columns.
+
+    Raises:
+        VerificationError: The columns hold no answer with this law.
+    """
+    query = QUERIES.of_law(law)
+    value = _READ[query.stored(law, space).values](columns, space)
+    query.check_value(value, law, space)
+    return value
+
+
+def _write(column: np.ndarray, form: StoredForm, space: LabelSpace) -> pa.Array:
+    if form.values in ("number", "numbers"):
+        return arrow(column)
+    codes = pa.array(column.astype(np.int64), mask=column < 0)
+    return points_of(space).take(codes)
+
+
+def _read_numbers(columns: list[pa.Array], _: LabelSpace) -> np.ndarray:
+    arrays = [_without_nulls(column).to_numpy(zero_copy_only=False) for column in columns]
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise VerificationError("expected finite numbers in an answer, found others")
+    return np.stack(arrays, axis=1)
+
+
+def _read_number(columns: list[pa.Array], _: LabelSpace) -> np.ndarray:
+    return np.asarray(_without_nulls(columns[0]).to_numpy(zero_copy_only=False))
+
+
+def _read_classes(columns: list[pa.Array], space: LabelSpace) -> np.ndarray:
+    return np.stack([_read_class([column], space) for column in columns], axis=1)
+
+
+def _read_class(columns: list[pa.Array], space: LabelSpace) -> np.ndarray:
+    return _class_codes(_without_nulls(columns[0]), space)
+
+
+def _read_optional_class(columns: list[pa.Array], space: LabelSpace) -> np.ndarray:
+    return _class_codes(columns[0], space).astype(np.int8)
+
+
+def _class_codes(column: pa.Array, space: LabelSpace) -> np.ndarray:
+    """Codes of classes, with -1 for nulls."""
+    codes = pc.index_in(column, value_set=points_of(space))
+    if codes.null_count != column.null_count:
+        raise VerificationError("expected only declared labels in an answer, found others")
+    return np.from_dlpack(codes.fill_null(-1)).astype(np.int64)
+
+
+def _without_nulls(column: pa.Array) -> pa.Array:
+    if column.null_count:
+        raise VerificationError(f"expected a value in every line of an answer, found {column.null_count} nulls")
+    return column
+
+
+_READ: Mapping[str, Callable[[list[pa.Array], LabelSpace], np.ndarray]] = MappingProxyType(
+    {
+        "number": _read_number,
+        "numbers": _read_numbers,
+        "class": _read_class,
+        "classes": _read_classes,
+        "class or none": _read_optional_class,
+    }
+)
+
+
+def number_column(unit: str) -> str:
+    """The name of the column of made-up numbers of a privacy unit."""
+    return f"{unit}_number"
+
+
+def renumbered(unit: str) -> str:
+    """The declaration that a release has made-up numbers of its privacy units."""
+    return (
+        f"the numbers in {number_column(unit)!r} are made up: one for each {unit!r}, under a key that the holder keeps"
+    )
+
+
+def group_column(certificate: Certificate | None) -> str | None:
+    """The column of privacy units, which need not have been kept; None if each row is one."""
+    if certificate is None or certificate.guarantee.unit == "row":
+        return None
+    unit = certificate.guarantee.unit
+    return number_column(unit) if renumbered(unit) in certificate.assumptions else unit

@@ -10,8 +10,7 @@ from urllib.parse import quote
 
 from labeldp.privacy import shown_above
 from labeldp.release.folder._certificate import Certificate
-from labeldp.release.folder._declared import Declared
-from labeldp.release.folder._description import described_columns, title
+from labeldp.release.folder._description import Declared, described_columns, title
 from labeldp.release.folder._staging import CERTIFICATE
 
 #: The vocabulary of a guarantee, whose terms ``docs/vocabulary.md`` defines.

@@ -15,7 +15,7 @@ from labeldp.errors import InputError, OutputError
 from labeldp.release.folder._card import data_card
 from labeldp.release.folder._certificate import Certificate
 from labeldp.release.folder._croissant import croissant
-from labeldp.release.folder._declared import Declared
+from labeldp.release.folder._description import Declared
 from labeldp.release.folder._limits import opened
 from labeldp.release.folder._staging import is_signed
 

@@ -1,16 +1,82 @@
-"""Descriptions of a release for people: its title, its columns, how its labels differ from the true ones."""
+"""A release as a data set for people: what its publisher declares, its title and columns, and its README."""
 
 from __future__ import annotations
 
+import json
 import math
+import re
+import textwrap
+from dataclasses import dataclass
+from typing import Self
 
 from labeldp._checks import printable
+from labeldp._strict_json import strict_json
+from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation
 from labeldp.privacy import Classes, Interval
 from labeldp.release.folder._certificate import Certificate
-from labeldp.release.folder._columns import CODES
-from labeldp.release.folder._groups import group_column
+from labeldp.release.folder._columns import CODES, group_column
 from labeldp.release.folder._read import added_columns, released_columns
+from labeldp.release.folder._staging import CERTIFICATE
+
+_LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,59}")
+_MOST_NAME = 200
+#: A line of a data card, or of Croissant metadata, that declares something; the value is in JSON.
+_LINE = re.compile(r'^(license|pretty_name| "license"): (".*"),?$', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """Declarations of a publisher, which no certificate has; None if there is none.
+
+    Attributes:
+        license: The identifier of a license, such as ``cc-by-4.0``.
+        name: The name of the data set for people.
+    """
+
+    license: str | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.license is not None and not _LICENSE.fullmatch(self.license):
+            raise InputError(
+                "expected the identifier of a license in at most 60 letters, digits, dots, + and -, found another "
+                "value; write for example cc-by-4.0"
+            )
+        if self.name is not None and not (
+            self.name.strip() and self.name.isprintable() and len(self.name) <= _MOST_NAME
+        ):
+            raise InputError(f"expected a name of 1 to {_MOST_NAME} printable characters, found another value")
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """The declarations that a derived file states.
+
+        Raises:
+            InputError: One is of no form that is written.
+        """
+        found: dict[str, str] = {}
+        for key, value in _LINE.findall(text):
+            found.setdefault(key.strip(' "'), _text(value))
+        return cls(found.get("license"), found.get("pretty_name"))
+
+    def shown(self, key: str) -> str | None:
+        """A declaration in JSON, which is YAML too."""
+        value = getattr(self, key)
+        return None if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _text(value: str) -> str:
+    """The text that a value in JSON stands for.
+
+    Raises:
+        InputError: It is none.
+    """
+    try:
+        return str(strict_json(value))
+    except ValueError:
+        raise InputError("expected a declaration as a text in JSON, found something else") from None
+
 
 #: Classes to list.
 _MOST_CLASSES = 100
@@ -93,3 +159,33 @@ def described_columns(certificate: Certificate) -> list[tuple[str, str, str]]:
         values = f", one of {space.size:,} classes: {', '.join(map(str, space.points[:_MOST_CLASSES]))}{more}"
     added[released_columns(certificate)[CODES]] = f"the released label, from {certificate.draws[-1].mechanism}{values}"
     return [(name, kind, added.get(name, "public")) for name, kind in certificate.columns]
+
+
+_WIDTH = 100
+_ANSWER = (
+    "This folder holds an answer about the labels of a table. It was randomized: noise was added, or labels were "
+    "exchanged within clusters of rows. Do not take it for the true answer."
+)
+_PATH = "In Python, with the path of this folder in place of 'shared':"
+_VERIFY = f"To verify the folder, run 'labeldp verify shared': it recomputes the guarantee from {CERTIFICATE}."
+_ASK = "Questions about the data: ask whoever gave you this folder."
+
+
+def readme(certificate: Certificate) -> str:
+    """The text file in every release folder that says what the folder is, for whoever finds it without anything else.
+
+    It follows from the certificate, and its bytes are a promise, as those of a data card are.
+    """
+    if certificate.of_answer:
+        about, code = [_ANSWER], ["from labeldp import Answer", "", 'print(Answer.load("shared"))']
+    else:
+        about, code = [f"{title(certificate)}.", warning(certificate)], python(certificate)
+    facts = [*about, f"{certificate.rows:,} rows.", *certificate.sentence.split("\n\n"), _PATH]
+    parts = [*map(_wrapped, facts), textwrap.indent("\n".join(code), "    "), _wrapped(_VERIFY), _ASK]
+    return "\n\n".join(parts) + "\n"
+
+
+def _wrapped(text: str) -> str:
+    """A paragraph in lines, none of which begins with a percent sign."""
+    whole = printable(text).replace(" %", "\0%")
+    return textwrap.fill(whole, _WIDTH, break_long_words=False, break_on_hyphens=False).replace("\0%", " %")

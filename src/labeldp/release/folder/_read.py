@@ -15,14 +15,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp.errors import TableError, VerificationError
-from labeldp.release.folder._answer_columns import CLUSTERS, answer_from, stored_form
 from labeldp.release.folder._certificate import Certificate, File
-from labeldp.release.folder._columns import CODES, column_name, column_types, from_columns
-from labeldp.release.folder._limits import (
-    opened,
-    plain,
-    texts_in,
+from labeldp.release.folder._columns import (
+    CLUSTERS,
+    CODES,
+    answer_from,
+    column_name,
+    column_types,
+    from_columns,
+    stored_form,
 )
+from labeldp.release.folder._limits import opened, plain, texts_in
 from labeldp.release.tables import prefetch
 
 _ROWS_PER_BATCH = 1 << 16

@@ -18,17 +18,14 @@ from labeldp.errors import EngineError, VerificationError
 from labeldp.mechanisms.queries import QUERIES, StoredForm
 from labeldp.mechanisms.resampling import Form, form_from
 from labeldp.privacy import bounded_work
-from labeldp.privacy.channels import (
-    Channel,
-    candidate_sizes,
-)
+from labeldp.privacy.channels import Channel, candidate_sizes
 from labeldp.release.engines import Engine, Executor, InProcess, Progress, Tick, engine_of, reported
-from labeldp.release.folder._answer_columns import CLUSTERS, stored_form
 from labeldp.release.folder._certificate import UNKNOWN, UNREADABLE, WHO_MADE_IT, Certificate
 from labeldp.release.folder._check_laws import check_laws, check_randomness
-from labeldp.release.folder._columns import CODES, column_name, column_types
+from labeldp.release.folder._columns import CLUSTERS, CODES, column_name, column_types, stored_form
 from labeldp.release.folder._copies import local_copy
 from labeldp.release.folder._derived import DERIVED, is_derived
+from labeldp.release.folder._description import readme
 from labeldp.release.folder._limits import (
     MOST_ANSWERED,
     MOST_RELEASED,
@@ -46,7 +43,6 @@ from labeldp.release.folder._read import (
     unchanged_file,
     unchanged_files,
 )
-from labeldp.release.folder._readme import readme
 from labeldp.release.folder._signature import check_signature
 from labeldp.release.folder._staging import CERTIFICATE, README, SIGNATURE, is_signed, or_beside, part_of
 from labeldp.release.tables import Place

@@ -20,8 +20,8 @@ from labeldp.columns import Columns, plain_column, plain_schema, result_or_none,
 from labeldp.errors import InputError
 from labeldp.release.folder._certificate import FEATURES_REDRAWN, Certificate, File
 from labeldp.release.folder._copies import upload
+from labeldp.release.folder._description import readme
 from labeldp.release.folder._limits import opened
-from labeldp.release.folder._readme import readme
 from labeldp.release.folder._staging import CERTIFICATE, README, publish, staged
 from labeldp.release.tables import Place, no_such_column
 

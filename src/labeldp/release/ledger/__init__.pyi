@@ -21,6 +21,6 @@ from ._same_data import PublicData as PublicData
 from ._database import connected as connected
 from ._database import marked as marked
 from ._database import prepare as prepare
-from ._schema import REPORTS as REPORTS
-from ._schema import schema_of as schema_of
+from ._database import REPORTS as REPORTS
+from ._database import schema_of as schema_of
 from ._files import check_file as check_file

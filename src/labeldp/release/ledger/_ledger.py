@@ -28,17 +28,20 @@ from labeldp.errors import BudgetError, LedgerError
 from labeldp.privacy.accounting import Account, Budget
 from labeldp.release.folder import Fate, Inode, beside_ledger, fate_of, inode_of, is_unused
 from labeldp.release.ledger import _files
-from labeldp.release.ledger._accounts import (
-    account_before,
-    check_features,
-    matched,
-    refusal,
-    with_the_same_data,
+from labeldp.release.ledger._accounts import account_before, check_features, matched, refusal, with_the_same_data
+from labeldp.release.ledger._database import (
+    CHARGES,
+    HASHES,
+    ONLY_GROWS,
+    connected,
+    marked,
+    prepare,
+    schema_of,
+    statements,
+    tables,
 )
-from labeldp.release.ledger._database import connected, marked, prepare, tables
 from labeldp.release.ledger._entry import Earlier, Entry, State
 from labeldp.release.ledger._same_data import WEAK, KeyedData, Match, PublicData, Recognizer, of_chosen
-from labeldp.release.ledger._schema import CHARGES, HASHES, ONLY_GROWS, schema_of, statements
 from labeldp.release.tables import StorePath, place_of
 
 #: Seconds to wait for another thread or process that holds the ledger. It holds it while it draws and writes.

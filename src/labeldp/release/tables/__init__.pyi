@@ -34,7 +34,7 @@ from ._given_out import number_rows as number_rows
 from ._identities import Identity as Identity
 from ._identities import IdentityFinder as IdentityFinder
 from ._identities import people_in as people_in
-from ._person_names import tells_people_apart as tells_people_apart
+from ._identities import tells_people_apart as tells_people_apart
 from ._tables import Table as Table
 from ._formats import TABLE_ENDINGS as TABLE_ENDINGS
 from ._tables import TableFile as TableFile
@@ -42,7 +42,7 @@ from ._tables import prefetch as prefetch
 from ._tables import no_such_column as no_such_column
 from ._tables import open_table as open_table
 from ._tables import typed as typed
-from ._unit_key import UnitKey as UnitKey
+from ._units import UnitKey as UnitKey
 from ._units import Units as Units
 from ._batches import changed as changed
 from ._units import unit_keys as unit_keys

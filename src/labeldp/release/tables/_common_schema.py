@@ -1,16 +1,19 @@
-"""The columns of a table whose files may differ in their order and types.
+"""The columns of a table of several files: those in the names of folders, and those that files have in common.
 
-A column that no common type can hold, or that a file lacks, is empty to every pass, and refused where it is declared.
+Columns in names of folders, such as ``year=2026/month=11/part-0.parquet``, are read as pandas and pyarrow do. A column
+that no common type can hold, or that a file lacks, is empty to every pass, and refused where it is declared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import urllib.parse
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from labeldp.columns import plain_column, plain_type, result_or_none, type_name
 from labeldp.errors import TableError
+from labeldp.release.tables._store import Place
 
 #: The metadata of a column whose files differ: the reason why it cannot be read.
 _DIFFERS = b"differs"
@@ -82,3 +85,52 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if plain_type(column.type) == plain_type(kind):
         return column
     return plain_column(column).cast(plain_type(kind), safe=not pa.types.is_floating(kind))
+
+
+#: The name of a folder whose rows have no value, as Hive and Spark write it.
+_MISSING = "__HIVE_DEFAULT_PARTITION__"
+
+
+def path_texts(root: Place, file: Place) -> dict[str, str | None]:
+    """The columns in the path of a file of a table, with their values as text; None is a missing value."""
+    parents = file.relative_to(root).parts[:-1] if file != root else ()  # type: ignore[arg-type]
+    pairs = (part.partition("=") for part in parents if "=" in part)
+    unquote = urllib.parse.unquote
+    return {unquote(name): None if text == _MISSING else unquote(text) for name, _, text in pairs}
+
+
+def path_types(root: Place, files: Iterable[Place]) -> dict[str, pa.DataType]:
+    """The types of the columns in paths: whole numbers if all values are, else text."""
+    return {name: pa.int64() if _are_whole(texts) else pa.string() for name, texts in _texts(root, files).items()}
+
+
+def path_respelled(root: Place, files: Iterable[Place]) -> list[str]:
+    """The columns in paths whose numbers are written otherwise there, such as 01 for 1."""
+    found = _texts(root, files).items()
+    return [name for name, texts in found if _are_whole(texts) and any(text != str(int(text)) for text in texts)]
+
+
+def path_values(root: Place, file: Place, schema: pa.Schema, rows: int) -> dict[str, pa.Array]:
+    """The columns in the path of a file, in the types of a schema and for so many rows."""
+    texts = path_texts(root, file)
+    values = {name: pa.scalar(text, pa.string()).cast(schema.field(name).type) for name, text in texts.items()}
+    return {name: pa.repeat(value, rows) for name, value in values.items()}
+
+
+def _texts(root: Place, files: Iterable[Place]) -> dict[str, set[str]]:
+    """The different values of each column in paths, without missing ones."""
+    values: dict[str, set[str]] = {}
+    for file in files:
+        for name, text in path_texts(root, file).items():
+            values.setdefault(name, set()).update(() if text is None else (text,))
+    return values
+
+
+def _are_whole(texts: set[str]) -> bool:
+    """True if there are values, and all of them are whole numbers."""
+    return bool(texts) and all(map(_is_whole, texts))
+
+
+def _is_whole(text: str) -> bool:
+    """True for a whole number of 64 bits in ASCII digits, which may begin with zeros."""
+    return text.isascii() and text.removeprefix("-").isdecimal() and -(1 << 63) <= int(text) < 1 << 63

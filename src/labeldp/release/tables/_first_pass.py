@@ -23,8 +23,7 @@ from labeldp.release.tables._cell_hashes import as_texts
 from labeldp.release.tables._fingerprints import FEWEST_VALUES
 from labeldp.release.tables._parts import TablePart
 from labeldp.release.tables._tables import Table, prefetch
-from labeldp.release.tables._unit_key import UnitKey
-from labeldp.release.tables._units import Units, unit_keys
+from labeldp.release.tables._units import UnitKey, Units, unit_keys
 
 #: Rows in which kept columns are compared with the label, and the most parts that they are taken from.
 _HEAD, _HEADS = 1 << 16, 64

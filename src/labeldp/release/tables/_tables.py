@@ -31,10 +31,16 @@ from labeldp._threads import FEW_ROWS
 from labeldp.columns import PLAIN, ColumnType, Notation, plain_column
 from labeldp.errors import TableError
 from labeldp.release.tables._batches import chosen_rows, equal_batches
-from labeldp.release.tables._common_schema import as_stored, common_schema, is_empty
-from labeldp.release.tables._csv_cells import csv_cells
-from labeldp.release.tables._formats import Format, is_header, kind_of_files, no_header
-from labeldp.release.tables._path_columns import path_respelled, path_texts, path_types, path_values
+from labeldp.release.tables._common_schema import (
+    as_stored,
+    common_schema,
+    is_empty,
+    path_respelled,
+    path_texts,
+    path_types,
+    path_values,
+)
+from labeldp.release.tables._formats import Format, csv_cells, is_header, kind_of_files, no_header
 from labeldp.release.tables._store import Place, StorePath, place_of
 from labeldp.release.tables._whole_files import whole_table
 

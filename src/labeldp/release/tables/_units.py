@@ -1,14 +1,19 @@
-"""Privacy units: the number of rows of each, in a table or beside an array of labels."""
+"""Privacy units: the number of rows of each, in a table or beside an array, and the key of their made-up numbers."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from labeldp._own_files import OTHERS, objection, replace_file
+from labeldp._random_words import secret_key
 from labeldp._shapes import Int
 from labeldp._spelling import canonical
 from labeldp.columns import (
@@ -21,7 +26,7 @@ from labeldp.columns import (
     plain_uuids,
     stored_integers,
 )
-from labeldp.errors import InputError, TableError
+from labeldp.errors import InputError, LedgerError, TableError
 from labeldp.release.tables._batches import changed
 
 _FEWEST_TO_SORT = 1 << 21
@@ -142,3 +147,59 @@ def _bytes(value: object) -> bytes:
     """
     text = _stored_bytes(value).decode("utf-8", "surrogateescape")
     return canonical(text).encode("utf-8", "surrogateescape")
+
+
+#: The name of the file; with ``.labeldp-`` in it, a folder that is a table does not take it for a part.
+_NAME = "units.labeldp-key"
+_FORM = re.compile(rb"labeldp/unit-key/1\n([0-9a-f]{64})\n")
+_MOST_BYTES = 128
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(frozen=True)
+class UnitKey:
+    """The key of made-up numbers of privacy units, in one private file beside the ledger, and whether it was just made.
+
+    A number is a keyed hash of the canonical spelling of a unit. So people who return keep their number, nothing grows
+    or can be lost but the key, and without the key no number can be computed from an identifier. Two units with one
+    number are one unit throughout the release, as two units with one hash are elsewhere: they share an epsilon.
+
+    The secret itself is in no object that a worker gets.
+    """
+
+    path: Path
+    is_new: bool = False
+
+    @classmethod
+    def in_folder(cls, folder: Path) -> UnitKey:
+        """The key of a folder, which is made if there is none; the caller holds the lock of the folder.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        path = folder / _NAME
+        is_new = not os.path.lexists(path)
+        if is_new:
+            replace_file(path, lambda file: file.write(f"labeldp/unit-key/1\n{secret_key().hex()}\n".encode()))
+        return cls(path, is_new)
+
+    def read(self) -> bytes:
+        """The key.
+
+        Raises:
+            LedgerError: The file is gone, is not this user's alone, or has another form.
+        """
+        found = None
+        with suppress(OSError):
+            found = _FORM.fullmatch(self._content())
+        if found is None:
+            raise LedgerError(
+                f"the key of made-up numbers in {self.path} is missing, damaged, or not yours alone. Restore your copy "
+                "(chmod 600): a new key gives everybody a new number. A key serves only the user who made it"
+            )
+        return bytes.fromhex(found[1].decode())
+
+    def _content(self) -> bytes:
+        """The bytes of the file; none if others can read it or could have written it."""
+        with os.fdopen(os.open(self.path, _FLAGS), "rb") as file:
+            return b"" if objection(os.fstat(file.fileno()), OTHERS) else file.read(_MOST_BYTES)
