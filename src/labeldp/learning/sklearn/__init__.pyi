@@ -11,7 +11,6 @@ from ._auto import AutoClassifier as AutoClassifier
 from ._auto import AutoRegressor as AutoRegressor
 from ._auto import ENOUGH_HELD as ENOUGH_HELD
 from ._auto import SOME_ROWS as SOME_ROWS
-from ._auto import Elsewhere as Elsewhere
 from ._auto import Target as Target
 from ._boosting import BoostingClassifier as BoostingClassifier
 from ._boosting import BoostingRegressor as BoostingRegressor

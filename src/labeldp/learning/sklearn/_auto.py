@@ -23,8 +23,8 @@ from labeldp.learning.choice import (
     MEAN,
     NO_HELP,
     SHARES,
+    Elsewhere,
     Fitted,
-    Held,
     Member,
     Parts,
     Progress,
@@ -32,7 +32,6 @@ from labeldp.learning.choice import (
     folds_of,
     numbers_of,
     some_rows,
-    varies,
 )
 from labeldp.learning.features import row_count, row_weights, take_rows
 from labeldp.learning.losses import class_shares, decoded_numbers, require_decodable, require_release, stack_rows
@@ -147,40 +146,6 @@ NUMBERS = Target(
     held_out_numbers,
     lambda release: 1.0 / noise_ratio(release, decoded_numbers(release)),
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Elsewhere:
-    """Models that were fitted to more rows than a combination is, by the same folds of units.
-
-    Attributes:
-        folds: The fold of each row of the combination.
-        models: Function of a fold that returns models by name, which were fitted to all rows but those of the fold; of
-            None those that were fitted to all rows.
-    """
-
-    folds: Int[np.ndarray, "n"]
-    models: Callable[[int | None], Mapping[str, Any]]
-
-    def parts(self, count: int) -> Parts:
-        """Rows to fit on and held-out rows of each fold."""
-        return [(np.flatnonzero(self.folds != fold), np.flatnonzero(self.folds == fold)) for fold in range(count)]
-
-    def fitted(
-        self, release: Release, rows: Any, units: Units, parts: Parts, held: Int[np.ndarray, "h"]
-    ) -> dict[str, Fitted]:
-        """The models of all rows, with predictions of held-out rows by those of other folds."""
-        predicted, encoded = dict[str, np.ndarray](), dict[str, Any]()
-        for _, some in parts:
-            labels, own, features = release[some], units.take(some), take_rows(rows, some)
-            for name, model in self.models(int(self.folds[some[0]])).items():
-                encoded[name] = model[:-1].transform(features)
-                found = model[-1]._predict_held(Held.of(encoded[name], labels, own, np.arange(len(some))))
-                predicted.setdefault(name, np.zeros((len(release), *found.shape[1:])))[some] = found
-        return {
-            name: Fitted(model, predicted[name][held], varies(model[-1], encoded[name]))
-            for name, model in self.models(None).items()
-        }
 
 
 @dataclass(eq=False, repr=False)

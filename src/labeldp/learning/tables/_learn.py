@@ -17,7 +17,7 @@ import numpy as np
 from labeldp import _checks
 from labeldp._notebook import Shown
 from labeldp.errors import InputError
-from labeldp.learning.choice import Progress
+from labeldp.learning.choice import Elsewhere, Progress
 from labeldp.learning.features import (
     Images,
     SeenRanges,
@@ -30,7 +30,7 @@ from labeldp.learning.features import (
 )
 from labeldp.learning.inference import calibrated_sets
 from labeldp.learning.metrics import Estimate, Units
-from labeldp.learning.sklearn import Elsewhere, Target
+from labeldp.learning.sklearn import Target
 from labeldp.learning.tables._class_scores import FACTOR, ClassScores, class_scores, in_folds
 from labeldp.learning.tables._coverage import rows_apart
 from labeldp.learning.tables._families import (

@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 
 from labeldp._shapes import Int
 from labeldp.columns import result_or_none
-from labeldp.learning.choice import Held, Progress
+from labeldp.learning.choice import Elsewhere, Held, Progress
 from labeldp.learning.features import SeenRanges, cycle_columns, frame_of, take_rows
 from labeldp.learning.heads import Grid, Kernels
 from labeldp.learning.metrics import Units, may_share_units
@@ -28,7 +28,6 @@ from labeldp.learning.sklearn import (
     NUMBERS,
     SOME_ROWS,
     WIDTHS,
-    Elsewhere,
     Target,
     as_frame,
     encoders_of,

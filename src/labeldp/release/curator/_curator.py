@@ -5,11 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from labeldp import _checks
 from labeldp._random_words import SecureWords, WatchedSource, WatchedWords, Words, WordSource, identifier
@@ -19,16 +16,15 @@ from labeldp.mechanisms.randomizers import Randomizer, best_randomizer, check_re
 from labeldp.mechanisms.resampling import POPULATION, DoubleResponse, DummyResponse, FeatureLaw
 from labeldp.privacy import Guarantee, LabelSpace, rest_of, shown_above
 from labeldp.privacy.accounting import Budget, RowRanges
-from labeldp.privacy.channels import Channel, ClusterChannel, CoarseningChannel, candidate_sizes
 from labeldp.release.curator._drawing import Drawing, DrawnFeatures
 from labeldp.release.curator._sink import MemorySink, Sink
 from labeldp.release.curator._source import (
     ArraySource,
-    Batch,
     BatchChannels,
     Places,
     RowChannels,
     Source,
+    assumed_of_rows,
     size_of,
 )
 from labeldp.release.folder import FEATURES_REDRAWN, Certificate, Draw, digest
@@ -50,8 +46,6 @@ from labeldp.release.released import (
     row_places,
 )
 from labeldp.release.tables import disk_path, unit_numbers
-
-_FROM_ELSEWHERE = "is public and was not computed from these labels, but through answers and releases that cost extra"
 
 
 class Curator:
@@ -337,7 +331,7 @@ class Curator:
         self._check_names(randomizer, places)
         channels = self._source.channels(randomizer, places)
         check_registered(type(randomizer), channels.whole)
-        declared = (*_priors(channels.whole), *randomizer.declared)
+        declared = (*assumed_of_rows(channels.whole), *randomizer.declared)
         return self._draw_labels(randomizer.name, randomizer.epsilon, places, channels, declared, words)
 
     def _draw_labels(
@@ -376,15 +370,15 @@ class Curator:
             )
         places, labels = self._places(rows), response.labels.channel()
         columns: tuple[str, ...] = ()
-        draw_features: Callable[[Batch], pa.Table] = _no_features
         if isinstance(response, DoubleResponse):
             columns = tuple(response.generator.form.names)
             check_names(columns, self._name, self.space)
             law, original = response.law(population, divergences), self._source.features(response, features, places)
-            draw_features = partial(_resampled, response, original, feature_words)
+            drawn = DrawnFeatures.resampled(law, response, original, feature_words)
         else:
             no_features(features, divergences)
             law = FeatureLaw.without_features(self.space.size)
+            drawn = DrawnFeatures.none(law, feature_words)
         law.conditional(labels)  # refuse an impossible guarantee before any charge
         entry = dataclasses.replace(
             self._entry(response.name, Guarantee(labels.epsilon), response.epsilon, places),
@@ -394,7 +388,6 @@ class Curator:
         )
         channels = RowChannels(labels, response.labels.mass, columns=columns)
         declared = (*self._source.declared(features=True), *law.assumptions)
-        drawn = DrawnFeatures(law, draw_features, feature_words.private)
         return self._release(entry, places, channels, words, declared, drawn)
 
     def _release(
@@ -505,22 +498,3 @@ class Curator:
         """The assumptions of every release; after resampled features, that true ones are not kept beside it."""
         resampled = (FEATURES_REDRAWN,) if features_left(self._ledger.of_session(entry), entry.rows, "redrawn") else ()
         return (*self._source.declared(features=False), *resampled)
-
-
-def _no_features(_: Batch) -> pa.Table:
-    return pa.table({})
-
-
-def _resampled(response: DoubleResponse, original: Callable[[Batch], pa.Table], words: Words, batch: Batch) -> pa.Table:
-    return response.draw(original(batch), words, batch.first)
-
-
-def _priors(channel: Channel) -> tuple[str, ...]:
-    """The assumptions about the channel of each row, which a curator cannot check."""
-    if candidate_sizes(channel) is not None:
-        return (f"the prior {_FROM_ELSEWHERE}",)
-    if channel.kind == CoarseningChannel.kind:
-        return (f"the prior or partition behind each row's groups {_FROM_ELSEWHERE}",)
-    if channel.kind == ClusterChannel.kind:
-        return (f"the clusters are public, and the distribution of classes in each {_FROM_ELSEWHERE}",)
-    return ()

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from labeldp._random_words import WordSource
+from labeldp._random_words import Words, WordSource
 from labeldp.mechanisms import draw, draw_context
 from labeldp.mechanisms.randomizers import expectation
-from labeldp.mechanisms.resampling import FeatureLaw
+from labeldp.mechanisms.resampling import DoubleResponse, FeatureLaw
 from labeldp.release.curator._sink import Piece, Pieces
 from labeldp.release.curator._source import Batch, BatchChannels, Places, Source
 from labeldp.release.released import Origin
@@ -25,6 +25,18 @@ class DrawnFeatures:
     law: FeatureLaw
     draw: Callable[[Batch], pa.Table]
     private: bool
+
+    @classmethod
+    def none(cls, law: FeatureLaw, words: Words) -> DrawnFeatures:
+        """Rows without features."""
+        return cls(law, lambda _: pa.table({}), words.private)
+
+    @classmethod
+    def resampled(
+        cls, law: FeatureLaw, response: DoubleResponse, original: Callable[[Batch], pa.Table], words: Words
+    ) -> DrawnFeatures:
+        """Features that a response resamples for some rows, from a function of the original ones of a batch."""
+        return cls(law, lambda batch: response.draw(original(batch), words, batch.first), words.private)
 
 
 @dataclass(frozen=True)

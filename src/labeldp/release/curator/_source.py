@@ -20,7 +20,15 @@ from labeldp.mechanisms.queries import CountQuery, Query
 from labeldp.mechanisms.randomizers import Randomizer, grouped, per_unit, unit_sizes
 from labeldp.mechanisms.resampling import DoubleResponse
 from labeldp.privacy import ClassProbabilities, LabelSpace
-from labeldp.privacy.channels import Channel, GroupedChannel, GroupedNumberChannel, row_arrays
+from labeldp.privacy.channels import (
+    Channel,
+    ClusterChannel,
+    CoarseningChannel,
+    GroupedChannel,
+    GroupedNumberChannel,
+    candidate_sizes,
+    row_arrays,
+)
 from labeldp.release.engines import Engine, InProcess, Tick
 from labeldp.release.folder import UNITS_PUBLIC, number_column, renumbered
 from labeldp.release.released import RowIdentity, identity_of
@@ -46,6 +54,7 @@ _IDENTITY = "the identities of rows were declared: public, and of one row each"
 _BESIDE = "columns kept beside what is released, the row order and the row set are public"
 TYPE_PUBLIC = "the type in which the table stores its label column is public"
 KEPT_PUBLIC = "the kept columns, the row order, the row set and the split into files are public"
+_FROM_ELSEWHERE = "is public and was not computed from these labels, but through answers and releases that cost extra"
 _ROW_SET = "the row order and the row set are public, and do not depend on labels or features"
 
 
@@ -433,3 +442,14 @@ def _of_rows(query: CountQuery, part: TablePart) -> CountQuery:
     if query.cells is None:
         return query
     return replace(query, cells=query.cells[part.first : part.first + part.count], cell_count=query.cell_count)
+
+
+def assumed_of_rows(channel: Channel) -> tuple[str, ...]:
+    """The assumptions about the channel of each row, which a curator cannot check."""
+    if candidate_sizes(channel) is not None:
+        return (f"the prior {_FROM_ELSEWHERE}",)
+    if channel.kind == CoarseningChannel.kind:
+        return (f"the prior or partition behind each row's groups {_FROM_ELSEWHERE}",)
+    if channel.kind == ClusterChannel.kind:
+        return (f"the clusters are public, and the distribution of classes in each {_FROM_ELSEWHERE}",)
+    return ()

@@ -22,6 +22,7 @@ from ._columns import column_name as column_name
 from ._columns import column_types as column_types
 from ._columns import from_columns as from_columns
 from ._columns import to_columns as to_columns
+from ._columns import labels_table as labels_table
 from ._effective_rows import effective_share as effective_share
 from ._effective_rows import rows_of_unit_sizes as rows_of_unit_sizes
 from ._columns import group_column as group_column
@@ -68,9 +69,8 @@ from ._verify import read_certificate as read_certificate
 from ._verify import Verdict as Verdict
 from ._verify import verified as verified
 from ._verify import verify as verify
-from ._write import check_beside as check_beside
+from ._write import public_beside as public_beside
 from ._write import columns_of as columns_of
-from ._write import declared_public as declared_public
 from ._write import FileWriter as FileWriter
 from ._write import finish as finish
 from ._write import write_release as write_release

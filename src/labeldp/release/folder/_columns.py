@@ -21,6 +21,8 @@ from labeldp.release.folder._certificate import Certificate
 
 #: The field of the released labels; the other fields are the row arrays of the channel.
 CODES = "codes"
+#: The most entries of lists in a piece.
+_ENTRIES_PER_PIECE = 1 << 30
 
 
 def column_name(label: str, field: str) -> str:
@@ -35,6 +37,13 @@ def to_columns(label: str, space: LabelSpace, channel: Channel, codes: np.ndarra
     for field, values in row_arrays(channel).items():
         columns[field] = _from_sets(values, points) if values.ndim == 2 else arrow(values)
     return {column_name(label, field): column for field, column in columns.items()}
+
+
+def labels_table(label: str, space: LabelSpace, channel: Channel, codes: np.ndarray) -> pa.Table:
+    """The columns of released labels, in pieces that fit 32-bit offsets."""
+    step = max(1, _ENTRIES_PER_PIECE // channel.classes)
+    pieces = (slice(low, low + step) for low in range(0, max(len(codes), 1), step))
+    return pa.concat_tables([pa.table(to_columns(label, space, channel.take(rows), codes[rows])) for rows in pieces])
 
 
 def column_types(label: str, space: LabelSpace, channel: Channel) -> dict[str, pa.DataType]:

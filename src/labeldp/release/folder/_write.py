@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
@@ -23,7 +23,7 @@ from labeldp.release.folder._copies import upload
 from labeldp.release.folder._description import readme
 from labeldp.release.folder._limits import opened
 from labeldp.release.folder._staging import CERTIFICATE, README, publish, staged
-from labeldp.release.tables import Place, no_such_column
+from labeldp.release.tables import Place, disk_path, no_such_column
 
 #: Bytes of a file to hash at a time.
 _BYTES = 1 << 20
@@ -156,17 +156,24 @@ def declared_public(table: object, keep: Sequence[str] | str | None) -> pa.Table
     return pa.table(list(map(plain_column, public.columns)), schema=schema)
 
 
-def check_beside(certificate: Certificate, table: object) -> None:
-    """Refuse a table beside labels of rows whose resampled features are in another release.
+def public_beside(
+    certificate: Certificate, table: object, keep: Sequence[str] | str | None, rows: int, what: str
+) -> pa.Table:
+    """The columns of a table that were declared public beside released labels or an answer, with so many rows.
 
     Raises:
-        InputError: There is a table.
+        InputError: As of ``declared_public``; the table has other rows; or another release has resampled features of
+            these rows.
     """
     if table is not None and FEATURES_REDRAWN in certificate.assumptions:
         raise InputError(
             "expected no table beside these labels, found one; save the labels alone: another release has resampled "
             "features of these rows, and comparing the two would disclose which features are original"
         )
+    public = declared_public(table, keep)
+    if table is not None and public.num_rows != rows:
+        raise InputError(f"expected a table of {rows} rows like the {what}, found {public.num_rows} rows")
+    return public
 
 
 def _without_index(table: object) -> object:
@@ -187,8 +194,9 @@ def columns_of(file: Path) -> tuple[tuple[str, str], ...]:
     return tuple((field.name, str(field.type)) for field in pq.read_schema(file.absolute()))
 
 
-def write_release(target: Path, table: pa.Table, certificate: Certificate) -> Path:
+def write_release(directory: str | Path, columns: Mapping[str, pa.ChunkedArray], certificate: Certificate) -> Path:
     """Write one file and its certificate to a new folder, atomically."""
+    target, table = disk_path(directory), pa.table(columns)
     schema = plain_schema(table.schema)
     plain = pa.table([plain_column(column) for column in table.columns], schema=schema)
     with staged(target, certificate.release) as staging:

@@ -247,13 +247,13 @@ def check_table(
     )
     found: CheckedTable = job.checked(unit or ROW)
     people = people_in(found.identities)
-    if unit is None and people and job.ledgers:  # people who return are known by the unit alone
+    if unit is None and people and job.ledgers.paths:  # people who return are known by the unit alone
         with suppress(TableError):  # a row without one
             found = job.checked(people[0].name)
     columns = tuple(_columns_of(table, others, {each.name: each.of for each in found.identities}))
     check = TableCheck(
         *(table, found.source.rows, columns, labels, people, found.remarks),
-        *(found.notes, tuple(job.earlier(found.data)), found.data.unit, unit is not None, job.spending.ledger),
+        *(found.notes, tuple(job.ledgers.earlier(found.data)), found.data.unit, unit is not None, job.spending.ledger),
         team=job.spending.team,
     )
     return dataclasses.replace(check, remarks=(*check.remarks, *_singled_out(check, job.report)))
@@ -299,12 +299,12 @@ def refuse_public_labels(source: str | Place | TableFile, label: str, columns: S
         *(table, Classes(range(2)), [], Path(), Spending.of(None, None, None), lambda *_: None, table.stamp),
         heads=column_heads(table),
     )
-    if job.ledgers:
+    if job.ledgers.paths:
         seen = look_at(table, parts_of(table), None, job.report, job.engine)
         data = PublicData(str(table.path.resolve()), job.heads if seen.fingerprints else {}, seen.fingerprints)
         public = dict.fromkeys(columns, KEEP) | {label: "--labels-are-public"}
         most = min(SKETCH, seen.fingerprints.count if seen.fingerprints else 0) / 2  # in doubt they are other rows
-        labels = [each.entry.label for each in job.earlier(data) if each.certain or each.pairs[0].size > most]
+        labels = [each.entry.label for each in job.ledgers.earlier(data) if each.certain or each.pairs[0].size > most]
         refuse_labels(public, labels, "put the table into a folder without their ledger")
 
 

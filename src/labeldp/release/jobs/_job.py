@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -16,7 +15,7 @@ from labeldp._random_words import identifier
 from labeldp._shapes import Bool, Int
 from labeldp._spelling import canonical
 from labeldp.columns import plain_schema
-from labeldp.errors import InputError, LabelError, LedgerError, OutputError, TableError
+from labeldp.errors import InputError, LabelError, OutputError, TableError
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release.curator import ROW, TableSource, clashing
@@ -33,7 +32,7 @@ from labeldp.release.folder import (
     inode_of,
     staged,
 )
-from labeldp.release.jobs._ledgers import Spending, alone_with, home_of, ledger_path, ledgers_near, on_disk
+from labeldp.release.jobs._ledgers import Spending, TableLedgers, alone_with, home_of, ledger_path
 from labeldp.release.jobs._notes import (
     copies_of_rows,
     disclosed,
@@ -47,16 +46,7 @@ from labeldp.release.jobs._notes import (
     undeclared,
     write_notes,
 )
-from labeldp.release.ledger import (
-    Earlier,
-    Entry,
-    Ledger,
-    Match,
-    PublicData,
-    features_left,
-    is_ledger,
-    with_the_same_data,
-)
+from labeldp.release.ledger import Entry, PublicData, features_left
 from labeldp.release.released import (
     IMPORTED,
     KEEP,
@@ -260,9 +250,9 @@ class TableJob:
         return dataclasses.replace(self, public=public)
 
     @property
-    def home(self) -> Path:
-        """The path on a disk beside which the ledgers of the table lie."""
-        return home_of(self.table.path, self.spending.ledger)
+    def ledgers(self) -> TableLedgers:
+        """The ledgers that may know the rows of the table."""
+        return TableLedgers(self.table.path, self.table.label, self.spending)
 
     @property
     def rows_per_batch(self) -> int:
@@ -299,11 +289,11 @@ class TableJob:
         Raises:
             InputError: No unit was declared, and a column may be people with several rows.
         """
-        rows, column, labels = self.rows_per_batch, None if unit == ROW else unit, self.charged
+        rows, column, labels = self.rows_per_batch, None if unit == ROW else unit, self.ledgers.charged
         seen, data, identities = self.look(unit, refusal)
         if not self.spending.other_people and any(canonical(name) in labels for name in self.leaving):
             # before any value is checked, since a failure would show something about it
-            refuse_labels(self.leaving, drawn_labels(self.earlier(data)), _OTHER_PEOPLE)
+            refuse_labels(self.leaving, drawn_labels(self.ledgers.earlier(data)), _OTHER_PEOPLE)
         checks = (self.space, self.shown, column, list(prior), rows, self.report)
         found = survey(self.table, *checks, seen.parts, self.engine, self.unit_key)
         if seen.fingerprints and seen.fingerprints.count != found.rows:  # no ledger would know the others
@@ -330,44 +320,13 @@ class TableJob:
         """
         column = None if unit == ROW else unit
         seen = look_at(self.table, parts_of(self.table), column, self.report, self.engine)
-        labels = self.charged
+        labels = self.ledgers.charged
         identities = tuple(each for each in seen.identities if canonical(each.name) not in labels)
         if unit is None and (people := people_in(identities)):
             raise refusal(people[0])
         heads = self.heads if seen.fingerprints else {}
         facts = (str(self.table.path.resolve()), heads, seen.fingerprints, column or ROW, seen.units)
         return seen, PublicData(*facts, whole=self.whole, chosen=self.chosen), identities
-
-    def earlier(self, data: PublicData) -> list[Earlier]:
-        """Earlier charges of what may be rows of the table; nothing is settled or charged.
-
-        They are in the ledger that was named and in all beside the table: for one in a store, beside that ledger, or in
-        the current folder.
-        Labels alone may be any labels: of them, charges for a label of that name.
-        """
-        found = with_the_same_data(self.matches(data))
-        return [each for each in found if each.entry.is_of(self.table.label)] if data.anonymous else found
-
-    def matches(self, data: PublicData) -> dict[Entry, Match | None]:
-        """All charges in these ledgers, of any label, each with its match to rows of the table."""
-        known: dict[Entry, Match | None] = {}
-        for path in self.ledgers:
-            known |= self._ledger(path).matches(data)
-        return known
-
-    @property
-    def charged(self) -> set[str]:
-        """The labels, as they are spelled canonically, of all charges in these ledgers, but of this table's label."""
-        entries = [entry for path in self.ledgers for entry in self._ledger(path).entries()]
-        names = {canonical(entry.label) for entry in entries if entry.state != "void"}
-        return names - {canonical(self.table.label)}
-
-    @property
-    def ledgers(self) -> list[Path]:
-        """The ledger that was named, if there is one already, and those beside the table."""
-        named = self.spending.ledger
-        near = ledgers_near(on_disk(self.table.path) if named is None else self.home)
-        return [path for path in {*near, *([] if named is None else [named.resolve()])} if is_ledger(path)]
 
     def _declared(self, checked: CheckedTable, guarantee: Guarantee) -> tuple[str, ...]:
         """Assumptions about people, which only the holder can know."""
@@ -434,13 +393,13 @@ class TableJob:
             InputError: Features of these rows were released before.
             LedgerError: Another release of a table in this folder does not end.
         """
-        data, uploading, label = checked.data, Count(), self.table.label
-        with alone_with(self.home):
-            record, elsewhere = self._ledgers(data)
-            new = tuple(self._new_ledger(record))
+        data, uploading, label, ledgers = checked.data, Count(), self.table.label, self.ledgers
+        with alone_with(ledgers.home):
+            record, elsewhere = ledgers.to_charge(data, self.target)
+            new = tuple(ledgers.remarks_on(record))
             entry = dataclasses.replace(entry, marks=record.marks(data))
             target = self.target
-            on_disk = target if isinstance(target, Path) else beside_ledger(record.path or self.home, target)
+            on_disk = target if isinstance(target, Path) else beside_ledger(record.path or ledgers.home, target)
 
             def left() -> bool:
                 """True if anything may have been seen: what was drawn for a client, or uploaded."""
@@ -470,50 +429,11 @@ class TableJob:
                     record.drawn(entry.identifier)
                     uploading.add(1)
                 finish(staging, target, certificate)
-        path, found = ledger_path(self.home, record.path), (*checked.notes, *private, *notes())
+        path, found = ledger_path(ledgers.home, record.path), (*checked.notes, *private, *notes())
         notes_file, account = write_notes(path, found), admitted.account
         again = returning(label, admitted, certificate.guarantee, named=True)
         remarks = (*again, *checked.remarks, *new, *left_before(label, admitted.earlier))
         return TableRelease(certificate, self.target, path, found, notes_file, account.spent, account.budget, remarks)
-
-    def _new_ledger(self, record: Ledger) -> Iterator[str]:
-        """The remark on the first ledger of a table in a store: nobody looks for others beside the table."""
-        if isinstance(self.table.path, StorePath) and record.path is not None and not record.path.exists():
-            yield (
-                f"the ledger {record.path} is new: charges for these rows in ledgers of other folders do not count. "
-                "If there was a release before, its epsilon adds up; pass the same --ledger each time"
-            )
-
-    def _ledgers(self, data: PublicData) -> tuple[Ledger, dict[Entry, Match | None]]:
-        """The ledger to charge, and the charges in all others beside the table, with what may be these rows.
-
-        That is the ledger that was passed, else the table's own, else the one beside it with the latest charge for
-        these labels: a table that was renamed or converted thus keeps the ledger of its first release.
-
-        Raises:
-            LedgerError: A ledger beside the table cannot be read: it may know these rows.
-        """
-        own = ledger_path(self.home, self.spending.ledger)
-        known: dict[Path, dict[Entry, Match | None]] = {}
-        for path in ledgers_near(self.home):
-            beside = self._ledger(path)
-            with suppress(*([] if path == own else [LedgerError])):  # then charges that are in doubt count
-                beside.settle(str(self.target))
-            known[path] = beside.matches(data)
-        chosen = own
-        if not own.exists() and self.spending.ledger is None and not self.spending.other_people:
-            times = [
-                (e.time, path) for path, each in known.items() for e, match in each.items() if self._is_of(e, match)
-            ]
-            chosen = max(times)[1] if times else own
-        others = [each for path, each in known.items() if not (chosen.exists() and path.samefile(chosen))]
-        return self._ledger(chosen), {entry: match for each in others for entry, match in each.items()}
-
-    def _ledger(self, path: Path) -> Ledger:
-        return Ledger(path, team=self.spending.team)
-
-    def _is_of(self, entry: Entry, match: Match | None) -> bool:
-        return match is not None and entry.is_of(self.table.label)
 
     def _check_unchanged(self) -> None:
         """Refuse a table that changed since it was checked: other units and priors would not be charged."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from labeldp import _checks
 from labeldp._locks import locked
+from labeldp._spelling import canonical
 from labeldp.errors import InputError, LedgerError
 from labeldp.privacy.accounting import Budget
-from labeldp.release.ledger import Ledger, is_ledger
-from labeldp.release.tables import Place, UnitKey, disk_path
+from labeldp.release.ledger import Earlier, Entry, Ledger, Match, PublicData, is_ledger, with_the_same_data
+from labeldp.release.tables import Place, StorePath, UnitKey, disk_path
+
+_ENDING = ".labeldp-ledger"
+#: Seconds to wait for another release of a table in the same folder.
+_PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
@@ -53,9 +58,90 @@ class Spending:
         return cls(allowed, ledger.path, ledger.team, reason)
 
 
-_ENDING = ".labeldp-ledger"
-#: Seconds to wait for another release of a table in the same folder.
-_PATIENCE = 60.0
+@dataclass(frozen=True)
+class TableLedgers:
+    """The ledgers that may know the rows of a table: the one that was named, and those beside the table.
+
+    Attributes:
+        table: The path of the table.
+        label: Its label.
+        spending: The budget, and the ledger that was named.
+    """
+
+    table: Place
+    label: str
+    spending: Spending
+
+    @property
+    def home(self) -> Path:
+        """The path on a disk beside which they lie."""
+        return home_of(self.table, self.spending.ledger)
+
+    @property
+    def paths(self) -> list[Path]:
+        """The ledger that was named, if there is one already, and those beside the table."""
+        named = self.spending.ledger
+        near = ledgers_near(on_disk(self.table) if named is None else self.home)
+        return [path for path in {*near, *([] if named is None else [named.resolve()])} if is_ledger(path)]
+
+    def earlier(self, data: PublicData) -> list[Earlier]:
+        """Earlier charges of what may be rows of the table; nothing is settled or charged.
+
+        They are in the ledger that was named and in all beside the table: for one in a store, beside that ledger, or in
+        the current folder.
+        Labels alone may be any labels: of them, charges for a label of that name.
+        """
+        found = with_the_same_data(self.matches(data))
+        return [each for each in found if each.entry.is_of(self.label)] if data.anonymous else found
+
+    def matches(self, data: PublicData) -> dict[Entry, Match | None]:
+        """All charges in these ledgers, of any label, each with its match to rows of the table."""
+        known: dict[Entry, Match | None] = {}
+        for path in self.paths:
+            known |= self._open(path).matches(data)
+        return known
+
+    @property
+    def charged(self) -> set[str]:
+        """The labels, as they are spelled canonically, of all charges in these ledgers, but of this table's label."""
+        entries = [entry for path in self.paths for entry in self._open(path).entries()]
+        names = {canonical(entry.label) for entry in entries if entry.state != "void"}
+        return names - {canonical(self.label)}
+
+    def to_charge(self, data: PublicData, target: Place) -> tuple[Ledger, dict[Entry, Match | None]]:
+        """The ledger to charge, and the charges in all others beside the table, with what may be these rows.
+
+        That is the ledger that was passed, else the table's own, else the one beside it with the latest charge for
+        these labels: a table that was renamed or converted thus keeps the ledger of its first release.
+
+        Raises:
+            LedgerError: A ledger beside the table cannot be read: it may know these rows.
+        """
+        own = ledger_path(self.home, self.spending.ledger)
+        known: dict[Path, dict[Entry, Match | None]] = {}
+        for path in ledgers_near(self.home):
+            beside = self._open(path)
+            with suppress(*([] if path == own else [LedgerError])):  # then charges that are in doubt count
+                beside.settle(str(target))
+            known[path] = beside.matches(data)
+        chosen = own
+        if not own.exists() and self.spending.ledger is None and not self.spending.other_people:
+            charges = ((path, *each) for path, found in known.items() for each in found.items())
+            times = [(e.time, path) for path, e, match in charges if match is not None and e.is_of(self.label)]
+            chosen = max(times)[1] if times else own
+        others = [each for path, each in known.items() if not (chosen.exists() and path.samefile(chosen))]
+        return self._open(chosen), {entry: match for each in others for entry, match in each.items()}
+
+    def remarks_on(self, record: Ledger) -> Iterator[str]:
+        """The remark on the first ledger of a table in a store: nobody looks for others beside the table."""
+        if isinstance(self.table, StorePath) and record.path is not None and not record.path.exists():
+            yield (
+                f"the ledger {record.path} is new: charges for these rows in ledgers of other folders do not count. "
+                "If there was a release before, its epsilon adds up; pass the same --ledger each time"
+            )
+
+    def _open(self, path: Path) -> Ledger:
+        return Ledger(path, team=self.spending.team)
 
 
 def home_of(table: Place, ledger: Path | None) -> Path:

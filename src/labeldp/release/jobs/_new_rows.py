@@ -22,7 +22,7 @@ def only_new_rows(job: TableJob, unit: str | None, refusal: Callable[[Identity],
             several rows, and no unit was declared. Nothing was charged.
     """
     seen, data, _ = job.look(unit, refusal)
-    found = job.matches(data)
+    found = job.ledgers.matches(data)
     earlier = [each for each in with_the_same_data(found) if each.entry.is_of(job.table.label)]
     count = sum(part.count for part in seen.parts) if earlier else 0
     if not all(each.certain for each in earlier):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,14 +15,7 @@ from labeldp.privacy import LabelSpace
 from labeldp.privacy.accounting import Budget
 from labeldp.release.curator import ROW, Curator, FolderSink, TableSource
 from labeldp.release.engines import Count, Engine, Executor, InProcess, Progress, engine_of
-from labeldp.release.folder import (
-    FEATURES_REDRAWN,
-    Certificate,
-    answer_columns,
-    number_column,
-    run_in,
-    stored_form,
-)
+from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns, number_column, run_in, stored_form
 from labeldp.release.jobs._job import CheckedTable, TableCharge, TableJob, TableRelease
 from labeldp.release.jobs._ledgers import Spending, unit_key_of
 from labeldp.release.jobs._new_rows import only_new_rows
@@ -134,15 +127,10 @@ def release_table(
     }
     total = _checks.epsilon(epsilon)
     made = asked.checked(space, total, job.kept, column)
-    for option, names in columns.items():
-        job = job.declaring(names, declared_by(option))
-    job = job.declaring([column] if column else [], UNIT)
-    job = dataclasses.replace(job, imported=asked.imported).typed(
-        [name for name in job.public if name not in asked.resampled]
-    )
+    job = _declaring(job, asked, columns, column)
     made_up = [number_column(column)] if renumber and column else []
     if made_up:
-        job = dataclasses.replace(job, unit_key=unit_key_of(job.home, spending.ledger))
+        job = dataclasses.replace(job, unit_key=unit_key_of(job.ledgers.home, spending.ledger))
     job = only_new_rows(job, column or unit) if only_new else job
     checked = _with_remark(job.checked(column or unit, columns.get("prior", [])), job.unit_key)
     table = checked.source
@@ -186,6 +174,16 @@ def _check_whole(mechanism: TableMechanism, executor: Engine | Executor | None, 
         raise InputError("an engine works on parts of a table, and --shuffle needs all rows; leave out one of them")
     if shuffle and not mechanism.rows:
         raise InputError(f"{mechanism.name!r} releases no rows, so there are none to shuffle; leave out --shuffle")
+
+
+def _declaring(
+    job: TableJob, mechanism: TableMechanism, columns: Mapping[str, Sequence[str]], unit: str | None
+) -> TableJob:
+    """The job with the public columns of a mechanism and of the unit, in the types of what leaves."""
+    for option, names in columns.items():
+        job = job.declaring(names, declared_by(option))
+    job = dataclasses.replace(job.declaring([unit] if unit else [], UNIT), imported=mechanism.imported)
+    return job.typed([name for name in job.public if name not in mechanism.resampled])
 
 
 def _with_remark(checked: CheckedTable, key: UnitKey | None) -> CheckedTable:

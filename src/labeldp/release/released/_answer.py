@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-import pyarrow as pa
 
 from labeldp import _checks
 from labeldp._arrays import freeze_arrays
@@ -25,13 +24,12 @@ from labeldp.release.folder import (
     answer_columns,
     answer_in,
     certified,
-    check_beside,
-    declared_public,
     local_copy,
+    public_beside,
     stored_form,
     write_release,
 )
-from labeldp.release.tables import Place, disk_path
+from labeldp.release.tables import Place
 
 
 class Shares(NamedTuple):
@@ -297,17 +295,12 @@ class Answer(Shown):
                 f"expected no table with the answer to {self.query}, which has no value per row, found one; leave it "
                 "out"
             )
-        check_beside(self.certificate, table)
-        public = declared_public(table, keep)
-        if table is not None and public.num_rows != len(self.value):
-            raise InputError(
-                f"expected a table of {len(self.value)} rows like the answer, found {public.num_rows} rows"
-            )
+        public = public_beside(self.certificate, table, keep, len(self.value), "answer")
         if clash := form.clashes(name, public.column_names):
             raise InputError(f"expected column names that the answer does not use, found {min(clash)!r}; leave it out")
         columns = {each: public[each] for each in public.column_names}
         columns |= answer_columns(self.value, name, self.law, self.space)
-        return write_release(disk_path(directory), pa.table(columns), dataclasses.replace(self.certificate, label=name))
+        return write_release(directory, columns, dataclasses.replace(self.certificate, label=name))
 
     @classmethod
     def load(cls, directory: str | Place) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -34,6 +34,8 @@ from labeldp.privacy import UP, Classes, Guarantee, LabelSpace, log_above, power
 from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import MOST_CLASSES, Channel, MatrixChannel, concatenated_channel, law_of, row_arrays
 from labeldp.release.folder import CODES, DECLARED, ELSEWHERE, UNITS_PUBLIC, UNREADABLE, Certificate, Draw, from_columns
+from labeldp.release.released._possible import check_rows_possible
+from labeldp.release.tables import unit_numbers
 
 #: The most mechanisms of different rows, all of which stand in the certificate.
 _MOST_MECHANISMS = 4096
@@ -255,17 +257,28 @@ def channel_of_rows(how: DeclaredHow, rows: int, units: Int[np.ndarray, "n"] | N
     return grouped(undivided(channel, unit_sizes(counts)), counts[place])
 
 
-def declared_certificate(
-    label: str, how: DeclaredHow, channel: Channel, declared_by: str, rows: int, unit: str
-) -> Certificate:
-    """The certificate of labels that were randomized elsewhere, as somebody declares."""
-    guarantee = Guarantee(channel.epsilon, unit=unit)
-    units = () if unit == "row" else (UNITS_PUBLIC,)
-    return Certificate(
+def declared_labels(
+    labels: Sized, how: DeclaredHow, label: str, declared_by: str, units: object
+) -> tuple[np.ndarray, Channel, Certificate]:
+    """Labels that were randomized elsewhere, their channel, and the certificate that says who declares it.
+
+    Raises:
+        InputError: They cannot come from such a mechanism.
+        LabelError: A label is missing, or no declared class.
+    """
+    rows = len(labels)
+    people = None if units is None else unit_numbers(units, rows)
+    channel = channel_of_rows(how, rows, people)
+    codes = randomized_codes(labels, how.space, channel)
+    check_rows_possible(channel, codes)
+    guarantee = Guarantee(channel.epsilon, unit="row" if people is None else "unit")
+    public = () if people is None else (UNITS_PUBLIC,)
+    certificate = Certificate(
         *(identifier(), label, how.space, rows, (Draw.of(how.name, channel, RowRanges.between(0, rows), guarantee),)),
         expects=expectation(channel, how.mass),
-        assumptions=(DECLARED + declared_by, *units, *how.declared),
+        assumptions=(DECLARED + declared_by, *public, *how.declared),
     )
+    return codes, channel, certificate
 
 
 def randomized_codes(labels: object, space: LabelSpace, channel: Channel) -> np.ndarray:

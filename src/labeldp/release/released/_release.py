@@ -23,33 +23,29 @@ from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
 from labeldp.privacy.channels import Channel, ClassChannel, ResponseChannel, concatenated_channel, row_arrays
 from labeldp.release.folder import (
     Certificate,
-    check_beside,
-    declared_public,
+    labels_table,
     local_copy,
     of_strangers,
-    to_columns,
+    public_beside,
     verified,
     write_release,
 )
-from labeldp.release.released._declared import DeclaredHow, channel_of_rows, declared_certificate, randomized_codes
+from labeldp.release.released._declared import DeclaredHow, declared_labels
 from labeldp.release.released._gate import OWN_LEDGER, refuse_labels, warn_of_people
 from labeldp.release.released._opaque_labels import RELEASED_LABEL, OpaqueLabels, ReleasedLabel
-from labeldp.release.released._possible import check_rows_possible
 from labeldp.release.released._row_identity import (
     Origin,
     RowIdentity,
+    check_combined,
     check_same_rows,
     concatenated_identity,
     identity_of,
     identity_of_places,
     row_numbers,
-    same_people,
 )
-from labeldp.release.released._same_label import may_be_label
+from labeldp.release.released._same_label import refuse_possible_labels
 from labeldp.release.released._targets import from_words, mark_of, to_words
-from labeldp.release.tables import Place, disk_path, unit_numbers
-
-_ENTRIES_PER_PIECE = 1 << 30
+from labeldp.release.tables import Place
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -147,13 +143,8 @@ class Release(OpaqueLabels, Shown):
         by, identity = _checks.declarer(declared_by), identity_of(labels)
         if not isinstance(labels, Sized):
             raise InputError(f"expected labels as a list or an array, found {kind_of(labels)}")
-        rows = len(labels)
-        people = None if units is None else unit_numbers(units, rows)
-        channel = channel_of_rows(mechanism, rows, people)
-        codes = randomized_codes(labels, mechanism.space, channel)
-        check_rows_possible(channel, codes)
-        label, unit = str(name or getattr(labels, "name", None) or "label"), "row" if people is None else "unit"
-        certificate = declared_certificate(label, mechanism, channel, by, rows, unit)
+        label = str(name or getattr(labels, "name", None) or "label")
+        codes, channel, certificate = declared_labels(labels, mechanism, label, by, units)
         return cls(codes, channel, mechanism.space, certificate, identity)
 
     @classmethod
@@ -198,23 +189,8 @@ class Release(OpaqueLabels, Shown):
             1.0
         """
         releases = list(parts)
-        if not releases:
-            raise InputError("expected at least one release, found none")
-        spaces = [release.space for release in releases]
-        if any(space != spaces[0] for space in spaces):
-            raise InputError(
-                "expected releases with the same classes in one order, or the same range, found several label spaces; "
-                "learn from each alone"
-            )
+        reason = check_combined(releases, other_people)
         certified = [release.certificate for release in releases if release.certificate is not None]
-        if certified and len(certified) < len(releases):
-            raise InputError("expected releases alone or public labels alone, found both; learn from each alone")
-        reason = "" if other_people == "" else _checks.reason(other_people)
-        if reason and same_people(releases):
-            raise InputError(
-                "expected releases of other people's rows, found two of the same rows, by their curator, index or "
-                "identities; leave other_people out, and their epsilons add up"
-            )
         certificate = of_strangers(certified, reason) if certified else None
         if certificate is not None and not certificate.concatenated:  # slices of one release
             certificate = certificate.of_rows(certificate.rows, certificate.parent or releases[0].hash)
@@ -451,20 +427,13 @@ class Release(OpaqueLabels, Shown):
                 "expected labels that were released alone, found labels of rows with resampled features; save the rows "
                 "(RowRelease.save)"
             )
-        check_beside(certificate, table)
         name = label or certificate.label
-        public = declared_public(table, keep)
-        if table is not None and public.num_rows != len(self):
-            raise InputError(f"expected a table of {len(self)} rows like the release, found {public.num_rows} rows")
+        public = public_beside(certificate, table, keep, len(self), "release")
         check_same_rows(table, self, "a table")
         released = [label for origin in self.origins for label in origin.labels]
         refuse_labels(dict.fromkeys(public.column_names, "keep="), released, OWN_LEDGER)
-        kept, labels = zip(public.column_names, public.columns, strict=True), (self.space, self.channel, self.codes)
-        if keep == "all" and (own := [each for each, values in kept if may_be_label(values, *labels)]):
-            raise InputError(
-                f"expected no column that may be the true label, found {own[0]!r}, whose values are the declared "
-                "classes and go with the released labels; leave it out, or name the columns to keep (keep=[...])"
-            )
+        if keep == "all":
+            refuse_possible_labels(public, self.space, self.channel, self.codes)
         if table is not None and certificate.guarantee.unit == "row":
             warn_of_people(table, (certificate.label, *released), stacklevel=2)
         added = self._table(name)
@@ -473,7 +442,7 @@ class Release(OpaqueLabels, Shown):
             twice = next(each for each in names if names.count(each) > 1)
             raise InputError(f"expected column names that the release does not use, found {twice!r}; leave it out")
         columns = {each: source[each] for source in (public, added) for each in source.column_names}
-        return write_release(disk_path(directory), pa.table(columns), dataclasses.replace(certificate, label=name))
+        return write_release(directory, columns, dataclasses.replace(certificate, label=name))
 
     @classmethod
     def load(cls, directory: str | Place) -> Release:
@@ -506,14 +475,8 @@ class Release(OpaqueLabels, Shown):
         return Release, (self.codes, self.channel, self.space, self.certificate)
 
     def _table(self, label: str) -> pa.Table:
-        """The released columns, in pieces that fit 32-bit offsets."""
-        step = max(1, _ENTRIES_PER_PIECE // self.channel.classes)
-        pieces = [
-            pa.table(to_columns(label, self.space, self.channel.take(rows), self.codes[rows]))
-            for low in range(0, max(len(self), 1), step)
-            if (rows := slice(low, low + step))
-        ]
-        return pa.concat_tables(pieces)
+        """The released columns."""
+        return labels_table(label, self.space, self.channel, self.codes)
 
     def __repr__(self) -> str:
         if self.certificate is None:

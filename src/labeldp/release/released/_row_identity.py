@@ -11,6 +11,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 import pyarrow as pa
 
+from labeldp import _checks
 from labeldp._arrays import freeze_arrays
 from labeldp._shapes import Int, Integer, Shaped
 from labeldp.columns import array_or_none, kind_of, result_or_none, row_names
@@ -257,7 +258,32 @@ def identities_digest(identity: object, count: int) -> str:
     return digest("\n".join(texts).encode())
 
 
-def same_people(releases: Sequence[Any]) -> bool:
+def check_combined(releases: Sequence[Any], other_people: str) -> str:
+    """The reason for which releases are of different people; empty if none was given.
+
+    Raises:
+        InputError: There are no releases, they differ in label space, public labels are among released ones, or two
+            that the reason is about are of the same rows.
+    """
+    if not releases:
+        raise InputError("expected at least one release, found none")
+    if any(release.space != releases[0].space for release in releases):
+        raise InputError(
+            "expected releases with the same classes in one order, or the same range, found several label spaces; "
+            "learn from each alone"
+        )
+    if len({release.certificate is None for release in releases}) > 1:
+        raise InputError("expected releases alone or public labels alone, found both; learn from each alone")
+    reason = "" if other_people == "" else _checks.reason(other_people)
+    if reason and _same_people(releases):
+        raise InputError(
+            "expected releases of other people's rows, found two of the same rows, by their curator, index or "
+            "identities; leave other_people out, and their epsilons add up"
+        )
+    return reason
+
+
+def _same_people(releases: Sequence[Any]) -> bool:
     """True if two releases are of the same rows of a curator, or name the same rows otherwise than by their places."""
     for one, two in combinations(releases, 2):
         both = (one.certificate, two.certificate)

@@ -18,7 +18,6 @@ from labeldp.release.folder import Certificate, column_types, write_release
 from labeldp.release.released._public import public_columns
 from labeldp.release.released._release import Release
 from labeldp.release.released._row_identity import row_numbers
-from labeldp.release.tables import disk_path
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,7 +105,7 @@ class RowRelease:
         """
         added = self.labels._table(self.certificate.label)
         columns = {name: source[name] for source in (self.features, added) for name in source.column_names}
-        return write_release(disk_path(directory), pa.table(columns), self.certificate)
+        return write_release(directory, columns, self.certificate)
 
     @classmethod
     def load(cls, directory: str | Path) -> RowRelease:

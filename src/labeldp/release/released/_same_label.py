@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from labeldp._shapes import Float, Int
 from labeldp.columns import as_array
-from labeldp.errors import LabelDPError
+from labeldp.errors import InputError, LabelDPError
 from labeldp.privacy import Classes, LabelSpace
 from labeldp.privacy.channels import CandidateRows, Channel, ClassChannel
 
@@ -23,6 +23,20 @@ _ERRORS = 3.0
 _SHARES = np.linspace(0.0, 1.0, 101)
 #: Steps in which the class shares of released labels are estimated.
 _STEPS = 50
+
+
+def refuse_possible_labels(table: pa.Table, space: LabelSpace, channel: Channel, released: np.ndarray) -> None:
+    """Refuse a table with a column that may be the true label.
+
+    Raises:
+        InputError: Released labels cannot tell a column from it.
+    """
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if may_be_label(column, space, channel, released):
+            raise InputError(
+                f"expected no column that may be the true label, found {name!r}, whose values are the declared "
+                "classes and go with the released labels; leave it out, or name the columns to keep (keep=[...])"
+            )
 
 
 def may_be_label(column: pa.ChunkedArray, space: LabelSpace, channel: Channel, released: np.ndarray) -> bool:
