@@ -194,7 +194,9 @@ def columns_of(file: Path) -> tuple[tuple[str, str], ...]:
     return tuple((field.name, str(field.type)) for field in pq.read_schema(file.absolute()))
 
 
-def write_release(directory: str | Path, columns: Mapping[str, pa.ChunkedArray], certificate: Certificate) -> Path:
+def write_release(
+    directory: str | Path, columns: Mapping[str, pa.Array | pa.ChunkedArray], certificate: Certificate
+) -> Path:
     """Write one file and its certificate to a new folder, atomically."""
     target, table = disk_path(directory), pa.table(columns)
     schema = plain_schema(table.schema)
