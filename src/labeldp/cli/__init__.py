@@ -37,7 +37,9 @@ COMMANDS = (
 _TOGETHER = {
     "account": "ledger",
     "card": "report",
+    "coefficients": "effect",
     "declare": "import",
+    "describe": "effect",
     "evaluate": "predict",
     "key": "verify",
 }

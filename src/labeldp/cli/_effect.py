@@ -1,4 +1,4 @@
-"""``labeldp effect``: the effect of a public treatment on the label of a release."""
+"""``labeldp effect``, ``coefficients`` and ``describe``: answers about true labels from released ones."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from labeldp import results
 from labeldp.cli._command import ReleaseFolder
 from labeldp.cli._terminal import names, printed_warnings, result
+from labeldp.errors import InputError
 
 if TYPE_CHECKING:
     from labeldp.release import Release
@@ -85,3 +86,75 @@ def _number(text: str | None) -> float | str | None:
     with suppress(ValueError):
         return None if text is None else float(text)
     return text
+
+
+def coefficients(
+    directory: ReleaseFolder,
+    formula: str,
+    *,
+    family: str | None = None,
+    reference: str | None = None,
+    level: float = 0.95,
+    method: str = "auto",
+    json_: bool = False,
+) -> None:
+    """Print a regression table of the label of a release on its public columns.
+
+    Args:
+        directory (DIR): The folder of a release: a path, or an address such as s3://bucket/shared.
+        formula (FORMULA): A formula of public columns, such as 'age + C(ward)'. It is code: type your own.
+        family: logistic, multinomial or linear; default: the one that fits the labels.
+        reference (CLASS): The class that others are compared with; default: the first one.
+        level: Coverage of each interval.
+        method: unbiased, which aims at the coefficients of true labels; likelihood; or auto, the first if it can.
+        json_: Print JSON; 'labeldp schema' describes it.
+    """
+    from labeldp.learning import inference  # noqa: PLC0415 (commands load what they need)
+    from labeldp.learning.metrics import UnitsWarning  # noqa: PLC0415
+
+    release, table, units = released_rows(directory)
+    with printed_warnings(UnitsWarning):
+        found = inference.coefficients(
+            release,
+            table,
+            formula,
+            family=family,
+            reference=class_of(release, reference),
+            units=units,
+            level=level,
+            method=method,
+        )
+    shown = results.CoefficientsEstimated.of(release, regression=found)
+    result(json_, lambda: shown, lambda: results.regression_part(shown))
+
+
+def describe(
+    directory: ReleaseFolder,
+    *,
+    by: str | None = None,
+    quantiles: list[str] | None = None,
+    json_: bool = False,
+) -> None:
+    """Estimate shares of classes, or means and quantiles of numbers, overall and by public group.
+
+    Intervals of all estimates hold together, and take rows of one privacy unit as dependent. No privacy is spent.
+
+    Args:
+        directory (DIR): A release folder: a path, or an address such as s3://bucket/shared.
+        by: The public column whose values are the groups.
+        quantiles: Of a numeric label: shares below the quantiles, such as 0.5,0.9; 0.5 is the median.
+        json_: Print JSON; 'labeldp schema' describes it.
+    """
+    from labeldp.learning.inference import PublicColumns, describe as described  # noqa: PLC0415, I001 (it loads much)
+    from labeldp.learning.metrics import UnitsWarning  # noqa: PLC0415
+
+    try:
+        shares = [float(each) for each in names(quantiles) or ()]
+    except ValueError:
+        raise InputError(f"expected quantiles such as 0.5,0.9, found {','.join(quantiles or ())}") from None
+    release, table, units = released_rows(directory)
+    groups = None if by is None else PublicColumns.of(release, table).table([by])[by]
+    with printed_warnings(UnitsWarning):
+        found = described(release, groups, quantiles=shares, units=units)
+    shown = results.Described.of(release, described=found, by=by or "")
+    result(json_, lambda: shown, lambda: results.described_part(shown))

@@ -11,9 +11,9 @@ from ._charts import Curves as Curves
 from ._check import Checked as Checked
 from ._check import check_part as check_part
 from ._check import release_command as release_command
-from ._describe import Described as Described
-from ._describe import described_part as described_part
-from ._describe import description_part as description_part
+from ._inference import Described as Described
+from ._inference import described_part as described_part
+from ._inference import description_part as description_part
 from ._documents import HOLDER_ENDING as HOLDER_ENDING
 from ._documents import JSON_COMMANDS as JSON_COMMANDS
 from ._documents import DemoTable as DemoTable
