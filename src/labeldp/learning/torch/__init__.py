@@ -13,6 +13,7 @@ __all__ = [
     "TorchClassifier",
     "augmentation",
     "convolutional",
+    "inception",
     "mlp",
     "ratings",
     "residual",

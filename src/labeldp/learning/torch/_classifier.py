@@ -97,7 +97,7 @@ class TorchClassifier(ProbabilityClassifier):
             depend on it: they were drawn before. PyTorch's global random state is neither used nor changed.
         device: The device to train on, such as ``"cuda"``; None for the GPU if there is one.
         precision: ``"full"``, or ``"bf16"``: the network computes in half precision in training; weights, losses and
-            predictions stay in full precision.
+            predictions stay in full precision. Processors without instructions for it take many times as long.
         accelerator: A function that makes an ``accelerate.Accelerator``, for mixed precision and several devices;
             it then sets device and precision.
         channels_last: Whether images have the channels-last memory format, which often speeds up convolutions.
