@@ -6,7 +6,8 @@ import functools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +17,33 @@ if TYPE_CHECKING:
 ENTRIES = 1 << 22
 #: Rows of a batch below which a thread costs more than it saves.
 FEW_ROWS = 1 << 14
+#: Rows of a fit below which threads of OpenMP wait for each other longer than they work.
+_FEW_FITTED = 100_000
+#: The processor time that this group of processes may take, and in what time, in microseconds.
+_QUOTA_FILE = "/sys/fs/cgroup/cpu.max"
+
+
+def idle_threads() -> int:
+    """The number of threads that a computation takes: ``OMP_NUM_THREADS`` if it is set, else the idle processors.
+
+    They are those that this process may use, less the load of others, and at least one. Threads that wait for each
+    other on a busy machine take many times as long as one. No result depends on their number.
+    """
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if wanted.isdigit() and int(wanted):
+        return int(wanted)
+    every = os.cpu_count() or 1
+    usable = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else every)
+    with suppress(OSError, ValueError):
+        quota, period = map(int, Path(_QUOTA_FILE).read_text(encoding="ascii").split())
+        usable = min(usable, quota / period)
+    others = max(os.getloadavg()[0] - 1.0, 0.0) if hasattr(os, "getloadavg") else 0.0
+    return max(1, round(min(usable, every - others)))
+
+
+def threads_to_fit(rows: int) -> int:
+    """The threads that a fit to so many rows takes: one for few."""
+    return 1 if rows < _FEW_FITTED else idle_threads()
 
 
 @functools.cache
@@ -47,6 +75,6 @@ def over_chunks(work: Callable[[slice], object], rows: int, step: int) -> None:
         for chunk in chunks:
             work(chunk)
         return
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with ThreadPoolExecutor(idle_threads()) as threads:
         for _ in threads.map(work, chunks):
             pass

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
+from labeldp._threads import threads_to_fit
 from labeldp.errors import InputError
 from labeldp.learning.choice import Held, OneSetting, clearly_best, fit_in_units, folds_of
 from labeldp.learning.features import indexable_rows, row_count, row_weights, take_rows
@@ -43,8 +44,6 @@ from labeldp.release import Release, check_same_rows
 
 NUMBER_METHODS = ("auto", "unbiased", "likelihood", "decoded", "plain")
 
-#: Fits to fewer rows than this take one thread: two would wait for each other longer than they work.
-_FEW_ROWS = 200_000
 #: Boosted trees: their number, their leaves, and the penalty of a leaf in effective rows.
 _TREES, _LEAVES, _ROWS_OF_PENALTY = 60, 8, 100.0
 #: Candidate standard deviations of labels around predictions, as shares of the range.
@@ -152,7 +151,7 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
         check_released_rows(features, release)
         units = Units.of(groups, release)
         _checks.among(self.method, "a method", NUMBER_METHODS)
-        with few_threads(len(release)):
+        with threadpool_limits(threads_to_fit(len(release))):
             self._fit(features, release, row_weights(sample_weight, len(release)), units)
         self._count_features()
         return self
@@ -186,7 +185,7 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
         """The estimated mean label of each row, within the declared range."""
         check_is_fitted(self)
         features = indexable_rows(X)
-        with few_threads(row_count(features)):
+        with threadpool_limits(threads_to_fit(row_count(features))):
             centres = np.asarray(of_features(self.estimator_.predict, features), dtype=np.float64)
         return self._mean_labels(centres)
 
@@ -379,11 +378,6 @@ def fit_copy(
 def is_folds(name: str) -> bool:
     """True for the parameter of a scikit-learn estimator, or of one in it, that says how it divides rows in folds."""
     return name.rsplit("__", maxsplit=1)[-1] == "cv"
-
-
-def few_threads(rows: int) -> Any:
-    """Limit computations on few rows to one thread, since more would cost more than they save."""
-    return threadpool_limits(1 if rows < _FEW_ROWS else None)
 
 
 def is_behind(

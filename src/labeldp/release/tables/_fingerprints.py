@@ -14,7 +14,6 @@ The hashes are no secret: the ledger stores them under a key of its own.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp._shapes import Int, UInt64
-from labeldp._threads import FEW_ROWS
+from labeldp._threads import FEW_ROWS, idle_threads
 from labeldp.release.tables._cell_hashes import CellHashes, Texts, all_hashes, hashes_of, is_respelled, whole_hashes
 from labeldp.release.tables._copies import CopyCounter
 from labeldp.release.tables._fingerprint_kernels import hash_in_order, sketch
@@ -177,7 +176,7 @@ class FingerprintBuilder:
         self, batches: Iterable[pa.RecordBatch], also: Callable[[Mapping[str, np.ndarray]], object] = lambda _: None
     ) -> None:
         """Add the rows of batches, which have the columns by name; ``also`` receives the hashes of kept columns."""
-        workers = os.cpu_count() or 1
+        workers = idle_threads()
         with ThreadPoolExecutor(workers) as threads:
             waiting: deque[Future[_Part]] = deque()
             for batch in batches:

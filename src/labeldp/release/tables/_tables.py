@@ -10,7 +10,6 @@ import codecs
 import csv
 import dataclasses
 import io
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ import pyarrow.parquet as pq
 from labeldp._checks import nearest
 from labeldp._shapes import Bool
 from labeldp._spelling import spelled_as
-from labeldp._threads import FEW_ROWS
+from labeldp._threads import FEW_ROWS, idle_threads
 from labeldp.columns import PLAIN, ColumnType, Notation, plain_column
 from labeldp.errors import TableError
 from labeldp.release.tables._batches import chosen_rows, equal_batches
@@ -305,7 +304,7 @@ def typed(table: Table, columns: Sequence[str]) -> Table:
         return table
     others = {table.label, *table.path_columns}
     found = {name: ColumnType(table.file.notation) for name in dict.fromkeys(columns) if name not in others}
-    with ThreadPoolExecutor(os.cpu_count()) as threads:  # of which each looks at other columns
+    with ThreadPoolExecutor(idle_threads()) as threads:  # of which each looks at other columns
         for batch in prefetch(table.batches(list(found), _ROWS_PER_BATCH)) if found else ():
             list(threads.map(lambda name, rows=batch: found[name].add(rows[name]), found))
     types = {name: column.type for name, column in found.items()}
