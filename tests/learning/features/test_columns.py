@@ -8,13 +8,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from scipy.sparse import issparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 from labeldp.errors import InputError
 from labeldp.learning.features import (
     NumbersAsTextsWarning,
+    OneHotCategories,
+    OrdinalCategories,
     UnknownCategoryWarning,
     columns_of,
     frame_columns,
@@ -233,3 +237,26 @@ def test_a_column_that_no_model_can_compute_with_is_left_out(values, why):
     assert why.replace("\\", "") in left_out["x"]
     with pytest.raises(InputError, match=f"in the feature 'x', found .*{why}"):
         columns_of(table, ["x"], None)
+
+
+@pytest.mark.parametrize("rows", [3, 60, 4_000])
+@pytest.mark.parametrize(
+    ("kind", "plain", "settings"),
+    [
+        (OneHotCategories, OneHotEncoder, {"handle_unknown": "infrequent_if_exist", "min_frequency": 2}),
+        (OrdinalCategories, OrdinalEncoder, {"handle_unknown": "use_encoded_value", "unknown_value": np.nan}),
+    ],
+    ids=["one-hot", "codes"],
+)
+def test_categories_of_few_rows_are_those_of_all(kind, plain, settings, rows):
+    """Encoders see few rows of a table, and encode every row, later ones too, as scikit-learn's own encoders do."""
+    chance = np.random.default_rng(rows)
+    texts = np.array([f"t{place}" for place in range(2_000)] + [None], dtype=object)
+    columns = {"many": texts[np.minimum(chance.geometric(0.01, rows) - 1, 2_000)], "few": texts[np.arange(rows) % 3]}
+    frame = pd.DataFrame(columns | {"once": texts[-1 - np.arange(rows) % 2_001]})
+    later = pd.DataFrame({name: chance.permutation(column) for name, column in frame.items()})
+    for most in (3, 10_000):
+        encoders = [each(max_categories=most, **settings).fit(frame) for each in (kind, plain)]
+        for table in (frame, later):
+            one, other = (each.transform(table) for each in encoders)
+            np.testing.assert_array_equal(*(each.toarray() if issparse(each) else each for each in (one, other)))

@@ -85,3 +85,18 @@ def test_weights_are_copies(table):
     for one, other in zip(once, four.evidence(), strict=True):
         np.testing.assert_allclose(one.gram, other.gram, atol=0.05)
         assert one.rows == other.rows
+
+
+@pytest.mark.parametrize(("best", "widths"), [(np.inf, [3.0, 1.0]), (3.0, [3.0, 1.0]), (0.3, [0.3, 0.1]), (0.1, [0.1])])
+def test_more_rows_may_favour_the_best_kernel_or_the_next_narrower(table, best, widths):
+    """Sums over many rows are of these and the linear kernel, with the steps and the products that these had."""
+    grid = on_a_grid(table, (0.1, 0.3, 1.0, 3.0))
+    size = grid.kernels.each[3].width  # that of width 1
+    places = grid.kernels.likely(best * size)
+    found = KernelSums.of(grid.only(places)).add(*table)
+    assert [each.width for each in found.grid.kernels.each] == pytest.approx(
+        [np.inf, *(size * each for each in widths)]
+    )
+    every = KernelSums.of(grid).add(*table)
+    for place, products in zip(places, found.products, strict=True):
+        assert products.value.tobytes() == every.products[place].value.tobytes()

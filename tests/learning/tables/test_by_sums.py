@@ -23,8 +23,9 @@ from labeldp import Classes, Interval, Release, public_columns, release_table
 from labeldp.cli import main
 from labeldp.errors import InputError, VerificationError
 from labeldp.learning.features import columns_of
+from labeldp.learning.heads import Grid, Kernels, KernelSums
 from labeldp.learning.metrics import Units
-from labeldp.learning.sklearn import EvidenceRidge, KernelClassifier
+from labeldp.learning.sklearn import WIDTHS, EvidenceRidge, KernelClassifier
 from labeldp.learning.tables import learn, open_model
 from labeldp.learning.tables._part_sums import PartSums, SumsOfPart, UnitSums, fold_numbers, unit_hashes
 from labeldp.learning.tables._stored import SampledRows, StoredRelease, free_memory, rows_in_memory
@@ -213,8 +214,6 @@ def test_sums_agree_with_a_fit_in_memory(folders):
 
 def models_sums(grid, rows, release):
     """The sums over rows in memory."""
-    from labeldp.learning.heads import KernelSums  # noqa: PLC0415
-
     return KernelSums.of(grid).add(rows, release.unbiased(), np.ones(len(release)))
 
 
@@ -353,3 +352,20 @@ def test_nonsense_of_memory_is_refused():
     for text in ("", "GB", "four", "-1GB", "0", "1e99GB", "nan"):
         with pytest.raises((typer.BadParameter, InputError)):
             bytes_of(text)
+
+
+@pytest.mark.parametrize("name", ["label", "cost"])
+def test_sums_are_of_the_kernels_that_a_sample_leaves_likely(folders, name):
+    """The kernel that weighs most in a fit to all rows, of all kernels, is among the few that are added up."""
+    stored = StoredRelease.of(folders[name], InProcess(), lambda *_: None)
+    sampled = stored.sample(1500)
+    reader, grid = sampled.reader(columns_of(sampled.table, None, None)[0])
+    rows = reader.encoder.transform(reader.frame(public_columns(folders[name])))
+    targets = reader.targets(Release.load(folders[name]))
+    every = Grid.like(Kernels.of(rows[:1500], WIDTHS), rows, *targets)
+    assert len(every.kernels.each) == 5
+    assert 2 <= len(grid.kernels.each) <= 3
+    whole = reader.targets.ridge(KernelSums.of(every).add(rows, *targets))
+    heaviest = whole.widths_[int(np.argmax(whole.weights_))]
+    ratios = [each.width / heaviest for each in grid.kernels.each]  # landmarks differ, and so do median distances
+    assert any(0.7 < ratio < 1.4 for ratio in ratios) or np.isinf(heaviest)

@@ -28,6 +28,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from labeldp._shapes import Float
+from labeldp._threads import blocks
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.losses import gain, require_release, row_loss
 from labeldp.privacy.channels import EvenChannel, candidate_sizes, row_arrays, unpack
@@ -39,6 +40,8 @@ METRIC = "channel_log_loss"
 _LEAST = 1e-12
 #: A variance of an event below this is one of rounding: the event is certain.
 _ROUNDING = 1e-14
+#: Rows at a time, few enough for their numbers to stay in the cache.
+_IN_CACHE = 1 << 13
 
 Objective = Callable[[Any, Any], tuple[np.ndarray, np.ndarray]]
 
@@ -183,22 +186,29 @@ class _Likelihood:
         return logits, information
 
     @cached_property
-    def _two(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Of two classes: log likelihood ratio of each row, and the probabilities that the second is in its set."""
+    def _two(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+        """Of two classes: the likelihoods of each row, and the probabilities that the second is in its set."""
         if self.release.space.size != 2 or candidate_sizes(self.release.class_channel) is not None:
             return None
         likelihood = np.maximum(self.release.likelihood(), np.finfo(float).tiny)
-        true, other = (np.broadcast_to(each, (len(likelihood), 2))[:, 1] for each in self._events[:2])
-        return np.log(likelihood[:, 1] / likelihood[:, 0]), np.ascontiguousarray(true), np.ascontiguousarray(other)
+        events = (np.broadcast_to(each, (len(likelihood), 2))[:, 1] for each in self._events[:2])
+        first, second, true, other = map(np.ascontiguousarray, (*likelihood.T, *events))
+        return first, second, true, other
 
     def _slopes_of_two(self, scores: Float[np.ndarray, "n"], data: Any) -> tuple[np.ndarray, np.ndarray]:
         """Gradient and information of the score of the second class of two over the first."""
-        ratio, true, other = self._two or (scores,) * 3
-        chance, weights = expit(scores), _weights(data, len(scores))
-        inside = other + (true - other) * chance
-        slope, spread = chance * (true - inside), inside * (1.0 - inside)
-        information = np.divide(slope**2, spread, out=np.zeros_like(slope), where=spread > _ROUNDING)
-        return weights * (chance - expit(scores + ratio)), weights * np.maximum(information, _LEAST)
+        weights, found = _weights(data, len(scores)), np.empty((2, len(scores)))
+        for part in blocks(len(scores), entries=_IN_CACHE):
+            first, second, true, other = (each[part] for each in self._two or ())
+            chance = expit(scores[part])
+            inside = other + (true - other) * chance
+            slope, spread = chance * (true - inside), inside * (1.0 - inside)
+            information = np.where(spread > _ROUNDING, slope**2 / np.maximum(spread, _ROUNDING), 0.0)
+            hit = chance * second
+            found[0, part] = chance - hit / (hit + (1.0 - chance) * first)
+            found[1, part] = np.maximum(information, _LEAST)
+        found *= weights
+        return found[0], found[1]
 
     def mean_loss(self, scores: Any) -> float:
         """Mean negative log likelihood over that of the uniform model, in nats."""

@@ -103,6 +103,7 @@ class Work:
 
     def __post_init__(self) -> None:
         self._deadline = time.monotonic() + 60.0 * self.minutes
+        self._last: tuple[Any, Any, Any] = None, None, None
 
     def tell(self, members: int, all_members: int) -> None:
         """Report that a number of members are done, each with a fit for every fold and one to all rows."""
@@ -123,8 +124,7 @@ class Work:
             InputError: There is no time left, or predictions are not finite.
         """
         self._begin()
-        encoder = clone(member.encoder)
-        encoded = encoder.fit_transform(self.rows)[: len(self.release)]
+        encoder, encoded = self._encoded(member)
         paths = list[Path]()
         for fit, held in self.parts:
             self._begin()
@@ -139,6 +139,13 @@ class Work:
         fitted = member.learner(encoder).fit_setting(best, encoded, self.release, as_groups(self.units), **self.of_rows)
         pipeline = Pipeline([("columns", encoder), ("model", fitted)])
         return Fitted(pipeline, predicted[rows], varies(fitted, encoded), best, member.posterior)
+
+    def _encoded(self, member: Member) -> tuple[Any, Any]:
+        """The encoder of a member fitted to all rows, and what it makes of those with labels; the last is kept."""
+        if self._last[0] is not member.encoder:
+            fitted = clone(member.encoder)
+            self._last = member.encoder, fitted, fitted.fit_transform(self.rows)[: len(self.release)]
+        return self._last[1:]
 
     def _settings(self, member: Member, encoder: Any, encoded: Any, gains: Gains) -> list[int]:
         """The setting for each group, chosen by others.

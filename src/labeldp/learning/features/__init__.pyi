@@ -1,5 +1,7 @@
 from ._bins import Bins as Bins
 from ._columns import CALENDAR as CALENDAR
+from ._columns import OneHotCategories as OneHotCategories
+from ._columns import OrdinalCategories as OrdinalCategories
 from ._columns import UnitScaler as UnitScaler
 from ._columns import UnknownCategoryWarning as UnknownCategoryWarning
 from ._columns import NumbersAsTextsWarning as NumbersAsTextsWarning

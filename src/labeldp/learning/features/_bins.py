@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -52,9 +53,14 @@ class Bins:
             found[:, place] = np.where(np.isnan(column), _MISSING, np.searchsorted(edges, column, side="right"))
         return found
 
-    def points(self, codes: UInt8[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-        """The values that stand for bins, with NaN for missing ones."""
-        found = np.empty(codes.shape, dtype=np.float64)
-        for place, (values, column) in enumerate(zip(self.values, codes.T, strict=True)):
-            found[:, place] = np.append(values, np.full(256 - len(values), np.nan))[column]
+    def points(self, codes: UInt8[np.ndarray, "... d"]) -> Float[np.ndarray, "... d"]:
+        """The values that stand for bins of rows or of one row, with NaN for missing ones."""
+        return np.asarray(self._of_codes[np.arange(codes.shape[-1]), codes])
+
+    @cached_property
+    def _of_codes(self) -> Float[np.ndarray, "d 256"]:
+        """The value that stands for every code of a column."""
+        found = np.full((len(self.values), _MISSING + 1), np.nan)
+        for row, values in zip(found, self.values, strict=True):
+            row[: len(values)] = values
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -79,6 +79,11 @@ class Grid:
         steps = (np.exp2(np.ceil(np.log2(np.where(most > 0.0, most, 1.0))) - _DIGITS) for most in largest)
         return cls(kernels, origin, tuple(steps))
 
+    def only(self, places: Sequence[int]) -> Grid:
+        """The grid of some of the kernels, the linear one first."""
+        kernels = Kernels(self.kernels.landmarks, tuple(self.kernels.each[place] for place in places))
+        return Grid(kernels, self.origin, None if self.steps is None else tuple(self.steps[place] for place in places))
+
     def rounded(self, targets: Float[np.ndarray, "n k"], weights: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n k1"]:
         """A constant and the targets, times the root of the row's weight, rounded."""
         found = np.sqrt(weights)[:, None] * np.hstack([np.ones((len(targets), 1)), targets - self.origin])
@@ -147,9 +152,7 @@ class KernelSums:
 
     def linear(self) -> KernelSums:
         """The sums of the linear kernel alone."""
-        steps = None if self.grid.steps is None else self.grid.steps[:1]
-        kernels = Kernels(self.grid.kernels.landmarks, self.grid.kernels.each[:1])
-        return KernelSums(Grid(kernels, self.grid.origin, steps), self.products[:1], self.squares)
+        return KernelSums(self.grid.only([0]), self.products[:1], self.squares)
 
     def merge(self, other: KernelSums) -> None:
         """Add the sums over other rows."""

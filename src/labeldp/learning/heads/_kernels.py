@@ -63,6 +63,17 @@ class Kernels:
         landmarks = _landmarks(features)
         return cls(landmarks, tuple(_kernels(landmarks, features.shape[1], widths)))
 
+    def likely(self, best: float) -> list[int]:
+        """The places of the kernels that more rows may favour: the linear one, the best of few rows, the next narrower.
+
+        More rows show finer structure.
+
+        Args:
+            best: The squared width of the kernel that few rows favour.
+        """
+        narrow = [place for place, each in enumerate(self.each) if place and each.width <= best]
+        return [0, *sorted(narrow, key=lambda place: -self.each[place].width)[:2]]
+
 
 def _kernels(landmarks: Float[np.ndarray, "l d"], columns: int, widths: Sequence[float]) -> Iterator[Kernel]:
     distances = squared_distances(landmarks, landmarks)

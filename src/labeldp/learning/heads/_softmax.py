@@ -126,5 +126,6 @@ def share_logits(release: Release, weights: Float[np.ndarray, "n"] | None = None
 
 def softmax(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
     """Softmax of logits: class probabilities."""
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+    columns = np.ascontiguousarray(logits.T)  # reductions over few classes are fast along rows alone
+    columns = np.exp(columns - columns.max(axis=0))
+    return np.asarray((columns / columns.sum(axis=0)).T)

@@ -16,6 +16,7 @@ from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._extras import require_extra
 from labeldp._shapes import Float, UInt8
+from labeldp._threads import threads_to_fit
 from labeldp.learning.boosting import lightgbm_objective
 from labeldp.learning.choice import Gains, Held, Path, Progress, best_setting
 from labeldp.learning.features import Bins, row_weights
@@ -42,10 +43,8 @@ PATIENCE = 20
 _OF_CATEGORIES = 100.0
 #: Columns of at most so many categories are split into one of them and the others, which leaves less to choose from.
 _FEW_CATEGORIES = 32
-#: Rows of bins that LightGBM reads at a time.
-_BATCH = 1 << 16
-#: Fits to fewer rows than this take one thread: two would wait for each other longer than they work.
-_FEW_ROWS = 100_000
+#: Rows of bins that LightGBM reads at a time, and rows by which it chooses bins of its own.
+_BATCH, _ROWS_OF_BINS = 1 << 16, 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +229,7 @@ class TreeBoosting(ABC):
             "learning_rate": self.learning_rate,
             "min_data_in_leaf": 1,
             "min_data_in_bin": 1,
-            "num_threads": 1 if len(task.labels) < _FEW_ROWS else 0,
+            "num_threads": threads_to_fit(len(task.labels)),
             "deterministic": True,
             "force_row_wise": True,
             "seed": 0,
@@ -269,7 +268,7 @@ class TreeBoosting(ABC):
             reference=reference,
             init_score=scores[:, 0] if len(first) == 1 else scores,
             categorical_feature=list(self.categorical),
-            params={"verbose": -1},
+            params={"verbose": -1, "bin_construct_sample_cnt": _ROWS_OF_BINS},
             **more,
         )
 
@@ -301,9 +300,7 @@ def _sequence(bins: Bins, codes: UInt8[np.ndarray, "n d"]) -> Any:
         batch_size = _BATCH
 
         def __getitem__(self, rows: Any) -> np.ndarray:
-            some = np.atleast_2d(codes[rows])
-            found = bins.points(some)
-            return found[0] if isinstance(rows, int | np.integer) else found
+            return bins.points(codes[rows])
 
         def __len__(self) -> int:
             return len(codes)

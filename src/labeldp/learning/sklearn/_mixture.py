@@ -341,9 +341,11 @@ def _likeliest_slope(
     likelihood: Float[np.ndarray, "n k"], predicted: Float[np.ndarray, "n k"], shares: Mixture, rows: np.ndarray
 ) -> float:
     """The slope of largest likelihood times its prior, of predictions over class shares."""
+    start = np.log(np.maximum(shares.constant, _LEAST))
+    likelihood, offsets = map(np.asfortranarray, (likelihood, np.log(np.maximum(predicted, _LEAST)) - start))
 
     def loss(power: float) -> float:
-        hit = (likelihood * shares.moved(predicted, math.exp(power))).sum(axis=1)
+        hit = (likelihood * softmax(start + math.exp(power) * offsets)).sum(axis=1)
         return math.log1p((power / _SPREAD) ** 2) - float((rows * np.log(hit)).sum())
 
     bounds = (math.log(_FLATTEST), math.log(_STEEPEST))

@@ -17,10 +17,11 @@ import pyarrow as pa
 from sklearn.pipeline import Pipeline
 
 from labeldp._shapes import Int
+from labeldp._threads import one_thread_for_algebra
 from labeldp.columns import result_or_none
 from labeldp.learning.choice import Elsewhere, Held, Progress
 from labeldp.learning.features import SeenRanges, cycle_columns, frame_of, take_rows
-from labeldp.learning.heads import Grid, Kernels
+from labeldp.learning.heads import Grid, Kernels, KernelSums
 from labeldp.learning.metrics import Units, may_share_units
 from labeldp.learning.sklearn import (
     CLASSES,
@@ -279,8 +280,11 @@ class SampledRows:
         some = np.arange(0, len(self.release), math.ceil(len(self.release) / _ROWS_OF_GRID))
         features, (values, weights) = encoder.transform(take_rows(rows, some)), targets(self.release[some])
         trees = Binned.of(encoders, rows, share) if share else None
-        reader = Reader(columns, self.unit, seen, encoder, targets, trees)
-        return reader, Grid.like(Kernels.of(features, WIDTHS), features, values, weights)
+        grid = Grid.like(Kernels.of(features, WIDTHS), features, values, weights)
+        with one_thread_for_algebra():
+            few = targets.ridge(KernelSums.of(grid).add(features, values, weights))
+        likely = grid.kernels.likely(few.widths_[int(np.argmax(few.weights_))])
+        return Reader(columns, self.unit, seen, encoder, targets, trees), grid.only(likely)
 
     def _targets(self) -> Targets:
         return NumberTargets.of(self.release) if self.target is NUMBERS else ClassTargets.of(self.release)

@@ -39,6 +39,10 @@ class ClassTargets:
         """Kernels; a softmax is no function of sums."""
         return {"kernels": KernelClassifier().fit_sums(sums, self.space, share)}
 
+    def ridge(self, sums: KernelSums) -> EvidenceRidge:
+        """The regression of the kernels."""
+        return KernelClassifier().fit_sums(sums, self.space).ridge_
+
 
 @dataclass(frozen=True, eq=False)
 class NumberTargets:
@@ -78,6 +82,10 @@ class NumberTargets:
             name: ReleasedLabelRegressor(EvidenceRidge(signal=self.signal)).fit_sums(each, self.ends, share)
             for name, each in (("linear", sums.linear()), ("kernels", sums))
         }
+
+    def ridge(self, sums: KernelSums) -> EvidenceRidge:
+        """The regression of the kernels."""
+        return EvidenceRidge(signal=self.signal).fit_sums(sums)
 
 
 #: Targets of released labels, and the models that sums of them make.
