@@ -21,18 +21,20 @@ from labeldp.audit import attacks, mechanisms
 from labeldp.bounds import theorems
 from labeldp.cli._command import ReleaseFolder
 from labeldp.cli._options import FileOptions, ImageOptions, check_one_of, class_texts, named_object, range_of
-from labeldp.cli._terminal import complain_of, for_holder, printed_warnings, progress, result, show
+from labeldp.cli._terminal import complain, complain_of, for_holder, printed_warnings, progress, result, show
 from labeldp.errors import InputError, LabelDPError
 from labeldp.learning import features
 from labeldp.release import folder
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from labeldp.audit.attacks import AttackReport, Exposure, LossProfile
     from labeldp.release import Release
 
 _UNUSABLE = 2
 _DRAWS, _CONFIDENCE, _SURE = 1_000_000, 0.99, 0.999_999
-#: Rows of a release by which the disclosure of its columns is bounded: trees are fitted in memory.
+#: Rows of a release by which the disclosure of its columns is bounded, and which are attacked: they are in memory.
 _MOST_ROWS = 1 << 20
 
 
@@ -42,9 +44,9 @@ class AttackOptions:
 
     Args:
         against: Another release of the same rows, to check that its noise is independent.
-        model (MODEL): Attack the labels of DIR with this model from 'labeldp learn'; like --truth, --private-rows and
-            --profile it holds all rows in memory. A model of DIR itself is fitted
-            anew on parts of it, so that no row is attacked by a model that knows its released label.
+        model (MODEL): Attack the labels of DIR with this model from 'labeldp learn'; of more than 1,048,576 rows some
+            are attacked, unless --truth, --private-rows or --images are given. A model of DIR itself is fitted anew on
+            parts of it, so that no row is attacked by a model that knows its released label.
         images: The images of the rows, for a model of images.
         generator (FILE): For such a model that was learned with --generator: the generator's file.
         truth (TABLE): A table of public true labels of the rows of DIR, to score attacks.
@@ -258,31 +260,33 @@ def _load_generator(path: Path) -> Any:
 
 def _attack(directory: Path, model: Any, generator: Any, options: AttackOptions) -> AttackReport:
     """The gain of attacks on the labels, by a model of the columns or against public true labels."""
-    release = releases.Release.load(directory)
     truth, label = options.truth, str(options.label)
+    by_row = truth is not None or options.private_rows is not None or options.images != ImageOptions()
+    rows = folder.read_certificate(directory).rows
+    table, release = attacks.some_rows(directory, rows if by_row else _MOST_ROWS)
+    if len(release) < rows:
+        complain(f"note: {len(release):,} rows, which were chosen by chance, are attacked and stand for all {rows:,}")
     public = None if truth is None else releases.public_table(options.file.of(truth), label, release.space, {})[1]
-    rows = None if model is None else _features(directory, release, model, options.images)
+    inputs = None if model is None else _features(table, release, model, options.images)
     mixing = None if model is None else _mixing(release, model)
-    knowledge = attacks.Knowledge(model, features=rows, mixing=mixing, generator=generator)
-    groups = None if options.group is None else _groups(directory, release, options.group)
+    knowledge = attacks.Knowledge(model, features=inputs, mixing=mixing, generator=generator)
+    groups = None if options.group is None else _groups(directory, table, options.group)
     with printed_warnings(features.UnseenValueWarning):
         found = attacks.attack_release(release, knowledge, truth=public, groups=groups)
     commonest = found.utility("nothing about the row", "the model itself").value
     return dataclasses.replace(found, limits=_limits(release, commonest))
 
 
-def _features(directory: Path, release: Release, model: Any, images: ImageOptions) -> Any:
+def _features(columns: pa.Table, release: Release, model: Any, images: ImageOptions) -> Any:
     """The rows that a model predicts from: the public columns of a release, or images."""
     from labeldp.learning.tables import images_of_rows  # noqa: PLC0415 (commands load what they need)
 
-    columns = releases.public_columns(directory, release.certificate)
     pixels = images_of_rows(model, columns, len(release), **images.read())
     return columns if pixels is None else pixels
 
 
-def _groups(directory: Path, release: Release, name: str) -> list[str]:
+def _groups(directory: Path, table: pa.Table, name: str) -> list[str]:
     """The values of a public column, one for each row."""
-    table = releases.public_columns(directory, release.certificate)
     if name not in table.column_names:
         raise InputError(f"expected a public column of {directory}, found {name!r}. Columns: {table.column_names}")
     return [str(value) for value in table[name].to_pylist()]

@@ -132,12 +132,14 @@ def evaluate(
     label, source = label or loaded.certificate.label, file.of(table) if labels_are_public else table
     with printed_warnings(UnseenValueWarning, UnitsWarning) as warned:
         scores = tables.evaluate(loaded, source, label, public=labels_are_public, **images.read())
-    if labels_are_public and scores.rows == loaded.certificate.rows:
+    rows = scores.of_rows or scores.rows
+    if labels_are_public and rows == loaded.certificate.rows:
         complain(
-            f"note: the model was learned from as many rows ({scores.rows:,}): if from these, the scores are too good "
+            f"note: the model was learned from as many rows ({rows:,}): if from these, the scores are too good "
             "for others; evaluate it on other people's rows"
         )
     by = "labels that you declared public" if labels_are_public else "released labels"
+    by += "" if scores.of_rows is None else f" of rows that a public hash chose among {scores.of_rows:,}"
     mixed = any(issubclass(each.category, UnitsWarning) for each in warned)
     found = results.Evaluated.of(scores, by, loaded.certificate.space, public=labels_are_public, mixed=mixed)
     result(json_, lambda: found, lambda: results.evaluation_part(found))

@@ -7,6 +7,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+import labeldp.cli._audit as audit_module
+import labeldp.learning.tables._evaluate as evaluate_module
 import labeldp.release.released._public as public_module
 from labeldp import Classes, release_table
 from labeldp.cli import main
@@ -91,3 +93,66 @@ def test_a_table_without_rows_is_refused(model, tmp_path):
     (tmp_path / "e.csv").write_text("x,town\n")
     with pytest.raises(TableError, match="at least one row"):
         predict_table(model[0], tmp_path / "e.csv")
+
+
+def many(seed, rows=6_000):
+    """Rows of patients with two each, whose labels follow a number with few mistakes."""
+    chance = np.random.default_rng(seed)
+    x = chance.normal(size=rows).round(3)
+    wrong = chance.random(rows) < 0.1
+    labels = np.where((x > 0) ^ wrong, "yes", "no")
+    town = chance.choice(np.array(["bath", "rome"]), rows)
+    return pd.DataFrame({"x": x, "town": town, "patient": np.arange(rows) // 2 + seed * rows, "y": labels})
+
+
+def test_public_labels_of_many_rows_are_judged_by_some_of_them(model, tmp_path, monkeypatch, capsys):
+    """At most so many rows are kept, the same ones however the table is cut, and the command says among how many."""
+    many(1).to_parquet(tmp_path / "t.parquet")
+    every = evaluate(model[0], tmp_path / "t.parquet", "y", public=True)
+    assert (every.rows, every.of_rows) == (6_000, None)
+    monkeypatch.setattr(evaluate_module, "_MOST_PUBLIC", 2_000)
+    found = []
+    for batch in (1 << 18, 700, 33):
+        monkeypatch.setattr(public_module, "_ROWS_PER_BATCH", batch)
+        found.append(evaluate(model[0], tmp_path / "t.parquet", "y", public=True))
+    assert {(each.rows, each.of_rows, each.accuracy, each.auc) for each in found} == {
+        (found[0].rows, 6_000, found[0].accuracy, found[0].auc)
+    }
+    assert 1_200 < found[0].rows <= 2_000
+    assert abs(found[0].accuracy.value - every.accuracy.value) < 4 * found[0].accuracy.error
+    assert found[0].accuracy.error > 1.5 * every.accuracy.error
+    assert main(["evaluate", str(model[1]), str(tmp_path / "t.parquet"), "--label", "y", "--labels-are-public"]) == 0
+    assert "that a public hash chose among 6,000" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_release_that_does_not_fit_is_judged_by_whole_units(model, tmp_path, monkeypatch):
+    """Some units are judged with all of their rows, whose number is said, and the interval is that of units."""
+    many(2).to_parquet(tmp_path / "t.parquet")
+    release_table(tmp_path / "t.parquet", "y", Classes(["no", "yes"]), 6.0, tmp_path / "o", drop=[], unit="patient")
+    every = evaluate(model[0], tmp_path / "o", "y", public=False)
+    seen, real = [], evaluate_module.class_scores
+    monkeypatch.setattr(evaluate_module, "rows_in_memory", lambda *_: 2_000)
+    monkeypatch.setattr(
+        evaluate_module,
+        "class_scores",
+        lambda *given, units: seen.append(units) or real(*given, units=units),
+    )
+    found = evaluate(model[0], tmp_path / "o", "y", public=False)
+    assert (every.of_rows, found.of_rows) == (None, 6_000)
+    assert 1_500 < found.rows < 2_500
+    assert set(np.bincount(seen[0])) <= {0, 2}
+    assert abs(found.accuracy.value - every.accuracy.value) < 4 * found.accuracy.error
+
+
+def test_some_rows_of_many_are_attacked(model, tmp_path, monkeypatch, capsys):
+    """The audit of a release with a model attacks so many rows, and says it; all with the guess of each row."""
+    many(3, 600).to_parquet(tmp_path / "t.parquet")
+    given = {"drop": ["patient"], "unit": "row"}
+    release_table(tmp_path / "t.parquet", "y", Classes(["no", "yes"]), 2.0, tmp_path / "o", **given)
+    monkeypatch.setattr(audit_module, "_MOST_ROWS", 200)
+    command = ["audit", str(tmp_path / "o"), "--model", str(model[1])]
+    assert main(command) == 0
+    assert "200 rows, which were chosen by chance, are attacked and stand for all 600" in capsys.readouterr().err
+    assert main([*command, "--private-rows", str(tmp_path / "private.csv")]) == 0
+    assert "stand for" not in capsys.readouterr().err
+    assert len(pd.read_csv(tmp_path / "private.csv")) == 600

@@ -116,6 +116,7 @@ class ClassScores:
         calibration: Mean probability and estimated frequency of predicted classes, in bins of about equally many rows,
             as many as the labels can tell apart.
         coverage: Share of rows whose prediction set holds the true class; None of a model without sets.
+        of_rows: Number of rows that these were chosen from by a public hash; None where all are judged.
     """
 
     rows: int
@@ -138,6 +139,7 @@ class ClassScores:
     counted: tuple[int, ...] = ()
     calibration: Calibration | None = None
     coverage: Estimate | None = None
+    of_rows: int | None = None
 
 
 def class_scores(

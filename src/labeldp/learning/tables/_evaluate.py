@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +14,14 @@ import pyarrow as pa
 from labeldp.errors import InputError, LabelError
 from labeldp.learning.metrics import estimate, of_true_class
 from labeldp.learning.tables._class_scores import ClassScores, class_scores
+from labeldp.learning.tables._part_sums import chosen_units
 from labeldp.learning.tables._predict import columns_to_read, images_of_rows, in_batches
 from labeldp.learning.tables._regressors import NumberScores, number_scores
+from labeldp.learning.tables._stored import StoredRelease, rows_in_memory
 from labeldp.privacy import ClassProbabilities, Interval
 from labeldp.release import Release, public_batches, public_rows, unit_numbers
-from labeldp.release.folder import Certificate, group_column, is_release, local_copy
+from labeldp.release.engines import InProcess
+from labeldp.release.folder import Certificate, group_column, is_release, local_copy, read_certificate
 from labeldp.release.tables import Place, TableFile, place_of
 
 if TYPE_CHECKING:
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
     from labeldp.learning.tables._table_model import TableModel
 
 _SHOWN_CLASSES, _LEVEL = 12, 0.95
+#: The most rows with public labels that are judged, and rows of a batch.
+_MOST_PUBLIC, _ROWS = 1 << 22, 1 << 16
 
 
 def evaluate(
@@ -39,7 +45,8 @@ def evaluate(
 ) -> ClassScores | NumberScores:
     """Evaluate a model on a table.
 
-    Intervals take rows of one privacy unit as dependent, if the release kept the column of its unit.
+    Intervals take rows of one privacy unit as dependent, if the release kept the column of its unit. Where rows do not
+    fit in memory, some are judged, in whole units, which a public hash chooses without a look at labels.
 
     Args:
         model: The model.
@@ -66,7 +73,8 @@ def evaluate(
                 f"expected a table with public labels in {path}, found the folder of a release; use --released"
             )
         try:
-            rows = _Rows.public(public_rows(source, label, model.space, columns_to_read(model, image_column)))
+            batches = public_rows(source, label, model.space, columns_to_read(model, image_column))
+            rows = _Rows(iter(batches), most=_MOST_PUBLIC)
             predicted = rows.predictions(model, images, image_column)
         except LabelError:
             shown = ", ".join(map(str, model.space.points[:_SHOWN_CLASSES]))
@@ -74,22 +82,32 @@ def evaluate(
             raise InputError(
                 f"expected {wanted} in every row of {label!r}, found another value or none; leave such rows out"
             ) from None
-        labels = rows.labels()
+        labels, count = rows.labels(), rows.count
     else:
         with local_copy(path) as folder:
-            labels = Release.load(folder)
-            certificate = _check_other(model.certificate, labels.certificate, label)
-            rows = _Rows(((table, None) for table in public_batches(folder, certificate)), group_column(certificate))
+            certificate = _check_other(model.certificate, read_certificate(folder), label)
+            labels, tables = _released(folder, certificate, some=images is None)
+            rows, count = _Rows(((table, None) for table in tables), group_column(certificate)), certificate.rows
             predicted = rows.predictions(model, images, image_column)
     units = rows.units()
+    of_rows = None if count == len(labels) else count
     if model.of_numbers:
-        return number_scores(labels, predicted, units=units)
+        return replace(number_scores(labels, predicted, units=units), of_rows=of_rows)
     chances = predicted
-    scores = class_scores(labels, chances, units=units)
+    scores = replace(class_scores(labels, chances, units=units), of_rows=of_rows)
     if model.sets is None or scores.better is None:  # where rows have candidates, no coverage is told
         return scores
     metric = of_true_class("coverage", _as_mask, lambda _, held: held * 1.0, likely=_likely, least=0.0, most=1.0)
     return replace(scores, coverage=estimate(metric, labels, model.sets.members(chances), units, _LEVEL))
+
+
+def _released(folder: Path, certificate: Certificate, *, some: bool) -> tuple[Release, Iterator[pa.Table]]:
+    """The labels of a release, and its public columns in batches; of some rows where not all fit in memory."""
+    most = rows_in_memory(certificate, None)
+    if not some or certificate.rows <= most:
+        return Release.load(folder), public_batches(folder, certificate)
+    sampled = StoredRelease.of(folder, InProcess(), lambda *_: None).sample(most)
+    return sampled.release, (pa.Table.from_batches([each]) for each in sampled.table.to_batches(_ROWS))
 
 
 @dataclass(eq=False)
@@ -99,20 +117,20 @@ class _Rows:
     Attributes:
         batches: Public columns, and labels that were declared public.
         unit: The column of privacy units.
+        most: The most rows that are kept, each a unit of its own.
+        count: Number of rows that were read.
     """
 
     batches: Iterator[tuple[pa.Table, Release | None]]
     unit: str | None = None
+    most: float = math.inf
+    count: int = 0
     _labels: list[Release] = field(default_factory=list)
     _units: list[pa.ChunkedArray] = field(default_factory=list)
-
-    @classmethod
-    def public(cls, batches: Iterator[tuple[pa.Table, Release]]) -> Self:
-        """Rows with public labels."""
-        return cls(iter(batches))
+    _places: list[np.ndarray] = field(default_factory=list)
 
     def predictions(self, model: TableModel | NetworkModel, images: Images | None, image_column: str | None) -> Any:
-        """Numbers, or probabilities in declared order, of all rows; images are predicted together."""
+        """Numbers, or probabilities in declared order, of all rows that are kept; images are predicted together."""
 
         def predict(table: pa.Table) -> Any:
             if model.of_numbers:
@@ -121,22 +139,46 @@ class _Rows:
 
         if model.columns:
             images_of_rows(model, pa.table({}), 0, images, image_column)  # which it has none of
-            return np.concatenate(list(in_batches(predict, self._tables())))
+            return self._kept(in_batches(predict, self._tables()))
         tables = list(self._tables())
         rows = sum(map(len, self._labels)) or sum(table.num_rows for table in tables)
         pixels = images_of_rows(model, pa.concat_tables(tables), rows, images, image_column)
         return ClassProbabilities.of(model, pixels).in_order(model.space.points)
 
+    def _kept(self, batches: Iterator[np.ndarray]) -> np.ndarray:
+        """The predictions of batches; of too many rows half of the share that was kept before, until they are few.
+
+        Which rows are kept depends on their places alone, and not on how they are cut.
+        """
+        share, kept = 1.0, list[np.ndarray]()
+        for each in batches:
+            kept.append(each)
+            self._keep(kept, len(kept) - 1, share)
+            while sum(map(len, kept)) > self.most:
+                share /= 2.0
+                for place in range(len(kept)):
+                    self._keep(kept, place, share)
+        return np.concatenate(kept)
+
+    def _keep(self, predicted: list[np.ndarray], batch: int, share: float) -> None:
+        """Keep the rows of a batch that are in a share of all."""
+        if share < 1.0:
+            some = np.flatnonzero(chosen_units(self._places[batch], share))
+            predicted[batch], self._places[batch] = predicted[batch][some], self._places[batch][some]
+            self._labels[batch] = self._labels[batch][some]
+
     def _tables(self) -> Iterator[pa.Table]:
         for table, labels in self.batches:
             if labels is not None:
                 self._labels.append(labels)
+                self._places.append(np.arange(self.count, self.count + table.num_rows, dtype=np.uint64))
             if self.unit in table.column_names:
                 self._units.append(table[self.unit])
+            self.count += table.num_rows
             yield table
 
     def labels(self) -> Release:
-        """The public labels of all rows that were read."""
+        """The public labels of the rows that are kept."""
         first = self._labels[0]
         return Release(np.concatenate([each.codes for each in self._labels]), first.channel, first.space, None)
 

@@ -41,6 +41,7 @@ class NumberScores:
         mean: Mean label.
         calibration: Mean prediction and estimated mean label, in bins of about equally many rows, as many as the labels
             can tell apart; None of released bins.
+        of_rows: Number of rows that these were chosen from by a public hash; None where all are judged.
     """
 
     rows: int
@@ -51,6 +52,7 @@ class NumberScores:
     absolute_error: Estimate | None
     mean: Estimate | Bounds
     calibration: NumberCalibration | None = None
+    of_rows: int | None = None
 
 
 def number_scores(
