@@ -32,6 +32,8 @@ TARGETS = {
 OPTIONS = ("-std=gnu11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-g0")
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wno-sign-conversion")
 LINKING = ("-shared", "-fPIC", "-fno-semantic-interposition")
+#: On macOS a library states its name, which would be the path of the build; ziglang links symbols of its own on Linux.
+NAMED, STRIPPED = ("-Wl,-install_name,@rpath/library.bin",), ("-s",)
 
 
 def compiler() -> list[str]:
@@ -59,11 +61,13 @@ def compile_library(sources: Path, library: Path, *options: str, target: str = "
     """
     command = [sys.executable, "-m", "ziglang", "cc", "-target", TARGETS[target][0]] if target else compiler()
     files = sorted(map(str, sources.glob("*.c")))
+    apple = target.startswith("macos") if target else sys.platform == "darwin"
+    last = NAMED if apple else STRIPPED if target else ()
     stated = f'-DLABELDP_SOURCES="{digest_of(sources)}"'
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         made = Path(folder) / library.name
         subprocess.run(
-            [*command, *OPTIONS, *WARNINGS, *options, *LINKING, stated, "-o", str(made), *files, "-lm"], check=True
+            [*command, *OPTIONS, *WARNINGS, *options, *LINKING, *last, stated, "-o", str(made), *files, "-lm"], check=True
         )
         os.replace(made, library)
 
