@@ -232,7 +232,7 @@ def _undominated(sets: Sequence[Int[np.ndarray, "kinds"]]) -> Int[np.ndarray, "s
     """The counts of draws that no other dominates; more than ``_MOST_SETS`` are merged into one that dominates all."""
     if not sets:
         return np.empty((0, 0), dtype=np.int64)
-    unlike = np.unique(np.stack(sets), axis=0)
+    unlike = np.array(sorted({tuple(each.tolist()) for each in sets}), dtype=np.int64)
     if len(unlike) > _MOST_SETS:
         return np.asarray(unlike.max(axis=0, keepdims=True))
     dominators = (unlike[:, None, :] <= unlike[None, :, :]).all(axis=2).sum(axis=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -77,6 +76,8 @@ def _check_scheduler(address: str) -> None:
     Raises:
         EngineError: Nothing answers in time, or something else does.
     """
+    import asyncio  # noqa: PLC0415 (no other engine needs it)
+
     seconds = _limit()
     with ThreadPoolExecutor(1) as thread:  # the caller's may have an event loop already
         try:
@@ -121,6 +122,8 @@ def _limit() -> float:
 
 async def _kind_of(address: str, seconds: float) -> str:
     """What answers at an address, in Dask's protocol."""
+    import asyncio  # noqa: PLC0415 (no other engine needs it)
+
     import distributed  # noqa: PLC0415 (an extra)
 
     known = distributed.Security().get_connection_args("client")
