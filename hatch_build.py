@@ -66,9 +66,8 @@ def compile_library(sources: Path, library: Path, *options: str, target: str = "
     stated = f'-DLABELDP_SOURCES="{digest_of(sources)}"'
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         made = Path(folder) / library.name
-        subprocess.run(
-            [*command, *OPTIONS, *WARNINGS, *options, *LINKING, *last, stated, "-o", str(made), *files, "-lm"], check=True
-        )
+        flags = (*OPTIONS, *WARNINGS, *options, *LINKING, *last, stated)
+        subprocess.run([*command, *flags, "-o", str(made), *files, "-lm"], check=True)
         os.replace(made, library)
 
 
