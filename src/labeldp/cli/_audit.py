@@ -186,7 +186,7 @@ def _audit_release(
     attacks_it = (attack.model, attack.truth, attack.private_rows) != (None, None, None)
     if attacks_it or profile != ProfileOptions():
         for_holder()
-    model = None if attack.model is None else _load_model(attack.model)
+    model = None if attack.model is None else attack.images.open_model(attack.model)
     generator = None if attack.generator is None else _load_generator(attack.generator)
     attacked = bounded = exposed = None
     with progress() as bar:
@@ -242,13 +242,6 @@ def _write_rows(path: Path, found: AttackReport) -> None:
             table.writerows([row, guess, f"{one:.6g}", f"{both:.6g}"] for row, (guess, one, both) in enumerate(lines))
 
     write_new_file(path, write, private=True)
-
-
-def _load_model(model: Path) -> Any:
-    """Load a model from 'labeldp learn'."""
-    from labeldp.learning.tables import open_model  # noqa: PLC0415 (commands load what they need)
-
-    return open_model(model)
 
 
 def _load_generator(path: Path) -> Any:

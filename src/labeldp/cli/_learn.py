@@ -9,7 +9,7 @@ import typer
 
 from labeldp import results
 from labeldp.cli._command import ReleaseFolder
-from labeldp.cli._options import IMAGE_MODEL, ImageOptions, TrainingOptions, bytes_of, check_no_network_options
+from labeldp.cli._options import EncoderOptions, ImageOptions, TrainingOptions, bytes_of, check_no_network_options
 from labeldp.cli._terminal import names, printed_warnings, progress, result
 from labeldp.errors import InputError
 from labeldp.release import engines
@@ -31,6 +31,7 @@ def learn(
     memory: Annotated[int | None, _MEMORY] = None,
     engine: str | None = None,
     images: ImageOptions,
+    encoders: EncoderOptions,
     training: TrainingOptions,
     json_: bool = False,
 ) -> None:
@@ -45,7 +46,8 @@ def learn(
         output: A new file for the model, such as model.safetensors.
         model: Classes: auto (default: a mean of linear models, kernels, boosting and clusters, weighed on released
             labels), softmax, boosting, convex, factorization (ratings), torch:mlp, torch:ratings; with images
-            patches (default: frequent patches, and nearness to other images by them), torch:ensemble (patches and
+            patches (default: frequent patches, and nearness to other images by them), encoder (the features of
+            --encoder in their place, and its default), torch:ensemble (patches and
             a network beside them: several times as long, more accurate on some images), torch:convolutional,
             torch:residual, torch:inception, torch:resnet18. Numeric labels: auto (default: ridge, boosting, clusters
             and the mean label, weighed on released labels), ridge, boosting, neighbours, convex.
@@ -66,6 +68,7 @@ def learn(
         engine: Workers for the sums over a large release, as for 'labeldp release': processes[:N], dask[:ADDRESS] or
             spark[:MASTER]. The model is the same.
         images: The images of the rows.
+        encoders: What you state of an encoder.
         training: Settings of networks.
         json_: Print JSON; 'labeldp schema' describes it.
     """
@@ -80,8 +83,7 @@ def learn(
             "Release.concat, for AutoClassifier and other learners (docs/guide/people.md)"
         )
     (directory,) = directories
-    if model is None and images.images is not None:
-        model = IMAGE_MODEL
+    model = model or images.model
     of_network = model is not None and is_network(model)
     check_model_path(output)
     with printed_warnings(convex.FewRowsWarning, NumbersAsTextsWarning), progress() as bar:
@@ -98,10 +100,11 @@ def learn(
                 raise InputError(
                     "expected no --generator with a network, found one; leave it out, or use ResampledClassifier"
                 )
-            choice = ModelChoice(**options, **images.read(), training=training.settings())
+            choice = ModelChoice(**options, **images.read(), **encoders.open(images), training=training.settings())
             learned = learn_network(directory, choice, bar)
         else:
             check_no_network_options(images, training)
+            encoders.open(images)
             resampling = None if generator is None else generators.open_generator(generator).generator()
             with engines.open_engine(engine) as workers:
                 options |= {"memory": memory, "executor": None if engine is None else workers}

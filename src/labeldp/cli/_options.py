@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 DECLARED = "either --classes a,b,c (categories) or --interval LO,HI,STEP (numbers) to declare the labels"
 #: Prefix of the names of networks.
 NETWORK = "torch:"
-#: The model that is taken for images where none is named.
-IMAGE_MODEL = "patches"
+#: The models that are taken for images where none is named, without an encoder and with one.
+IMAGE_MODEL, ENCODER_MODEL = "patches", "encoder"
 #: Separators that are hard to type.
 _SEPARATORS = {"tab": "\t", "\\t": "\t", "semicolon": ";", "comma": ",", "bar": "|", "space": " ", "point": "."}
 _EVERYTHING, _NOTHING = "all", "none"
@@ -164,18 +164,67 @@ class ImageOptions:
     Args:
         images: For image models: an IDX file in row order, or a folder of PNG files.
         image_column: For a folder of images: the public column with the name of each row's PNG file.
+        encoder (NAME|FILE): For images: an encoder that others trained, whose features are learned from in place of
+            patches: efficientnet-lite0, of an installed package, or a file that ends in .onnx. A model in a file needs
+            the same encoder to predict, and finds an installed one by itself.
     """
 
     images: Path | None = None
     image_column: str | None = None
+    encoder: str | None = None
+
+    @property
+    def model(self) -> str | None:
+        """The model of images where none is named; None without images."""
+        if self.encoder is not None:
+            return ENCODER_MODEL
+        return None if self.images is None else IMAGE_MODEL
 
     def read(self) -> dict[str, Any]:
         """Read the images; arguments of the functions of ``labeldp.learning.tables``."""
+        found = {"images": self.images, "image_column": self.image_column}
         if self.images is None:
-            return asdict(self)
+            return found
         from labeldp.learning.features import read_images  # noqa: PLC0415 (the learners are an extra)
 
-        return {"images": read_images(self.images), "image_column": self.image_column}
+        return found | {"images": read_images(self.images)}
+
+    def open_model(self, path: Path) -> Any:
+        """A model in a file, with the encoder of its images if it has one."""
+        from labeldp.learning.images import cache_folder  # noqa: PLC0415 (the learners are an extra)
+        from labeldp.learning.tables import NetworkModel, open_model  # noqa: PLC0415
+
+        model = open_model(path)
+        if isinstance(model, NetworkModel):
+            return model.with_encoder(self.encoder, cache_folder())
+        if self.encoder is not None:
+            raise InputError("expected no --encoder with a model of columns, found one; leave it out")
+        return model
+
+
+@dataclass(frozen=True)
+class EncoderOptions:
+    """Options for an encoder in a file.
+
+    Args:
+        encoder_licence (TEXT): Licence of the encoder in a file, which you state.
+        encoder_labels (TEXT): Labels that the encoder in a file was trained on, such as ImageNet-1k, which you state.
+    """
+
+    encoder_licence: str | None = None
+    encoder_labels: str | None = None
+
+    def open(self, images: ImageOptions) -> dict[str, Any]:
+        """Open the encoder of images; arguments of a ``ModelChoice``."""
+        if images.encoder is None:
+            if self != EncoderOptions():
+                raise InputError("expected an --encoder of which licence or labels are stated, found none; name it")
+            return {}
+        from labeldp.learning.images import cache_folder  # noqa: PLC0415 (the learners are an extra)
+        from labeldp.learning.tables import open_encoder  # noqa: PLC0415
+
+        stated = {"licence": self.encoder_licence, "labels": self.encoder_labels}
+        return {"encoder": open_encoder(images.encoder, **stated, cache=cache_folder())}
 
 
 @dataclass(frozen=True)

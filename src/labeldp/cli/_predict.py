@@ -46,7 +46,7 @@ def predict(
 
     writer = _writer(output)
     check_new_file(output)
-    loaded = tables.open_model(model)
+    loaded = images.open_model(model)
     predictions = _Predictions(writer)
     with printed_warnings(UnseenValueWarning):
         found = tables.predicted_batches(loaded, None if table is None else file.of(table), **images.read())
@@ -128,7 +128,7 @@ def evaluate(
         released or None,
         "; labels that are not public must be released first",
     )
-    loaded = tables.open_model(model)
+    loaded = images.open_model(model)
     label, source = label or loaded.certificate.label, file.of(table) if labels_are_public else table
     with printed_warnings(UnseenValueWarning, UnitsWarning) as warned:
         scores = tables.evaluate(loaded, source, label, public=labels_are_public, **images.read())

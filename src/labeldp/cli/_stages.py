@@ -8,8 +8,8 @@ from pathlib import Path
 from labeldp import results
 from labeldp.cli._command import Place
 from labeldp.cli._options import (
-    IMAGE_MODEL,
     ColumnOptions,
+    EncoderOptions,
     FileOptions,
     ImageOptions,
     SpendingOptions,
@@ -65,11 +65,12 @@ class ModelOptions:
 
     Args:
         model: softmax (default), boosting, factorization (ratings), or a network of 'labeldp learn'; with images
-            patches (default) or a network of images.
+            patches (default), encoder (default with --encoder) or a network of images.
         model_file: File for the model; default: OUTPUT.safetensors.
         features: Kept columns to predict from, a,b,c; default: all useful ones. For factorization: user,item and
             columns about either.
         images: The images of the rows.
+        encoders: What you state of an encoder.
         training: Settings of networks.
     """
 
@@ -77,18 +78,18 @@ class ModelOptions:
     model_file: Path | None = None
     features: list[str] | None = None
     images: ImageOptions
+    encoders: EncoderOptions
     training: TrainingOptions
 
     def choice(self) -> ModelChoice:
         """The choice for ``labeldp.learning.tables``."""
         from labeldp.learning.tables import ModelChoice, is_network  # noqa: PLC0415 (the learners are an extra)
 
-        model = self.model or (IMAGE_MODEL if self.images.images else "softmax")
+        model = self.model or self.images.model or "softmax"
         if not is_network(model):
             check_no_network_options(self.images, self.training)
-        return ModelChoice(
-            model, features=names(self.features), training=self.training.settings(), **self.images.read()
-        )
+        inputs = {**self.images.read(), **self.encoders.open(self.images)}
+        return ModelChoice(model, features=names(self.features), training=self.training.settings(), **inputs)
 
 
 def stages(

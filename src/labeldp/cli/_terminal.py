@@ -63,6 +63,7 @@ _TITLES = {
     "columns": "relating the public columns",
     "cells": "grouping rows by their columns",
     "features": "finding features of images",
+    "encode": "encoding images",
     "sample": "reading a sample",
     "sums": "adding up rows",
     "trees": "growing trees",

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from labeldp.learning.features import CALENDAR
-from labeldp.learning.tables import IN_MEMORY, ClassScores, NumberScores
+from labeldp.learning.features import CALENDAR, EncoderCard
+from labeldp.learning.tables import IN_MEMORY, INSTALLED, ClassScores, NumberScores
 from labeldp.results._blocks import Commands, Grid, Part, Prose, Section, Terms
 from labeldp.results._numbers import listed, share, three_digits
 from labeldp.results._release import (
@@ -22,6 +22,7 @@ from labeldp.results._release import (
     resampled_share,
 )
 from labeldp.results._scores import classes_of, score_sections, true_rows, verdict
+from labeldp.results._values import absent
 
 if TYPE_CHECKING:
     from labeldp.learning.inference import PredictionSets
@@ -111,6 +112,9 @@ _UNITS = (
     "units with many rows have noisier labels, so the model follows units with few rows more closely: if the two kinds "
     "differ, its predictions lean towards the latter"
 )
+_OF_ENCODER = (
+    "the guarantee is about the labels of this release alone; it does not cover labels that the encoder was trained on"
+)
 _HELD_OUT = (
     "Choices on released labels cost no privacy. Each row is scored by models that were fitted on other rows alone."
 )
@@ -146,6 +150,7 @@ class LearnedModel(Promised):
         original_rows: Remark on rows whose features are their own, where others were resampled.
         sets: Its prediction sets; None if none were calibrated.
         way: How it was learned: with all rows in memory, by sums over all, or from a sample.
+        encoder: The encoder of images whose features it was learned from; None without one.
     """
 
     output: str
@@ -166,6 +171,7 @@ class LearnedModel(Promised):
     original_rows: str = ""
     sets: CalibratedSets | None = None
     way: str = IN_MEMORY
+    encoder: EncoderCard | None = absent()
 
     @classmethod
     def of(cls, learned: Learned, output: str = "in memory") -> LearnedModel:
@@ -191,6 +197,7 @@ class LearnedModel(Promised):
             original_rows=_on_true_rows(learned),
             sets=None if model.sets is None else CalibratedSets.of(model.sets),
             way=learned.way,
+            encoder=getattr(model, "card", None),
         )
 
 
@@ -262,6 +269,8 @@ def learned_part(found: LearnedModel, *, of_images: bool = False) -> Part:
     end = [Prose(found.original_rows)] if found.original_rows else []
     ensemble = [Prose(_ENSEMBLE)] if found.model == "patches" else []
     images, others = (" --images ITS_IMAGES", "--images IMAGES") if of_images else ("", "TABLE")
+    if found.encoder is not None and found.encoder.name != INSTALLED:
+        images, others = (f"{each} --encoder {shlex.quote(found.encoder.name)}" for each in (images, others))
     model = shlex.quote(found.output)
     following = Commands(
         (
@@ -318,9 +327,11 @@ def stages_part(staged: Staged) -> Part:
 
 
 def _notes(learned: Learned) -> Iterator[str]:
-    """Remarks on categories that count as one, on units of several rows, and on resampled features."""
+    """Remarks on categories that count as one, on units of several rows, on an encoder, and on resampled features."""
     for name, (rare, known) in getattr(learned.model, "merged_categories", {}).items():
         yield f"the {rare:,} rarest of {known:,} categories of {name} count as one"
+    if getattr(learned.model, "card", None) is not None:
+        yield _OF_ENCODER
     certificate = learned.model.certificate
     if not certificate.of_answer and len(getattr(certificate.channel, "repeats", ())) > 1:
         yield _UNITS
@@ -353,6 +364,12 @@ def _model_terms(found: LearnedModel) -> Iterator[tuple[str, str]]:
     yield from (("settings", each) for each in found.setting.split("; ") if each)
     if found.way != IN_MEMORY:
         yield "learned by", found.way
+    if found.encoder is not None:
+        yield from (
+            ("encoder", f"{found.encoder.name}, SHA-256 {found.encoder.digest}"),
+            ("its licence", found.encoder.licence),
+            ("it was trained on", found.encoder.labels),
+        )
     yield "features", listed(_features(found.features, found.parts_of_dates))
     yield from (("left out", f"{name}: {why}") for name, why in found.left_out.items())
 

@@ -17,6 +17,8 @@ from ._columns import scaling_transformer as scaling_transformer
 from ._columns import without_calendar as without_calendar
 from ._encoders import ColumnEncoder as ColumnEncoder
 from ._encoders import Encoder as Encoder
+from ._encoders import EncoderCard as EncoderCard
+from ._encoders import NOT_STATED as NOT_STATED
 from ._encoders import PairEncoder as PairEncoder
 from ._encoders import PixelEncoder as PixelEncoder
 from ._encoders import encoder_from as encoder_from

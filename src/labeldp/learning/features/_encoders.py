@@ -21,6 +21,46 @@ from labeldp.errors import InputError
 from labeldp.learning.features._columns import MOST_CATEGORIES
 
 _WHITE = 255
+#: What is said of a fact about an encoder that nobody stated.
+NOT_STATED = "not stated"
+#: Digits of a digest, and the most characters of a statement.
+_DIGITS, _MOST_STATED = 64, 1000
+
+
+@dataclass(frozen=True)
+class EncoderCard:
+    """Facts about an encoder of images that others trained.
+
+    Attributes:
+        name: Name of an installed encoder, or of a file.
+        digest: SHA-256 of its weights, or of the file, in hexadecimal digits.
+        licence: Its licence: as its package has it, or as the user states it of a file.
+        labels: The labels that it was trained on, likewise. The guarantee of a release does not cover these.
+        inputs: Channels, height and width of the images that it takes.
+        outputs: Number of features of an image.
+    """
+
+    name: str
+    digest: str
+    licence: str
+    labels: str
+    inputs: tuple[int, int, int]
+    outputs: int
+
+    def __post_init__(self) -> None:
+        stated = (self.name, self.digest, self.licence, self.labels)
+        _expect(all(isinstance(text, str) and 0 < len(text) <= _MOST_STATED for text in stated))
+        _expect(len(self.digest) == _DIGITS and set(self.digest) <= set("0123456789abcdef"))
+        _expect(len(self.inputs) == 3 and all(map(_is_whole, (*self.inputs, self.outputs))))
+
+    def plain(self) -> dict[str, Any]:
+        """The facts as plain data."""
+        return {**vars(self), "inputs": list(self.inputs)}
+
+    @classmethod
+    def from_plain(cls, body: Mapping[str, Any]) -> EncoderCard:
+        """The facts that ``plain`` described."""
+        return cls(**{**body, "inputs": tuple(body["inputs"])})
 
 
 @dataclass(frozen=True)
@@ -33,6 +73,7 @@ class PixelEncoder:
         width: Pixels in a row.
         mean: Mean of each channel, on a scale where white is one.
         deviation: Standard deviation of each channel.
+        card: The encoder whose features of the images are learned from; None for the images themselves.
     """
 
     channels: int
@@ -40,6 +81,7 @@ class PixelEncoder:
     width: int
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
+    card: EncoderCard | None = None
     kind: ClassVar[str] = "images"
 
     def __post_init__(self) -> None:
@@ -77,12 +119,15 @@ class PixelEncoder:
     @property
     def inputs(self) -> list[str]:
         """A description of the input in words."""
-        return [f"images of {self.height} x {self.width} pixels, {self.channels} channel{'s' * (self.channels > 1)}"]
+        by = "" if self.card is None else f", by the encoder {self.card.name}"
+        size = f"images of {self.height} x {self.width} pixels"
+        return [f"{size}, {self.channels} channel{'s' * (self.channels > 1)}{by}"]
 
     @property
     def sizes(self) -> dict[str, int]:
         """Sizes of a network's input."""
-        return {"channels": self.channels}
+        outputs = {} if self.card is None else {"outputs": self.card.outputs}
+        return {"channels": self.channels, **outputs}
 
     def features(self, _: pd.DataFrame, pixels: np.ndarray | None) -> UInt8[np.ndarray, "n channels height width"]:
         """The images of rows."""
@@ -97,13 +142,16 @@ class PixelEncoder:
 
     def plain(self) -> dict[str, Any]:
         """The encoder as plain data."""
-        return {"kind": self.kind, **vars(self), "mean": list(self.mean), "deviation": list(self.deviation)}
+        plain = {"kind": self.kind, **vars(self), "mean": list(self.mean), "deviation": list(self.deviation)}
+        card = plain.pop("card")
+        return plain if card is None else {**plain, "card": card.plain()}
 
     @classmethod
     def from_plain(cls, body: Mapping[str, Any]) -> PixelEncoder:
         """The encoder that ``plain`` described."""
         mean, deviation = tuple(body["mean"]), tuple(body["deviation"])
-        return cls(body["channels"], body["height"], body["width"], mean, deviation)
+        card = EncoderCard.from_plain(body["card"]) if "card" in body else None
+        return cls(body["channels"], body["height"], body["width"], mean, deviation, card)
 
 
 @dataclass(frozen=True)

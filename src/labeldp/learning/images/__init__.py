@@ -8,7 +8,9 @@ require_extra("sklearn", "sklearn", "threadpoolctl")
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
+    "EncoderFeatures",
     "GraphFeatures",
+    "ImageEncoder",
     "ImageRows",
     "KernelFeatures",
     "PatchClassifier",

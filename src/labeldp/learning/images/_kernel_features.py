@@ -71,7 +71,7 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002, N803 (scikit-learn's names)
         """Choose landmarks, and find components of the nearness of some rows to them."""
-        rows, chance = _rows_of(X), np.random.default_rng(0)  # of public rows
+        rows, chance = rows_of(X), np.random.default_rng(0)  # of public rows
         count = _checks.whole(self.components, "components", 1)
         order = chance.permutation(len(rows))
         self.landmarks_ = rows[np.sort(order[: _checks.whole(self.landmarks, "landmarks", 1)])]
@@ -89,7 +89,7 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Float[np.ndarray, "n d"]:  # noqa: N803
         """Features of rows, the leading ones first, shape (n, components) or fewer columns."""
         check_is_fitted(self)
-        rows = _rows_of(X)
+        rows = rows_of(X)
         if rows.shape[1] != self.landmarks_.shape[1]:
             raise InputError(f"expected {self.landmarks_.shape[1]} features, as in fit, found {rows.shape[1]}")
         found = np.empty((len(rows), self.components_.shape[1]), np.float32)
@@ -108,7 +108,7 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
         return np.asarray(np.exp(found, out=found))
 
 
-def _rows_of(features: Any) -> Float[np.ndarray, "n d"]:
+def rows_of(features: Any) -> Float[np.ndarray, "n d"]:
     """Features as floats.
 
     Raises:
@@ -151,3 +151,11 @@ def leading_components(
     variances = np.maximum(variances, np.finfo(np.float32).eps * max(float(variances[0]), 1e-30))
     scaled = directions.T / variances**whitening
     return mean, np.asarray(scaled / np.sqrt((variances ** (1.0 - 2.0 * whitening)).sum()), np.float32)
+
+
+def unit_rows(
+    values: Float[np.ndarray, "n r"], mean: Float[np.ndarray, "r"], components: Float[np.ndarray, "r d"]
+) -> Float[np.ndarray, "n d"]:
+    """Components of values less their mean, in rows of length one."""
+    rows = (values - mean) @ components
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float32).tiny))

@@ -19,6 +19,7 @@ from labeldp.learning.cells import ClusterTree
 from labeldp.learning.choice import Held, Path, all_gains, clearly_best, folds_of
 from labeldp.learning.heads import SoftmaxFit, SoftmaxProblem
 from labeldp.learning.heads import softmax as probabilities_of
+from labeldp.learning.images._encoder_features import EncoderFeatures
 from labeldp.learning.images._kernel_features import KernelFeatures
 from labeldp.learning.images._moved import moved_copies
 from labeldp.learning.images._patch_features import PatchFeatures, pixels_of
@@ -158,7 +159,7 @@ class ImageRows:
 @documented_in("labeldp.learning.images")
 @dataclass(eq=False, repr=False)
 class PatchClassifier(ScoreClassifier):
-    """Classifier of images by ``PatchFeatures``: a sum of heads that released labels weigh.
+    """Classifier of images by ``PatchFeatures``, or by an encoder: a sum of heads that released labels weigh.
 
     Some heads are ``SoftmaxRegression`` of leading components. Another one, of ``KernelFeatures`` too, learns from all
     images the class distributions of public clusters of them (``TreeClassifier``), which labels of little information
@@ -179,7 +180,8 @@ class PatchClassifier(ScoreClassifier):
 
     Attributes:
         classes_: The declared classes.
-        features_: The features of patches, learned from all images.
+        features_: The features of patches, learned from all images; or ``EncoderFeatures`` where the rows are features
+            that an encoder made of images.
         kernel_: The kernel of these features; None for an encoder of one's own without a kernel.
         coef_: Coefficients of components and of the features of the kernel, shape (k, d).
         intercept_: Intercepts, shape (k,).
@@ -220,7 +222,8 @@ class PatchClassifier(ScoreClassifier):
         """Learn features from images, and fit the head.
 
         Args:
-            X: The images, in a form that ``PatchFeatures`` takes.
+            X: The images, in a form that ``PatchFeatures`` takes; or features that an encoder made of them, such as an
+                ``ImageEncoder``, shape (n, d).
             y: A release of n rows.
             groups: The privacy unit of each row, shape (n,); ``"rows"`` if each row is its own.
         """
@@ -236,20 +239,27 @@ class PatchClassifier(ScoreClassifier):
             groups: As in ``fit``.
         """
         check_released_rows(X, require_release(y))
-        colour = pixels_of(X).shape[1] > 1
-        ways = (colour, not colour) if self.mirrored is None else (self.mirrored,)
-        steps, found, features = len(ways) + 1, list[PatchFeatures](), list[np.ndarray]()
-        for done, each in enumerate(ways):
+        kinds = self._kinds(X)
+        steps, features = len(kinds) + 1, list[np.ndarray]()
+        for done, each in enumerate(kinds):
             self._say("features", done, steps)
-            found.append(PatchFeatures(filters=self.filters, mirrored=each).fit(X))
-            features.append(found[-1].transform(X))
-        self._say("features", len(ways), steps)
+            features.append(each.fit(X).transform(X))
+        self._say("features", len(kinds), steps)
         place = likeliest_features(features, y, groups)
-        self.features_ = found[place]
-        copies = [self.features_.transform(each) for each in moved_copies(X, self.copies)]
+        self.features_ = kinds[place]
+        moved = [] if np.ndim(X) == 2 else moved_copies(X, self.copies)
+        copies = [self.features_.transform(each) for each in moved]
         rows = ImageRows.of(features[place], kernel=KernelFeatures(), copies=copies)
         self._say("features", steps, steps)
         return rows
+
+    def _kinds(self, X: Any) -> list[Any]:  # noqa: N803
+        """The kinds of features to choose from, the usual ones first."""
+        if np.ndim(X) == 2:
+            return [EncoderFeatures()]
+        colour = pixels_of(X).shape[1] > 1
+        ways = (colour, not colour) if self.mirrored is None else (self.mirrored,)
+        return [PatchFeatures(filters=self.filters, mirrored=each) for each in ways]
 
     def fit_head(self, rows: ImageRows, y: Release, groups: Any = None) -> Self:
         """Fit the head alone to n rows, whose features then serve several releases.

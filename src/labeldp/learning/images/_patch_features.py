@@ -15,7 +15,7 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Float, Shaped
 from labeldp._threads import blocks, over_chunks
 from labeldp.errors import InputError
-from labeldp.learning.images._kernel_features import ROWS, leading_components
+from labeldp.learning.images._kernel_features import ROWS, leading_components, unit_rows
 from labeldp.learning.images._kernels import add_cell_means
 
 #: Patches that filters are found from, and rounds of clustering.
@@ -143,8 +143,7 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         found = np.empty((len(images), self.components_.shape[1]), np.float32)
         with threadpool_limits(1):
             for rows in blocks(len(images), entries=_IMAGES_PER_BLOCK):
-                found[rows] = (self._responses(images[rows]) - self.mean_) @ self.components_
-        found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+                found[rows] = unit_rows(self._responses(images[rows]), self.mean_, self.components_)
         return found
 
     def _found_filters(

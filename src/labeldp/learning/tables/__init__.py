@@ -14,6 +14,7 @@ __all__ = [
     "evaluate",
     "learn",
     "learn_in_stages",
+    "open_encoder",
     "open_model",
     "read_images",
 ]

@@ -28,6 +28,7 @@ from labeldp.learning.features import (
     read_images,
     scaling_transformer,
 )
+from labeldp.learning.images import ImageEncoder
 from labeldp.learning.inference import calibrated_sets
 from labeldp.learning.metrics import Estimate, Units
 from labeldp.learning.sklearn import Target
@@ -96,6 +97,7 @@ class ModelChoice:
         features: The public columns to predict from; None for all useful ones. For ratings, users and items.
         images: Images of the rows, for a network of images.
         image_column: The public column that names the image of each row; None if they are in the order of the rows.
+        encoder: For the model ``"encoder"``: the encoder of the images, as ``open_encoder`` opens it.
         training: For a network: arguments of ``TorchClassifier`` that replace the defaults.
         rows: The most rows to learn from, as in ``learn``; None for all.
         coverage: The coverage of prediction sets, as in ``learn``; None for no sets.
@@ -106,6 +108,7 @@ class ModelChoice:
     features: Sequence[str] | None = None
     images: Images | None = None
     image_column: str | None = None
+    encoder: ImageEncoder | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
     rows: int | None = None
     coverage: float | None = None

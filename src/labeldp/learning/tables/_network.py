@@ -16,7 +16,7 @@ from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.learning.choice import Fitted, Progress, fit_in_units, folds_of
 from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, columns_of, frame_of, without_calendar
-from labeldp.learning.images import PatchClassifier, PatchScores
+from labeldp.learning.images import ImageEncoder, KernelHead, PatchClassifier, PatchFeatures, PatchScores
 from labeldp.learning.inference import calibrated_sets
 from labeldp.learning.sklearn import Mixture, UnguardedFitWarning, held_out_classes
 from labeldp.learning.tables._class_scores import class_scores
@@ -24,6 +24,7 @@ from labeldp.learning.tables._coverage import rows_apart
 from labeldp.learning.tables._folds import FOLDS, chosen_rows, enough_rows, units_in, units_of
 from labeldp.learning.tables._learn import Learned, ModelChoice, merged_classes
 from labeldp.learning.tables._network_model import (
+    ENCODER,
     ENCODERS,
     PATCHES,
     PREFIX,
@@ -67,7 +68,7 @@ _TRAINING: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 
 def network_of(
-    choice: ModelChoice, classes: int, table: pa.Table, unit: str | None = None
+    choice: ModelChoice, classes: int, table: pa.Table, unit: str | None = None, report: Progress | None = None
 ) -> tuple[Network, np.ndarray, dict[str, str]]:
     """A network for the rows of a table, the inputs of each row, and the columns left out. No label is read.
 
@@ -76,6 +77,7 @@ def network_of(
         classes: Number of classes.
         table: Public columns.
         unit: The column of privacy units, which is not an input unless named in ``features``.
+        report: Called with the name of the work, the number of images done, and the number of all images.
 
     Raises:
         InputError: There is no such model, its inputs are others, or a column is missing.
@@ -92,13 +94,20 @@ def network_of(
     if (images is not None) != (kind is PixelEncoder):
         found = "images" if images is not None else "none"
         raise InputError(f"expected images for a model of images and for no other (--images), found {found}")
+    if (choice.encoder is not None) != (name == ENCODER):
+        raise InputError(
+            f"expected an encoder (--encoder) with the model {ENCODER!r} and with no other, found {model!r}"
+            f"{' with one' if choice.encoder is not None else ' without one'}"
+        )
     if images is not None:
         if features is not None:
             raise InputError("expected no features besides images, found some; leave them out")
         pixels = images.of_rows(table.num_rows, image_names(table, choice.image_column, images))
         encoder: Any = PixelEncoder.of(pixels)
-        if name in (PATCHES, _ENSEMBLE):  # their contrast is theirs to scale
+        if name in (PATCHES, ENCODER, _ENSEMBLE):  # their contrast is theirs to scale
             encoder = replace(encoder, mean=(0.0,) * len(encoder.mean), deviation=(1 / 255,) * len(encoder.mean))
+        if choice.encoder is not None:
+            encoder, pixels = replace(encoder, card=choice.encoder.card), choice.encoder(pixels, report)
         return Network(name, classes, encoder, {}), pixels, {}
     if kind is PairEncoder and features is None:
         raise InputError(
@@ -118,7 +127,7 @@ def learner_of(network: Network, choice: ModelChoice, report: Progress | None = 
         InputError: There is no such method, or the network does not take a method, or settings of training.
     """
     known = methods_of(network.name)
-    alone = network.name == PATCHES
+    alone = network.name in (PATCHES, ENCODER)
     if (choice.training and alone) or (network.name not in _TRAINING and choice.method not in (None, *known)):
         options = "no method and no options of training" if alone else "no method"
         raise InputError(f"expected {options} with {choice.model}, found some; leave them out")
@@ -139,19 +148,24 @@ def learner_of(network: Network, choice: ModelChoice, report: Progress | None = 
 
 
 def trained_model(
-    network: Network, learner: Any, certificate: Certificate, calibrator: Mixture | None = None
+    network: Network,
+    learner: Any,
+    certificate: Certificate,
+    calibrator: Mixture | None = None,
+    image_encoder: ImageEncoder | None = None,
 ) -> NetworkModel:
     """The trained network of a learner, with the certificate of its release."""
     order = np.argsort(certificate.space.sorted_codes)
-    if network.name == PATCHES:
-        scores: Any = PatchScores.of(learner, order)
+    if not network.needs_torch:
+        scores: Any = (PatchScores if network.name == PATCHES else KernelHead).of(learner, order)
     else:
         from labeldp.learning.torch import NetworkScores  # noqa: PLC0415 (PyTorch is an extra of its own)
 
         of_ensemble = network.name not in _TRAINING
         scores = NetworkScores.of_ensemble(learner, order) if of_ensemble else NetworkScores(learner.module_.cpu())
     method = getattr(learner, "method", "likelihood")
-    return NetworkModel(replace(network, sizes=scores.sizes), scores, method, certificate, calibrator)
+    network = replace(network, sizes=scores.sizes)
+    return NetworkModel(network, scores, method, certificate, calibrator, image_encoder=image_encoder)
 
 
 def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress | None = None) -> Learned:
@@ -182,7 +196,7 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
     certificate = enough_rows(release)
     unit = group_column(certificate)
     table = table if table.column_names else pa.table({"": pa.nulls(len(release))})  # so that it has rows
-    network, inputs, left_out = network_of(choice, release.space.size, table, unit)
+    network, inputs, left_out = network_of(choice, release.space.size, table, unit, progress)
     some = np.arange(len(release))
     if choice.rows is not None:
         some = chosen_rows(certificate, units_in(table, unit), choice.rows)
@@ -206,7 +220,7 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
         calibrator, predicted = problem.best(), problem.cross_fitted(parts)
     if calibrator is None or not calibrator.is_constant:
         learner = trained(kept)
-    model = trained_model(network, learner, certificate, calibrator)
+    model = trained_model(network, learner, certificate, calibrator, choice.encoder)
     if choice.coverage is not None:
         chances = ClassProbabilities.of(learner, inputs[apart]).in_order(release.space.points)
         chances = chances if calibrator is None else calibrator(chances[None])
@@ -236,8 +250,10 @@ def _setting(learner: Any) -> str:
 
 def _named(learner: PatchClassifier) -> str:
     """The features, and heads by number of components with their weights."""
-    both = ", of images and their mirror images" if learner.features_.mirrored else ""
-    return f"patches{both}; heads of components, with their weights: {_weights(learner.weights_)}"
+    kind = f"{learner.features_.components_.shape[1]} components of features"
+    if isinstance(learner.features_, PatchFeatures):
+        kind = "patches, of images and their mirror images" if learner.features_.mirrored else "patches"
+    return f"{kind}; heads of components, with their weights: {_weights(learner.weights_)}"
 
 
 def _beside(learner: Any) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -12,23 +13,35 @@ import pandas as pd
 
 from labeldp.columns import Columns
 from labeldp.errors import InputError
-from labeldp.learning.features import ColumnEncoder, Encoder, Images, PairEncoder, PixelEncoder, encoder_from, frame_of
+from labeldp.learning.features import (
+    ColumnEncoder,
+    Encoder,
+    EncoderCard,
+    Images,
+    PairEncoder,
+    PixelEncoder,
+    encoder_from,
+    frame_of,
+)
 from labeldp.learning.files import Arrays, StoredArrays
 from labeldp.learning.heads import softmax
-from labeldp.learning.images import PatchScores
+from labeldp.learning.images import ImageEncoder, KernelHead, PatchScores
 from labeldp.learning.sklearn import Mixture
 from labeldp.learning.tables._model import Model
+from labeldp.learning.tables._open_encoder import INSTALLED, open_encoder
 from labeldp.release.folder import Certificate
 
 #: What the names of networks begin with on the command line.
 PREFIX = "torch:"
-#: The classifier of patches, which needs no PyTorch, and what its arrays begin with in a file.
-PATCHES, _START = "patches", "1."
+#: The classifiers of patches and of an encoder's features, which need no PyTorch, and what their arrays begin with.
+PATCHES, ENCODER, _START = "patches", "encoder", "1."
+_ALONE = (PATCHES, ENCODER)
 _MOST_SIZE = 1 << 31
 #: Encoder of the inputs of each network.
 ENCODERS: Mapping[str, type[Encoder]] = MappingProxyType(
     {
         PATCHES: PixelEncoder,
+        ENCODER: PixelEncoder,
         "ensemble": PixelEncoder,
         "convolutional": PixelEncoder,
         "residual": PixelEncoder,
@@ -59,6 +72,8 @@ class Network:
     def __post_init__(self) -> None:
         if not isinstance(self.encoder, ENCODERS[self.name]):
             raise ValueError("no network has this name and encoder")
+        if (getattr(self.encoder, "card", None) is not None) != (self.name == ENCODER):
+            raise ValueError("an encoder of images without its facts, or such facts of another network")
         if len({*self.encoder.sizes, *self.sizes, "classes"}) <= len(self.encoder.sizes) + len(self.sizes):
             raise ValueError("a size twice")
         if not all(isinstance(size, int) and 0 < size < _MOST_SIZE for size in self.arguments.values()):
@@ -72,7 +87,7 @@ class Network:
     @property
     def needs_torch(self) -> bool:
         """True if PyTorch makes its predictions."""
-        return self.name != PATCHES
+        return self.name not in _ALONE
 
     def plain(self) -> dict[str, Any]:
         """The architecture as plain data."""
@@ -101,10 +116,11 @@ class Network:
             from labeldp.learning.torch import NetworkScores  # noqa: PLC0415 (PyTorch is an extra of its own)
 
             return NetworkScores.from_arrays(self.name, self.encoder, self.arguments, arrays)
-        shapes = PatchScores.shapes(**self.arguments)
+        kind: Any = KernelHead if self.name == ENCODER else PatchScores
+        shapes = kind.shapes(**self.arguments)
         arrays.check({_START + name: (np.dtype("<f4"), shape) for name, shape in shapes.items()})
         looks = {name: self.sizes[name] for name in ("scales", "views") if name in self.sizes}
-        return PatchScores.from_arrays({name: arrays.finite(_START + name) for name in shapes}, **looks)
+        return kind.from_arrays({name: arrays.finite(_START + name) for name in shapes}, **looks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,11 +129,13 @@ class NetworkModel(Model):
 
     Attributes:
         network: Architecture, with the encoder of its inputs.
-        predictor: ``PatchScores``, or the trained network; outputs are in declared order.
+        predictor: ``PatchScores``, the ``KernelHead`` of an encoder's features, or the trained network; outputs are in
+            declared order.
         method: Training method.
         certificate: Certificate of the release that it was learned from, whose guarantee covers the model.
         calibrator: Calibration of its probabilities by held-out released labels; None without one.
         sets: Sets that hold the true label of most rows; None if none were calibrated.
+        image_encoder: The encoder of its images; None for one that its name finds, or without one.
     """
 
     network: Network
@@ -126,6 +144,7 @@ class NetworkModel(Model):
     certificate: Certificate
     calibrator: Mixture | None = None
     sets: PredictionSets | None = None
+    image_encoder: ImageEncoder | None = None
 
     schema: ClassVar[str] = "labeldp/network/1"
 
@@ -149,9 +168,44 @@ class NetworkModel(Model):
         chosen, texts = self.columns, self.network.encoder.texts
         frame = frame_of(Columns(table).table(chosen), chosen, texts) if chosen else pd.DataFrame()
         features = self.network.encoder.features(frame, pixels)
-        if isinstance(self.predictor, PatchScores):
+        if self.network.name == ENCODER:
+            features = self._encoder()(features)
+        if not self.network.needs_torch:
             return softmax(self.predictor(features))
         return np.asarray(self.predictor.probabilities(features, self.space.size))
+
+    @property
+    def card(self) -> EncoderCard | None:
+        """Facts about the encoder of its images; None without one."""
+        return getattr(self.network.encoder, "card", None)
+
+    def with_encoder(self, encoder: str | Path | None, cache: Path | None = None) -> NetworkModel:
+        """This model with the encoder that it was learned with, opened once more.
+
+        Args:
+            encoder: Its file, as ``open_encoder`` takes it; None for one that its name finds.
+            cache: Folder of features that were computed before; None for no cache.
+
+        Raises:
+            InputError: The encoder is another one, or a file that was not passed, or the model has none.
+        """
+        card = self.card
+        if card is None:
+            if encoder is None:
+                return self
+            raise InputError("expected no encoder for a model that was learned without one, found one; leave it out")
+        if encoder is None and card.name != INSTALLED:
+            raise InputError(f"expected the file of the encoder {card.name}, found none; pass it (--encoder)")
+        opened = open_encoder(encoder or card.name, cache=cache)
+        if opened.card.digest != card.digest:
+            raise InputError(
+                f"expected the encoder that the model was learned with, {card.name} of digest {card.digest}, found one "
+                f"of digest {opened.card.digest}"
+            )
+        return replace(self, image_encoder=opened)
+
+    def _encoder(self) -> ImageEncoder:
+        return self.image_encoder or self.with_encoder(None)._encoder()
 
     def _described(self) -> tuple[dict[str, Any], dict[str, np.ndarray], tuple[str, ...]]:
         start, libraries = ("", ("torch",)) if self.network.needs_torch else (_START, ())
@@ -171,12 +225,12 @@ class NetworkModel(Model):
 
 def model_of(name: str) -> str:
     """The name of a network on the command line."""
-    return name if name == PATCHES else f"{PREFIX}{name}"
+    return name if name in _ALONE else f"{PREFIX}{name}"
 
 
 def is_network(model: str) -> bool:
-    """True for the name of a network, or of patches, on the command line."""
-    return model.startswith(PREFIX) or model == PATCHES
+    """True for the name of a network, of patches or of an encoder's features, on the command line."""
+    return model.startswith(PREFIX) or model in _ALONE
 
 
 def methods_of(name: str) -> tuple[str, ...]:
@@ -185,7 +239,7 @@ def methods_of(name: str) -> tuple[str, ...]:
     Raises:
         MissingExtraError: It needs PyTorch, which is not installed.
     """
-    if name == PATCHES:
+    if name in _ALONE:
         return ("likelihood",)
     from labeldp.learning.torch import NETWORK_METHODS  # noqa: PLC0415 (PyTorch is an extra of its own)
 

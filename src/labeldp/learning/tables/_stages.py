@@ -251,12 +251,11 @@ class _Student:
 
 def _student(choice: ModelChoice, table: pa.Table, classes: int, progress: Progress | None) -> _Student:
     if is_network(choice.model):
-        network, inputs, left_out = network_of(choice, classes, table)
+        network, inputs, left_out = network_of(choice, classes, table, report=progress)
         white = 255.0 if inputs.dtype == np.uint8 else 1.0
         learner = learner_of(network, choice, progress)
-        return _Student(
-            inputs, learner, left_out, lambda: inputs.reshape(len(inputs), -1) / white, partial(trained_model, network)
-        )
+        fitted = partial(trained_model, network, image_encoder=choice.encoder)
+        return _Student(inputs, learner, left_out, lambda: inputs.reshape(len(inputs), -1) / white, fitted)
     columns, left_out = columns_of(table, choice.features, None)
     frame, method = frame_of(table, columns), CLASSES.methods[choice.model][0]
 
