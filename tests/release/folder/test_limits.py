@@ -176,6 +176,18 @@ def test_the_points_of_an_interval_cost_little(folders, tmp_path):
     assert not of_certificate(body, folders["mean"], tmp_path / "forged")["holds"]
 
 
+def test_many_outcomes_on_a_fine_grid_cost_little(tmp_path):
+    """What numbers are expected to be follows from few distributions, not from each outcome at each grid point."""
+    space = dp.Interval(0.0, float(1 << 22), 1.0)
+    folder = dp.Curator([0.0, 1.0] * 50, space).randomize(dp.OneBitResponse(space, 1.0)).save(tmp_path / "honest")
+    body = json.loads((folder / CERTIFICATE).read_text(encoding="utf-8"))
+    body["charges"][0]["law"]["weights"] = [[str(1 << 54)] * 1024] * 2
+    body["charges"][0]["law"]["values"] = [str(number) for number in range(1024)]
+    body["charges"][0]["guarantee"]["epsilon"] = 0.0
+    body["guarantee"] |= {"epsilon": 0.0, "sentence": dp.Guarantee(0.0).sentence()}
+    assert "utility" in of_certificate(body, folder, tmp_path / "forged")["found"]
+
+
 def test_a_large_certificate_is_not_read(folders, tmp_path):
     """Beyond 32 MB a certificate is not even parsed."""
     found = of_certificate(" " * (_limits.MOST_BYTES + 1), folders["labels"], tmp_path / "forged")

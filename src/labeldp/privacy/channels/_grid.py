@@ -30,10 +30,15 @@ PARTS = 1 << 32
 MOST_KNOTS, MOST_OUTCOMES = 257, 1024
 #: Larger tables are not written out.
 LARGEST_TABLE = 1 << 26
+#: Grid points whose means and variances are computed at a time.
+_POINTS_AT_ONCE = 1 << 20
 #: Largest error of the mean of squares, relative to the squared range.
 _TOLERANCE = 1e-6
 #: With fewer pieces, linear interpolation of a square is too far off: here by at most a 6000th of the squared range.
 _PIECES_FOR_SQUARES = 32
+
+#: For each of some grid points two of a few output distributions, and the share of the second in their mixture.
+Mixture = tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"], Float[np.ndarray, "n"]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +84,19 @@ class SingleNumberChannel(NumberChannel):
         """The numbers of the outcomes, in grid steps above the first point."""
         return (np.array([float(Fraction(value, PARTS)) for value in self.values]),)
 
-    @abstractmethod
-    def rows_of(self, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n m"]:
-        """P(outcome | true label) for grid points."""
-
     @property
     @abstractmethod
     def vertices(self) -> Float[np.ndarray, "r m"]:
-        """A few output distributions; that of each label is a mixture of them."""
+        """A few output distributions; that of each label is a mixture of two of them."""
+
+    @abstractmethod
+    def mixture(self, codes: Int[np.ndarray, "n"]) -> Mixture:
+        """The two distributions that the labels at grid points have, and the share of the second."""
+
+    def rows_of(self, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n m"]:
+        """P(outcome | true label) for grid points."""
+        (one, other, share), vertices = self.mixture(codes), self.vertices
+        return np.asarray((1.0 - share)[:, None] * vertices[one] + share[:, None] * vertices[other])
 
     @property
     @abstractmethod
@@ -95,14 +105,22 @@ class SingleNumberChannel(NumberChannel):
 
     @cached_property
     def law(self) -> NumberLaw:
-        """Mean and variance of a released number given each grid point."""
-        steps, parts = self.steps[0], []
-        block = max(1, LARGEST_TABLE // 8 // len(steps))
-        for low in range(0, self.classes, block):
-            chance = self.rows_of(np.arange(low, min(low + block, self.classes)))
-            mean = chance @ steps
-            parts.append((mean, np.einsum("km,km->k", chance, (steps[None, :] - mean[:, None]) ** 2)))
-        return NumberLaw(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+        """Mean and variance of a released number given each grid point, from those of the few distributions.
+
+        A mixture of two whose means are d apart, with the shares 1 - t and t, has the mean of their variances and
+        ``t (1 - t) d^2`` more. So the work does not grow with outcomes times grid points.
+        """
+        steps, vertices = self.steps[0], self.vertices
+        means = vertices @ steps
+        variances = np.einsum("rm,rm->r", vertices, (steps[None, :] - means[:, None]) ** 2)
+        law = NumberLaw(np.empty(self.classes), np.empty(self.classes))
+        for low in range(0, self.classes, _POINTS_AT_ONCE):
+            part = slice(low, min(low + _POINTS_AT_ONCE, self.classes))
+            one, other, share = self.mixture(np.arange(part.start, part.stop))
+            apart = means[other] - means[one]
+            law.mean[part] = means[one] + share * apart
+            law.variance[part] = (1.0 - share) * variances[one] + share * (variances[other] + (1.0 - share) * apart**2)
+        return law
 
     @property
     def means(self) -> Float[np.ndarray, "k"]:
@@ -213,12 +231,10 @@ class GridChannel(SingleNumberChannel):
         between = Fraction(0) if self.words_per_row == 1 else (gap + 2 * largest) / word
         return _float_above(largest + between)
 
-    def rows_of(self, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n m"]:
-        """The mixture of the two knots around each grid point."""
+    def mixture(self, codes: Int[np.ndarray, "n"]) -> Mixture:
+        """The two knots around each grid point."""
         lower, rest = np.divmod(np.asarray(codes, dtype=np.int64) * self.pieces, self.classes - 1)
-        share = self._limits_of_knots(rest) / float(1 << self.bits)
-        upper = np.minimum(lower + 1, self.pieces)
-        return np.asarray((1.0 - share)[:, None] * self.chances[lower] + share[:, None] * self.chances[upper])
+        return lower, np.minimum(lower + 1, self.pieces), self._limits_of_knots(rest) / float(1 << self.bits)
 
     def _limits_of_knots(self, rest: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
         """Number of words that round a label to the upper knot: ``rest * 2**bits / (k - 1)``, rounded up."""
@@ -312,8 +328,14 @@ class BinChannel(SingleNumberChannel):
 
     @property
     def vertices(self) -> Float[np.ndarray, "bins m"]:
-        """Those of the bins."""
-        return self.rows_of(np.array(self.starts))
+        """``keep`` for a bin itself, ``other`` for the others."""
+        word = 1 << self.bits
+        return np.where(np.eye(len(self.starts), dtype=np.bool_), self.keep / word, self.other / word)
+
+    def mixture(self, codes: Int[np.ndarray, "n"]) -> Mixture:
+        """That of the label's bin alone."""
+        bins = self.bins_of(codes)
+        return bins, bins, np.zeros(len(bins))
 
     @property
     def bins(self) -> Bins:
@@ -325,11 +347,6 @@ class BinChannel(SingleNumberChannel):
     def bins_of(self, codes: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
         """The bin of each grid point."""
         return np.asarray(np.searchsorted(np.array(self.starts), codes, side="right") - 1).astype(np.int32)
-
-    def rows_of(self, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n m"]:
-        """``keep`` for the label's bin, ``other`` for the others."""
-        word, bins = 1 << self.bits, np.arange(len(self.starts))
-        return np.where(self.bins_of(codes)[:, None] == bins, self.keep / word, self.other / word)
 
     @cached_property
     def bias(self) -> float:
