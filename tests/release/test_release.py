@@ -473,6 +473,57 @@ def test_a_label_that_was_released_is_not_kept(tmp_path):
     assert dp.verify(released("cost", tmp_path / "own").save(tmp_path / "three", table, keep=["age", "ill"])).holds
 
 
+@pytest.mark.parametrize(
+    ("column", "prefix"), [("ILL", None), ("ill ", None), ("ill", "disease"), ("Disease", "disease")]
+)
+@pytest.mark.parametrize("mixed", [False, True], ids=["release", "answer"])
+def test_the_label_is_not_kept_by_any_name_of_its_own(column, prefix, mixed, tmp_path):
+    """Its true values would leave beside released ones: in another spelling, and whatever the columns are called."""
+    labels = pd.Series(["no", "yes"] * 40, name="ill")
+    curator, table = dp.Curator(labels, dp.Classes(["no", "yes"])), pd.DataFrame({"x": range(80), column: labels})
+    shuffled = dp.ShuffledLabels(curator.space, dp.CellShuffle(1.0), np.zeros(80, dtype=int), 1e-4)
+    released = curator.answer(shuffled) if mixed else curator.randomize(epsilon=1.0)
+    with pytest.raises(InputError, match=r"found the label '(ill|disease)'.*, which leaves with noise alone; leave it"):
+        released.save(tmp_path / "out", table, keep=["x", column], label=prefix)
+    assert dp.verify(released.save(tmp_path / "out", table, keep=["x"], label=prefix)).holds
+
+
+def test_answers_with_a_row_for_each_label_pass_the_gate(tmp_path):
+    """What leaves beside mixed labels is no label that was released before, and no column that may be the label."""
+    labels, space = pd.Series(["no", "yes"] * 40, name="ill"), dp.Classes(["no", "yes"])
+    ledger, table = dp.Ledger(), pd.DataFrame({"x": range(80), "copy": labels, "smoker": ["yes", "no"] * 40})
+    dp.Curator(table["smoker"], space, ledger=ledger).randomize(epsilon=1.0)
+    query = dp.ShuffledLabels(space, dp.CellShuffle(1.0), np.zeros(80, dtype=int), 1e-4)
+    answer = dp.Curator(labels, space, ledger=ledger, budget=(3.0, 1e-3)).answer(query)
+    with pytest.raises(InputError, match="'smoker' was already released with noise, and keep= would publish its true"):
+        answer.save(tmp_path / "out", table, keep=["x", "smoker"])
+    with pytest.raises(InputError, match="may be the true label, found 'copy', whose values are the declared classes;"):
+        answer.save(tmp_path / "out", table[["x", "copy"]], keep="all")
+    with pytest.raises(
+        RowsError, match="expected a table with the index of the labels, found the same rows in another"
+    ):
+        answer.save(tmp_path / "out", table[::-1], keep=["x"])
+    assert dp.verify(answer.save(tmp_path / "out", table[["x"]], keep="all")).holds
+    assert answer.__reduce__()[1] == (answer.value, answer.certificate)  # no pickle holds what is known in memory
+
+
+def test_the_label_is_no_feature_in_another_spelling():
+    """A feature that is the label would leave in the rows whose features are their own."""
+    labels = pd.Series(["no", "yes"] * 40, name="ill")
+    space, rows = dp.Classes(["no", "yes"]), pd.DataFrame({"ILL": labels})
+    source = dp.Source("public", "a published table")
+    generator = dp.Generator(space, dp.Form.of(rows), source, lambda codes: rows.iloc[: len(codes)])
+    with pytest.raises(InputError, match="expected feature names that the release does not use, found 'ILL'"):
+        dp.Curator(labels, space).randomize_rows(dp.DoubleResponse(space, 1.0, generator), rows)
+
+
+def test_the_label_is_no_unit():
+    """Sizes of units leave, so the label's own column is refused by its name, in any spelling."""
+    labels = pd.Series(["no", "yes", "yes"] * 40, name="ill")
+    with pytest.raises(InputError, match="expected units, which are public, found a series with the name of the label"):
+        dp.Curator(labels, dp.Classes(["no", "yes"]), units=labels.rename("ILL"))
+
+
 def test_a_column_that_repeats_like_a_person_is_warned_of(tmp_path):
     """Epsilon covers one row, whether the column is kept or not; with units, nothing is said."""
     table = pd.DataFrame({"patient_id": [f"p{row // 3}" for row in range(90)], "age": range(90)})

@@ -10,6 +10,7 @@ from typing import Any
 
 from labeldp import _checks
 from labeldp._random_words import SecureWords, WatchedSource, WatchedWords, Words, WordSource, identifier
+from labeldp._spelling import canonical
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms.queries import Query, charged_law
 from labeldp.mechanisms.randomizers import Randomizer, best_randomizer, check_registered
@@ -87,6 +88,7 @@ class Curator:
         (1.0, 0.0)
 
     Raises:
+        InputError: There is no label, or units or identities are missing, or units have the label's own name.
         LabelError: A label is missing or not in the space.
         RowsError: Units or identities have an index of other rows than the labels.
     """
@@ -129,6 +131,11 @@ class Curator:
             self._session = f"rows {self._ledger.mark('rows', identities_digest(identity, codes.size))}"
         self._units = "" if numbers is None else self._ledger.mark("units", digest(numbers.tobytes()))
         named = None if units is None else getattr(units, "name", None)
+        if named is not None and self._is_named and canonical(str(named)) == canonical(self._name):
+            raise InputError(
+                f"expected units, which are public, found a series with the name of the label, {named!r}; pass the "
+                "column that tells people apart"
+            )
         self._public = () if named is None else (str(named),)
 
     @classmethod
@@ -427,10 +434,12 @@ class Curator:
         entry = self._entry(query.name, guarantee, whole or query.requested_epsilon(most), places)
         declared = (*self._declared(entry), *guarantee.assumptions)
         watched = WatchedWords(words)
-        with self._admitted(entry, watched):
+        with self._admitted(entry, watched) as admitted:
             value = self._source.answer(query, places, most, watched)
         charge = Draw(query.name, law, entry.rows, guarantee)
-        return Answer(value, self._certificate(entry, charge, places, declared, words))
+        certificate = self._certificate(entry, charge, places, declared, words)
+        identity = None if self.identity is None else self.identity.take(places)
+        return Answer(value, certificate, identity, (Origin.of(entry, admitted.earlier),))
 
     @contextmanager
     def _admitted(self, entry: Entry, watched: WatchedSource | WatchedWords) -> Iterator[Admitted]:

@@ -29,6 +29,9 @@ from labeldp.release.folder import (
     stored_form,
     write_release,
 )
+from labeldp.release.released._gate import check_kept
+from labeldp.release.released._row_identity import Origin, RowIdentity, check_same_rows
+from labeldp.release.released._same_label import refuse_possible_labels
 from labeldp.release.tables import Place
 
 
@@ -56,10 +59,14 @@ class Answer(Shown):
     Attributes:
         value: The noisy value that the query returns. Counts, sums and means are unbiased.
         certificate: The charges and the guarantee.
+        identity: As of a ``Release``, for an answer with a value per row.
+        origins: As of a ``Release``.
     """
 
     value: np.ndarray
     certificate: Certificate
+    identity: RowIdentity | None = None
+    origins: tuple[Origin, ...] = ()
 
     def __post_init__(self) -> None:
         freeze_arrays(self, "value")
@@ -273,9 +280,14 @@ class Answer(Shown):
             keep: The columns of the table that you declare public, or ``"all"``. The true label must not be one.
             label: Prefix of the column names, by default the curator's name of the labels.
 
+        A column of the table that repeats like a person's identifier is warned of (``UnitWarning``).
+
         Raises:
             InputError: The answer has no value per row but a table was passed, the table has another number of rows, no
-                column was declared public, columns were passed without a table, or a name is taken.
+                column was declared public, columns were passed without a table, a name is taken, a column is a label
+                that the curator's ledger was charged for before or has the name of the label, in any spelling, or
+                ``"all"`` has a column of declared classes, which may be the true label.
+            RowsError: The table's index is not that of the labels.
             OutputError: The folder exists.
 
         Example:
@@ -296,6 +308,10 @@ class Answer(Shown):
                 "out"
             )
         public = public_beside(self.certificate, table, keep, len(self.value), "answer")
+        check_same_rows(table, self, "a table")
+        if keep == "all":
+            refuse_possible_labels(public, self.space, None, self.value)
+        check_kept(public, table, self.certificate, name, self.origins, stacklevel=2)
         if clash := form.clashes(name, public.column_names):
             raise InputError(f"expected column names that the answer does not use, found {min(clash)!r}; leave it out")
         columns = {each: public[each] for each in public.column_names}
@@ -319,6 +335,10 @@ class Answer(Shown):
                     f"expected an answer in {directory}, found released labels; open them with Release.load"
                 )
             return cls(answer_in(folder, certificate), certificate)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle without what is known of rows in memory alone, as of a ``Release``."""
+        return Answer, (self.value, self.certificate)
 
     def __repr__(self) -> str:
         public = "" if self.certificate.private else ", NOT PRIVATE (test words)"

@@ -22,8 +22,9 @@ from labeldp._spelling import canonical, spelled_as
 from labeldp.columns import Columns
 from labeldp.errors import InputError, LabelDPError, TableError
 from labeldp.privacy.channels import ClassChannel
-from labeldp.release.folder import CODES, SHUFFLED, UNREADABLE, batch_fields, read_certificate
+from labeldp.release.folder import CODES, SHUFFLED, UNREADABLE, Certificate, batch_fields, read_certificate
 from labeldp.release.ledger import Earlier, Entry
+from labeldp.release.released._row_identity import Origin
 from labeldp.release.released._same_label import is_label_renamed
 from labeldp.release.tables import Table, differing, no_such_column, people_of, place_of
 
@@ -42,6 +43,8 @@ KEEP, UNIT, CLUSTERS, PRIOR = map(declared_by, ("keep", "unit", "clusters", "pri
 #: The command by which a label leaves as it is, since it was randomized elsewhere.
 IMPORTED = "labeldp import"
 _NOUNS = {UNIT: "unit", CLUSTERS: "cluster", PRIOR: "prior"}
+#: The option that names public columns of what is saved.
+_SAVED = "keep="
 #: What to do about labels of other people in the ledger of a curator.
 OWN_LEDGER = "release them through a ledger of their own (Curator(..., ledger=))"
 
@@ -259,6 +262,30 @@ def _columns_at(table: Table, names: Sequence[str], rows: Int[np.ndarray, "k"]) 
         for name, taken in parts.items()
         if all(part is not None for part in taken)
     }
+
+
+def check_kept(
+    public: pa.Table, table: object, certificate: Certificate, name: str, origins: Iterable[Origin], *, stacklevel: int
+) -> None:
+    """Refuse columns to be saved that are named like a label that leaves with noise, and warn of people.
+
+    Args:
+        public: The columns that were declared public.
+        table: The table that they are of; None without one.
+        certificate: That of the labels or of the answer.
+        name: The name that the label is saved under.
+        origins: The charges, each with the labels that were charged for before.
+        stacklevel: Number of calls from here to whoever saves.
+
+    Raises:
+        InputError: One has the name of the label, in any spelling, or of one that was released before.
+    """
+    released = [label for origin in origins for label in origin.labels]
+    for label in dict.fromkeys((certificate.label, name)):
+        declare(public.schema, label, public.column_names, _SAVED)
+    refuse_labels(dict.fromkeys(public.column_names, _SAVED), released, OWN_LEDGER)
+    if table is not None and certificate.guarantee.unit == "row":
+        warn_of_people(table, (certificate.label, *released), stacklevel=stacklevel + 1)
 
 
 def warn_of_people(table: object, labels: Iterable[str], *, stacklevel: int) -> None:

@@ -31,7 +31,7 @@ from labeldp.release.folder import (
     write_release,
 )
 from labeldp.release.released._declared import DeclaredHow, declared_labels
-from labeldp.release.released._gate import OWN_LEDGER, refuse_labels, warn_of_people
+from labeldp.release.released._gate import check_kept
 from labeldp.release.released._opaque_labels import RELEASED_LABEL, OpaqueLabels, ReleasedLabel
 from labeldp.release.released._row_identity import (
     Origin,
@@ -414,8 +414,8 @@ class Release(OpaqueLabels, Shown):
         Raises:
             InputError: No column was declared public, columns were passed without a table, the table has another number
                 of rows, a column is a label that the curator's ledger was charged for before or has the name of the
-                label or of a released column, or ``"all"`` has a column that released labels cannot tell from the
-                true label.
+                label, in any spelling, or of a released column, or ``"all"`` has a column that released labels cannot
+                tell from the true label.
             RowsError: The table's index is not that of the labels.
             OutputError: The folder exists.
         """
@@ -430,12 +430,9 @@ class Release(OpaqueLabels, Shown):
         name = label or certificate.label
         public = public_beside(certificate, table, keep, len(self), "release")
         check_same_rows(table, self, "a table")
-        released = [label for origin in self.origins for label in origin.labels]
-        refuse_labels(dict.fromkeys(public.column_names, "keep="), released, OWN_LEDGER)
         if keep == "all":
             refuse_possible_labels(public, self.space, self.channel, self.codes)
-        if table is not None and certificate.guarantee.unit == "row":
-            warn_of_people(table, (certificate.label, *released), stacklevel=2)
+        check_kept(public, table, certificate, name, self.origins, stacklevel=2)
         added = self._table(name)
         names = [*public.column_names, *added.column_names, name]
         if len(set(names)) != len(names):

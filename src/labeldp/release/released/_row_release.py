@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from labeldp._spelling import canonical
 from labeldp.errors import InputError, VerificationError
 from labeldp.mechanisms.resampling import FeatureLaw, Form, form_from
 from labeldp.privacy import Guarantee, LabelSpace
@@ -133,11 +134,11 @@ def no_features(features: object, divergences: Mapping[float, float] | None) -> 
 
 
 def check_names(names: Sequence[str], label: str, space: LabelSpace) -> None:
-    """Refuse features with the name of the label or of a released column.
+    """Refuse features with the name of the label, in any spelling, or of a released column.
 
     Raises:
         InputError: A name is taken.
     """
-    clash = {label, *column_types(label, space, ResponseChannel.nearly_certain(space.size))} & set(names)
-    if clash:
+    added = column_types(label, space, ResponseChannel.nearly_certain(space.size))
+    if clash := [name for name in names if name in added or canonical(name) == canonical(label)]:
         raise InputError(f"expected feature names that the release does not use, found {min(clash)!r}; rename it")

@@ -25,27 +25,35 @@ _SHARES = np.linspace(0.0, 1.0, 101)
 _STEPS = 50
 
 
-def refuse_possible_labels(table: pa.Table, space: LabelSpace, channel: Channel, released: np.ndarray) -> None:
+def refuse_possible_labels(table: pa.Table, space: LabelSpace, channel: Channel | None, released: np.ndarray) -> None:
     """Refuse a table with a column that may be the true label.
+
+    Args:
+        table: The columns.
+        space: The declared label space.
+        channel: The channel of released labels; None if what is released in a row does not tell of that row alone.
+        released: What is released in each row.
 
     Raises:
         InputError: Released labels cannot tell a column from it.
     """
+    agrees = "" if channel is None else " and go with the released labels"
     for name, column in zip(table.column_names, table.columns, strict=True):
         if may_be_label(column, space, channel, released):
             raise InputError(
                 f"expected no column that may be the true label, found {name!r}, whose values are the declared "
-                "classes and go with the released labels; leave it out, or name the columns to keep (keep=[...])"
+                f"classes{agrees}; leave it out, or name the columns to keep (keep=[...])"
             )
 
 
-def may_be_label(column: pa.ChunkedArray, space: LabelSpace, channel: Channel, released: np.ndarray) -> bool:
+def may_be_label(column: pa.ChunkedArray, space: LabelSpace, channel: Channel | None, released: np.ndarray) -> bool:
     """True for a column of declared classes that agrees with the true label in all rows, as far as labels tell.
 
     The unbiased vector of a row has, at a true class that may be released, the mean 1: so its mean over rows, at the
-    classes of the column, estimates the share of rows in which the column is the label.
+    classes of the column, estimates the share of rows in which the column is the label. Without a channel labels tell
+    nothing of it.
     """
-    if not (isinstance(space, Classes) and isinstance(channel, ClassChannel) and len(released)):
+    if not (isinstance(space, Classes) and isinstance(channel, ClassChannel | None) and len(released)):
         return False
     places = np.arange(0, len(released), 1 + len(released) * space.size // _MOST_ENTRIES)
     try:
@@ -53,7 +61,7 @@ def may_be_label(column: pa.ChunkedArray, space: LabelSpace, channel: Channel, r
     except LabelDPError:
         return False
     several = len(np.unique(codes)) > 1
-    return several and _agrees(channel.take(places), released[places], codes)
+    return several and (channel is None or _agrees(channel.take(places), released[places], codes))
 
 
 def is_label_renamed(column: pa.Array, channel: ClassChannel, released: np.ndarray) -> bool:
