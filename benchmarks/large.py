@@ -1,11 +1,14 @@
 """Learning from releases that are larger than memory: seconds, peak memory and accuracy at several numbers of rows.
 
-    python benchmarks/large.py                                  one and ten million rows of 12 columns
+    OMP_NUM_THREADS=1 python benchmarks/large.py                one and ten million rows of 12 columns
     python benchmarks/large.py --rows 1000000 --engine processes:2
+    python benchmarks/large.py --rows 3000000 --memory 2        at most two gigabytes for rows
     python benchmarks/large.py --rows 100000000 --passes        reading and sums alone
 
 Eight numbers and four categories are made in parts of a million rows, with two classes that follow them by a curve, a
-product, a step in some categories, and noise; labels are released at epsilon 1. Each way runs in a process of its own.
+product, a step in some categories, and noise; labels are released at epsilon 1. Each way runs in a process of its
+own: LightGBM, 100 trees, on the clean labels; ``learn`` by sums and bins of all rows; and ``learn`` from a sample.
+``processor`` is the processor time of each.
 """
 
 import argparse
@@ -21,6 +24,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from lightgbm import LGBMClassifier
+from sklearn.metrics import roc_auc_score
 
 from labeldp import Classes, release_table
 from labeldp.learning.features import columns_of
@@ -29,7 +34,7 @@ from labeldp.learning.tables._stored import StoredRelease
 from labeldp.release.engines import InProcess, open_engine
 
 EPSILON, PART, TEST, SEED = 1.0, 1_000_000, 200_000, 10_000
-WAYS = ("sums", "sample")
+WAYS = ("clean", "sums", "sample")
 
 
 def made(seed, rows):
@@ -65,9 +70,33 @@ def released(folder, rows):
     return folder
 
 
-def once(way, engine, folder):
+def processor():
+    """Processor time of this process and its children."""
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in both)
+
+
+def of_clean_labels(folder):
+    """Processor time of LightGBM, 100 trees on one thread, on true labels, and scores on other rows."""
+    rows, frames = int(folder.name), []
+    tables = [made(part, min(rows, PART)) for part in range(max(1, rows // PART))]
+    for table in (pa.concat_tables(tables), pq.read_table(folder / "test.parquet")):
+        frame = table.to_pandas()
+        labels = frame.pop("y") == "yes"
+        frames.append((frame.astype({f"c{place}": "category" for place in range(4)}), labels))
+    (fit, labels), (test, truth) = frames
+    begun = processor()
+    model = LGBMClassifier(n_jobs=1, verbose=-1).fit(fit, labels)
+    spent, chances = processor() - begun, model.predict_proba(test)[:, 1]
+    scores = {"accuracy": ((chances > 0.5) == truth).mean(), "area": roc_auc_score(truth, chances)}
+    return {"processor": round(spent, 1), **scores}
+
+
+def once(way, engine, folder, memory):
     """Seconds of each pass, peak memory, and scores on true labels of one way, in this process."""
-    passes, begun = {}, time.monotonic()
+    if way == "clean":
+        return of_clean_labels(folder)
+    passes, begun, spent = {}, time.monotonic(), processor()
 
     def report(name, *_):
         passes.setdefault(name, [time.monotonic()] * 2)[1] = time.monotonic()
@@ -82,7 +111,7 @@ def once(way, engine, folder):
             scores = {}
         else:
             rows = {} if way == "sums" else {"rows": 200_000}
-            learned = learn(folder / "released", progress=report, executor=given, **rows)
+            learned = learn(folder / "released", progress=report, executor=given, memory=memory, **rows)
             model = open_model(learned.model.save(folder / f"{way}.{time.time_ns()}.safetensors"))
             found = evaluate(model, folder / "test.parquet", "y", public=True)
             weights = {name: round(weight, 2) for name, weight in learned.model.estimator.weights_.items()}
@@ -90,8 +119,16 @@ def once(way, engine, folder):
             scores |= {"members": members(model, pq.read_table(folder / "test.parquet"))}
         seconds = time.monotonic() - ready
     peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    spent = {name: round(last - first, 1) for name, (first, last) in passes.items()}
-    return {"start": ready - begun, "seconds": seconds, "MB": peak / 1024, "passes": spent, **scores}
+    clock = {name: round(last - first, 1) for name, (first, last) in passes.items()}
+    spent = round(processor() - spent, 1)
+    return {
+        "start": ready - begun,
+        "seconds": seconds,
+        "processor": spent,
+        "MB": peak / 1024,
+        "passes": clock,
+        **scores,
+    }
 
 
 def members(model, table):
@@ -108,16 +145,20 @@ def main():
     parser.add_argument("--engine", default="")
     parser.add_argument("--passes", action="store_true", help="verification, sample and sums alone")
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--memory", type=float, help="gigabytes for rows")
+    parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
     parser.add_argument("--one", nargs=3, metavar=("WAY", "ENGINE", "FOLDER"))
     given = parser.parse_args()
     if given.one:
-        print(json.dumps(once(*given.one[:2], Path(given.one[2]))))
+        memory = None if given.memory is None else int(1e9 * given.memory)
+        print(json.dumps(once(*given.one[:2], Path(given.one[2]), memory)))
         return
     with tempfile.TemporaryDirectory() as place:
         for rows in given.rows:
             folder = released((given.folder or Path(place)) / str(rows), rows)
-            for way in ("passes",) if given.passes else WAYS:
+            for way in ("passes",) if given.passes else given.ways:
                 command = [sys.executable, __file__, "--one", way, given.engine, str(folder)]
+                command += [] if given.memory is None else ["--memory", str(given.memory)]
                 done = subprocess.run(command, capture_output=True, text=True, check=True)
                 print(f"{rows:,} {way} {given.engine}", done.stdout.splitlines()[-1], flush=True)
 
