@@ -57,7 +57,7 @@ def use(monkeypatch):
     def exchange(*, alone=False, **models):
         monkeypatch.setattr(AutoClassifier, "target", replace(CLASSES, **models))
         if alone:
-            only = lambda self, columns: {"boosting": self.target.members(columns)["boosting"]}  # noqa: E731
+            only = lambda self, columns: {"boosting": self.target.members(columns, 0.0)["boosting"]}  # noqa: E731
             monkeypatch.setattr(AutoClassifier, "_family", only)
 
     return exchange
@@ -653,3 +653,14 @@ def test_a_rare_class_of_several_rows_a_person_is_ranked_and_as_common_as_it_is(
     assert found.mean() / rate.mean() == pytest.approx(1.0, abs=0.15)  # the share that labels show is 7 % off by chance
     assert spearmanr(found, rate).statistic > 0.8
     assert loss(found) < 0.9 * loss(np.full(25_000, rate.mean()))
+
+
+@pytest.mark.parametrize(("many", "rate"), [(100_000, 0.1), (100, 0.2)])
+def test_boosting_learns_faster_from_many_effective_rows(monkeypatch, many, rate):
+    """Its learning rate follows the effective rows of the release, in files too."""
+    pytest.importorskip("lightgbm")
+    monkeypatch.setattr("labeldp.learning.sklearn._auto._MANY_EFFECTIVE", many)
+    features, labels = table()
+    model = AutoClassifier().fit(features, released(labels))
+    assert 100 < model.effective_rows_ < 10_000
+    assert model.members_["boosting"][-1].learning_rate == rate

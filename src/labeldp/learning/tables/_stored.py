@@ -47,8 +47,6 @@ from labeldp.release.folder import Certificate, certified_labels, group_column, 
 _ROWS_OF_PART, _ROWS_OF_GRID = 1 << 18, 1 << 14
 #: The most rows that boosting learns from: more take hours.
 _MOST_BOOSTED = 1 << 22
-#: The learning rate of boosting from so many rows: half the trees, which are no worse.
-_FAST = 0.2
 #: Bytes of a row in memory while a model is learned, beyond those of its values, and copies of each value.
 _BYTES_OF_ROW, _COPIES = 200, 10
 _OF_SUMS = "ridge regression and kernels"
@@ -162,8 +160,9 @@ class StoredRelease:
         held = np.flatnonzero(fold_numbers(sampled.hashes) == 0)
         points = np.asarray(encoder.transform(reader.frame(sampled.table)), dtype=np.float64)
         judges = Held.of(points, sampled.release, sampled.units, held)
-        model = sampled.target.boosting(categorical=list(reader.trees.categorical), learning_rate=_FAST)
         labels = Release.load(self.parts[0].folder)[places]
+        effective = sampled.target.effective(sampled.release) * len(labels)
+        model = sampled.target.boosted(list(reader.trees.categorical), effective)
         model.fit_bins(reader.trees.bins, codes, labels, judges, self.report)
         return {"boosting": Pipeline([("columns", encoder), ("model", model)])}
 
@@ -236,7 +235,8 @@ class Limits:
         if sums:
             boosted = round(certificate.rows * stored.share_of_trees(sampled))
             trees = f"; boosting from bins of {boosted:,}" if boosted else ""
-            way = f"sums over all {certificate.rows:,} rows for {_OF_SUMS}{trees}; other models from {way}"
+            gain = f"sums over all {certificate.rows:,} rows for {_OF_SUMS}{trees}, which gain from every row"
+            way = f"{gain}; other models from {way}"
         return Loaded(certificate, sampled.table, sampled.release, way, models)
 
 
