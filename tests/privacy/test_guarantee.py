@@ -9,6 +9,7 @@ import pytest
 
 from labeldp import Classes, Guarantee, RandomizedResponse
 from labeldp.errors import EpsilonError, InputError
+from labeldp.privacy import sure_above
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, -1e-300])
@@ -93,6 +94,14 @@ def test_the_printed_posterior_never_promises_more(epsilon):
     for printed, prior in ((half, 0.5), (tenth, 0.1)):
         exact = 100 * mpmath.mpf(Guarantee(epsilon).posterior(prior))
         assert exact * (1 - mpmath.mpf("1e-15")) <= printed <= exact + 0.1 + 1e-9
+
+
+def test_less_than_certainty_is_not_printed_as_certainty():
+    """A belief that can become 99.967 or 99.988 % sure is not said to become 100 %; beyond six digits it is."""
+    sentences = [Guarantee(epsilon).posterior_sentence() for epsilon in (8.0, 9.0, 40.0)]
+    most = [re.findall(r"at most ([0-9.]+) %", each) for each in sentences]
+    assert most == [["99.97", "99.7"], ["99.99", "99.9"], ["100", "100"]]
+    assert [sure_above(each) for each in (0.5, 0.99991, 0.999991, 1.0)] == ["50", "99.991", "99.9991", "100"]
 
 
 def test_the_posterior_sentence_names_unit_peers_and_failure():

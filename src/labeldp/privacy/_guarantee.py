@@ -10,7 +10,7 @@ from typing import Literal
 from labeldp import _checks
 from labeldp._notebook import Shown
 from labeldp._spelling import canonical
-from labeldp.privacy._rounding import UP, exp_above, float_above, posterior_above, shown_above
+from labeldp.privacy._rounding import exp_above, float_above, posterior_above, shown_above, sure_above
 
 Trust = Literal["local", "central", "peer", "shuffle"]
 
@@ -154,7 +154,7 @@ class Guarantee(Shown):
             whom: What it is about, if a unit is not a person.
             others: The trust models of other releases that epsilon covers too.
         """
-        half, tenth = (shown_above(UP.multiply(100, posterior_above(prior, self.epsilon)), 3) for prior in _EXAMPLES)
+        half, tenth = (sure_above(posterior_above(prior, self.epsilon)) for prior in _EXAMPLES)
         failure = f", but for a failure of probability {shown_above(self.delta, 5)}" if self.delta else ""
         knowledge = self._everything_else(others)
         return (

@@ -121,6 +121,13 @@ def shown_above(value: Decimal | float, digits: int) -> str:
     return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exact).normalize():f}"
 
 
+def sure_above(probability: Decimal | float) -> str:
+    """A probability in percent as text: rounded up to three digits, or to up to six where fewer would read 100."""
+    exact = probability if isinstance(probability, Decimal) else Decimal(repr(float(probability)))
+    percent = min(UP.multiply(100, exact), Decimal(100))
+    return next((text for digits in range(3, 7) if (text := shown_above(percent, digits)) != "100"), "100")
+
+
 def exp_above(epsilon: float) -> Decimal:
     """An upper bound on ``exp(epsilon)``."""
     larger = max(Decimal(epsilon), Decimal(repr(epsilon)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-from labeldp.privacy import shown_above
+from labeldp.privacy import shown_above, sure_above
 
 #: The normal quantile of a two-sided interval of 95 %.
 _QUANTILE = 1.96
@@ -48,8 +48,7 @@ def interval(low: float, high: float) -> str:
 
 def posterior(probability: float) -> str:
     """The most that a belief can become in percent, rounded up."""
-    most = shown_above(min(Decimal(100), Decimal(repr(probability)) * 100), 3)
-    return f"{most} %"
+    return f"{sure_above(probability)} %"
 
 
 def epsilon_above(value: float) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from labeldp.errors import LabelDPError
-from labeldp.privacy import EXACT, Guarantee, shown_above
+from labeldp.privacy import EXACT, Guarantee, shown_above, sure_above
 
 _NUMBER = r"[0-9]{1,6}(?:\.[0-9]{1,330})?"
 _RETURNED = re.compile(
@@ -31,7 +31,7 @@ def returned(returning: int | None, rows: int, together: Guarantee, names: str =
     which = "some of these" if returning is None else f"{returning:,} of {rows:,}"
     others = "" if together.unit == "row" else f", or others of their {together.unit},"
     delta = f" and delta {shown[1]}" if together.delta else ""
-    sure = shown_above(Decimal(repr(together.posterior(0.5))) * 100, 3)
+    sure = sure_above(together.posterior(0.5))
     failure = f", but for a failure of probability {shown_above(together.delta, 5)}" if together.delta else ""
     named = f" ({names})" if names else ""
     return (

@@ -6,7 +6,6 @@ import itertools
 import json
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -30,7 +29,7 @@ from labeldp.mechanisms.randomizers import (
     undivided,
     unit_sizes,
 )
-from labeldp.privacy import UP, Classes, Guarantee, LabelSpace, log_above, power_above, shown_above
+from labeldp.privacy import Classes, Guarantee, LabelSpace, log_above, power_above, sure_above
 from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import MOST_CLASSES, Channel, MatrixChannel, concatenated_channel, law_of, row_arrays
 from labeldp.release.folder import CODES, DECLARED, ELSEWHERE, UNITS_PUBLIC, UNREADABLE, Certificate, Draw, from_columns
@@ -93,7 +92,7 @@ class Declaration:
     def meaning(self) -> str:
         """The most that anyone can learn from a report, in a sentence for the person who answers."""
         epsilon = log_above(power_above(self.channel.odds, self.answers))
-        sure = shown_above(UP.multiply(100, Decimal(repr(Guarantee(epsilon).posterior(0.5)))), 3)
+        sure = sure_above(Guarantee(epsilon).posterior(0.5))
         each, it = ("Your answer is", "it") if self.answers == 1 else ("Each answer is", "all your answers")
         return (
             f"{each} changed at random before it leaves this device. Whoever was 50 % sure of {it} can become at most "
