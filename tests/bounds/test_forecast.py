@@ -104,9 +104,22 @@ def test_noise_is_that_of_the_laws():
     )
 
 
-@pytest.mark.parametrize("space", [SCALE, LETTERS], ids=["numbers", "classes"])
 @pytest.mark.parametrize("trust", ["local", "central"])
-@pytest.mark.parametrize("dimension", [0, 3])
+def test_a_target_of_classes_with_features_is_the_accuracy_lost(trust):
+    """The epsilon, and the rows, of a target lose at most so much, as tables print it, and less of either more."""
+    given = {"conventions": Conventions(dimension=3), "trust": trust, "epsilons": ()}
+    found = forecast(LETTERS, 20_000, target=0.05, **given)
+    assert 0.049 < found.best.lost_high <= 0.05
+    assert forecast(LETTERS, 20_000, 0.97 * found.epsilon, **given).best.lost_high > 0.05
+    asked = forecast(LETTERS, 20_000, 0.2, target=0.05, **given)
+    assert forecast(LETTERS, asked.goal.rows, 0.2, **given).best.lost_high <= 0.05 * (1 + 1e-6)
+    assert forecast(LETTERS, int(0.98 * asked.goal.rows), 0.2, **given).best.lost_high > 0.05
+
+
+@pytest.mark.parametrize(
+    ("space", "dimension"), [(SCALE, 0), (SCALE, 3), (LETTERS, 0)], ids=["mean", "numbers", "classes"]
+)
+@pytest.mark.parametrize("trust", ["local", "central"])
 def test_a_target_is_reached_and_not_before(space, trust, dimension):
     """The epsilon of a target reaches it and a little less does not; so do the rows; and privacy costs something."""
     given = {"conventions": Conventions(dimension=dimension), "trust": trust, "epsilons": ()}

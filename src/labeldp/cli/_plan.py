@@ -69,8 +69,8 @@ class ForecastOptions:
     """Options for the expected error.
 
     Args:
-        target: Error to reach: RMS error of the estimated mean (numeric), or excess probability of a wrong class over
-            the best classifier.
+        target: Error to reach: RMS error of the estimated mean (numeric); accuracy lost (classes, with features), such
+            as 0.02; or excess probability of a wrong class over the best classifier.
         dimension: Effective dimension of the features; default: that of TABLE.
         explained: Share of the variance of a numeric label that features explain; default: 0.5, an assumption.
         spread: Standard deviation of a numeric label; default: that of --shares, --from or --buy, or else that of

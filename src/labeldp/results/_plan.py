@@ -61,11 +61,12 @@ _AREA = (
     "A model whose area under the ROC would be {:.2f} on true labels has about {}, by experience on five real tables. "
     "A logistic model would lose about {} nats of log loss to few effective rows, by its asymptotic formula."
 )
-#: The error that a target is for, by whether labels are numeric.
+#: The error that a target is for, by whether labels are numeric; and the quantity for classes with features.
 _ERROR = {
     True: "the error of the mean of labels with the same features, without the spread of labels around it",
     False: "the chance of a wrong class beyond that of the best rule",
 }
+_LOST = "the accuracy that privacy costs at most, as a share of rows"
 #: Ways to replace a default.
 _WAYS = {
     "shares": "--spread or --shares; --from, for a release or an answer; --buy EPSILON, which is charged",
@@ -218,7 +219,9 @@ def _answer(planned: Planned) -> Iterator[str]:
     epsilon, goal = forecast.epsilon, forecast.goal
     if goal is not None:
         yield f"Assumed: {forecast.assumptions[0]}."
-        yield f"Target {goal.target:g}, {_ERROR[forecast.of_numbers]}: {_target(forecast, goal)}."
+        loses = forecast.dimension > 0 and not forecast.of_numbers
+        judged = _LOST if loses else _ERROR[forecast.of_numbers]
+        yield f"Target {goal.target:g}, {judged}: {_target(forecast, goal)}."
     if epsilon is not None:
         (row,) = (row for row in planned.over_epsilon if row.epsilon == epsilon)
         yield from _costs(f"Epsilon {epsilon:.3g}{planned.per}", row, forecast)

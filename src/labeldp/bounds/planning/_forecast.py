@@ -105,10 +105,10 @@ class Option:
 
 @dataclass(frozen=True)
 class Goal:
-    """Requirements of a target error.
+    """Requirements of a target.
 
     Attributes:
-        target: The target error.
+        target: The target: an error, or the accuracy lost.
         epsilon: The smallest epsilon that reaches it with these rows; None if none does, or none is needed.
         rows: The fewest rows that reach it at the requested epsilon, or without privacy if no epsilon was requested.
             None if more than 2^62 are needed; 0 if the trivial predictor reaches it.
@@ -256,7 +256,8 @@ def forecast(
         space: Classes, or an interval.
         rows: Number of rows.
         epsilon: The epsilon of each label, or of all labels of a unit; by default the smallest that reaches the target.
-        target: A target error: a root mean square in the units of labels, or an excess risk over the best classifier.
+        target: A target: a root mean square error in the units of labels; of classes with features the accuracy lost,
+            as a share of rows (``lost_high``); of others an excess risk over the best classifier.
         trust: ``"local"`` or ``"central"``.
         conventions: Assumptions about features and labels.
         epsilons: Epsilons of the sweep.
@@ -402,19 +403,27 @@ class _ForecastInputs:
         return next((each.effective_rows for each in skewed.options(epsilon) if each.auto), None)
 
     def reaches(self, target: float, epsilon: float, *, roughly: bool = True) -> bool:
-        """True if some mechanism has an error of at most the target."""
+        """True if some mechanism reaches the target."""
         return self.some_reach(target, self.rows, self.noises(epsilon, roughly=roughly, coarse=roughly))
 
     def some_reach(self, target: float, rows: float, noises: Iterable[Noise]) -> bool:
-        """True if with so many rows the error with one of these noises is at most the target."""
-        return any(self.curve.error(rows, each.each, each.total) <= target for each in noises)
+        """True if with so many rows one of these noises reaches the target."""
+        return any(self.judged(rows, each.each, each.total) <= target for each in noises)
+
+    def judged(self, rows: float, each: float = 0.0, total: float = 0.0) -> float:
+        """The quantity that a target is for: the error; of classes with features the upper end of the accuracy lost."""
+        error = self.curve.error(rows, each, total)
+        if self.of_numbers or not self.dimension or error >= self.curve.most:
+            return error
+        return min(TIMES_LOST[1] * max(error - self.curve.error(rows), 0.0), self.curve.most)
 
     def free_epsilon(self) -> float | None:
         """The epsilon from which on the error is at most that of nine tenths of the rows without noise."""
         most = self.curve.error(_NEARLY_CLEAN * self.rows)
 
         def holds(epsilon: float) -> bool:
-            return self.reaches(most, epsilon)
+            noises = self.noises(epsilon, roughly=True, coarse=True)
+            return any(self.curve.error(self.rows, each.each, each.total) <= most for each in noises)
 
         return bisect_threshold(holds, _LEAST, _MOST, _CLOSE) if most < self.curve.most and holds(_MOST) else None
 
@@ -471,14 +480,14 @@ def _goal(inputs: _ForecastInputs, target: float, epsilon: float | None) -> Goal
         return Goal(target, None, 0)
     least = _least_epsilon(inputs, target)
     if epsilon is None:
-        return Goal(target, least, _fewest_rows(lambda n: inputs.curve.error(n) <= target))
+        return Goal(target, least, _fewest_rows(lambda n: inputs.judged(n) <= target))
     noises = tuple(inputs.noises(_checks.epsilon(epsilon)))
     return Goal(target, least, _fewest_rows(lambda rows: inputs.some_reach(target, rows, noises)))
 
 
 def _least_epsilon(inputs: _ForecastInputs, target: float) -> float | None:
     """The smallest epsilon that reaches a target, found approximately and then raised until it does exactly."""
-    if inputs.curve.error(inputs.rows) > target or not inputs.reaches(target, _MOST, roughly=False):
+    if inputs.judged(inputs.rows) > target or not inputs.reaches(target, _MOST, roughly=False):
         return None
     epsilon_found = bisect_threshold(lambda epsilon: inputs.reaches(target, epsilon), _LEAST, _MOST, _CLOSE)
     while not inputs.reaches(target, epsilon_found, roughly=False):
