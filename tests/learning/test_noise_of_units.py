@@ -17,7 +17,7 @@ from labeldp.learning.sklearn import (
     TreeRegressor,
 )
 from labeldp.learning.tables import learn
-from labeldp.learning.tables._class_scores import class_scores
+from labeldp.learning.tables._scores import class_scores
 
 PEOPLE, EACH, FRESH = 600, 5, 4_000
 

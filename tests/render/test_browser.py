@@ -19,21 +19,10 @@ import pytest
 from labeldp import Classes, Curator, Guarantee, Interval, LaplaceResponse, RandomizedResponse
 from labeldp.bounds import Conventions, forecast
 from labeldp.cli import main
-from labeldp.learning.tables._class_scores import class_scores
-from labeldp.learning.tables._regressors import number_scores
+from labeldp.learning.tables._scores import class_scores, number_scores
 from labeldp.release import folder
 from labeldp.render import html_of
-from labeldp.results import (
-    Choosing,
-    Evaluated,
-    Page,
-    Part,
-    Planned,
-    ledger_part,
-    plan_part,
-    release_part,
-    result_part,
-)
+from labeldp.results import Choosing, Evaluated, Page, Part, Planned, ledger_part, plan_part, release_part, result_part
 from labeldp.results import _blocks as blocks
 from labeldp.results._values import plain
 

@@ -18,8 +18,7 @@ from labeldp.bounds import Conventions, forecast, plan
 from labeldp.cli import main
 from labeldp.errors import InputError
 from labeldp.learning.inference import coefficients, mean_difference, treatment_effect
-from labeldp.learning.tables._class_scores import class_scores
-from labeldp.learning.tables._regressors import number_scores
+from labeldp.learning.tables._scores import class_scores, number_scores
 from labeldp.release.ledger import spent_by_data
 from labeldp.render import html_of, in_markdown
 from labeldp.results import (

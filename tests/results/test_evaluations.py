@@ -14,8 +14,7 @@ import labeldp as dp
 from labeldp.bounds.planning import Conventions, effective_dimension, forecast
 from labeldp.errors import InputError
 from labeldp.learning import metrics
-from labeldp.learning.tables._class_scores import class_scores, in_folds
-from labeldp.learning.tables._regressors import number_scores
+from labeldp.learning.tables._scores import class_scores, in_folds, number_scores
 from labeldp.release.folder import read_certificate
 from labeldp.render._drawings import drawn as svg_of
 from labeldp.results import Evaluated, Planned, plain, plan_part, result_part

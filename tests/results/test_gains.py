@@ -10,7 +10,7 @@ from rich.console import Console
 
 from labeldp import Classes, Release
 from labeldp.learning.metrics import Estimate
-from labeldp.learning.tables._class_scores import class_scores
+from labeldp.learning.tables._scores import class_scores
 from labeldp.render import on_terminal
 from labeldp.results import Evaluated, evaluation_part
 from labeldp.results._scores import verdict

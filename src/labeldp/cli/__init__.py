@@ -42,6 +42,7 @@ _TOGETHER = {
     "describe": "effect",
     "evaluate": "predict",
     "key": "verify",
+    "schema": "mechanisms",
 }
 
 

@@ -1,9 +1,11 @@
-"""``labeldp mechanisms``: every installed mechanism, and who sees true labels with it."""
+"""``labeldp mechanisms`` lists what is installed; ``labeldp schema`` describes what commands print, and files."""
 
 from __future__ import annotations
 
+import json
+
+from labeldp import _checks, render, results
 from labeldp import release as releases
-from labeldp import render, results
 from labeldp.cli._terminal import show
 
 _AUTO = "auto"
@@ -26,3 +28,22 @@ def mechanisms() -> None:
     grids = [results.Grid.of(titles[kind], ("--mechanism", "what it does"), rows[kind]) for kind in titles]
     part = results.Part("Mechanisms", "Mechanisms", sections=tuple(results.Section("", (grid,)) for grid in grids))
     show(*render.on_terminal(part), "", *_NOTES)
+
+
+_FILES = ("certificate", "declaration")
+
+
+def schema(command: str | None = None) -> None:
+    """Print the JSON Schema of what a command prints with --json, of a certificate, or of a declaration.
+
+    Args:
+        command ([COMMAND]): A command, such as release, or 'certificate' or 'declaration'; without one, all that have a
+            schema.
+    """
+    if command is None:
+        show(*results.JSON_COMMANDS, *_FILES)
+        return
+    what = "a command with --json, certificate or declaration"
+    name = _checks.among(command, what, [*results.JSON_COMMANDS, *_FILES])
+    written = {"certificate": results.CERTIFICATE_SCHEMA, "declaration": results.DECLARATION_SCHEMA}
+    print(json.dumps(written.get(name) or results.schema_of(name), indent=1))  # noqa: T201 (plain on any terminal)

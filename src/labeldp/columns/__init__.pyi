@@ -3,10 +3,10 @@ from ._storage import plain_schema as plain_schema
 from ._storage import plain_type as plain_type
 from ._storage import plain_uuids as plain_uuids
 from ._storage import stored_integers as stored_integers
-from ._types import is_bytes as is_bytes
-from ._types import is_number as is_number
-from ._types import is_text as is_text
-from ._types import type_name as type_name
+from ._storage import is_bytes as is_bytes
+from ._storage import is_number as is_number
+from ._storage import is_text as is_text
+from ._storage import type_name as type_name
 from ._written import ColumnType as ColumnType
 from ._written import read_as as read_as
 from ._kinds import KINDS as KINDS

@@ -7,7 +7,7 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp.columns._types import is_text
+from labeldp.columns._storage import is_text
 
 #: Whole numbers in any spelling that 64 bits hold.
 WHOLE = r"^[+-]?[0-9]{1,18}$"

@@ -14,8 +14,7 @@ from labeldp._shapes import Float, Int
 from labeldp.columns._arrow import as_array
 from labeldp.columns._conversions import result_or_none
 from labeldp.columns._forms import all_match
-from labeldp.columns._storage import plain_column, plain_uuids
-from labeldp.columns._types import is_bytes, is_number, is_text
+from labeldp.columns._storage import is_bytes, is_number, is_text, plain_column, plain_uuids
 from labeldp.columns._written import read_as
 
 #: Kinds of columns, and the Arrow type that values of each are read as. A date or a time is a single number, to

@@ -43,8 +43,8 @@ from ._ledger import TotalShown as TotalShown
 from ._ledger import account_chart as account_chart
 from ._ledger import account_part as account_part
 from ._ledger import ledger_part as ledger_part
-from ._memory import guarantee_part as guarantee_part
-from ._memory import memory_part as memory_part
+from ._release import guarantee_part as guarantee_part
+from ._release import memory_part as memory_part
 from ._plan import Planned as Planned
 from ._plan import labels_sentence as labels_sentence
 from ._plan_choice import Choosing as Choosing

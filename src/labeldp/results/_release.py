@@ -16,12 +16,13 @@ from labeldp.privacy.accounting import Budget
 from labeldp.release.folder import Certificate, Check, Verdict, added_columns, stored_form
 from labeldp.results._answer import noise_text
 from labeldp.results._blocks import Block, Checks, Commands, Part, Points, Prose, Section, Terms, Tone
-from labeldp.results._numbers import counted, delta_above, epsilon_above, listed, share, three_digits
+from labeldp.results._numbers import counted, delta_above, epsilon_above, exactly_above, listed, share, three_digits
 from labeldp.results._values import absent
 
 if TYPE_CHECKING:
-    from labeldp.release import TableRelease
+    from labeldp.release import Answer, Release, TableRelease
     from labeldp.release.tables import Place
+
 
 #: Effective rows for each class below which a release says that they are few. What a model needs depends on features:
 #: with 15 for each class, the default for images names 98 % of handwritten digits.
@@ -372,3 +373,26 @@ def mechanism_text(certificate: Certificate) -> str:
 def checks_of(verdict: Verdict) -> Checks:
     """The checks of a verification, with what was found where one failed."""
     return Checks(tuple((check.what, check.holds, check.found) for check in verdict.checks))
+
+
+def guarantee_part(promise: Guarantee) -> Part:
+    """A guarantee in numbers and sentences."""
+    terms = (
+        ("epsilon", exactly_above(promise.epsilon)),
+        ("delta", delta_above(promise.delta)),
+        ("per", promise.unit),
+        ("trust", promise.trust),
+    )
+    lead = (*promise.sentence().split("\n"), promise.posterior_sentence())
+    return Part("Guarantee", "Guarantee", lead=lead, facts=terms)
+
+
+def memory_part(found: Release | Answer) -> Part:
+    """A release or an answer in memory."""
+    title, certificate = repr(found).strip("<>"), found.certificate
+    if certificate is None:
+        return Part(title, title)
+    terms = (("label", certificate.label), ("rows", f"{certificate.rows:,}"))
+    shape = f"{found.value.shape}" if certificate.of_answer else repr(found.space)  # type: ignore[union-attr]
+    last = ("shape of the value" if certificate.of_answer else "classes or range", shape)
+    return Part(title, title, lead=tuple(certificate.sentence.split("\n")), facts=(*terms, last))

@@ -24,7 +24,7 @@ from labeldp.learning.losses import gain
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import CLASSES, AutoClassifier, BoostingClassifier
 from labeldp.learning.sklearn import _auto as auto
-from labeldp.learning.sklearn._cluster_leaves import ClusterLeaves
+from labeldp.learning.sklearn._members import ClusterLeaves
 from labeldp.learning.sklearn._mixture import HeldOut, Mixture, held_out_classes
 from labeldp.privacy.channels import ResponseChannel
 from labeldp.release import Release

@@ -8,7 +8,7 @@ import pytest
 from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release, SubsetResponse
 from labeldp.learning import metrics
 from labeldp.learning.tables import rows_to_show
-from labeldp.learning.tables._class_scores import FACTOR, _shares_of_others, class_scores, in_folds
+from labeldp.learning.tables._scores import FACTOR, _shares_of_others, class_scores, in_folds
 from labeldp.privacy.channels import ResponseChannel
 
 SPACE = Classes(["no", "yes"])

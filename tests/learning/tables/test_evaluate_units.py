@@ -11,7 +11,7 @@ import pytest
 from labeldp import Classes, Release, release_table
 from labeldp.learning.metrics import UnitsWarning, accuracy
 from labeldp.learning.tables import evaluate, learn
-from labeldp.learning.tables._class_scores import class_scores
+from labeldp.learning.tables._scores import class_scores
 from labeldp.release import public_columns
 
 

@@ -22,9 +22,7 @@ from labeldp import Classes, Curator, RandomizedResponse, release_table, sign, v
 from labeldp.errors import InputError, OutputError
 from labeldp.learning.metrics import UnitsWarning
 from labeldp.release.folder import Declared, make_key, read_certificate, write_card
-from labeldp.release.folder._card import data_card
-from labeldp.release.folder._croissant import croissant
-from labeldp.release.folder._derived import DERIVED
+from labeldp.release.folder._derived import DERIVED, croissant, data_card
 
 TESTS = Path(__file__).parents[2]
 DECLARED = Declared("cc-by-4.0", "Levels of *one* town")

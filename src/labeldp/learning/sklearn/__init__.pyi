@@ -18,7 +18,7 @@ from ._calibrated import CalibratedClassifier as CalibratedClassifier
 from ._calibrated import UnguardedFitWarning as UnguardedFitWarning
 from ._cells import CellRegressor as CellRegressor
 from ._cells import mean_in_cells as mean_in_cells
-from ._cluster_leaves import ClusterLeaves as ClusterLeaves
+from ._members import ClusterLeaves as ClusterLeaves
 from ._kernel import WIDTHS as WIDTHS
 from ._kernel import EvidenceRidge as EvidenceRidge
 from ._kernel import KernelClassifier as KernelClassifier

@@ -1,18 +1,24 @@
-"""Encoders of features for models of several families, and the forms that features of tables have."""
+"""Encoders of features for models of several families, leaves of clusters among them, and the forms of features."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 from scipy.sparse import issparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.decomposition import TruncatedSVD
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
+from labeldp._documented import documented_in
+from labeldp._shapes import Float, Int
+from labeldp._threads import blocks
 from labeldp.columns import (
     Columns,
     kind_of_type,
@@ -23,10 +29,94 @@ from labeldp.columns import (
     values_or_none,
 )
 from labeldp.errors import InputError
-from labeldp.learning.sklearn._cluster_leaves import ClusterLeaves
+from labeldp.learning.cells import cluster_tree, embed
 
-if TYPE_CHECKING:  # pandas is in another extra than the rest of this package
+if TYPE_CHECKING:
     import pandas as pd
+
+
+#: Most columns of features that are clustered as they are; of more, leading singular vectors.
+_COLUMNS, _VECTORS = 64, 50
+#: Rows that trees are built from; of more, evenly spaced ones. The search for neighbours takes quadratic time.
+_ROWS = 5_000
+#: Rows in a leaf on average, and bounds on the number of leaves.
+_ROWS_PER_LEAF, _FEWEST, _MOST = 10, 20, 500
+_NEIGHBOURS, _EIGENVECTORS = 5, (8, 15, 30)
+#: Units in a set of similar rows on average: larger sets divide fewer units, and leave fewer sets to hold out.
+_UNITS_OF_A_SET = 4
+
+
+@documented_in("labeldp.learning.sklearn")
+class ClusterLeaves(TransformerMixin, BaseEstimator):
+    """Leaf of each row in several trees of clusters of public features.
+
+    One tree is of clusters of the features themselves (``cluster_tree``), the others of clusters in the graph of
+    nearest neighbours (``embed``), which follow curved groups, by 8, 15 and 30 eigenvectors.
+
+    Attributes:
+        trees_: The trees.
+
+    Guarantee:
+        That of ``labeldp.learning.cells.cluster``: no label is seen.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002, N803 (scikit-learn's names)
+        """Build the trees from features of shape (n, d), dense or sparse."""
+        self._leaves_of(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **_: Any) -> Int[np.ndarray, "n t"]:  # noqa: ARG002, N803
+        """Build the trees, and return the leaf of each row in each, shape (n, 4)."""
+        return self._leaves_of(X)
+
+    def transform(self, X: Any) -> Int[np.ndarray, "m t"]:  # noqa: N803
+        """The leaf of each new row in each tree, shape (m, 4)."""
+        check_is_fitted(self)
+        parts = [self._points(X[rows]) for rows in blocks(X.shape[0], X.shape[1])]
+        leaves = [np.stack([tree.predict(part) for tree in self.trees_], axis=1) for part in parts]
+        return np.concatenate([np.empty((0, len(self.trees_)), dtype=np.int64), *leaves])
+
+    def similar(self, X: Any, size: int) -> Int[np.ndarray, "n"]:  # noqa: N803 (scikit-learn's name)
+        """Sets of similar rows, which stand for privacy units that nobody can tell any more.
+
+        Rows of one unit are mostly near-duplicates, and then in one leaf of a tree of clusters.
+
+        Args:
+            X: Features of shape (n, d), dense or sparse.
+            size: Number of rows of a unit.
+        """
+        points, step = self._some(X)
+        tree = cluster_tree(points, min(max(X.shape[0] // (size * _UNITS_OF_A_SET), 2), _MOST, len(points)))
+        if step == 1:
+            return np.asarray(tree.leaves)
+        return np.concatenate([tree.predict(self._points(X[rows])) for rows in blocks(X.shape[0], X.shape[1])])
+
+    def _some(self, features: Any) -> tuple[Float[np.ndarray, "m d"], int]:
+        """Evenly spaced rows as they are clustered, and their distance."""
+        rows, columns = features.shape
+        self.components_ = None
+        if columns > _COLUMNS:
+            with threadpool_limits(1):  # so that sums are added in one order
+                self.components_ = TruncatedSVD(_VECTORS, random_state=0).fit(features)
+        step = -(-rows // _ROWS)
+        return self._points(features[::step]), step
+
+    def _leaves_of(self, features: Any) -> Int[np.ndarray, "n t"]:
+        """Build the trees; the leaf of each row."""
+        points, step = self._some(features)
+        leaves = min(_MOST, max(_FEWEST, len(points) // _ROWS_PER_LEAF), len(points))
+        self.trees_ = [cluster_tree(points, leaves)]
+        if len(points) > max(_EIGENVECTORS):
+            graph = embed(points, neighbours=_NEIGHBOURS, eigenvectors=max(_EIGENVECTORS), components=None)
+            self.trees_ += [graph.tree(leaves, eigenvectors=count) for count in _EIGENVECTORS]
+        return np.stack([tree.leaves for tree in self.trees_], axis=1) if step == 1 else self.transform(features)
+
+    def _points(self, features: Any) -> Float[np.ndarray, "m d"]:
+        """Features as they are clustered."""
+        if self.components_ is not None:
+            return np.asarray(self.components_.transform(features))
+        return np.asarray(features.toarray() if issparse(features) else features)
+
 
 #: Power of the likelihood by which trees of clusters weigh.
 POWER = 0.25

@@ -1,5 +1,5 @@
-from ._class_scores import ClassScores as ClassScores
-from ._class_scores import rows_to_show as rows_to_show
+from ._scores import ClassScores as ClassScores
+from ._scores import rows_to_show as rows_to_show
 from ._clusters import cluster_table as cluster_table
 from ._evaluate import evaluate as evaluate
 from ._model import open_model as open_model
@@ -17,7 +17,7 @@ from ._learn import read_images as read_images
 from ._network import learn_network as learn_network
 from ._predict import predict_table as predict_table
 from ._predict import predicted_batches as predicted_batches
-from ._regressors import NumberScores as NumberScores
+from ._scores import NumberScores as NumberScores
 from ._stages import Staged as Staged
 from ._stages import StagePlan as StagePlan
 from ._stages import learn_in_stages as learn_in_stages

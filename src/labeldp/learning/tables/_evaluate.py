@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from labeldp.errors import InputError, LabelError
 from labeldp.learning.metrics import estimate, of_true_class
-from labeldp.learning.tables._class_scores import ClassScores, class_scores
 from labeldp.learning.tables._part_sums import chosen_units
 from labeldp.learning.tables._predict import columns_to_read, images_of_rows, in_batches
-from labeldp.learning.tables._regressors import NumberScores, number_scores
+from labeldp.learning.tables._scores import ClassScores, NumberScores, class_scores, number_scores
 from labeldp.learning.tables._stored import StoredRelease, rows_in_memory
 from labeldp.privacy import ClassProbabilities, Interval
 from labeldp.release import Release, public_batches, public_rows, unit_numbers

@@ -32,7 +32,6 @@ from labeldp.learning.images import ImageEncoder
 from labeldp.learning.inference import calibrated_sets
 from labeldp.learning.metrics import Estimate, Units
 from labeldp.learning.sklearn import Target
-from labeldp.learning.tables._class_scores import FACTOR, ClassScores, class_scores, in_folds
 from labeldp.learning.tables._coverage import rows_apart
 from labeldp.learning.tables._families import (
     AUTO,
@@ -49,8 +48,8 @@ from labeldp.learning.tables._families import (
 )
 from labeldp.learning.tables._folds import FOLDS, chosen_rows, enough_rows, units_in, units_of
 from labeldp.learning.tables._model import IN_MEMORY, OF_CLASSES
-from labeldp.learning.tables._regressors import NumberScores, number_scores
 from labeldp.learning.tables._resampled import accuracy_of_true_rows, check_generator
+from labeldp.learning.tables._scores import FACTOR, ClassScores, NumberScores, class_scores, in_folds, number_scores
 from labeldp.learning.tables._stored import Limits
 from labeldp.learning.tables._table_model import TableModel
 from labeldp.mechanisms.queries import FlippedLabels

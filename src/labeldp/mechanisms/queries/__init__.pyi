@@ -3,10 +3,10 @@ from ._delta import DeltaWarning as DeltaWarning
 from ._gradients import NoisyGradients as NoisyGradients
 from ._gradients import gradient_error as gradient_error
 from ._histogram import NoisyHistogram as NoisyHistogram
-from ._law_fields import LawFields as LawFields
-from ._law_fields import decimal as decimal
-from ._law_fields import integer as integer
-from ._law_fields import integers as integers
+from ._stored_form import LawFields as LawFields
+from ._stored_form import decimal as decimal
+from ._stored_form import integer as integer
+from ._stored_form import integers as integers
 from ._mean import NoisyMean as NoisyMean
 from ._moments import LabelMoments as LabelMoments
 from ._moments import NumberMoments as NumberMoments

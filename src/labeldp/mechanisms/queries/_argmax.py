@@ -12,11 +12,10 @@ import numpy as np
 from labeldp._random_words import Words
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
-from labeldp.mechanisms.queries._law_fields import LawFields
 from labeldp.mechanisms.queries._noise import PARTS, least_margin, noisy_best
 from labeldp.mechanisms.queries._query import CountQuery, up_to_rows
 from labeldp.mechanisms.queries._readings import Choices
-from labeldp.mechanisms.queries._stored_form import StoredForm
+from labeldp.mechanisms.queries._stored_form import LawFields, StoredForm
 from labeldp.privacy import Interval, LabelSpace
 
 #: A probability below which a bound replaces a difference of nearly equal numbers.

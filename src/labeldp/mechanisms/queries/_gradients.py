@@ -16,10 +16,9 @@ from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.mechanisms.queries._delta import warn_of_large
 from labeldp.mechanisms.queries._gradient_vectors import ClassVectors, class_vectors
-from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer
 from labeldp.mechanisms.queries._noise import LARGEST_DEVIATION, normal_deviation, rounded_normal
 from labeldp.mechanisms.queries._query import CalibratedQuery
-from labeldp.mechanisms.queries._stored_form import StoredForm, class_columns
+from labeldp.mechanisms.queries._stored_form import LawFields, StoredForm, class_columns, decimal, integer
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import BitNoise, GaussianNoise
 

@@ -12,11 +12,10 @@ from labeldp import _checks
 from labeldp._random_words import Words
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, LabelError
-from labeldp.mechanisms.queries._law_fields import LawFields, integer
 from labeldp.mechanisms.queries._noise import discrete_laplace, laplace_deviation, laplace_margin
 from labeldp.mechanisms.queries._query import CellQuery, cell_rows
 from labeldp.mechanisms.queries._readings import Means
-from labeldp.mechanisms.queries._stored_form import StoredForm, check_possible
+from labeldp.mechanisms.queries._stored_form import LawFields, StoredForm, check_possible, integer
 from labeldp.privacy import Interval, LabelSpace
 
 #: Rows that are summed at a time.

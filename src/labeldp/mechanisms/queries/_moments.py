@@ -15,11 +15,18 @@ from labeldp.columns import row_names
 from labeldp.errors import InputError, LabelError, VerificationError
 from labeldp.mechanisms.queries._delta import positive_delta, warn_of_large
 from labeldp.mechanisms.queries._grids import FeatureGrid
-from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer
 from labeldp.mechanisms.queries._noise import normal_deviation, normal_margin, rounded_normal, rounded_normal_deviation
 from labeldp.mechanisms.queries._query import CalibratedQuery
 from labeldp.mechanisms.queries._readings import ClassSums, EndSums, FeatureSums
-from labeldp.mechanisms.queries._stored_form import StoredForm, check_possible, check_steps, class_columns
+from labeldp.mechanisms.queries._stored_form import (
+    LawFields,
+    StoredForm,
+    check_possible,
+    check_steps,
+    class_columns,
+    decimal,
+    integer,
+)
 from labeldp.privacy import Guarantee, Interval, LabelSpace
 from labeldp.privacy.accounting import GaussianNoise
 

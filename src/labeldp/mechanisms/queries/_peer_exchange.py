@@ -16,7 +16,6 @@ from labeldp._random_words import Words
 from labeldp._shapes import Bool, Int, Int8, Integer, UInt64
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms.queries._delta import positive_delta, warn_of_large
-from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer, integers
 from labeldp.mechanisms.queries._mixed_labels import (
     PUBLIC_CLUSTERS,
     MixedLabels,
@@ -25,7 +24,7 @@ from labeldp.mechanisms.queries._mixed_labels import (
     delta_below,
 )
 from labeldp.mechanisms.queries._readings import FlippedLabels
-from labeldp.mechanisms.queries._stored_form import StoredForm
+from labeldp.mechanisms.queries._stored_form import LawFields, StoredForm, decimal, integer, integers
 from labeldp.privacy import UP, Guarantee, LabelSpace, float_above, least_float, shown_above
 from labeldp.privacy.accounting import PeerLaw
 

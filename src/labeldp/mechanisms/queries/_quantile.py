@@ -16,10 +16,9 @@ from labeldp import _checks
 from labeldp._random_words import Words
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, LabelError
-from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer
 from labeldp.mechanisms.queries._noise import PARTS, least_margin
 from labeldp.mechanisms.queries._query import AnswerText, CellQuery, cell_rows, up_to_rows
-from labeldp.mechanisms.queries._stored_form import StoredForm, check_possible
+from labeldp.mechanisms.queries._stored_form import LawFields, StoredForm, check_possible, decimal, integer
 from labeldp.privacy import EXACT, Interval, LabelSpace
 
 _BITS = 64

@@ -15,10 +15,9 @@ from labeldp._random_words import Words
 from labeldp._shapes import Float, Int
 from labeldp.columns import row_names
 from labeldp.errors import InputError, LabelError, VerificationError
-from labeldp.mechanisms.queries._law_fields import LawFields, integer
 from labeldp.mechanisms.queries._noise import PARTS, epsilon_of, rate_below
 from labeldp.mechanisms.queries._readings import Reading
-from labeldp.mechanisms.queries._stored_form import StoredForm
+from labeldp.mechanisms.queries._stored_form import LawFields, StoredForm, integer
 from labeldp.privacy import Guarantee, LabelSpace
 
 #: The largest number of cells without rows.

@@ -16,15 +16,9 @@ from labeldp._shapes import Int, Integer
 from labeldp.errors import LabelError
 from labeldp.mechanisms._draw import draw
 from labeldp.mechanisms.queries._delta import positive_delta, warn_of_large
-from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer, integers
-from labeldp.mechanisms.queries._mixed_labels import (
-    PUBLIC_CLUSTERS,
-    MixedLabels,
-    checked_sizes,
-    delta_below,
-)
+from labeldp.mechanisms.queries._mixed_labels import PUBLIC_CLUSTERS, MixedLabels, checked_sizes, delta_below
 from labeldp.mechanisms.queries._readings import FlippedLabels
-from labeldp.mechanisms.queries._stored_form import StoredForm
+from labeldp.mechanisms.queries._stored_form import LawFields, StoredForm, decimal, integer, integers
 from labeldp.privacy import Guarantee, LabelSpace, shown_above
 from labeldp.privacy.accounting import ShuffleLaw
 from labeldp.privacy.channels import ResponseChannel

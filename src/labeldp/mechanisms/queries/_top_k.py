@@ -13,11 +13,10 @@ from labeldp import _checks
 from labeldp._random_words import Words
 from labeldp._shapes import Float, Int
 from labeldp.errors import VerificationError
-from labeldp.mechanisms.queries._law_fields import LawFields, integer
 from labeldp.mechanisms.queries._noise import discrete_laplace, least_margin
 from labeldp.mechanisms.queries._query import CountQuery, up_to_rows
 from labeldp.mechanisms.queries._readings import Choices
-from labeldp.mechanisms.queries._stored_form import StoredForm
+from labeldp.mechanisms.queries._stored_form import LawFields, StoredForm, integer
 from labeldp.privacy import LabelSpace
 
 #: The place in the stream of the words that decide between equal noisy counts; noise never reaches it.

@@ -12,7 +12,7 @@ from ._gaussian import delta_above as delta_above
 from ._gaussian import least_deviation as least_deviation
 from ._peer_exchange import LARGEST_CLUSTER as LARGEST_CLUSTER
 from ._peer_exchange import PeerLaw as PeerLaw
-from ._privacy_loss import PrivacyLoss as PrivacyLoss
+from ._composition import PrivacyLoss as PrivacyLoss
 from ._renyi import RenyiGuarantee as RenyiGuarantee
 from ._renyi import checked_divergence as checked_divergence
 from ._renyi import divergence_sum as divergence_sum

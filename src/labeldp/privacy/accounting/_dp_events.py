@@ -9,9 +9,8 @@ from typing import Any
 from labeldp.errors import InputError, MissingExtraError
 from labeldp.privacy._rounding import float_above
 from labeldp.privacy.accounting._account import together
-from labeldp.privacy.accounting._composition import Composition
+from labeldp.privacy.accounting._composition import Composition, PrivacyLoss
 from labeldp.privacy.accounting._concentrated import ConcentratedLoss
-from labeldp.privacy.accounting._privacy_loss import PrivacyLoss
 
 
 def dp_events(composition: Composition) -> list[Any]:

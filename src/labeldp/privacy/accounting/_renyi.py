@@ -21,8 +21,8 @@ from labeldp import _checks
 from labeldp.errors import EpsilonError, InputError
 from labeldp.privacy._guarantee import Guarantee
 from labeldp.privacy._rounding import DOWN, UP, exp_above, float_above, quotient, shown_above
+from labeldp.privacy.accounting._composition import PrivacyLoss
 from labeldp.privacy.accounting._concentrated import order_cost
-from labeldp.privacy.accounting._privacy_loss import PrivacyLoss
 from labeldp.privacy.channels import ClassChannel
 
 Features = Literal["static", "conditional"]

@@ -1,5 +1,5 @@
 from ._batches import equal_batches as equal_batches
-from ._clusters import clusters_of as clusters_of
+from ._units import clusters_of as clusters_of
 from ._declared_classes import declared_classes as declared_classes
 from ._first_pass import SHUFFLE as SHUFFLE
 from ._first_pass import Survey as Survey
