@@ -26,9 +26,8 @@ from labeldp.learning.metrics import (
     squared_scorer,
 )
 from labeldp.learning.sklearn import NeighborsClassifier, NeighborsRegressor, ReleasedLabelRegressor
-from labeldp.learning.sklearn import _regressor as _number_learners
 from labeldp.learning.sklearn._neighbors import _candidate_counts, effective_dimension
-from labeldp.learning.sklearn._regressor import precisions
+from labeldp.learning.sklearn._regressor import NumberRows, precisions
 from labeldp.mechanisms import draw
 from labeldp.privacy.channels import GroupedChannel, ResponseChannel, SubsetChannel
 
@@ -308,13 +307,10 @@ def test_predictions_that_noise_explains_are_drawn_to_the_mean():
 
 def test_what_is_behind_at_once_is_tried_no_further(monkeypatch):
     """Of a line, trees are fitted to one part of five alone; of a step, to all parts and then to all rows."""
-    fit_copy, kinds = _number_learners.fit_copy, []
-
-    def counted(estimator, *given):
-        kinds.append(type(estimator).__name__)
-        return fit_copy(estimator, *given)
-
-    monkeypatch.setattr(_number_learners, "fit_copy", counted)
+    fitted, kinds = NumberRows.fitted, []
+    monkeypatch.setattr(
+        NumberRows, "fitted", lambda rows, each: kinds.append(type(each).__name__) or fitted(rows, each)
+    )
     features, labels = line(500, 24)
     for true, fits in ((labels, 1), (np.where(abs(features[:, 0]) < 0.7, -1.0, 3.0), 6)):
         kinds.clear()

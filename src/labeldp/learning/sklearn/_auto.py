@@ -220,7 +220,12 @@ class Combination(ABC):
         self.seen_ = {} if issparse(rows) else _ranges().of(rows).plain()
         rows = rows if unlabelled is None else stack_rows(rows, self.frame(unlabelled))
         given = {} if elsewhere is None else elsewhere.fitted(release, rows, units, parts, held)
-        fitted = self._fit_members(release, rows, units, parts, held, folded, report, weights, given)
+        minutes = math.inf if self.minutes is None else _checks.not_negative(self.minutes, "minutes")
+        groups = np.zeros(len(release), dtype=np.int64)
+        groups[held] = self.held_out_folds_ = numbers_of(folded, len(held))
+        told = report or (lambda *_: None)
+        work = Work(release, rows, parts, units, groups, len(folded), told, minutes, weights, combined=True)
+        fitted = self._fit_members(work, held, given, watched=report is not None)
         self.held_out_rows_ = some[held]
         problem = self.target.problem(release, fitted, held, parts, units, **weights)
         self.mixture_ = problem.best()
@@ -260,33 +265,9 @@ class Combination(ABC):
         """Set what depends on the kind of labels, with predictions of held-out rows in declared order."""
 
     def _fit_members(
-        self,
-        release: Release,
-        rows: Any,
-        units: Units,
-        parts: Parts,
-        held: Int[np.ndarray, "h"],
-        folded: Parts,
-        report: Progress | None,
-        of_rows: Mapping[str, np.ndarray],
-        given: Mapping[str, Fitted],
+        self, work: Work, held: Int[np.ndarray, "h"], given: Mapping[str, Fitted], *, watched: bool
     ) -> list[Fitted]:
         """Fit all members but the given ones, and predict held-out rows by copies that were fitted on others."""
-        minutes = math.inf if self.minutes is None else _checks.not_negative(self.minutes, "minutes")
-        groups = np.zeros(len(release), dtype=np.int64)
-        groups[held] = self.held_out_folds_ = numbers_of(folded, len(held))
-        work = Work(
-            release,
-            rows,
-            parts,
-            units,
-            groups,
-            len(folded),
-            report or (lambda *_: None),
-            minutes,
-            of_rows,
-            combined=True,
-        )
         found, self.left_out_ = dict[str, Fitted](), {}
         members = self._family(self.columns_)
         for place, (name, member) in enumerate(members.items()):
@@ -300,7 +281,7 @@ class Combination(ABC):
             try:
                 found[name] = work.fit(member, held)
             except KeyboardInterrupt:
-                if report is None or not found:
+                if not watched or not found:
                     raise
                 self.left_out_ |= dict.fromkeys(list(members)[place:], "it was interrupted")
                 break

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from labeldp import _checks
 from labeldp._documented import documented_in
-from labeldp._shapes import Float
+from labeldp._shapes import Float, Int
 from labeldp._threads import threads_to_fit
 from labeldp.errors import InputError
 from labeldp.learning.choice import Held, OneSetting, clearly_best, fit_in_units, folds_of
@@ -69,6 +69,70 @@ class NumberRegressor(OneSetting, RegressorMixin, BaseEstimator):
         release = require_numeric_labels(y)
         check_same_rows(X, release)
         return float(np.average(gains_of(release, np.asarray(self.predict(X))), weights=sample_weight))
+
+
+@dataclass(frozen=True, eq=False)
+class NumberRows:
+    """Rows to fit regressors to.
+
+    Attributes:
+        features: Their features.
+        numbers: A number of each, whose mean is the label.
+        weights: Their weights.
+        units: Their privacy units.
+    """
+
+    features: Any
+    numbers: Float[np.ndarray, "n"]
+    weights: Float[np.ndarray, "n"]
+    units: Units
+
+    def take(self, rows: Int[np.ndarray, "m"]) -> NumberRows:
+        """Some of the rows."""
+        return NumberRows(take_rows(self.features, rows), self.numbers[rows], self.weights[rows], self.units.take(rows))
+
+    def gains(self, predicted: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+        """The gain of each row by predictions: see ``number_gains``."""
+        return number_gains(self.numbers, self.weights, predicted)
+
+    def fitted(self, estimator: Any) -> Any:
+        """A fitted copy of a regressor, with weights if they differ, and with folds of units wherever it has folds."""
+        model, units, keywords = clone(estimator), self.units, {}
+        if not (self.weights == self.weights[0]).all():
+            weight_keyword(model)  # or it takes none
+            keywords = {"sample_weight": self.weights}
+        given = {} if units.numbers is None else model.get_params()
+        own = {name: each for name, each in given.items() if is_folds(name)}
+        if own and units.count > 1:
+            parts = folds_of(units, min(_FOLDS_OF_UNITS, units.count))
+            model.set_params(**dict.fromkeys(own, parts))
+        of_features(partial(fit_in_units, model), self.features, self.numbers, units, **keywords)
+        return model.set_params(**own)
+
+    def predicted(
+        self, estimator: Any, folds: int, rival: Float[np.ndarray, "n"] | None = None
+    ) -> Float[np.ndarray, "n"]:
+        """Held-out predictions of each row; the rival's if they are no better on the first fold.
+
+        A model that is better by z standard errors over five folds is given up with the probability that a normal
+        number exceeds z / sqrt(5): a tenth for 3 standard errors, at which the difference just becomes visible.
+        """
+        centres = np.full(len(self.numbers), np.average(self.numbers, weights=self.weights))
+        count = min(folds, self.units.count)
+        for fit_on, rest in folds_of(self.units, count) if count > 1 else ():
+            model, held = self.take(fit_on).fitted(estimator), self.take(rest)
+            centres[rest] = of_features(model.predict, held.features)
+            if rival is not None and float((held.gains(centres[rest]) - held.gains(rival[rest])).sum()) <= 0.0:
+                return rival
+            rival = None
+        return centres
+
+    def best_of(self, candidates: Sequence[Any], folds: int) -> tuple[Any, Float[np.ndarray, "n"]]:
+        """The regressor of the clearly least held-out error, and its held-out predictions."""
+        held = [self.predicted(candidates[0], folds)]
+        held += [self.predicted(each, folds, held[0]) for each in candidates[1:]]
+        place = clearly_best(np.stack(list(map(self.gains, held))), self.units)
+        return candidates[place], held[place]
 
 
 @documented_in("labeldp.learning.sklearn")
@@ -151,8 +215,9 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
         check_released_rows(features, release)
         units = Units.of(groups, release)
         _checks.among(self.method, "a method", NUMBER_METHODS)
+        weights = row_weights(sample_weight, len(release))
         with threadpool_limits(threads_to_fit(len(release))):
-            self._fit(features, release, row_weights(sample_weight, len(release)), units)
+            self._fit(release, lambda numbers: NumberRows(features, numbers, weights, units))
         self._count_features()
         return self
 
@@ -168,18 +233,19 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
         """The shrinkage towards the mean in words."""
         return shrinkage_setting(self.share_)
 
-    def _fit(self, features: Any, release: Release, weights: np.ndarray, units: Units) -> None:
+    def _fit(self, release: Release, rows: Callable[[np.ndarray], NumberRows]) -> None:
         self.range_ = ends_of(release)
         self.method_ = self._method(release)
         self.deviation_, self.share_, self.centre_ = 0.0, 1.0, 0.0
         self.n_iter_ = self.max_iter if self.method_ == "likelihood" else 1
         if self.method_ == "likelihood":
-            self._fit_likelihood(features, release, weights, units)
+            self._fit_likelihood(release, rows(decoded_numbers(release)))
         elif self.method_ == "plain" or (release.is_public and self.estimator is not None):
             numbers = plain_numbers(release)
-            self.estimator_ = fit_copy(self._candidates(release, numbers)[0], features, numbers, weights, units)
+            self.estimator_ = rows(numbers).fitted(self._candidates(release, numbers)[0])
         else:
-            self._fit_squares(features, release, weights, units)
+            numbers = unbiased_numbers(release) if self.method_ == "unbiased" else decoded_numbers(release)
+            self._fit_squares(release, rows(numbers))
 
     def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
         """The estimated mean label of each row, within the declared range."""
@@ -210,30 +276,29 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
             return [clone(self.estimator).set_params(signal=1.0 / ratio)]
         return [self.estimator]
 
-    def _fit_squares(self, features: Any, release: Release, weights: np.ndarray, units: Units) -> None:
+    def _fit_squares(self, release: Release, rows: NumberRows) -> None:
         """Least squares on unbiased or decoded numbers; held-out error decides the estimator and the shrinkage."""
-        numbers = unbiased_numbers(release) if self.method_ == "unbiased" else decoded_numbers(release)
-        weights = weights * precisions(release, numbers)
-        candidates = self._candidates(release, numbers)
+        rows = replace(rows, weights=rows.weights * precisions(release, rows.numbers))
+        candidates = self._candidates(release, rows.numbers)
         best = candidates[0]
         if len(candidates) > 1 or self.shrink:
-            best, held = self._best_of(candidates, features, numbers, weights, units)
-            self._choose_shrinkage(held, numbers, weights, units, calibrated=is_bayesian(best))
-        self.estimator_ = fit_copy(best, features, numbers, weights, units)
+            best, held = rows.best_of(candidates, self.folds)
+            self._choose_shrinkage(held, rows, calibrated=is_bayesian(best))
+        self.estimator_ = rows.fitted(best)
 
-    def _fit_likelihood(self, features: Any, release: Release, weights: np.ndarray, units: Units) -> None:
+    def _fit_likelihood(self, release: Release, decoded: NumberRows) -> None:
         """Maximum likelihood by Fisher scoring from a fit to decoded numbers."""
-        decoded, latent = decoded_numbers(release), Latent.of(release)
-        best, held = self._best_of(self._candidates(release, decoded), features, decoded, weights, units)
-        numbers, centres, few = decoded, held, slice(0, _ENOUGH_ROWS)
+        latent, weights = Latent.of(release), decoded.weights
+        best, held = decoded.best_of(self._candidates(release, decoded.numbers), self.folds)
+        rows, centres, few = decoded, held, slice(0, _ENOUGH_ROWS)
         some = latent.of_rows(few)
         for _ in range(self.max_iter):
             centres = np.clip(centres, *self.range_)
             self.deviation_ = self._likeliest_deviation(some, centres[few], weights[few])
             _, slopes = latent.at(centres, self.deviation_)
             information = float(np.average(slopes**2, weights=weights))
-            numbers = centres + slopes / max(information, np.finfo(float).tiny)
-            centres = self._held_out(best, features, numbers, weights, units)
+            rows = replace(rows, numbers=centres + slopes / max(information, np.finfo(float).tiny))
+            centres = rows.predicted(best, self.folds)
         centres = np.clip(centres, *self.range_)
         self.deviation_ = self._likeliest_deviation(some, centres[few], weights[few])
         if self.shrink:
@@ -241,38 +306,27 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
             offsets = centres[few] - self.centre_
             values = [some.at(self.centre_ + share * offsets, self.deviation_)[0] @ weights[few] for share in _SHARES]
             self.share_ = float(_SHARES[int(np.argmax(values))])
-        if self.method == "auto" and release.channel.bins is not None:
-            numbers = self._better_numbers(numbers, centres, decoded, held, weights, units)
-        self.estimator_ = fit_copy(best, features, numbers, weights, units)
+        decodes = self.method == "auto" and release.channel.bins is not None and self._decodes(centres, decoded, held)
+        self.estimator_ = (decoded if decodes else rows).fitted(best)
 
-    def _better_numbers(
-        self,
-        numbers: np.ndarray,
-        centres: np.ndarray,
-        decoded: np.ndarray,
-        held: np.ndarray,
-        weights: np.ndarray,
-        units: Units,
-    ) -> np.ndarray:
-        """The numbers of the likelihood, or decoded ones if their held-out squared error is clearly smaller."""
+    def _decodes(self, centres: np.ndarray, decoded: NumberRows, held: np.ndarray) -> bool:
+        """True if decoded numbers have a clearly smaller held-out squared error than those of the likelihood."""
         likely, settings = self._mean_labels(centres), (self.deviation_, self.share_, self.centre_)
         self.deviation_, self.share_, self.centre_ = 0.0, 1.0, 0.0
-        self._choose_shrinkage(held, decoded, weights, units)
+        self._choose_shrinkage(held, decoded)
         rivals = (likely, self._mean_labels(held))
-        if clearly_best(np.stack([number_gains(decoded, weights, each) for each in rivals]), units):
+        if clearly_best(np.stack(list(map(decoded.gains, rivals))), decoded.units):
             self.method_, self.n_iter_ = "decoded", 1
-            return decoded
+            return True
         self.deviation_, self.share_, self.centre_ = settings
-        return numbers
+        return False
 
-    def _choose_shrinkage(
-        self, held: np.ndarray, numbers: np.ndarray, weights: np.ndarray, units: Units, *, calibrated: bool = False
-    ) -> None:
+    def _choose_shrinkage(self, held: np.ndarray, rows: NumberRows, *, calibrated: bool = False) -> None:
         """Set the shrinkage of predictions towards the mean label, by the squared error on held-out rows."""
         if self.shrink:
-            self.centre_ = expected_mean(numbers, weights, *self.range_)
-            offsets = held - self.centre_
-            self.share_ = shrinkage(offsets, numbers - self.centre_, weights, units, calibrated=calibrated)
+            self.centre_ = expected_mean(rows.numbers, rows.weights, *self.range_)
+            offsets, numbers = held - self.centre_, rows.numbers - self.centre_
+            self.share_ = shrinkage(offsets, numbers, rows.weights, rows.units, calibrated=calibrated)
 
     def _mean_labels(self, centres: np.ndarray) -> np.ndarray:
         """The mean label of each row, from the regressor's predictions."""
@@ -282,38 +336,6 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
         low, high = self.range_
         deviations = [share * (high - low) for share in _DEVIATIONS]
         return deviations[int(np.argmax([latent.at(centres, each)[0] @ weights for each in deviations]))]
-
-    def _best_of(
-        self, candidates: Sequence[Any], features: Any, numbers: np.ndarray, weights: np.ndarray, units: Units
-    ) -> tuple[Any, np.ndarray]:
-        """The regressor of the clearly least held-out error, and its held-out predictions."""
-        held: list[np.ndarray] = []
-        for each in candidates:
-            rival = held[0] if held else None
-            held.append(self._held_out(each, features, numbers, weights, units, rival))
-        place = clearly_best(np.stack([number_gains(numbers, weights, each) for each in held]), units)
-        return candidates[place], held[place]
-
-    def _held_out(
-        self,
-        estimator: Any,
-        features: Any,
-        numbers: np.ndarray,
-        weights: np.ndarray,
-        units: Units,
-        rival: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """Held-out predictions of each row; the rival's if they are no better on the first fold."""
-        centres = np.full(len(numbers), np.average(numbers, weights=weights))
-        count = min(self.folds, units.count)
-        for fit_on, rest in folds_of(units, count) if count > 1 else ():
-            rows = take_rows(features, fit_on)
-            model = fit_copy(estimator, rows, numbers[fit_on], weights[fit_on], units.take(fit_on))
-            centres[rest] = of_features(model.predict, take_rows(features, rest))
-            if rival is not None and is_behind(centres[rest], rival[rest], numbers[rest], weights[rest]):
-                return rival
-            rival = None
-        return centres
 
 
 def usual_ridge(signal: float = 1.0) -> Pipeline:
@@ -358,40 +380,9 @@ def number_gains(
     return np.asarray(weights * predicted * (2.0 * numbers - predicted))
 
 
-def fit_copy(
-    estimator: Any, features: Any, numbers: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"], units: Units
-) -> Any:
-    """Fit a copy of a regressor, with weights if they differ, and with folds of units wherever it has folds."""
-    model = clone(estimator)
-    keywords = {}
-    if not (weights == weights[0]).all():
-        weight_keyword(model)  # or it takes none
-        keywords = {"sample_weight": weights}
-    own = {} if units.numbers is None else {name: each for name, each in model.get_params().items() if is_folds(name)}
-    if own and units.count > 1:
-        parts = folds_of(units, min(_FOLDS_OF_UNITS, units.count))
-        model.set_params(**dict.fromkeys(own, parts))
-    of_features(partial(fit_in_units, model), features, numbers, units, **keywords)
-    return model.set_params(**own)
-
-
 def is_folds(name: str) -> bool:
     """True for the parameter of a scikit-learn estimator, or of one in it, that says how it divides rows in folds."""
     return name.rsplit("__", maxsplit=1)[-1] == "cv"
-
-
-def is_behind(
-    predicted: Float[np.ndarray, "n"],
-    rival: Float[np.ndarray, "n"],
-    numbers: Float[np.ndarray, "n"],
-    weights: Float[np.ndarray, "n"],
-) -> bool:
-    """True if predictions of the first held-out fold are no better than a rival's, so that the model is given up.
-
-    A model that is better by z standard errors over five folds is given up with the probability that a normal number
-    exceeds z / sqrt(5): a tenth for 3 standard errors, at which the difference just becomes visible.
-    """
-    return float(weights @ ((predicted - rival) * (2.0 * numbers - predicted - rival))) <= 0.0
 
 
 def shrinkage(
