@@ -7,7 +7,6 @@ false alarm with a probability of at most 1e-9, and all fail on both sides.
 import itertools
 import math
 import time
-import warnings
 from collections import Counter
 from fractions import Fraction
 
@@ -18,7 +17,7 @@ from scipy.stats import binom
 from labeldp import Classes, Guarantee, PeerExchange
 from labeldp._random_words import SecureWords, TapeWords
 from labeldp.errors import EpsilonError, InputError, LabelError
-from labeldp.mechanisms.queries import DeltaWarning, exchange
+from labeldp.mechanisms.queries import exchange
 
 ALARM = 1e-9
 WORD = 1 << 64
@@ -199,16 +198,6 @@ def test_each_size_is_computed_once():
     assert found.epsilon == PeerExchange(0.05).guarantee((300, 400, 500), delta=1e-6).epsilon
 
 
-def test_a_delta_above_one_over_n_is_warned_of():
-    """From one over the smallest cluster's size on, delta allows a label to be published, and a warning says so."""
-    peers = PeerExchange(0.05)
-    with pytest.warns(DeltaWarning, match="expected delta below 1/100"):
-        peers.guarantee([5000, 100], delta=0.01)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        peers.guarantee([5000, 100], delta=0.0099)
-
-
 @pytest.mark.parametrize("subsample", [1.0, 0.5])
 @pytest.mark.parametrize("sampling", ["random", "fixed"])
 @pytest.mark.parametrize("epsilon", [0.2, 0.8, 3.0])
@@ -251,40 +240,6 @@ def test_an_unknown_sampling_is_refused():
     """Rows are sampled at random, or in a fixed number."""
     with pytest.raises(InputError, match="expected sampling to be 'random' or 'fixed'"):
         PeerExchange(0.1, 0.5, "poisson")
-
-
-@pytest.mark.parametrize("bad", [0.0, 1.0, -1e-9, 2.0, math.nan])
-def test_a_delta_that_says_nothing_is_refused(bad):
-    """A delta is above 0 and below 1, wherever one is asked for."""
-    peers = PeerExchange(0.1)
-    for call in (peers.guarantee, peers.collusion):
-        with pytest.raises(EpsilonError, match="expected delta"):
-            call([10], delta=bad)
-    with pytest.raises(EpsilonError, match="expected delta"):
-        PeerExchange.calibrate(1.0, bad, [10])
-
-
-@pytest.mark.parametrize("bad", [[], [0], [-1], [2.0], ["3"], [True], [3, None], [2**24 + 1]])
-def test_bad_cluster_sizes_are_refused(bad):
-    """Sizes are whole numbers of at least one row, and there is at least one."""
-    peers = PeerExchange(0.1)
-    for call in (
-        lambda: peers.guarantee(bad, 1e-3),
-        lambda: peers.delta_at(1.0, bad),
-        lambda: peers.collusion(bad, 1e-3),
-        lambda: PeerExchange.calibrate(1.0, 1e-3, bad),
-    ):
-        with pytest.raises(InputError, match="expected"):
-            call()
-
-
-@pytest.mark.parametrize("bad", [-0.1, math.nan, math.inf])
-def test_a_bad_epsilon_is_refused(bad):
-    """Delta is given at finite epsilons of at least 0, and nothing is calibrated to less than something."""
-    with pytest.raises(EpsilonError, match="expected epsilon"):
-        PeerExchange(0.1).delta_at(bad, [10])
-    with pytest.raises(EpsilonError, match="expected epsilon"):
-        PeerExchange.calibrate(bad, 1e-3, [10])
 
 
 def test_more_than_two_classes_are_refused_with_the_reason():

@@ -5,7 +5,6 @@ The statistical test compares exact binomial tails with 1e-9 divided by the numb
 
 import itertools
 import math
-import warnings
 from collections import Counter
 from fractions import Fraction
 
@@ -16,7 +15,6 @@ from scipy.stats import binom
 from labeldp import CellShuffle, Classes, Guarantee, PeerExchange, ShuffledLabels
 from labeldp._random_words import SecureWords, TapeWords
 from labeldp.errors import EpsilonError, InputError, LabelError
-from labeldp.mechanisms.queries import DeltaWarning
 
 WORD = 1 << 64
 TWO, THREE = Classes(["no", "yes"]), Classes(["a", "b", "c"])
@@ -125,16 +123,6 @@ def test_several_trust_models_leave_all_of_their_unknowns_out():
     assert "not who asked whom and what peers tell; not which row sent which label" in told
 
 
-def test_a_delta_above_one_over_n_is_warned_of():
-    """From one over the smallest cell's size on, delta allows a label to be published, and a warning says so."""
-    shuffle = CellShuffle(1.0)
-    with pytest.warns(DeltaWarning, match="expected delta below 1/100"):
-        shuffle.guarantee([5000, 100], delta=0.01)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        shuffle.guarantee([5000, 100], delta=0.0099)
-
-
 @pytest.mark.parametrize("classes", [2, 3, 12])
 @pytest.mark.parametrize("epsilon", [0.1, 0.8, 3.0])
 def test_calibration_keeps_its_target_and_is_tight(epsilon, classes):
@@ -171,31 +159,6 @@ def test_an_epsilon_out_of_range_is_refused(bad):
     """The epsilon of each label is above 0, and one that integers express."""
     with pytest.raises(EpsilonError, match="expected"):
         CellShuffle(bad)
-
-
-@pytest.mark.parametrize("bad", [0.0, 1.0, -1e-9, math.nan])
-def test_a_delta_that_says_nothing_is_refused(bad):
-    """A delta is above 0 and below 1, wherever one is asked for."""
-    shuffle = CellShuffle(1.0)
-    for call in (shuffle.guarantee, shuffle.with_one_row):
-        with pytest.raises(EpsilonError, match="expected delta"):
-            call([10], delta=bad)
-    with pytest.raises(EpsilonError, match="expected delta"):
-        CellShuffle.calibrate(1.0, bad, [10])
-
-
-@pytest.mark.parametrize("bad", [[], [0], [-1], [2.0], [2**24 + 1]])
-def test_bad_cell_sizes_are_refused(bad):
-    """Sizes are whole numbers of at least one row, and there is at least one."""
-    shuffle = CellShuffle(1.0)
-    for call in (
-        lambda: shuffle.guarantee(bad, 1e-3),
-        lambda: shuffle.delta_at(1.0, bad),
-        lambda: shuffle.with_one_row(bad, 1e-3),
-        lambda: CellShuffle.calibrate(1.0, 1e-3, bad),
-    ):
-        with pytest.raises(InputError, match="expected"):
-            call()
 
 
 def test_other_classes_rows_and_units_are_refused():
