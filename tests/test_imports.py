@@ -51,8 +51,8 @@ def test_a_stray_import_breaks_its_contract(tmp_path):
     assert sorted(broken) == sorted(contract for _, contract in STRAYS.values())
 
 
-def test_a_circle_of_imports_and_a_tall_package_are_found(tmp_path):
-    """By the script that prints the structure; one import more closes a circle, one package more is a floor."""
+def test_a_circle_of_imports_and_what_is_too_large_are_found(tmp_path):
+    """By the script that prints the structure: an import more closes a circle, and packages, folders and files grow."""
     release = Path("src", "labeldp", "release")  # other packages have floors of their own
     shutil.copytree(ROOT / release, tmp_path / release, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "src" / "labeldp" / "__init__.py", tmp_path / "src" / "labeldp")
@@ -69,6 +69,14 @@ def test_a_circle_of_imports_and_a_tall_package_are_found(tmp_path):
     tall = subprocess.run(structure, capture_output=True, text=True, check=False)
     assert (tall.returncode, "floors in labeldp.release, found" in tall.stderr) == (1, True)
     assert int(re.search(r"^src: ([\d,]+)", tall.stdout)[1].replace(",", "")) == int(counted[1].replace(",", "")) + 9
+    crowded = jobs.parent.parent / "ledger"
+    for number in range(23):
+        (crowded / f"_file{number}.py").write_text("\n" * (551 if number == 7 else 1))
+    large = subprocess.run(structure, capture_output=True, text=True, check=False).stderr
+    assert re.findall(r"at most (\d+) (files in|lines in) \S+/(ledger|_file7.py), found", large) == [
+        ("22", "files in", "ledger"),
+        ("550", "lines in", "_file7.py"),
+    ]
     jobs.write_text(f"{jobs.read_text()}\n\ndef late():\n    from labeldp.release._floor8 import y\n")
     found = subprocess.run(structure, capture_output=True, text=True, check=False)
     assert (found.returncode, "found labeldp.release" in found.stderr) == (1, True)

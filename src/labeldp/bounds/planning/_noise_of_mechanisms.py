@@ -1,10 +1,10 @@
-"""Noise and utility of the mechanisms that a forecast compares, from their integers."""
+"""Noise of the mechanisms that a forecast compares, from their integers."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,14 +20,12 @@ from labeldp.mechanisms.randomizers import (
     RandomizedResponse,
     Randomizer,
     best_randomizer,
-    class_expectation,
     class_randomizers,
     number_randomizers,
-    per_unit,
     projected,
 )
 from labeldp.privacy import Interval, LabelSpace
-from labeldp.privacy.channels import Channel, ClassChannel, gradient_noise, pair_share, share_at
+from labeldp.privacy.channels import Channel, pair_share
 
 
 @dataclass(frozen=True)
@@ -195,38 +193,3 @@ def _step(space: LabelSpace) -> float:
 #: Size of the small grid, and the epsilons solved on it: outside their range the search runs at the epsilon itself.
 _FEW = 11
 _SOLVED = (0.1, 0.25, 0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.4, 2.0, 2.8, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0)
-
-
-@dataclass(frozen=True)
-class ClassUtility:
-    """Figures of one mechanism, means over rows; the attributes are those of ``Option``."""
-
-    certified: float
-    detail: str = ""
-    share: float | None = None
-    most_share: float | None = None
-    truth_probability: float | None = None
-    variance: float | None = None
-
-
-def class_utility(
-    name: str, space: LabelSpace, epsilon: float, shares: Sequence[float] | None, units: UnitSizes | None
-) -> ClassUtility:
-    """The utility of a mechanism, by its name, at class shares, which are even by default."""
-    randomizer = next(kind for kind in class_randomizers() if kind.name == name)(space, epsilon)
-    units = units or UnitSizes((1,), (1,))
-    law = per_unit(randomizer, units.sizes)
-    channels = [channel for channel, _ in law.units if isinstance(channel, ClassChannel)]
-    weights = [share for share, _ in units.shares()]
-    utility = [class_expectation(channel, np.ones(())) for channel in channels]
-    at = np.array([1.0 / space.size] if shares is None else shares)
-    known = [share for share in (share_at(channel, at) for channel in channels) if share is not None]
-    variances = [gradient_noise(channel, projected=False).right_angled for channel in channels]
-    return ClassUtility(
-        certified=law.epsilon,
-        detail=randomizer.detail if len(channels) == 1 else law.detail,
-        share=float(np.dot(weights, known)) if len(known) == len(weights) else None,
-        most_share=float(np.dot(weights, [each.clean_share for each in utility])),
-        truth_probability=float(np.dot(weights, [each.truth_probability for each in utility])),
-        variance=float(np.dot(weights, variances)),
-    )
