@@ -34,7 +34,7 @@ from labeldp.errors import InputError
 from labeldp.learning import metrics
 from labeldp.learning.choice import folds_of, numbers_of
 from labeldp.learning.sklearn import ClusterLeaves, SoftmaxRegression
-from labeldp.learning.tables._class_scores import class_scores
+from labeldp.learning.tables._scores import class_scores
 from labeldp.results._numbers import is_clear
 
 PUBLIC = math.inf
