@@ -8,40 +8,10 @@ from dataclasses import dataclass, field
 
 from labeldp import _checks
 from labeldp._notebook import Shown
+from labeldp.bounds import theorems
 from labeldp.bounds._checks import check_rows
 from labeldp.bounds.planning import NO_FEATURES, Conventions
-from labeldp.bounds.theorems import (
-    Bound,
-    ClusterRandomization,
-    ConvexProblem,
-    LabelTails,
-    Regularity,
-    attack_limit,
-    classification_lower,
-    classification_upper,
-    cluster_precision,
-    cluster_response_risk,
-    cluster_risk,
-    convex_candidates_upper,
-    convex_channel_upper,
-    convex_empirical_lower,
-    convex_gaussian_upper,
-    convex_local_lower,
-    convex_local_upper,
-    convex_population_lower,
-    convex_response_upper,
-    convex_sequential_lower,
-    convex_subset_upper,
-    convex_vector_upper,
-    features_divergence,
-    label_divergence_lower,
-    peer_risk,
-    prior_generalization,
-    pure_attack_limit,
-    regression_lower,
-    regression_upper,
-    uniform_share,
-)
+from labeldp.bounds.theorems import Bound, ClusterRandomization, ConvexProblem, LabelTails, Regularity
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import gradient_response
 from labeldp.privacy import Classes, Interval, LabelSpace
@@ -150,7 +120,7 @@ class _Problem:
     @property
     def redrawn(self) -> float:
         """The probability with which randomized response at this epsilon draws a label uniformly."""
-        return uniform_share(self.classes or 2, self.epsilon)
+        return theorems.uniform_share(self.classes or 2, self.epsilon)
 
     @property
     def commonest(self) -> float:
@@ -212,8 +182,8 @@ def _zhao(problem: _Problem) -> Iterator[Bound]:
         yield from _zhao_of_numbers(problem, problem.space)
         return
     if smooth.smoothness * smooth.margin <= smooth.dimension:
-        yield classification_lower(trust, n, e, smooth)
-    yield classification_upper(trust, n, e, problem.space.size, smooth)
+        yield theorems.classification_lower(trust, n, e, smooth)
+    yield theorems.classification_upper(trust, n, e, problem.space.size, smooth)
 
 
 def _zhao_of_numbers(problem: _Problem, space: Interval) -> Iterator[Bound]:
@@ -225,8 +195,8 @@ def _zhao_of_numbers(problem: _Problem, space: Interval) -> Iterator[Bound]:
     for each in tails:
         size = half if not each.heavy else 1.0
         smooth = Regularity(problem.conventions.dimension, problem.conventions.smoothness, lipschitz=size)
-        yield regression_lower(problem.trust, problem.rows, problem.epsilon, smooth, each)
-        yield regression_upper(problem.trust, problem.rows, problem.epsilon, smooth, each)
+        yield theorems.regression_lower(problem.trust, problem.rows, problem.epsilon, smooth, each)
+        yield theorems.regression_upper(problem.trust, problem.rows, problem.epsilon, smooth, each)
 
 
 def _ghazi(problem: _Problem) -> Iterator[Bound]:
@@ -234,17 +204,17 @@ def _ghazi(problem: _Problem) -> Iterator[Bound]:
     convex, premises, k = problem.convex, problem.premises, problem.classes
     small = problem.epsilon <= _SMALL_EPSILON
     if k is not None and small:
-        yield convex_response_upper(convex, k)
+        yield theorems.convex_response_upper(convex, k)
         if premises.candidates is not None:
-            yield convex_candidates_upper(convex, premises.candidates, premises.outside)
+            yield theorems.convex_candidates_upper(convex, premises.candidates, premises.outside)
     if k is not None and premises.delta > 0:
-        yield convex_gaussian_upper(convex, premises.delta, k)
+        yield theorems.convex_gaussian_upper(convex, premises.delta, k)
     if small:
-        yield convex_population_lower(convex)
-    yield convex_empirical_lower(convex, premises.delta)
+        yield theorems.convex_population_lower(convex)
+    yield theorems.convex_empirical_lower(convex, premises.delta)
     if k is not None:
         among, rademacher = premises.candidates or k, math.sqrt(problem.complexity / problem.rows)
-        yield prior_generalization(problem.rows, problem.epsilon, among, rademacher, premises.outside)
+        yield theorems.prior_generalization(problem.rows, problem.epsilon, among, rademacher, premises.outside)
 
 
 def _chua(problem: _Problem) -> Iterator[Bound]:
@@ -252,14 +222,14 @@ def _chua(problem: _Problem) -> Iterator[Bound]:
     convex, k = problem.convex, problem.classes
     if k is None or problem.trust != "local":
         return
-    yield convex_local_upper(convex, k)
-    yield convex_local_lower(convex, k)
-    yield convex_sequential_lower(convex, k)
-    yield convex_subset_upper(convex, k)
-    yield convex_vector_upper(convex, k)
+    yield theorems.convex_local_upper(convex, k)
+    yield theorems.convex_local_lower(convex, k)
+    yield theorems.convex_sequential_lower(convex, k)
+    yield theorems.convex_subset_upper(convex, k)
+    yield theorems.convex_vector_upper(convex, k)
     if k <= _MOST_CHANNEL:
         channel = gradient_response(Classes(range(k)), problem.epsilon).channel()
-        yield convex_channel_upper(problem.rows, channel, convex.diameter, convex.lipschitz)
+        yield theorems.convex_channel_upper(problem.rows, channel, convex.diameter, convex.lipschitz)
 
 
 def _esfandiari(problem: _Problem) -> Iterator[Bound]:
@@ -267,14 +237,14 @@ def _esfandiari(problem: _Problem) -> Iterator[Bound]:
     n, e, k, premises, dim = problem.rows, problem.epsilon, problem.classes, problem.premises, problem.complexity
     if k is None:
         return
-    yield cluster_risk(n, k, dim, 0.0, ClusterRandomization.uniform(k, e))
+    yield theorems.cluster_risk(n, k, dim, 0.0, ClusterRandomization.uniform(k, e))
     if premises.heterogeneity is not None:
         if problem.trust == "central" and premises.heterogeneity > 0:
-            yield cluster_response_risk(n, e, k, dim, premises.heterogeneity)
+            yield theorems.cluster_response_risk(n, e, k, dim, premises.heterogeneity)
         if k == 2 and premises.flipped is not None:
-            yield peer_risk(n, dim, premises.heterogeneity, premises.flipped)
+            yield theorems.peer_risk(n, dim, premises.heterogeneity, premises.flipped)
     if premises.cluster_size is not None and premises.cluster_size < k:
-        yield cluster_precision(premises.cluster_size, k, e)
+        yield theorems.cluster_precision(premises.cluster_size, k, e)
 
 
 def _busafekete(problem: _Problem) -> Iterator[Bound]:
@@ -282,9 +252,9 @@ def _busafekete(problem: _Problem) -> Iterator[Bound]:
     k, e, apart = problem.classes, problem.epsilon, problem.premises.divergence
     if k is None:
         return
-    yield pure_attack_limit(e, k, problem.commonest)
-    yield label_divergence_lower(_ORDER, k, problem.redrawn)
+    yield theorems.pure_attack_limit(e, k, problem.commonest)
+    yield theorems.label_divergence_lower(_ORDER, k, problem.redrawn)
     if apart is not None:
-        resampled = features_divergence(_ORDER, k, problem.redrawn, apart)
+        resampled = theorems.features_divergence(_ORDER, k, problem.redrawn, apart)
         yield resampled
-        yield attack_limit(resampled.value, _ORDER, k, problem.commonest)
+        yield theorems.attack_limit(resampled.value, _ORDER, k, problem.commonest)
