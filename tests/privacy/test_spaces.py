@@ -423,7 +423,8 @@ def test_labels_that_are_no_numbers_are_refused(labels):
 @pytest.mark.parametrize(
     "bad",
     [(0, 0, 1), (1, 0, 0.5), (0, 1, 0), (0, 1, -0.5), (0, 1, 0.3), (0, 1, 2), (0, math.inf, 1), (math.nan, 1, 1),
-     (0, 1, 1e-30), (0, 1, "0.5"), (False, True, 1), (None, 1, 1), (0, 1e9, 1)],
+     (0, 1, 1e-30), (0, 1, "0.5"), (False, True, 1), (None, 1, 1), (0, 1e9, 1),
+     (0, 10**400, 1), (-(17 * 10**307), 17 * 10**307, 10**307)],
 )  # fmt: skip
 def test_an_interval_that_is_no_grid_is_refused(bad):
     """The range is finite and not empty, and the step divides it into not too many parts."""
@@ -431,7 +432,7 @@ def test_an_interval_that_is_no_grid_is_refused(bad):
         Interval(*bad)
 
 
-@pytest.mark.parametrize("bad", [True, "0.5", None, math.nan, math.inf])
+@pytest.mark.parametrize("bad", [True, "0.5", None, math.nan, math.inf, 10**400])
 def test_the_number_for_missing_labels_is_finite(bad):
     """Missing real labels can only be given a finite number; the error is about the label space."""
     with pytest.raises(LabelError, match="missing"):

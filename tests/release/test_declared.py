@@ -1,5 +1,7 @@
 """Labels that were randomized elsewhere: they are taken as they are, and nobody takes them for true labels."""
 
+from decimal import Context, Decimal, localcontext
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -164,6 +166,19 @@ def test_a_coin_that_says_nothing_or_all_is_refused(probability):
     """A label is kept more often than another class is reported, and not always."""
     with pytest.raises((InputError, EpsilonError)):
         dp.RandomizedResponse.keeping(SPACE, probability)
+
+
+@pytest.mark.parametrize("share", [0.501, 0.6, 0.7, 0.75, 0.868, 0.9, 0.999, 0.9999])
+def test_the_decimals_of_declared_probabilities_have_no_larger_epsilon(share):
+    """A coin of 0.6 is the decimal for people: labels that were drawn by it are within the epsilon that is printed."""
+    with localcontext(Context(prec=60)):
+        decimal = Decimal(repr(share))
+        truth = (decimal / (1 - decimal)).ln()
+        rest = float(1 - decimal)
+        coin = dp.RandomizedResponse.keeping(SPACE, share).channel().epsilon
+        matrix = dp.DeclaredChannel.matrix(SPACE, [[share, rest], [rest, share]]).channel().epsilon
+        assert truth <= Decimal(repr(coin)) <= truth + Decimal("1e-3")
+        assert truth <= Decimal(repr(matrix)) <= truth + Decimal("1e-3")
 
 
 def test_the_epsilon_of_a_coin_is_rounded_up():

@@ -30,7 +30,7 @@ _KNOWN = {
 }
 
 #: Knowledge on which a belief before the release may not rest.
-_UNKNOWN = {"peer": "; not who asked whom and what peers tell", "shuffle": "; not which row sent which label"}
+_UNKNOWN = {"peer": "not who asked whom and what peers tell", "shuffle": "not which row sent which label"}
 
 #: The prior probabilities that ``posterior_sentence`` takes as examples.
 _EXAMPLES = (0.5, 0.1)
@@ -97,8 +97,12 @@ class Guarantee(Shown):
         """The knowledge on which a belief before the release may rest, in words."""
         return self._everything_else(())
 
+    def exceptions(self, others: Collection[Trust]) -> tuple[str, ...]:
+        """The knowledge on which a belief may not rest, here and in releases of other trust models, in words."""
+        return tuple(text for trust, text in _UNKNOWN.items() if trust in {self.trust, *others})
+
     def _everything_else(self, others: Collection[Trust]) -> str:
-        unknown = "".join(text for trust, text in _UNKNOWN.items() if trust in {self.trust, *others})
+        unknown = "".join(f"; {text}" for text in self.exceptions(others))
         return f"everything else (features, other labels, earlier releases{unknown})"
 
     def sentence(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -290,7 +291,7 @@ class Interval(LabelSpace):
                 f"expected low < high and step > 0, found {self.low:g}, {self.high:g} and {self.step:g}; give the "
                 "lower end first"
             )
-        if not math.isfinite(self.high - self.low):
+        if not math.isfinite(float(self.high) - float(self.low)):
             raise LabelError(f"expected a range that a float can hold, found {low} to {high}")
         if (high - low) / step >= _MOST_CLASSES:
             raise LabelError(f"expected fewer than {_MOST_CLASSES} steps, found a step of {step} for {low} to {high}")
@@ -446,7 +447,7 @@ def _python_value(value: Any) -> Any:
 
 
 def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _comparable(labels: pa.Array, expected: pa.DataType) -> pa.Array:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, ClusterMechanism, Curator, combined_guarantee, release_table
+from labeldp import Classes, ClusterMechanism, Curator, ShuffleMechanism, combined_guarantee, release_table
 from labeldp.cli import main
 from labeldp.errors import BudgetError, InputError
 from labeldp.release.folder import Certificate, verify
@@ -213,6 +213,17 @@ def test_a_statement_of_rows_that_return_is_read_again(tmp_path):
     assert text in done.certificate.assumptions
     certificate = Certificate.from_json(done.certificate.to_json())
     assert certificate.meaning.endswith(f"{text}.")
+
+
+def test_what_mixing_hides_is_no_part_of_a_total(tmp_path):
+    """Who sees which row sent which label learns more from all releases together than a total says."""
+    table = written(JANUARY.assign(cell=0), tmp_path / "t.csv")
+    release(table, tmp_path / "o1", unit="row", budget=(3.0, 1e-2), mechanism=ShuffleMechanism("cell", 1e-6))
+    done = release(table, tmp_path / "o2", unit="row")
+    stated = next(each for each in done.certificate.assumptions if "released before" in each)
+    assert "someone whom everything else (not which row sent which label) makes 50 % sure" in stated
+    assert Certificate.from_json(done.certificate.to_json()).meaning.endswith(f"{stated}.")
+    assert "(not which row sent which label)" in done.remarks[0]
 
 
 STATED = (

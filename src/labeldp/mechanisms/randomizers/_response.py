@@ -10,7 +10,9 @@ from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, kept
 from labeldp.privacy import LabelSpace, log_above
-from labeldp.privacy.channels import ResponseChannel
+from labeldp.privacy.channels import ResponseChannel, accept
+
+_BITS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,9 @@ class RandomizedResponse(ClassRandomizer):
     def keeping(cls, space: LabelSpace, probability: float) -> Self:
         """Randomized response that keeps a label with a given probability, as surveys and devices state it.
 
+        Its odds are at least those of the probability, as a float and as the decimal that it prints as: labels that
+        were drawn elsewhere have no larger epsilon.
+
         Args:
             space: The declared label space.
             probability: The probability that the true class is reported: above 1/k and below 1. "On heads answer
@@ -62,13 +67,18 @@ class RandomizedResponse(ClassRandomizer):
             >>> round(RandomizedResponse.keeping(Classes(["no", "yes"]), 0.75).epsilon, 4)
             1.0986
         """
-        exact = Fraction(_checks.share(probability, "probability"))
+        share = _checks.share(probability, "probability")
+        exact = max(Fraction(share), Fraction(repr(share)))
         if not 1 < exact * space.size < space.size:
             raise InputError(
                 f"expected a probability above 1/{space.size} and below 1 of keeping one of {space.size} classes, "
                 f"found {probability!r}"
             )
-        return cls(space, log_above(exact * (space.size - 1) / (1 - exact)))
+        odds, others = exact * (space.size - 1) / (1 - exact), space.size - 1
+        other = (1 << _BITS) // (odds + others)  # rounded down, so that the odds are not
+        if not other:
+            accept(Fraction(1), log_above(odds), _BITS)
+        return cls(space, ResponseChannel(space.size, (1 << _BITS) - others * other, other).epsilon)
 
     @kept
     def channel(self) -> ResponseChannel:

@@ -53,18 +53,20 @@ class MatrixChannel(SingleClassChannel):
     def of(cls, probabilities: Sequence[Sequence[float]], rounded: float = 0.0, bits: int = 64) -> Self:
         """The channel of stated probabilities, each of which is off by at most ``rounded``.
 
+        A float stands for its binary value and for the decimal that it prints as: the slack covers both.
+
         Raises:
             InputError: A line does not sum to 1, or a probability may be 0, which has no epsilon.
         """
-        word, off = 1 << bits, Fraction(rounded)
+        word, off = 1 << bits, max(_readings(rounded))
         lines = [[Fraction(each) for each in line] for line in probabilities]
         if any(abs(sum(line, start=Fraction(-1))) > _TOLERANCE + len(line) * off or min(line) < 0 for line in lines):
             raise InputError("expected probabilities that sum to 1 for each true class, found others")
         weights, slack = [], 0
-        for line in lines:
+        for stated, line in zip(probabilities, lines, strict=True):
             whole = [round(each * word) for each in line]
             whole[line.index(max(line))] += word - sum(whole)
-            slack = max(slack, *(math.ceil(abs(w - each * word)) for w, each in zip(whole, line, strict=True)))
+            slack = max(slack, *(_distance(w, each, word) for w, each in zip(whole, stated, strict=True)))
             weights.append(tuple(whole))
         slack += math.ceil(off * word)
         if min(map(min, weights)) <= slack:
@@ -175,3 +177,13 @@ class MatrixChannel(SingleClassChannel):
                 "others, which has no unbiased vectors; learn with method='likelihood'"
             )
         return np.linalg.inv(self._chances)
+
+
+def _readings(number: float) -> tuple[Fraction, Fraction]:
+    """The binary value of a float, and the decimal that it prints as."""
+    return Fraction(number), Fraction(repr(number))
+
+
+def _distance(weight: int, probability: float, word: int) -> int:
+    """The distance of a weight from a probability out of so many words, rounded up."""
+    return math.ceil(max(abs(weight - each * word) for each in _readings(probability)))

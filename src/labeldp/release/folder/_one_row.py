@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 
 from labeldp.errors import LabelDPError
-from labeldp.privacy import EXACT, Guarantee, shown_above, sure_above
+from labeldp.privacy import EXACT, Guarantee, Trust, shown_above, sure_above
 
+#: The trust models of earlier releases that change what is said of all together.
+_TRUSTS: tuple[tuple[Trust, ...], ...] = ((), ("peer",), ("shuffle",), ("peer", "shuffle"))
 _NUMBER = r"[0-9]{1,6}(?:\.[0-9]{1,330})?"
 _RETURNED = re.compile(
     rf"(?:([0-9,]{{1,20}}) of [0-9,]{{1,20}}|some of these) rows.*"
@@ -17,7 +19,9 @@ _RETURNED = re.compile(
 )
 
 
-def returned(returning: int | None, rows: int, together: Guarantee, names: str = "") -> str:
+def returned(
+    returning: int | None, rows: int, together: Guarantee, names: str = "", trusts: Collection[Trust] = ()
+) -> str:
     """The statement, in public facts alone, unless the earlier releases are named.
 
     Args:
@@ -25,6 +29,7 @@ def returned(returning: int | None, rows: int, together: Guarantee, names: str =
         rows: The number of rows.
         together: The guarantee of this release and all earlier ones of its rows.
         names: The names of the earlier releases, for the holder.
+        trusts: The trust models of the earlier releases: mixing hides nothing from who sees it.
     """
     shown = shown_above(together.epsilon, 7), shown_above(together.delta, 3)  # what follows is a function of these
     together = dataclasses.replace(together, epsilon=float(shown[0]), delta=float(shown[1]))
@@ -33,10 +38,11 @@ def returned(returning: int | None, rows: int, together: Guarantee, names: str =
     delta = f" and delta {shown[1]}" if together.delta else ""
     sure = sure_above(together.posterior(0.5))
     failure = f", but for a failure of probability {shown_above(together.delta, 5)}" if together.delta else ""
-    named = f" ({names})" if names else ""
+    named, unknown = f" ({names})" if names else "", "; ".join(together.exceptions(trusts))
+    everything = f"everything else ({unknown})" if unknown else "everything else"
     return (
         f"{which} rows{others} were released before{named}; together epsilon {shown[0]}{delta} per {together.unit}: "
-        f"someone whom everything else makes 50 % sure can become {sure} % sure{failure}"
+        f"someone whom {everything} makes 50 % sure can become {sure} % sure{failure}"
     )
 
 
@@ -53,7 +59,7 @@ def _follows(text: str, rows: int, guarantee: Guarantee) -> bool:
     returning = int(count.replace(",", "") or 0) if count else None
     try:
         together = dataclasses.replace(guarantee, epsilon=float(epsilon), delta=float(delta or 0), rho=None)
-        follows = text == returned(returning, rows, together)
+        follows = any(text == returned(returning, rows, together, trusts=trusts) for trusts in _TRUSTS)
     except LabelDPError:
         return False
     possible = (returning or 0) <= rows and together.epsilon >= guarantee.epsilon and together.delta >= guarantee.delta

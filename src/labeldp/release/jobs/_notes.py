@@ -90,7 +90,8 @@ def returning(label: str, admitted: Admitted, guarantee: Guarantee, *, named: bo
     if earlier:
         (epsilon, delta), rows = admitted.account.bound, admitted.account.charges[-1].rows.stop
         together = dataclasses.replace(guarantee, epsilon=epsilon, delta=delta, rho=None)
-        yield returned(returning_rows(earlier, rows), rows, together, outputs(earlier) if named else "")
+        trusts = {charge.guarantee.trust for charge in admitted.account.charges}
+        yield returned(returning_rows(earlier, rows), rows, together, outputs(earlier) if named else "", trusts)
 
 
 def left_out(data: PublicData) -> Iterator[str]:
