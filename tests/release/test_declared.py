@@ -334,6 +334,72 @@ def test_a_table_is_imported_as_it_is(survey, capsys):
     assert "budget exceeded" in capsys.readouterr().err
 
 
+@pytest.fixture
+def reports(tmp_path):
+    """A table of answers that were reported by a matrix, and by rates of rows, and a file of the matrix."""
+    rng, rates = np.random.default_rng(4), np.tile([0.5, 0.75, 0.9], 1000)
+    truth = rng.integers(0, 3, 3000)
+    moved = (truth + rng.integers(1, 3, 3000)) % 3
+    columns = {"answer": reported(truth, np.array(SHARES), rng), "rate": rates, "person": np.arange(3000) // 2}
+    columns["kept"] = np.array(list("abc"))[np.where(rng.random(3000) < rates, truth, moved)]
+    pa.csv.write_csv(pa.table(columns), tmp_path / "reports.csv")
+    lines = [f"{name},{line[2]},{line[0]},{line[1]}" for name, line in zip("abc", SHARES, strict=True)]
+    (tmp_path / "matrix.csv").write_text("\n".join(["true,c,a,b", *reversed(lines)]), encoding="utf-8")
+    arguments = ("--classes", "a,b,c", "--keep", "none", "--declared-by", SURVEY, "--output", str(tmp_path / "out"))
+    return tmp_path / "reports.csv", arguments, columns
+
+
+@pytest.mark.parametrize("unit", ["row", "person"])
+def test_a_table_is_imported_by_a_matrix_of_any_order(reports, unit, capsys):
+    """Names say which probability is which; epsilon covers their rounding, and the rows of a person add up."""
+    path, arguments, columns = reports
+    matrix = ("--matrix", str(path.with_name("matrix.csv")), "--rounded", "0.005", "--unit", unit)
+    assert main(["import", str(path), "--label", "answer", *arguments, *matrix]) == 0, capsys.readouterr().err
+    found = dp.Release.load(path.with_name("out"))
+    channel = dp.DeclaredChannel.matrix(ABC, SHARES, rounded=0.005)
+    units = None if unit == "row" else columns["person"]
+    expected = dp.Release.randomized(columns["answer"], channel, declared_by=SURVEY, units=units)
+    assert found.guarantee.epsilon == expected.guarantee.epsilon
+    assert (found.likelihood() == expected.likelihood()).all()
+    assert main(["verify", str(path.with_name("out"))]) == 0
+
+
+def test_a_table_is_imported_by_the_rate_of_each_row(reports, capsys):
+    """The certificate lists each rate, and the likelihood of a row is that of its own."""
+    path, arguments, columns = reports
+    by_rates = ("--label", "kept", "--rates", "rate", "--unit", "row")
+    assert main(["import", str(path), *arguments, *by_rates]) == 0, capsys.readouterr().err
+    found = dp.Release.load(path.with_name("out"))
+    by_row = dp.DeclaredChannel.by_row([dp.RandomizedResponse.keeping(ABC, rate) for rate in columns["rate"]])
+    expected = dp.Release.randomized(columns["kept"], by_row, declared_by=SURVEY)
+    assert found.guarantee == expected.guarantee
+    assert (found.likelihood() == expected.likelihood()).all()
+    assert main(["verify", str(path.with_name("out"))]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--matrix", "matrix.csv", "--epsilon", "1"), "leave those out"),
+        (("--matrix", "matrix.csv", "--rates", "rate"), "another combination"),
+        (("--epsilon", "1", "--rounded", "0.01"), "another combination"),
+        (("--matrix", "reports.csv"), "with the 3 classes of --classes"),
+        (("--rates", "person", "--unit", "row"), "above 1/3 and below 1"),
+        (("--rates", "kept", "--unit", "row"), "found gaps or texts"),
+        (("--rates", "answer"), "found the label 'answer'"),
+        (("--rates", "rate", "--unit", "person"), "one mechanism for all rows of units"),
+    ],
+)
+def test_matrices_and_rates_that_cannot_be_are_refused(reports, monkeypatch, options, words, capsys):
+    """Nothing is written; the label is no column of rates."""
+    path, arguments, _ = reports
+    monkeypatch.chdir(path.parent)
+    assert main(["import", str(path), "--label", "answer", *arguments, *options]) == 1
+    assert words in " ".join(capsys.readouterr().err.split())
+    assert not (path.parent / "out").exists()
+    assert not list(path.parent.glob("*ledger"))
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -359,8 +425,6 @@ def test_a_declaration_that_cannot_be_is_refused_before_a_charge(survey, options
 def test_the_mechanism_of_another_label_space_is_refused(survey):
     """What is declared is about the classes of the table."""
     path, _ = survey
-    mechanism = dp.DeclaredMechanism(
-        declaration=dp.Declaration("answer", dp.RandomizedResponse(dp.Classes(["a", "b"]), 1.0), SURVEY)
-    )
+    mechanism = dp.DeclaredMechanism(how=dp.RandomizedResponse(dp.Classes(["a", "b"]), 1.0), declared_by=SURVEY)
     with pytest.raises(InputError, match="expected a mechanism that releases one declared class"):
-        dp.release_table(path, "answer", SPACE, 1.0, path.parent / "out", keep=["age"], mechanism=mechanism)
+        dp.release_table(path, "answer", SPACE, None, path.parent / "out", keep=["age"], mechanism=mechanism)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import csv
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from labeldp.release.released import Declaration
 
 
+_RESPONSE = "randomized-response"
 _HOW = "either --epsilon or --keeping to say how labels are randomized"
 
 
@@ -41,7 +44,7 @@ class DeclarationOptions:
 
     label: str | None = None
     classes: str | None = None
-    mechanism: str = "randomized-response"
+    mechanism: str = _RESPONSE
     epsilon: float | None = None
     keeping: float | None = None
     answers: int = 1
@@ -53,14 +56,23 @@ class DeclarationOptions:
         Raises:
             InputError: A part is missing, or there is no such mechanism.
         """
+        label, texts, by = self.named()
+        return released.Declaration(label, self.randomizer(privacy.Classes(texts)), by, answers=self.answers)
+
+    def named(self) -> tuple[str, list[str], str]:
+        """The label, its classes, and who declares how it was randomized.
+
+        Raises:
+            InputError: One is missing.
+        """
         for name in ("label", "classes", "declared_by"):
             if getattr(self, name) is None:
                 raise InputError(f"--{name.replace('_', '-')} is missing; pass it, or a file with --declaration")
-        check_one_of(_HOW, self.epsilon, self.keeping)
-        made = self._randomizer(privacy.Classes(class_texts(str(self.classes))))
-        return released.Declaration(str(self.label), made, str(self.declared_by), answers=self.answers)
+        return str(self.label), class_texts(str(self.classes)), str(self.declared_by)
 
-    def _randomizer(self, space: LabelSpace) -> Randomizer:
+    def randomizer(self, space: LabelSpace) -> Randomizer:
+        """The mechanism of all rows."""
+        check_one_of(_HOW, self.epsilon, self.keeping)
         kind = randomizers.class_randomizer(self.mechanism)
         if self.keeping is None:
             return kind(space, randomizers.share_of(float(self.epsilon or 0), self.answers))
@@ -95,6 +107,9 @@ def import_(
     spending: SpendingOptions,
     file: FileOptions,
     declaration: Path | None = None,
+    matrix: Path | None = None,
+    rounded: float = 0.0,
+    rates: str | None = None,
     unit: str | None = None,
     sign: Path | None = None,
     json_: bool = False,
@@ -112,26 +127,41 @@ def import_(
         spending: The ledger and its budget.
         file: How CSV files are written.
         declaration: The file of 'labeldp declare', in place of the options that say how labels were randomized.
+        matrix (FILE): Instead of --epsilon: a CSV file of the probabilities of all reported classes (columns) for each
+            true one (lines), with the names of classes in its first line and column.
+        rounded: The most by which each of these is off, such as 0.005 of two decimals; epsilon covers it.
+        rates (COLUMN): Instead of --epsilon: the public column of the probability with which each row's label was kept.
         unit (COLUMN): The column of people with several rows: the epsilons of their labels add up. 'row' if you answer
             for single rows alone.
         sign: The private key to sign the release with, from 'labeldp key'.
         json_: Print JSON; 'labeldp schema' describes it.
     """
     signer = None if sign is None else folder.private_key(sign)
-    how = declared.of() if declaration is None else _read(declaration, declared)
-    given, (keep, drop) = file.of(source), columns.of(tables.open_table(file.of(source), how.label))
-    texts = [str(each) for each in how.mechanism.space.points]
-    how = how.of_space(tables.declared_classes(tables.open_table(given, how.label), texts, "refuse"))
+    if (matrix or rates) and (declared.mechanism, declared.epsilon, declared.keeping) != (_RESPONSE, None, None):
+        raise InputError("--matrix and --rates stand in place of --mechanism, --epsilon and --keeping; leave those out")
+    if (rounded and matrix is None) or (matrix and rates):
+        raise InputError("expected --rounded with --matrix alone, and no --rates beside it, found another combination")
+    sent = None if declaration is None else _read(declaration, declared, matrix, rates)
+    label, texts, by = declared.named() if sent is None else _named(sent)
+    given, (keep, drop) = file.of(source), columns.of(tables.open_table(file.of(source), label))
+    space = tables.declared_classes(tables.open_table(given, label), texts, "refuse")
+    how: released.DeclaredHow | None = None
+    if sent is not None:
+        how = replace(sent.mechanism, space=space)
+    elif matrix is not None:
+        how = _channel(matrix, space, texts, rounded)
+    elif rates is None:
+        how = declared.randomizer(space)
     with progress() as bar:
         imported = releases.release_table(
             given,
-            how.label,
-            how.mechanism.space,
-            how.mechanism.epsilon,
+            label,
+            space,
+            None,
             output,
             keep=keep,
             drop=drop,
-            mechanism=releases.DeclaredMechanism(declaration=how),
+            mechanism=releases.DeclaredMechanism(how=how, declared_by=by, rates=rates),
             unit=unit,
             **spending.arguments(),
             progress=bar,
@@ -142,12 +172,35 @@ def import_(
     notes_on_terminal(imported.notes)
 
 
-def _read(file: Path, declared: DeclarationOptions) -> released.Declaration:
+def _read(file: Path, declared: DeclarationOptions, *others: object) -> released.Declaration:
     """The declaration in a file, which says all that the options would.
 
     Raises:
         InputError: There is none, or options say it too.
     """
-    if declared != DeclarationOptions():
+    if declared != DeclarationOptions() or any(each is not None for each in others):
         raise InputError("--declaration says how labels were randomized, and so do other options; leave those out")
     return released.Declaration.read(file)
+
+
+def _named(sent: released.Declaration) -> tuple[str, list[str], str]:
+    return sent.label, [str(each) for each in sent.mechanism.space.points], sent.declared_by
+
+
+def _channel(file: Path, space: LabelSpace, texts: list[str], rounded: float) -> released.DeclaredChannel:
+    """The channel of the probabilities in a file, whose lines and columns may be in any order.
+
+    Raises:
+        InputError: They are none of these classes.
+    """
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            (_, *heads), *rows = list(csv.reader(islice(lines, len(texts) + 1)))
+        found = {(true, head): float(each) for true, *line in rows for head, each in zip(heads, line, strict=True)}
+        values = [[found[true, reported] for reported in texts] for true in texts]
+    except (OSError, UnicodeError, csv.Error, ValueError, KeyError):
+        raise InputError(
+            f"expected probabilities in {file}, with the {len(texts)} classes of --classes in the first line and "
+            "column, found others; write one line for each true class"
+        ) from None
+    return released.DeclaredChannel.matrix(space, values, rounded=rounded)

@@ -17,5 +17,7 @@ from ._source import BatchChannels as BatchChannels
 from ._source import KEPT_PUBLIC as KEPT_PUBLIC
 from ._source import PriorChannels as PriorChannels
 from ._source import ROW as ROW
+from ._source import RowChannels as RowChannels
 from ._source import TableSource as TableSource
 from ._source import TYPE_PUBLIC as TYPE_PUBLIC
+from ._source import UnitChannels as UnitChannels

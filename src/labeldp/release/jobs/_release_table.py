@@ -32,7 +32,7 @@ def release_table(
     source: str | Place | TableFile,
     label: str,
     space: LabelSpace,
-    epsilon: float,
+    epsilon: float | None,
     output: str | Place,
     *,
     keep: Sequence[str] | None = None,
@@ -55,7 +55,8 @@ def release_table(
             ``TableFile`` says how CSV files are written.
         label: The label column.
         space: The declared label space.
-        epsilon: The cost of each row's label, or of all labels of one unit.
+        epsilon: The cost of each row's label, or of all labels of one unit; None with ``DeclaredMechanism``, which has
+            its own.
         output: A folder that does not exist yet: a path, where it appears at once or not at all, or an address, where
             nothing is a release before its certificate is there, which comes last.
         keep: The public columns, or ``"all"`` but the label; None with ``drop``.
@@ -125,7 +126,7 @@ def release_table(
         option: list(declare(job.table.schema, label, names, declared_by(option)))
         for option, names in asked.columns(space).items()
     }
-    total = _checks.epsilon(epsilon)
+    total = 0.0 if asked.imported else _checks.epsilon(epsilon)
     made = asked.checked(space, total, job.kept, column)
     job = _declaring(job, asked, columns, column)
     made_up = [number_column(column)] if renumber and column else []
@@ -135,8 +136,7 @@ def release_table(
     checked = _with_remark(job.checked(column or unit, columns.get("prior", [])), job.unit_key)
     table = checked.source
     request = asked.on(TableInput(table, total, made, columns, job.report, job.chosen))
-    if asked.imported:  # what was drawn elsewhere costs a unit what it costs
-        total = max(total, request.guarantee.epsilon)
+    total = total or request.guarantee.epsilon  # what was drawn elsewhere costs what it costs
     job = dataclasses.replace(job, clusters=request.clusters)
     checked = _shuffled(checked, job, [] if asked.resampled else job.kept) if shuffle else checked
     schema = job.schema(request.types, {**dict.fromkeys(made_up, pa.int64()), **request.added})

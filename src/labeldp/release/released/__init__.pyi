@@ -7,6 +7,7 @@ from ._concat import concatenate as concatenate
 from ._concat import so_far as so_far
 from ._declared import Declaration as Declaration
 from ._declared import DeclaredChannel as DeclaredChannel
+from ._declared import DeclaredHow as DeclaredHow
 from ._possible import check_possible as check_possible
 from ._possible import check_rows_possible as check_rows_possible
 from ._possible import counts_of as counts_of

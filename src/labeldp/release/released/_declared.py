@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence, Sized
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from labeldp import _checks
 from labeldp._random_words import identifier, is_identifier
-from labeldp._shapes import Int
+from labeldp._shapes import Float, Int
 from labeldp._strict_json import strict_json
 from labeldp.columns import array_or_none, floats, result_or_none
 from labeldp.errors import InputError, VerificationError
 from labeldp.mechanisms.randomizers import (
     ClassRandomizer,
+    RandomizedResponse,
     Randomizer,
     check_registered,
     class_randomizer,
@@ -150,10 +151,6 @@ class Declaration:
         """The code of each value by its type in JSON, in which true is not 1."""
         return {(type(value), value): code for code, value in enumerate(self.mechanism.space.points)}
 
-    def of_space(self, space: LabelSpace) -> Self:
-        """The same for classes of a table, which may have them in another type."""
-        return replace(self, mechanism=replace(self.mechanism, space=space))
-
 
 @dataclass(frozen=True, eq=False)
 class DeclaredChannel:
@@ -216,12 +213,26 @@ class DeclaredChannel:
             raise InputError("expected a mechanism of one label space for each row, found none or several spaces")
         runs = [(each.channel(), len(list(alike))) for each, alike in itertools.groupby(every)]
         channel = concatenated_channel(runs)
-        if len(channel.units) > _MOST_MECHANISMS:
-            raise InputError(
-                f"expected at most {_MOST_MECHANISMS:,} different mechanisms, found {len(channel.units):,}; round "
-                "their probabilities of a true answer up"
-            )
+        _check_few(len(channel.units))
         return cls(every[0].space, channel, (_BY_ROW,))
+
+    @classmethod
+    def by_rate(cls, space: LabelSpace, rates: Float[np.ndarray, "n"]) -> Self:
+        """Randomized response that keeps the label of each row with a rate of its own.
+
+        Args:
+            space: The declared label space of k classes.
+            rates: The probability of a true answer in each row, above 1/k and below 1, of at most 4,096 values.
+
+        Raises:
+            InputError: A rate is none, or there are too many.
+        """
+        values, numbers, counts = np.unique(rates, return_inverse=True, return_counts=True)
+        _check_few(len(values))
+        laws = [RandomizedResponse.keeping(space, rate).channel() for rate in values.tolist()]
+        by_value = concatenated_channel(list(zip(laws, counts.tolist(), strict=True)))
+        places = np.argsort(np.argsort(numbers, kind="stable"))
+        return cls(space, by_value.take(places), (_BY_ROW,))
 
     def channel(self) -> Channel:
         """The channel."""
@@ -231,6 +242,15 @@ class DeclaredChannel:
         """The object itself."""
         del rows
         return self
+
+
+def _check_few(mechanisms: int) -> None:
+    """Refuse more mechanisms than a certificate lists."""
+    if mechanisms > _MOST_MECHANISMS:
+        raise InputError(
+            f"expected at most {_MOST_MECHANISMS:,} different mechanisms, found {mechanisms:,}; round their "
+            "probabilities of a true answer up"
+        )
 
 
 #: How labels were randomized: by a mechanism, or by a channel of any other source.

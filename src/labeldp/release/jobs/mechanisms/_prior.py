@@ -32,6 +32,16 @@ class PriorMechanism(OfLabels):
     prior: str | None = option("--prior", hint="the prefix of the prior's columns: --prior PREFIX")
 
     @property
+    def name(self) -> str:
+        """The name of the randomizer."""
+        return self.randomizer.name
+
+    @property
+    def about(self) -> str:
+        """The description of the randomizer."""
+        return self.randomizer.about
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """A prior, but for groups."""
         return () if self.randomizer is GroupResponse else ("prior",)

@@ -19,6 +19,7 @@ from labeldp.release.jobs.mechanisms._table_mechanism import TableInput, TableMe
 
 if TYPE_CHECKING:  # they load slowly, and a list of mechanisms does without
     from labeldp.release.curator import BatchChannels, Curator
+    from labeldp.release.released import DeclaredHow
 
 #: The name of the best randomizer for the labels.
 AUTO = "auto"
@@ -28,29 +29,13 @@ AUTO = "auto"
 class OfLabels(TableMechanism):
     """A mechanism that randomizes labels one by one."""
 
-    randomizer: type[Randomizer] | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of the randomizer."""
-        return self.randomizer.name if self.randomizer else AUTO
-
-    @property
-    def about(self) -> str:
-        """The description of the randomizer."""
-        return self.randomizer.about if self.randomizer else "The best of these for the labels"
-
-    @property
-    def numeric(self) -> bool:
-        """True for randomizers that release numbers."""
-        return self.randomizer is not None and issubclass(self.randomizer, NumberRandomizer)
-
     def request(
-        self, table: TableInput, randomizer: Randomizer, channels: BatchChannels, declared: tuple[str, ...]
+        self, table: TableInput, randomizer: DeclaredHow, channels: BatchChannels, declared: tuple[str, ...]
     ) -> TableRequest:
         """The request for labels that are drawn from these channels."""
         source, whole = table.source, channels.whole
-        check_registered(type(randomizer), whole)
+        if isinstance(randomizer, Randomizer):
+            check_registered(type(randomizer), whole)
 
         def ask(curator: Curator) -> Any:
             return curator._draw_labels(randomizer.name, table.epsilon, slice(0, source.rows), channels, declared)
@@ -68,6 +53,23 @@ class RandomizerMechanism(OfLabels):
     """
 
     by_unit: ClassVar[bool] = True
+
+    randomizer: type[Randomizer] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the randomizer."""
+        return self.randomizer.name if self.randomizer else AUTO
+
+    @property
+    def about(self) -> str:
+        """The description of the randomizer."""
+        return self.randomizer.about if self.randomizer else "The best of these for the labels"
+
+    @property
+    def numeric(self) -> bool:
+        """True for randomizers that release numbers."""
+        return self.randomizer is not None and issubclass(self.randomizer, NumberRandomizer)
 
     @classmethod
     def variants(cls) -> tuple[Self, ...]:
