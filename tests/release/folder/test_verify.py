@@ -81,12 +81,25 @@ def test_an_extra_file_fails(folder, name):
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text("more")
     assert FILES in failing(folder)
+    finding = dp.verify(folder).checks[-1].found
+    assert finding.startswith("expected only files that the certificate lists, found")
+    assert repr(name) in finding
+    assert finding.endswith("; move it away")
 
 
 def test_a_missing_file_fails(folder):
     """A listed file that is gone fails."""
     (folder / "data.parquet").unlink()
     assert FILES in failing(folder)
+    assert dp.verify(folder).checks[-1].found.startswith("expected 'data.parquet', found no such file; get the folder")
+
+
+def test_a_description_that_is_not_there_is_not_checked(folder):
+    """A folder without a description verifies, and no check claims to have compared one."""
+    (folder / "_README.txt").unlink()
+    verdict = dp.verify(folder)
+    assert verdict.holds
+    assert not any("_README.txt" in check.what for check in verdict.checks)
 
 
 @pytest.mark.parametrize("place", [0.0, 0.3, 0.6, 0.999])

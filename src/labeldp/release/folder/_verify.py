@@ -174,6 +174,8 @@ def _verdict(folder: Path, workers: _Workers) -> Verdict:
         )
     checks = [Check("the certificate can be read and its guarantee follows from its charges", True, "it does")]
     for what, check in _CHECKS.items():
+        if check is _check_readme and not os.path.lexists(folder / README):  # older folders have none
+            continue
         try:
             checks.append(Check(what, True, check(folder, certificate, workers)))
         except VerificationError as problem:
@@ -313,7 +315,7 @@ def _check_files(folder: Path, certificate: Certificate, workers: _Workers) -> s
             )
         found.remove(name)
     if listed != found:
-        raise VerificationError(f"expected the files {_some(listed)}, found {_some(found)}")
+        raise VerificationError(_differing(listed - found, found - listed))
     check_files(folder / file.name for file in certificate.files)
     workers.run(_unchanged, folder, certificate, "digest")
     return f"{len(certificate.files)} file(s), unchanged"
@@ -343,9 +345,16 @@ def _readable(folder: Path) -> Iterator[None]:
         raise VerificationError(f"expected a readable file, found {type(problem).__name__}") from None
 
 
-def _some(names: set[str]) -> list[str]:
+def _differing(missing: set[str], more: set[str]) -> str:
+    """The files that a folder lacks, and those that are not listed, with what to do."""
+    lacks = f"expected {_some(missing)}, found no such file; get the folder again from whoever sent it" * bool(missing)
+    holds = f"expected only files that the certificate lists, found {_some(more)}; move it away" * bool(more)
+    return "; ".join(filter(None, (lacks, holds)))
+
+
+def _some(names: set[str]) -> str:
     """A few names for a message."""
-    return sorted(names)[:_SHOWN] + ["..."] * (len(names) > _SHOWN)
+    return ", ".join(map(repr, sorted(names)[:_SHOWN])) + ", ..." * (len(names) > _SHOWN)
 
 
 def _check_schemas(folder: Path, certificate: Certificate, _: _Workers) -> str:
@@ -465,9 +474,7 @@ def _check_groups(rows: Sequence[int], sizes: Sequence[int]) -> None:
 
 
 def _check_readme(folder: Path, certificate: Certificate, _: _Workers) -> str:
-    """Check that a description of the folder follows from its certificate; older folders have none."""
-    if not os.path.lexists(folder / README):
-        return "none there"
+    """Check that the description of the folder follows from its certificate."""
     expected, found = readme(certificate).encode(), b""
     with suppress(OSError), opened(folder / README) as file:
         found = file.read(len(expected) + 1)
