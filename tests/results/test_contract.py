@@ -314,6 +314,17 @@ def test_a_check_plans_what_a_plan_does(tmp_path):
     assert said.partition(" at epsilon")[0] in described(planned).lead[0]
 
 
+def test_a_check_says_that_a_unit_of_several_rows_costs_more(tmp_path):
+    """Effective rows are those of rows on their own, so a table of people points to the plan with their unit."""
+    table = pa.table({"patient_id": np.arange(1000) // 2, "x": np.arange(1000.0), "y": ["no", "yes", "no", "no"] * 250})
+    pacsv.write_csv(table, tmp_path / "t.csv")
+    for unit in ({}, {"unit": "patient_id"}):
+        checked = Checked.of(dp.check_table(tmp_path / "t.csv", "y", **unit))
+        assert "--unit patient_id" in checked.command
+        (said,) = (text for text in kit.texts_of(described(checked)) if "as informative as" in text)
+        assert said.endswith("per row; fewer where epsilon is per patient_id: 'labeldp plan' says how many")
+
+
 @pytest.mark.parametrize("shares", [None, (0.7, 0.3), (0.986, 0.014)])
 def test_bounds_in_a_plan_are_rounded_up_in_every_form(shares):
     """What a suspicion becomes at most is never less than it can become, on the page as in the terminal."""

@@ -140,8 +140,10 @@ def _planned(found: TableCheck) -> Option | None:
 def _worth(found: Checked) -> Iterator[tuple[str, str]]:
     """The effective rows of a release, in the words of a plan."""
     if found.planned is not None:
-        several = "" if found.unit == "row" else f", less where a {found.unit} has several"
-        yield "would be", f"{informative(found.planned, found.rows)} at epsilon {_EPSILON} per row{several}"
+        units = [found.unit, *(each.name for each in found.people)]
+        unit = next((name for name in units if name != "row"), "")
+        fewer = f"; fewer where epsilon is per {unit}: 'labeldp plan' says how many" if unit else ""
+        yield "would be", f"{informative(found.planned, found.rows)} at epsilon {_EPSILON} per row{fewer}"
 
 
 def _columns(found: Checked) -> Grid:
