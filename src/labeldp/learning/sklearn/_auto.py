@@ -58,7 +58,7 @@ _NO_CLUSTERS = 500
 #: Effective rows that are enough to judge members by: no more folds are held out than have as many.
 ENOUGH_HELD = 1_500
 #: Effective rows from which boosting learns faster, and how fast: half the trees, which are no worse.
-_MANY_EFFECTIVE, _RATE, _FAST = 100_000, 0.1, 0.2
+_MANY_EFFECTIVE, _RATE, _FAST = 20_000, 0.1, 0.2
 #: Least weight of the mean label that is named.
 _SHOWN = 0.005
 
