@@ -366,6 +366,24 @@ def test_uneven_classes_are_asked_for():
     assert stated.skewed_rows is None
 
 
+@pytest.mark.parametrize(
+    ("space", "noise", "scale"),
+    [(dp.Classes(list("abc")), np.sqrt(2) * 2.8, 100.0), (dp.Interval(0, 100, 1), 141.0, 1.0)],
+    ids=["classes", "numbers"],
+)
+def test_a_plan_says_what_a_curator_would_do_better(space, noise, scale):
+    """Its sums have noise of variance 8, or twice the squared range, at epsilon 1. Labels that hide it show none."""
+    found = forecast(space, 5_000, 1.0)
+    assert found.curator_noise == pytest.approx(noise, rel=0.02)
+    (line,) = (each for each in described(Planned.of(found)).lead if "--trust central" in each)
+    assert f"by about {scale * found.curator_noise / 5_000:.3g}" in line
+    own = next(option.noise for option in found.options if option.auto) / np.sqrt(5_000)
+    assert line.endswith(f"in these labels by {scale * own:.3g}.")
+    assert "these labels hide it." in " ".join(described(Planned.of(forecast(space, 20, 0.2))).lead)
+    central = Planned.of(forecast(space, 5_000, 1.0, trust="central"))
+    assert "--trust central" not in " ".join(described(central).lead)
+
+
 def test_a_finding_of_nothing_is_in_every_form():
     """That nothing was found, and how many rows would show something, is no row of zeros."""
     release, _, _ = released(40, 0.5)

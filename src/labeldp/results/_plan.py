@@ -61,6 +61,7 @@ _AREA = (
     "A model whose area under the ROC would be {:.2f} on true labels has about {}, by experience on five real tables. "
     "A logistic model would lose about {} nats of log loss to few effective rows, by its asymptotic formula."
 )
+_CURATOR = "For {} alone ask a curator (--trust central): at this epsilon noise moves {} by about {}, and {}."
 #: The error that a target is for, by whether labels are numeric; and the quantity for classes with features.
 _ERROR = {
     True: "the error of the mean of labels with the same features, without the spread of labels around it",
@@ -225,6 +226,7 @@ def _answer(planned: Planned) -> Iterator[str]:
     if epsilon is not None:
         (row,) = (row for row in planned.over_epsilon if row.epsilon == epsilon)
         yield from _costs(f"Epsilon {epsilon:.3g}{planned.per}", row, forecast)
+        yield from _of_curator(row, forecast)
     if forecast.of_numbers or goal is not None:
         yield from replaced_defaults(forecast)
     if epsilon is not None:
@@ -250,6 +252,19 @@ def _costs(epsilon: str, row: Option, forecast: Forecast) -> Iterator[str]:
             yield _AREA.format(CLEAN_AREA, area(row), three_digits(row.log_loss))
     elif forecast.dimension:
         yield _sentence(f"{given}{_expected(row, forecast)}")
+
+
+def _of_curator(row: Option, forecast: Forecast) -> Iterator[str]:
+    """The noise on a share or a mean of all rows, by a curator and by labels that are randomized one by one."""
+    if forecast.curator_noise is None:
+        return
+    kind, what = ("means", "the mean") if forecast.of_numbers else ("shares", "the difference of two classes' shares")
+    unit, scale = ("", 1.0) if forecast.of_numbers else (" points", _PERCENT)
+    low, high = forecast.range or (0.0, 1.0)
+    asked, own = forecast.curator_noise / forecast.rows, row.noise / math.sqrt(forecast.rows)
+    if asked < min(own, high - low):
+        beside = "these labels hide it" if own >= high - low else f"in these labels by {three_digits(scale * own)}"
+        yield _CURATOR.format(kind, what, three_digits(scale * asked) + unit, beside)
 
 
 def _sentence(clause: str) -> str:

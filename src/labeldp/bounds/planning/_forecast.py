@@ -26,6 +26,8 @@ EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 SUSPICION = 0.05
 #: The share of one class by which a forecast shows what uneven classes change, and the most classes for which it does.
 _SKEWED, _MOST_SKEWED = 0.98, 1 << 10
+#: Queries whose noise is that of shares, or of a mean.
+_SUMS = ("noisy-histogram", "noisy-mean")
 _MOST_CLASSES = 1 << 24
 _NEARLY_CLEAN = 0.9
 #: Largest share of a class beyond which accuracy says little of a model.
@@ -154,6 +156,8 @@ class Forecast(Shown):
         units: The rows by the size of their unit, if epsilon covers all rows of one.
         skewed_rows: Effective rows of the default mechanism if one class had 98 % of the rows; None where shares are
             stated, or unknown.
+        curator_noise: Standard deviation of the noise that a curator adds to sums at the same epsilon, as ``noise`` of
+            an option; None without an epsilon, for queries, and where no query forecasts it.
     """
 
     classes: int | None
@@ -176,6 +180,7 @@ class Forecast(Shown):
     shares: tuple[float, ...] | None = None
     units: UnitSizes | None = None
     skewed_rows: int | None = None
+    curator_noise: float | None = None
 
     @property
     def of_numbers(self) -> bool:
@@ -321,6 +326,7 @@ def forecast(
         shares=None if conventions.shares is None else tuple(conventions.shares),
         units=units,
         skewed_rows=inputs.skewed_rows(chosen),
+        curator_noise=inputs.curator_noise(chosen),
     )
 
 
@@ -401,6 +407,15 @@ class _ForecastInputs:
             return None
         skewed = replace(self, shares=(_SKEWED, *[(1.0 - _SKEWED) / others] * others))
         return next((each.effective_rows for each in skewed.options(epsilon) if each.auto), None)
+
+    def curator_noise(self, epsilon: float | None) -> float | None:
+        """The noise of a curator's sums at the same epsilon; None without one, and where a curator answers anyway."""
+        if epsilon is None or self.trust != LOCAL:
+            return None
+        of_row = epsilon / (self.units.most if self.units else 1)
+        sums = (each.total for each in mechanism_noises(self.space, "central", of_row) if each.mechanism in _SUMS)
+        least = min(sums, default=None)
+        return None if least is None else math.sqrt(least)
 
     def reaches(self, target: float, epsilon: float, *, roughly: bool = True) -> bool:
         """True if some mechanism reaches the target."""
