@@ -14,12 +14,22 @@ from rich.console import Console
 import labeldp as dp
 from labeldp.bounds import plan
 from labeldp.cli import main
+from labeldp.learning.inference import Coefficient, Coefficients
 from labeldp.learning.metrics import Bounds, Estimate, mean_of_rows
 from labeldp.learning.tables import ClassScores
 from labeldp.release.ledger import spent_by_data
 from labeldp.render import on_terminal
-from labeldp.results import Evaluated, Planned, evaluation_part, ledger_part, plan_part, shown_release, verdict_part
-from labeldp.results._blocks import Picture
+from labeldp.results import (
+    Evaluated,
+    Planned,
+    coefficients_part,
+    evaluation_part,
+    ledger_part,
+    plan_part,
+    shown_release,
+    verdict_part,
+)
+from labeldp.results._blocks import Grid, Picture
 
 MARKUP = [
     "[red]x[/red]",
@@ -324,3 +334,21 @@ def test_a_charge_of_nothing_that_left_is_shown_and_not_counted(tmp_path, monkey
     assert re.search(r"│ y +│ 0\.5 +│ 2 +│", text)
     (chart,) = (block.chart for section in part.sections for block in section.blocks if isinstance(block, Picture))
     assert [(name, [total for _, total in points]) for name, points in chart.lines] == [("y", [0.5])]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (0.0007917, 0.0354, "1.0007 to 1.04"),
+        (-0.0354, -0.0007917, "0.965 to 0.9993"),
+        (-0.0007917, 0.0354, "0.999 to 1.04"),
+        (0.0, 0.0354, "1 to 1.04"),
+        (0.0007917, math.inf, "at least 1.0007"),
+    ],
+)
+def test_an_odds_ratio_that_differs_from_one_is_not_rounded_to_one(low, high, words):
+    """An interval without 1 shows a difference: what stands beside it says that one with 1 shows none."""
+    one = Coefficient("yes", "age", 0.02, 0.009, 2.0, 0.04, low, high)
+    part = coefficients_part(Coefficients((one,), "logistic", "no", 3000, 0, 1500, 0.95))
+    (grid,) = (block for block in part.sections[-1].blocks if isinstance(block, Grid))
+    assert grid.rows[0][-1] == words

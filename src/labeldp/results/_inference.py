@@ -344,10 +344,15 @@ def _digits(value: float) -> str:
 def _interval(low: float, high: float) -> str:
     """An interval in words, of which an end may be missing."""
     if math.isfinite(low) and math.isfinite(high):
-        return f"{below(low)} to {above(high)}"
+        return f"{_end(low, below)} to {_end(high, above)}"
     if math.isfinite(high):
-        return f"at most {above(high)}"
-    return f"at least {below(low)}" if math.isfinite(low) else "anything"
+        return f"at most {_end(high, above)}"
+    return f"at least {_end(low, below)}" if math.isfinite(low) else "anything"
+
+
+def _end(value: float, rounded: Callable[[float, int], str]) -> str:
+    """An end of an interval in three digits; in more where they would read 1, the odds ratio without a difference."""
+    return next((text for digits in range(3, 9) if (text := rounded(value, digits)) != "1" or value == 1.0), "1")
 
 
 def _profiles(found: Coefficients) -> Iterator[Section]:
