@@ -314,6 +314,17 @@ def test_a_check_plans_what_a_plan_does(tmp_path):
     assert said.partition(" at epsilon")[0] in described(planned).lead[0]
 
 
+def test_a_check_plans_for_the_classes_that_it_proposes(tmp_path):
+    """Spellings of one class are counted together, and missing labels are a class, as in the command."""
+    spelled = ["flu", "FLU", "flu "] * 60 + ["none", "NONE"] * 70 + [""] * 40
+    pacsv.write_csv(pa.table({"x": np.arange(360.0), "y": spelled}), tmp_path / "t.csv")
+    checked = Checked.of(dp.check_table(tmp_path / "t.csv", "y"))
+    assert "--classes FLU,NONE,missing" in checked.command
+    assert checked.planned == plan(3, 360, 1.0, shares=(0.5, 140 / 360, 40 / 360)).over_epsilon[3]
+    said = " ".join(kit.texts_of(described(checked)))
+    assert "'FLU' 180 (56.2%), 'NONE' 140 (43.8%)" in said
+
+
 def test_a_check_says_that_a_unit_of_several_rows_costs_more(tmp_path):
     """Effective rows are those of rows on their own, so a table of people points to the plan with their unit."""
     table = pa.table({"patient_id": np.arange(1000) // 2, "x": np.arange(1000.0), "y": ["no", "yes", "no", "no"] * 250})

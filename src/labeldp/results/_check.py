@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import shlex
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,11 +130,14 @@ def check_part(found: Checked) -> Part:
 
 
 def _planned(found: TableCheck) -> Option | None:
-    """The row of a plan for the labels at their shares; None for numeric labels, and for too many classes."""
-    counts = list(found.label.counts.values())
-    if found.label.is_number or not 1 < len(counts) <= _MOST_PLANNED:
+    """The row of a plan for the classes of the command at their shares; None for numeric labels, and for too many."""
+    label = found.label
+    counts = Counter() if label.is_number else Counter(label.class_rows)
+    if label.missing and counts:
+        counts[label.missing_class or ""] += label.missing
+    if not 1 < len(counts) <= _MOST_PLANNED:
         return None
-    shares = [count / sum(counts) for count in counts]
+    shares = [count / counts.total() for count in counts.values()]
     return plan(len(counts), found.rows, float(_EPSILON), epsilons=(), shares=shares).over_epsilon[0]
 
 
@@ -178,13 +182,12 @@ def _labels(label: LabelFacts) -> Iterator[tuple[str, str]]:
         among = f", among the first {MOST_LABELS:,} different ones" if many else ""
         yield "values", f"numbers from {numbers[0]:g} to {numbers[-1]:g}{among}"
     else:
-        known = sum(label.counts.values()) or 1
-        shown = [
-            f"{value!r} {count:,} ({share(count / known)})" for value, count in list(label.counts.items())[:_SHOWN]
-        ]
-        more = len(label.counts) - _SHOWN
+        counts = label.class_rows
+        known = sum(counts.values()) or 1
+        shown = [f"{value!r} {count:,} ({share(count / known)})" for value, count in list(counts.items())[:_SHOWN]]
+        more = len(counts) - _SHOWN
         yield "classes", ", ".join([*shown, *([f"... and {more} more"] if more > 0 else [])])
-        rare = [value for value, count in label.counts.items() if count < _RARE]
+        rare = [value for value, count in counts.items() if count < _RARE]
         if rare:
             yield "rare", f"{', '.join(map(repr, rare[:_SHOWN]))}: fewer than {_RARE} rows; consider combining classes"
     if label.missing:

@@ -130,6 +130,12 @@ class LabelFacts:
             return sorted(names)
 
     @property
+    def class_rows(self) -> dict[str, int]:
+        """The rows with a label of each class, in all its spellings, most frequent first."""
+        rows = {name: sum(self.counts[each] for each in alike) for name, alike in spellings(self.counts).items()}
+        return dict(sorted(rows.items(), key=lambda item: -item[1]))
+
+    @property
     def missing_class(self) -> str | None:
         """A class for missing labels that no label has and the column's type can hold; None without missing labels."""
         if not self.missing:
