@@ -124,6 +124,21 @@ def test_a_token_has_one_report(box, tmp_path):
         box._database.execute("DELETE FROM reports")
 
 
+def test_two_that_begin_one_collection_are_told(box, monkeypatch):
+    """The second finds no file yet, and then what the first has written, which stays."""
+    before = box.digest
+    monkeypatch.setattr("labeldp.release.collection._collection.check_new_file", lambda *_: None)
+    with pytest.raises(LedgerError, match="another process has just begun one"):
+        Collection.begin(box.path, box.declaration, box.columns)
+    assert (box.digest, Collection(box.path).declaration.name) == (before, box.declaration.name)
+
+
+def test_the_label_is_no_public_column_in_another_spelling(box, tmp_path):
+    """A device that reports the true label beside the randomized one would send it in the clear."""
+    with pytest.raises(InputError, match="the label is the report, and no public column"):
+        Collection.begin(tmp_path / "other", box.declaration, {box.declaration.label.upper(): "text"})
+
+
 def test_a_failed_batch_leaves_nothing(box, monkeypatch):
     """All reports of a batch are kept, or none."""
     added, calls = Collection._added, []

@@ -26,6 +26,8 @@ PUBLIC_CLUSTERS = "clusters are public and were not made from these labels"
 def checked_rows(values: object, name: str) -> Integer[np.ndarray, "n"]:
     """An array of one whole number for each row, checked."""
     array = np.asarray(values)
+    if np.ma.is_masked(values):
+        raise InputError(f"expected {name} for each row, found masked ones; fill them in")
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
         raise InputError(
             f"expected {name} to be whole numbers, one for each row, found {array.dtype} in {array.ndim} "

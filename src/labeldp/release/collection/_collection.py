@@ -16,6 +16,7 @@ from typing import Literal, Self
 import pyarrow as pa
 
 from labeldp._own_files import check_new_file
+from labeldp._spelling import canonical
 from labeldp._strict_json import strict_json
 from labeldp.errors import InputError, LedgerError
 from labeldp.release.collection._report import Columns, Report
@@ -62,6 +63,8 @@ class Collection:
         """A new collection.
 
         Raises:
+            InputError: A public column has the name of the label, in any spelling.
+            LedgerError: Another process begins it, or it cannot be written.
             OutputError: There is a file, or no folder for it.
         """
         check_new_file(path, "a collection")
@@ -70,7 +73,7 @@ class Collection:
                 "expected a declaration of one answer of each person, found one of several: a collection does not know "
                 "whose they are; take them over with 'labeldp import --unit'"
             )
-        if declaration.label in columns:
+        if canonical(declaration.label) in map(canonical, columns):
             raise InputError("the label is the report, and no public column; leave it out of --columns")
         rows = [("declaration", declaration.to_json()), ("columns", json.dumps(dict(columns)))]
         check_file(path, path, team=False)
@@ -80,6 +83,11 @@ class Collection:
             database.execute("BEGIN IMMEDIATE")
             database.executemany("INSERT INTO about VALUES (?, ?)", rows)
             database.execute("COMMIT")
+        except sqlite3.DatabaseError:
+            raise LedgerError(
+                f"expected to begin a collection at {path}, found that another process has just begun one, or that the "
+                "file cannot be written"
+            ) from None
         finally:
             database.close()
         return cls(path)

@@ -33,8 +33,8 @@ def of_strangers(parts: Sequence[Certificate], other_people: str = "") -> Certif
         other_people: The reason why nobody has rows in two of the releases; empty without such a declaration.
 
     Raises:
-        InputError: The parts are about several labels, label spaces or units; or a whole release is among them twice,
-            or two under one name.
+        InputError: The parts are about several labels, label spaces or units, or have several trust models; or a whole
+            release is among them twice, or two under one name.
     """
     first, releases = parts[0], {part.release: part for part in parts}
     about = (first.label, first.space, first.guarantee.unit)
@@ -44,6 +44,12 @@ def of_strangers(parts: Sequence[Certificate], other_people: str = "") -> Certif
             "unit, found several; learn from each alone"
         )
     _check_features(parts)
+    if len({draw.guarantee.trust for part in parts for draw in part.draws} - {"local"}) > 1:
+        raise InputError(
+            "expected releases of one trust model, or of labels randomized alone beside it, found several, such as a "
+            "curator and a shuffler: nothing that is promised of all of them holds against the same people; learn from "
+            "each alone"
+        )
     if any(part.may_share_rows(other) and not (part.parent and other.parent) for part, other in combinations(parts, 2)):
         raise InputError("expected each release once, found one twice; pass it once")
     if any(_contradict(part, other) for part, other in combinations(parts, 2)):
