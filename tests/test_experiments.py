@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tests import onnx_files
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 HEADER = "colour,draw,half,value,recipe,labeldp\n"
@@ -299,6 +300,18 @@ def tables_of_measurements_are_not_asked_about(rows, _):
     assert found >= {("sklearn/iris", "as they are", False), ("sklearn/breast_cancer", "hidden", False)}
 
 
+def an_encoder_of_edges(folder):
+    """A file with random filters, for digits of 8 x 8 pixels."""
+    (folder / "edges.onnx").write_bytes(onnx_files.encoder(shape=("batch", 1, 8, 8), outputs=64))
+
+
+def a_curator_answers_too(_, folder):
+    """One answer at each of its epsilons, better than chance at the largest."""
+    rows = pd.read_csv(folder / "encoders_central.csv").set_index("epsilon")
+    assert list(rows.index) == [0.1, 0.5, 1.0]
+    assert rows["accuracy"][1.0] > 20
+
+
 @dataclass(frozen=True)
 class Smoke:
     """An experiment on small data: what is typed, and what its results file and its page hold.
@@ -362,6 +375,10 @@ SMOKES = {
             private(4, "method == 'no privacy'"), "method != 'LP-2ST' and accuracy <= 0.5")),
     "patches": Smoke(
         "--data digits --epsilons 4", "epsilon", 2, ("accuracy <= 90", "epsilon > 4 and accuracy <= 95")),
+    "encoders": Smoke(
+        f"{DIGITS} --epsilons 4 --encoder DATA/edges.onnx", "epsilon", 2, (
+            "accuracy <= 40", "epsilon > 4 and accuracy <= 60", "encoder != 'edges.onnx'"),
+        "| digits | edges.onnx |", also=a_curator_answers_too, prepare=an_encoder_of_edges),
     "ensemble": Smoke(
         "--data digits --epsilons 4", "targets", 2, (
             "targets == 'posterior' and (patches <= 90 or network <= 90 or ensemble <= 90)", "network <= 50")),
@@ -437,6 +454,8 @@ SMOKES = {
 def test_an_experiment_on_small_data(tmp_path, name):
     """Each setting gets one row, certified for no more than asked, with figures that draws hardly ever leave."""
     smoke, results = SMOKES[name], tmp_path / "results"
+    if name == "encoders":
+        pytest.importorskip("onnxruntime", reason="it runs the encoder")
     script = smoke.script or name
     for folder in ("data", "cache", "results"):
         (tmp_path / folder).mkdir()
