@@ -108,23 +108,22 @@ def once(way, engine, folder, memory):
             stored = dataclasses.replace(stored, room=0)  # no bins
             sampled = stored.sample(200_000)
             stored.models(sampled, columns_of(sampled.table, None, None)[0])
-            scores = {}
+            scores, seconds, spent = {}, time.monotonic() - ready, processor() - spent
         else:
             rows = {} if way == "sums" else {"rows": 200_000}
             learned = learn(folder / "released", progress=report, executor=given, memory=memory, **rows)
+            seconds, spent = time.monotonic() - ready, processor() - spent
             model = open_model(learned.model.save(folder / f"{way}.{time.time_ns()}.safetensors"))
             found = evaluate(model, folder / "test.parquet", "y", public=True)
             weights = {name: round(weight, 2) for name, weight in learned.model.estimator.weights_.items()}
             scores = {"accuracy": found.accuracy.value, "area": found.auc.value, "weights": weights}
             scores |= {"members": members(model, pq.read_table(folder / "test.parquet"))}
-        seconds = time.monotonic() - ready
     peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     clock = {name: round(last - first, 1) for name, (first, last) in passes.items()}
-    spent = round(processor() - spent, 1)
     return {
         "start": ready - begun,
         "seconds": seconds,
-        "processor": spent,
+        "processor": round(spent, 1),
         "MB": peak / 1024,
         "passes": clock,
         **scores,
