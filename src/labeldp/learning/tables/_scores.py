@@ -36,24 +36,7 @@ from labeldp.learning import metrics
 from labeldp.learning.choice import predict_others
 from labeldp.learning.heads import share_logits, softmax
 from labeldp.learning.losses import class_numbers, decoded_numbers, require_identified, require_numeric_labels
-from labeldp.learning.metrics import (
-    LOG_LIKELIHOOD,
-    LOG_LOSS,
-    Bounds,
-    Calibration,
-    Estimate,
-    Estimates,
-    NumberCalibration,
-    Units,
-    calibration,
-    class_weights,
-    counts_by_class,
-    estimate_of,
-    folds_to_choose_on,
-    gains_of,
-    mean_of_rows,
-    of_true_class,
-)
+from labeldp.learning.metrics import Bounds, Calibration, Estimate, Estimates, NumberCalibration, Units
 from labeldp.privacy import ClassProbabilities, declared_columns
 from labeldp.privacy.channels import ClassChannel
 from labeldp.release import Release
@@ -162,16 +145,18 @@ def class_scores(
     sample, classes = Units.of(units, release), release.space.size
     named, codes = ClassProbabilities(probabilities, release.space.points), np.argmax(probabilities, axis=1)
     likelihood = metrics.log_likelihood(release, named, units=sample)
-    shares = _shares_of_others(release, folds_to_choose_on(release, folds, sample))
+    shares = _shares_of_others(release, metrics.folds_to_choose_on(release, folds, sample))
     values = _row_scores(release, probabilities, shares)
     parts: dict[str, Any] = {
-        name: _one_row_more(mean_of_rows(values[name], _LEVEL, units=sample), len(release), *_RANGES.get(name, _OPEN))
+        name: _one_row_more(
+            metrics.mean_of_rows(values[name], _LEVEL, units=sample), len(release), *_RANGES.get(name, _OPEN)
+        )
         for name in values
         if name in _GAINS
     }
     for name, each in (("squared_error", probabilities), ("baseline", shares)):
         if name in values:
-            parts[name] = estimate_of(_OF_GRADES, release, each, values[name], sample, _LEVEL)
+            parts[name] = metrics.estimate_of(_OF_GRADES, release, each, values[name], sample, _LEVEL)
     often = np.bincount(codes, minlength=classes)
     if "accuracy" in values:
         parts |= _of_true_classes(release, named, codes, folds, sample)
@@ -242,14 +227,14 @@ def _by_prediction(
     units: Units,
 ) -> dict[str, Any]:
     """True classes of the rows of each predicted class, and the frequency of predicted classes by their probability."""
-    error = mean_of_rows(hits, _LEVEL, units=units).error
+    error = metrics.mean_of_rows(hits, _LEVEL, units=units).error
     told = min(0.25 / max(error, _LEAST_ERROR) ** 2, len(release))  # effective rows
     count = int(np.clip(told / _ROWS_OF_A_BIN, 1, _MOST_BINS))
     limits = np.unique(np.quantile(np.asarray(named.values).max(axis=1), np.linspace(0.0, 1.0, count + 1)[1:-1]))
     counted = np.sort(np.argsort(-often, kind="stable")[:_MOST_COUNTED])
     return {
-        "calibration": calibration(release, named, bins=limits.tolist(), units=units),
-        "confusion": counts_by_class(release, codes, counted, units, _LEVEL),
+        "calibration": metrics.calibration(release, named, bins=limits.tolist(), units=units),
+        "confusion": metrics.counts_by_class(release, codes, counted, units, _LEVEL),
         "counted": tuple(counted.tolist()),
     }
 
@@ -322,14 +307,14 @@ def _row_scores(
     release: Release, probabilities: Float[np.ndarray, "n k"], shares: Float[np.ndarray, "n k"]
 ) -> dict[str, Float[np.ndarray, "n"]]:
     """The contribution of each row to scores that are means, for predictions and for constant ones."""
-    likelihood, usual = (LOG_LIKELIHOOD.rows(release, each) for each in (probabilities, shares))
+    likelihood, usual = (metrics.LOG_LIKELIHOOD.rows(release, each) for each in (probabilities, shares))
     found = {"log_likelihood": likelihood, "likelihood_gain": likelihood - usual}
     try:
         require_identified(release)
     except InputError:  # rows have candidates
         return found
-    hits, common = (class_weights(release, np.argmax(each, axis=1)) for each in (probabilities, shares))
-    loss, constant = (LOG_LOSS.rows(release, each) for each in (probabilities, shares))
+    hits, common = (metrics.class_weights(release, np.argmax(each, axis=1)) for each in (probabilities, shares))
+    loss, constant = (metrics.LOG_LOSS.rows(release, each) for each in (probabilities, shares))
     if _are_grades(release):
         found["squared_error"], found["baseline"] = (_OF_GRADES.rows(release, each) for each in (probabilities, shares))
     return found | {
@@ -353,7 +338,7 @@ def _distances(release: Release, probabilities: Float[np.ndarray, "m k"]) -> Flo
     return np.asarray(((probabilities @ numbers)[:, None] - numbers) ** 2)
 
 
-_OF_GRADES = of_true_class(
+_OF_GRADES = metrics.of_true_class(
     "squared_error", lambda release, columns: declared_columns(columns, release.space), _distances, least=0.0
 )
 
@@ -437,10 +422,12 @@ def number_scores(
         InputError: There is no unit for each row.
     """
     sample = Units.of(units, require_numeric_labels(release))
-    values, place = decoded_numbers(release), folds_to_choose_on(release, folds, sample)
+    values, place = decoded_numbers(release), metrics.folds_to_choose_on(release, folds, sample)
     squared = metrics.mean_squared_error(release, predicted, units=sample)
     constant = constants_of_others(place, lambda others: values[others].mean(keepdims=True))
-    over = mean_of_rows(gains_of(release, predicted) - gains_of(release, constant), 0.95, units=sample)
+    over = metrics.mean_of_rows(
+        metrics.gains_of(release, predicted) - metrics.gains_of(release, constant), 0.95, units=sample
+    )
     exact = isinstance(squared, Estimate)
     return NumberScores(
         len(release),
@@ -458,7 +445,7 @@ def number_scores(
 
 def _calibration(release: Release, predicted: Float[np.ndarray, "n"], units: Units) -> NumberCalibration | None:
     """Mean labels in so many bins that the standard error of each is about a quarter of the predictions' deviation."""
-    error = mean_of_rows(decoded_numbers(release), 0.95, units=units).error
+    error = metrics.mean_of_rows(decoded_numbers(release), 0.95, units=units).error
     told = (float(predicted.std()) / max(4.0 * error, np.finfo(float).tiny)) ** 2
     count = int(np.clip(min(told, units.count / _UNITS_OF_A_BIN), 1, _MOST_BINS))
     limits = np.unique(np.quantile(predicted, np.linspace(0.0, 1.0, count + 1)[1:-1]))
