@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp as dp
+from labeldp.errors import VerificationError
 from labeldp.release.folder._certificate import UNKNOWN
 
 CERTIFICATE, WORDS, LAW = "can be read", "test source of randomness", "integers of its mechanism"
@@ -91,7 +92,9 @@ def test_a_missing_file_fails(folder):
     """A listed file that is gone fails."""
     (folder / "data.parquet").unlink()
     assert FILES in failing(folder)
-    assert dp.verify(folder).checks[-1].found.startswith("expected 'data.parquet', found no such file; get the folder")
+    assert dp.verify(folder).checks[-1].found == "expected 'data.parquet', found no such file"
+    with pytest.raises(VerificationError, match="found no such file; do not rely on it, and get it"):
+        dp.Release.load(folder)
 
 
 def test_a_description_that_is_not_there_is_not_checked(folder):

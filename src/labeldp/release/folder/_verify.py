@@ -250,7 +250,7 @@ def certified(
         failed = next(check for check in verdict.checks if not check.holds)
         if verdict.certificate is None:
             raise VerificationError(failed.found)
-        raise VerificationError(f"expected a release that agrees with its certificate: {failed.what}: {failed.found}")
+        raise VerificationError(f"this release does not verify: {failed.found}; do not rely on it, and get it again")
     return verdict.certificate
 
 
@@ -347,7 +347,7 @@ def _readable(folder: Path) -> Iterator[None]:
 
 def _differing(missing: set[str], more: set[str]) -> str:
     """The files that a folder lacks, and those that are not listed, with what to do."""
-    lacks = f"expected {_some(missing)}, found no such file; get the folder again from whoever sent it" * bool(missing)
+    lacks = f"expected {_some(missing)}, found no such file" * bool(missing)
     holds = f"expected only files that the certificate lists, found {_some(more)}; move it away" * bool(more)
     return "; ".join(filter(None, (lacks, holds)))
 
