@@ -281,8 +281,8 @@ def test_a_network_is_opened_where_it_is_installed_alone(small, tmp_path, monkey
 
 
 REFUSED = {
-    "no such network": ({"model": "torch:transformer"}, "expected a model among patches, torch:ensemble, "),
-    "no network": ({"model": "softmax"}, "expected a model among patches, torch:ensemble, "),
+    "no such network": ({"model": "torch:transformer"}, "expected a model among patches, encoder, torch:ensemble, "),
+    "no network": ({"model": "softmax"}, "expected a model among patches, encoder, torch:ensemble, "),
     "no images": ({"model": "torch:inception"}, "expected images for a model of images"),
     "images for columns": ({"model": "torch:mlp", "images": Images(pixels())}, "expected images for a model of images"),
     "too few images": ({"model": "torch:inception", "images": Images(pixels(3))}, "each of the 40 rows, found 3"),
