@@ -181,6 +181,7 @@ ESTIMATORS = {
     "KernelClassifier": lambda at: (sklearn.KernelClassifier(), X, at.release),
     "PatchFeatures": lambda at: (images.PatchFeatures(filters=2), at.pixels, None),
     "GraphFeatures": lambda _: (images.GraphFeatures(3), X, None),
+    "EncoderFeatures": lambda _: (images.EncoderFeatures(2), X, None),
     "KernelFeatures": lambda _: (images.KernelFeatures(components=4), X, None),
     "PatchClassifier": lambda at: (images.PatchClassifier((4,), filters=2), at.pixels, at.release),
     "TorchClassifier": lambda at: (torch.TorchClassifier(torch.mlp(2, 2, 4), epochs=1), X, at.release),
