@@ -98,22 +98,18 @@ def test_who_saw_labels_is_who_saw_any_of_them(months):
         assert (found.trust, found.epsilon, found.delta) == ("central", 3.0, 1e-6)
 
 
-def test_a_curator_and_a_shuffler_promise_nothing_together():
+def test_a_curator_and_a_shuffler_promise_nothing_together(months):
     """A sentence about a trusted curator would hold whatever else someone knows, and shuffled labels do not."""
-    labels, (first, second) = ["a", "b", "c", "d"] * 100, dp.public_split(400, [1, 1], seed=0)
-    shuffled = dp.ShuffledLabels(SPACE, dp.CellShuffle(1.0, 4), np.arange(400) % 2, 1e-6)
 
-    def stages(query):
-        curator = dp.Curator(labels, SPACE, name="ill", budget=(5.0, 1e-3))
-        answer = curator.answer(query)
-        return dp.concatenate([(rows, curator.randomize(epsilon=0.5, rows=rows)) for rows in (first, second)], [answer])
+    def trusting(month, trust):
+        draw = month.certificate.draws[0]
+        draws = (dataclasses.replace(draw, guarantee=dataclasses.replace(draw.guarantee, trust=trust, delta=1e-6)),)
+        return dataclasses.replace(month, certificate=dataclasses.replace(month.certificate, draws=draws))
 
-    mixed, counted = stages(shuffled), stages(dp.NoisyHistogram(SPACE, 1.0))
+    shuffled = trusting(months[0], "shuffle")
     with pytest.raises(InputError, match="expected releases of one trust model"):
-        dp.Release.concat([mixed, counted])
-    assert dp.Release.concat([mixed, dp.Curator(labels, SPACE, name="ill").randomize(epsilon=0.5)]).guarantee.trust == (
-        "shuffle"
-    )
+        dp.Release.concat([shuffled, trusting(months[1], "central")])
+    assert dp.Release.concat([shuffled, months[1]]).guarantee.trust == "shuffle"
 
 
 def test_what_has_no_common_form_is_refused(months, tmp_path):

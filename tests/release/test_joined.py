@@ -126,6 +126,14 @@ def test_answers_of_other_assumptions_are_refused():
             dp.concatenate(parts, answers=answers)
 
 
+def test_answers_of_mixed_labels_are_no_answers_beside_stages():
+    """Their epsilon against whoever mixes would stand for all labels, and the stages' own cost is not in it."""
+    curator = dp.Curator(LABELS, SPACE, budget=(9.0, 1e-3))
+    mixed = curator.answer(dp.ShuffledLabels(SPACE, dp.CellShuffle(1.0, 4), np.zeros(240, dtype=int), 1e-6))
+    with pytest.raises(InputError, match="does not cover the other labels"):
+        dp.concatenate(staged(curator), answers=[mixed])
+
+
 def test_an_account_knows_stages(tmp_path):
     """Stages of one release cost the largest, whether or not rows mean the same elsewhere; two releases add up."""
     curator = dp.Curator(LABELS, SPACE, budget=10.0, name="y")

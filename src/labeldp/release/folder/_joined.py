@@ -84,8 +84,8 @@ def of_stages(stages: Sequence[Certificate], answers: Sequence[Certificate] = ()
         answers: Those of answers from which channels of stages were computed, unless a stage has their charge.
 
     Raises:
-        InputError: A stage is no single draw; stages and answers differ in label, space, mechanism or assumptions; or
-            one is there twice.
+        InputError: A stage is no single draw; stages and answers differ in label, space, mechanism or assumptions; one
+            is there twice; or an answer is one of labels that were mixed.
     """
     if any(each.parent is not None or len(each.labels) != 1 for each in stages):
         raise InputError(NO_STAGE)
@@ -117,6 +117,11 @@ def _check_stages(parts: Sequence[Certificate], stages: Sequence[Certificate], c
         )
     if len({(each.guarantee.trust, each.guarantee.assumptions) for each in charged}) > 1:
         raise InputError("expected answers with one trust model and the same assumptions, found several")
+    if any(each.guarantee.trust in ("peer", "shuffle") for each in charged):
+        raise InputError(
+            "expected a curator's answers beside labels, found one of labels that were mixed: what it promises against "
+            "whoever mixes does not cover the other labels; learn from it alone"
+        )
 
 
 def _check_features(parts: Sequence[Certificate]) -> None:
