@@ -130,8 +130,8 @@ def test_a_model_without_an_encoder_takes_none(run):
     for more in (("--images", "images"), ("--features", "row")):
         assert run("learn", "shared", *more, "--output", f"{len(more[1])}.safetensors").code == 0
     for name, table, message in (
-        ("6", ("--images", "others"), "expected no encoder for a model that was learned without one"),
-        ("3", ("images",), "expected no --encoder with a model of columns"),
+        ("6", ("--images", "others"), "expected no --encoder with a model that was learned without one"),
+        ("3", ("images",), "expected no --encoder with a model that was learned without one"),
     ):
         given = ("--encoder", "edges.onnx", "--output", "p.csv")
         done = run("predict", f"{name}.safetensors", *table, *given)

@@ -22,7 +22,7 @@ OWNER, TEAM, ALL = 0o600, 0o660, 0o644
 #: Parameters of files and folders that a command reads, under whatever command.
 READ = {
     *("against", "directories", "directory", "file", "from_", "generator", "images", "model", "paths", "public_key"),
-    *("sign", "source", "table", "truth", "classes", "prior", "declaration"),
+    *("sign", "source", "table", "truth", "classes", "prior", "declaration", "matrix"),
 }
 SPACE = Classes(["no", "yes"])
 

@@ -191,14 +191,15 @@ class ImageOptions:
 
     def open_model(self, path: Path) -> Any:
         """A model in a file, with the encoder of its images if it has one."""
-        from labeldp.learning.images import cache_folder  # noqa: PLC0415 (the learners are an extra)
-        from labeldp.learning.tables import NetworkModel, open_model  # noqa: PLC0415
+        from labeldp.learning.tables import open_model  # noqa: PLC0415 (the learners are an extra)
 
         model = open_model(path)
-        if isinstance(model, NetworkModel):
+        if model.card is not None:
+            from labeldp.learning.images import cache_folder  # noqa: PLC0415 (other models do without)
+
             return model.with_encoder(self.encoder, cache_folder())
         if self.encoder is not None:
-            raise InputError("expected no --encoder with a model of columns, found one; leave it out")
+            raise InputError("expected no --encoder with a model that was learned without one, found one; leave it out")
         return model
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from labeldp.learning.features import CALENDAR, EncoderCard
-from labeldp.learning.tables import IN_MEMORY, INSTALLED, ClassScores, NumberScores
+from labeldp.learning.features import CALENDAR, INSTALLED, EncoderCard
+from labeldp.learning.tables import IN_MEMORY, ClassScores, NumberScores
 from labeldp.results._blocks import Commands, Grid, Part, Prose, Section, Terms
 from labeldp.results._numbers import listed, share, three_digits
 from labeldp.results._release import (

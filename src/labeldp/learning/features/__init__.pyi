@@ -18,6 +18,7 @@ from ._columns import without_calendar as without_calendar
 from ._encoders import ColumnEncoder as ColumnEncoder
 from ._encoders import Encoder as Encoder
 from ._encoders import EncoderCard as EncoderCard
+from ._encoders import INSTALLED as INSTALLED
 from ._encoders import NOT_STATED as NOT_STATED
 from ._encoders import PairEncoder as PairEncoder
 from ._encoders import PixelEncoder as PixelEncoder

@@ -21,6 +21,8 @@ from labeldp.errors import InputError
 from labeldp.learning.features._columns import MOST_CATEGORIES
 
 _WHITE = 255
+#: The encoder whose packages have code and weights.
+INSTALLED = "efficientnet-lite0"
 #: What is said of a fact about an encoder that nobody stated.
 NOT_STATED = "not stated"
 #: Digits of a digest, and the most characters of a statement.

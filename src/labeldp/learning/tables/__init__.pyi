@@ -22,5 +22,4 @@ from ._stages import Staged as Staged
 from ._stages import StagePlan as StagePlan
 from ._stages import learn_in_stages as learn_in_stages
 from ._model import IN_MEMORY as IN_MEMORY
-from ._open_encoder import INSTALLED as INSTALLED
 from ._open_encoder import open_encoder as open_encoder

@@ -17,6 +17,7 @@ from labeldp._extras import require_extra
 from labeldp._shapes import Float
 from labeldp._strict_json import strict_json
 from labeldp.errors import InputError, VerificationError
+from labeldp.learning.features import EncoderCard
 from labeldp.learning.files import TYPES, Arrays, FileFormat, check_stored, described
 from labeldp.learning.inference import PredictionSets
 from labeldp.learning.sklearn import Mixture
@@ -107,6 +108,11 @@ class Model(ABC):
     def of_numbers(self) -> bool:
         """True if it predicts numbers."""
         return False
+
+    @property
+    def card(self) -> EncoderCard | None:
+        """The encoder of its images; None without one."""
+        return None
 
     def predict_proba(self, table: object, images: object = None) -> Float[np.ndarray, "n k"]:
         """Probabilities of the true classes, shape (n, k), in the order of ``classes_``.

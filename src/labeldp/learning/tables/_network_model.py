@@ -14,6 +14,7 @@ import pandas as pd
 from labeldp.columns import Columns
 from labeldp.errors import InputError
 from labeldp.learning.features import (
+    INSTALLED,
     ColumnEncoder,
     Encoder,
     EncoderCard,
@@ -28,7 +29,7 @@ from labeldp.learning.heads import softmax
 from labeldp.learning.images import ImageEncoder, KernelHead, PatchScores
 from labeldp.learning.sklearn import Mixture
 from labeldp.learning.tables._model import Model
-from labeldp.learning.tables._open_encoder import INSTALLED, open_encoder
+from labeldp.learning.tables._open_encoder import open_encoder
 from labeldp.release.folder import Certificate
 
 #: What the names of networks begin with on the command line.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from labeldp.errors import InputError
-from labeldp.learning.features import NOT_STATED
+from labeldp.learning.features import INSTALLED, NOT_STATED
 from labeldp.learning.images import ImageEncoder, onnx_encoder
 
-#: The encoder that a package brings along, and the ending of a file.
-INSTALLED, ONNX = "efficientnet-lite0", ".onnx"
+#: The ending of a file.
+ONNX = ".onnx"
 
 
 def open_encoder(
