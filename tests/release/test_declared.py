@@ -426,5 +426,6 @@ def test_the_mechanism_of_another_label_space_is_refused(survey):
     """What is declared is about the classes of the table."""
     path, _ = survey
     mechanism = dp.DeclaredMechanism(how=dp.RandomizedResponse(dp.Classes(["a", "b"]), 1.0), declared_by=SURVEY)
-    with pytest.raises(InputError, match="expected a mechanism that releases one declared class"):
-        dp.release_table(path, "answer", SPACE, None, path.parent / "out", keep=["age"], mechanism=mechanism)
+    for epsilon, message in ((None, "expected a mechanism that releases one declared class"), (1.0, "pass None")):
+        with pytest.raises(InputError, match=message):
+            dp.release_table(path, "answer", SPACE, epsilon, path.parent / "out", keep=["age"], mechanism=mechanism)

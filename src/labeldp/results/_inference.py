@@ -26,7 +26,7 @@ _OTHERS = "Less the others: the difference to all other rows, which is no effect
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Estimated(Promised):
-    """What was estimated of the true labels of a release, and the guarantee that covers it.
+    """Estimates of the true labels of a release, and the guarantee that covers them.
 
     Attributes:
         label: The label.

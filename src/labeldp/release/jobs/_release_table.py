@@ -110,6 +110,8 @@ def release_table(
             upload has begun, the charge stays.
     """
     asked = mechanism_of(mechanism)
+    if asked.imported and epsilon is not None:
+        raise InputError("expected no epsilon with labels that were randomized elsewhere, found one; pass None")
     _check_whole(asked, executor, shuffle=shuffle)
     spending = Spending.of(budget, ledger, other_people)
     engine = engine_of(executor, InProcess())
