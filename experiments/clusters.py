@@ -6,7 +6,7 @@ clusters.md has the protocol and what the results show.
 import functools
 import gzip
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -84,11 +84,11 @@ def idx(path: Path, header: int) -> np.ndarray:
     return np.frombuffer(gzip.decompress(path.read_bytes()), np.uint8)[header:]
 
 
-def grouped(train: np.ndarray, test: np.ndarray) -> Groups:
+def grouped(train: np.ndarray, test: np.ndarray, counts: Sequence[int] = CLUSTERS) -> Groups:
     """Clusters of the training images by their graph of neighbours, and neighbours of test images among them."""
     points, others = (part.astype(np.float32) for part in (train, test))
     embedding = embed(points, components=COMPONENTS, neighbours=NEIGHBOURS, eigenvectors=EIGENVECTORS)
-    numbers = [embedding.cluster(count, restarts=RESTARTS).numbers for count in CLUSTERS]
+    numbers = [embedding.cluster(count, restarts=RESTARTS).numbers for count in counts]
     return Groups(np.stack(numbers), embedding.neighbours(others))
 
 
@@ -106,8 +106,16 @@ def cell_of(data: str, trust: str, epsilon: float, draws: range | None = None) -
 
 
 def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
-    """A row for each number of clusters; without privacy also for as many as there are rows."""
+    """A row for each number of clusters; in the first draw also what a network learns from some names."""
     data = loaded(given, cell["data"])
+    for names, numbers, row in rows_of(data, cell):
+        if draw == 0 and (cell["trust"], cell["epsilon"], len(names)) in NETWORKS:
+            row["network_right"] = round(float(np.mean(learned(data, names[numbers]) == data.test_labels)), 5)
+        yield row
+
+
+def rows_of(data: Data, cell: Cell) -> Iterator[tuple[np.ndarray, np.ndarray, Row]]:
+    """Names, clusters and a row for each number of clusters; without privacy also for as many as there are rows."""
     if cell["trust"] == "none":
         single = np.arange(len(data.labels))
         data = replace(data, groups=replace(data.groups, numbers=np.vstack([data.groups.numbers, single])))
@@ -117,10 +125,8 @@ def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
             "rows": len(numbers),
             "least_rows": int(np.bincount(numbers).min()),
             "certified_epsilon": epsilon,
-        } | scores(data, numbers, names)
-        if draw == 0 and (cell["trust"], cell["epsilon"], len(names)) in NETWORKS:
-            row["network_right"] = round(float(np.mean(learned(data, names[numbers]) == data.test_labels)), 5)
-        yield row
+        }
+        yield names, numbers, row | scores(data, numbers, names)
 
 
 def named(data: Data, cell: Cell) -> Iterator[tuple[np.ndarray, float]]:

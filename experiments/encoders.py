@@ -5,13 +5,17 @@ encoders.md has the protocol and what the results show.
 
 import argparse
 import functools
+import hashlib
 import math
 from collections.abc import Iterator
 from pathlib import Path
 
+import clusters
 import numpy as np
 import pandas as pd
-from _study import Cell, Experiment, Given, Row, Study, data_folder, main, shown, table
+import priors
+from _study import Cell, Experiment, Given, Row, Study, data_folder, main, pivot, shown, table
+from esfandiari import Data, Groups
 from patches import BUNDLED, DELTA, SPACE, TABLES
 
 from labeldp import Curator, LabelMoments, Release, SubsetResponse
@@ -21,6 +25,8 @@ from labeldp.learning.tables import open_encoder
 
 CENTRAL, COLUMNS = (0.1, 0.5, 1.0), {0.1: 32, 0.5: 64, 1.0: 64}
 PARTS = 1024  # images that are encoded at a time
+COUNTS, TRUSTS = (20, 50, 100, 200, 400), {"central": (0.01, 0.05, 0.1, 0.5), "local": (0.1, 0.5, 1.0)}
+LEANINGS = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 
 @functools.cache
@@ -103,6 +109,52 @@ def unit(points: np.ndarray) -> np.ndarray:
     return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True), np.float64)
 
 
+@functools.cache
+def clustered(folder: str | None, cache: Path, encoder: str, name: str, rows: int, held: int) -> Data:
+    """The encoded table with clusters of its images, which are kept."""
+    (fit, labels), (test, test_labels) = encoded(folder, cache, encoder, name, rows, held)
+    groups = Groups(fit, cache / f"encoded-{name}-{hashlib.sha256(fit.tobytes()).hexdigest()[:16]}")
+    return Data(SPACE, (fit, test), (fit, test), labels, test_labels, groups)
+
+
+def prior_cells(given: Given) -> Iterator[Cell]:
+    """Each setting of Figure 1(b) on each table, over epsilon."""
+    for name in given.data:
+        for setting in priors.SETTINGS:
+            for epsilon in (math.inf,) if setting == "none" else LEANINGS:
+                yield Cell({"data": name, "rows": given.rows, "setting": setting, "epsilon": epsilon}, draws=range(3))
+
+
+def run_prior(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
+    """What a network learns of labels that respond with a prior of their cluster."""
+    data = clustered(given.folder, given.cache, given.encoder, cell["data"], given.rows, given.held)
+    found = priors.learned(priors.first_rows(data), cell, draw)
+    yield {**found, "encoder": Path(given.encoder).name, "fitted": found["rows"], "rows": cell["rows"]}
+
+
+@functools.cache
+def named_table(folder: str | None, cache: Path, encoder: str, name: str, rows: int, held: int) -> clusters.Data:
+    """The encoded table with clusters of the graph of its images, by their number."""
+    (fit, labels), (test, test_labels) = encoded(folder, cache, encoder, name, rows, held)
+    return clusters.Data(clusters.grouped(fit, test, COUNTS), (fit, test), labels, test_labels)
+
+
+def name_cells(given: Given) -> Iterator[Cell]:
+    """Each table under each trust model, over epsilon."""
+    for name in given.data:
+        for trust, epsilons in {"none": (math.inf,), **TRUSTS}.items():
+            for epsilon in epsilons:
+                draws = range(1) if trust == "none" else None
+                yield Cell({"data": name, "rows": given.rows, "trust": trust, "epsilon": epsilon}, draws=draws)
+
+
+def run_names(given: Given, cell: Cell, _: int) -> Iterator[Row]:
+    """How many rows the names of clusters label correctly, a row for each number of clusters."""
+    data = named_table(given.folder, given.cache, given.encoder, cell["data"], given.rows, given.held)
+    for _, _, row in clusters.rows_of(data, cell):
+        yield {**row, "encoder": Path(given.encoder).name, "fitted": row["rows"], "rows": cell["rows"]}
+
+
 def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
     """Accuracy on each table, with standard deviations of draws."""
     lines: list[str] = []
@@ -120,6 +172,13 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
                 [*by, "draws", *(f"{epsilon:g}" for epsilon in found)],
                 [[*each, draws[each], *found.loc[each].fillna("")] for each in found.index],
             )
+    for name, title, index, column in (
+        ("encoders_priors", "Priors of clusters, test accuracy in %", ["setting"], "accuracy"),
+        ("encoders_names", "Names of clusters, test images named correctly in %", ["trust", "clusters"], "test_right"),
+    ):
+        for given, rows in frames.get(name, pd.DataFrame({"data": []})).groupby("data", sort=False):
+            lines += ["", f"{title}: {given}, draws: {rows['draw'].nunique()}", ""]
+            lines += pivot(rows, index, column, title="", scale=100, form=".1f")
     return lines
 
 
@@ -147,10 +206,32 @@ CURATOR = Study(
     cells=central_cells,
     run=run_central,
 )
+PRIORS = Study(
+    name="encoders_priors",
+    recipe="1",
+    key=("data", "rows", "setting", "epsilon"),
+    columns=(
+        *("data", "rows", "setting", "epsilon", "draw", "encoder", "fitted"),
+        *("certified_epsilon", "accuracy", "right", "seconds"),
+    ),
+    cells=prior_cells,
+    run=run_prior,
+)
+NAMES = Study(
+    name="encoders_names",
+    recipe="1",
+    key=("data", "rows", "trust", "epsilon"),
+    columns=(
+        *("data", "rows", "trust", "epsilon", "clusters", "draw", "encoder", "fitted", "least_rows"),
+        *("certified_epsilon", "right", "test_right", "seconds"),
+    ),
+    cells=name_cells,
+    run=run_names,
+)
 EXPERIMENT = Experiment(
     name="encoders",
     question="How accurate are models of images by an encoder that others trained?",
-    studies=(LOCAL, CURATOR),
+    studies=(LOCAL, CURATOR, PRIORS, NAMES),
     page=page,
     draws=5,
     tables=tuple(TABLES),

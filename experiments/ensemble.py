@@ -16,7 +16,7 @@ from labeldp.learning.images import ImageRows, PatchClassifier, likeliest_featur
 from labeldp.learning.torch import ImageEnsemble, TorchClassifier, augmentation, residual
 
 BUNDLED = ("digits",)
-TABLES = (*BUNDLED, "fashion-mnist", "kmnist", "mnist")
+TABLES = (*BUNDLED, "cifar10", "fashion-mnist", "kmnist", "mnist")
 WAYS = ("patches", "network", "ensemble")
 EPOCHS, LONGER = 40, "posterior, 30 epochs"
 
@@ -28,7 +28,7 @@ def cells(given: Given) -> Iterator[Cell]:
             yield Cell({"data": name, "epsilon": epsilon, "targets": "posterior"})
             if name in ("digits", "kmnist"):
                 yield Cell({"data": name, "epsilon": epsilon, "targets": "likelihood"}, draws=range(1))
-            else:
+            elif name != "cifar10":
                 yield Cell({"data": name, "epsilon": epsilon, "targets": LONGER})
 
 

@@ -306,10 +306,16 @@ def an_encoder_of_edges(folder):
 
 
 def a_curator_answers_too(_, folder):
-    """One answer at each of its epsilons, better than chance at the largest."""
+    """One answer at each of its epsilons, better than chance at the largest; clusters are named, and are priors."""
     rows = pd.read_csv(folder / "encoders_central.csv").set_index("epsilon")
     assert list(rows.index) == [0.1, 0.5, 1.0]
     assert rows["accuracy"][1.0] > 20
+    names, priors = (pd.read_csv(folder / f"encoders_{name}.csv") for name in ("names", "priors"))
+    for found in (names, priors):
+        assert found.query("epsilon < inf and not 0 < certified_epsilon <= epsilon").empty
+    assert names.query("trust == 'central' and epsilon == .5 and clusters == 20")["test_right"].min() > 0.2
+    assert priors["setting"].nunique() == 8
+    assert priors.query("setting == 'none'")["accuracy"].min() > 0.4
 
 
 @dataclass(frozen=True)
