@@ -28,8 +28,9 @@ def test_some_rows_are_rows_of_the_release(folder, monkeypatch):
     """With their labels, each once and in order, read batch by batch (false alarm below 1e-14)."""
     monkeypatch.setattr("labeldp.audit.attacks._some_rows._ROWS_PER_BATCH", 7)
     seen = []
-    table, release = attacks.some_rows(folder, MOST, lambda *args: seen.append(args))
+    table, release, chosen = attacks.some_rows(folder, MOST, lambda *args: seen.append(args))
     places = table["id"].to_pylist()
+    assert chosen.tolist() == places
     assert places == sorted(set(places))
     assert len(places) == len(release) == MOST
     assert release.to_arrow().to_pylist() == list(map(label_of, places))
@@ -50,6 +51,7 @@ def test_every_row_is_chosen_as_often(folder):
 @pytest.mark.parametrize("most", [ROWS, ROWS + 1])
 def test_few_rows_are_all_taken(folder, most):
     """As they are loaded."""
-    table, release = attacks.some_rows(folder, most)
+    table, release, places = attacks.some_rows(folder, most)
+    assert places is None
     assert table.equals(public_columns(folder))
     assert release.hash == Release.load(folder).hash

@@ -27,6 +27,7 @@ from labeldp.learning import features
 from labeldp.release import folder
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
     from labeldp.audit.attacks import AttackReport, Exposure, LossProfile
@@ -45,8 +46,8 @@ class AttackOptions:
     Args:
         against: Another release of the same rows, to check that its noise is independent.
         model (MODEL): Attack the labels of DIR with this model from 'labeldp learn'; of more than 1,048,576 rows some
-            are attacked, unless --truth, --private-rows or --images are given. A model of DIR itself is fitted anew on
-            parts of it, so that no row is attacked by a model that knows its released label.
+            are attacked, unless --private-rows or --images are given. A model of DIR itself is fitted anew on parts of
+            it, so that no row is attacked by a model that knows its released label.
         images: The images of the rows, for a model of images.
         generator (FILE): For such a model that was learned with --generator: the generator's file.
         truth (TABLE): A table of public true labels of the rows of DIR, to score attacks.
@@ -254,12 +255,15 @@ def _load_generator(path: Path) -> Any:
 def _attack(directory: Path, model: Any, generator: Any, options: AttackOptions) -> AttackReport:
     """The gain of attacks on the labels, by a model of the columns or against public true labels."""
     truth, label = options.truth, str(options.label)
-    by_row = truth is not None or options.private_rows is not None or options.images != ImageOptions()
+    by_row = options.private_rows is not None or options.images != ImageOptions()
     rows = folder.read_certificate(directory).rows
-    table, release = attacks.some_rows(directory, rows if by_row else _MOST_ROWS)
-    if len(release) < rows:
-        complain(f"note: {len(release):,} rows, which were chosen by chance, are attacked and stand for all {rows:,}")
+    table, release, places = attacks.some_rows(directory, rows if by_row else _MOST_ROWS)
     public = None if truth is None else releases.public_table(options.file.of(truth), label, release.space, {})[1]
+    if public is not None and len(public) != rows:
+        raise InputError(f"expected the {rows:,} rows of {directory} in {truth}, found {len(public):,}; pass these")
+    if places is not None:
+        complain(f"note: {len(release):,} rows, which were chosen by chance, are attacked and stand for all {rows:,}")
+        public = None if public is None else public[places]
     inputs = None if model is None else _features(table, release, model, options.images)
     mixing = None if model is None else _mixing(release, model)
     knowledge = attacks.Knowledge(model, features=inputs, mixing=mixing, generator=generator)
@@ -290,12 +294,20 @@ def _profile(directory: Path, options: ProfileOptions) -> LossProfile:
 
     It is computed from the release alone, at no further privacy cost.
     """
-    release = releases.Release.load(directory)
-    table = releases.public_columns(directory, release.certificate)
-    points = features.points_of(table, folder.group_column(release.certificate))
-    neighbourhood = attacks.Neighbourhood(options.neighbours)
     with progress() as bar:
-        return attacks.loss_profile(points, release, neighbourhood=neighbourhood, progress=bar)
+        some = attacks.some_rows(directory, _MOST_ROWS, bar)
+        points = features.points_of(some.table, folder.group_column(some.release.certificate))
+        neighbourhood = attacks.Neighbourhood(options.neighbours)
+        found = attacks.loss_profile(points, some.release, neighbourhood=neighbourhood, progress=bar)
+    return dataclasses.replace(found, assumptions=(*found.assumptions, *_standing(directory, some.places)))
+
+
+def _standing(directory: Path, places: np.ndarray | None) -> tuple[str, ...]:
+    """The assumption that rows at some places stand for all, unless they are all."""
+    if places is None:
+        return ()
+    rows = folder.read_certificate(directory).rows
+    return (f"{len(places):,} rows, which were chosen by chance, stand for all {rows:,}",)
 
 
 def _exposure(directory: Path, bar: Callable[[str, int, int], None]) -> Exposure | None:
@@ -307,18 +319,14 @@ def _exposure(directory: Path, bar: Callable[[str, int, int], None]) -> Exposure
     try:
         from labeldp.learning.cells import held_out_cells  # noqa: PLC0415 (commands load what they need)
 
-        rows = folder.read_certificate(directory).rows
-        table, release = attacks.some_rows(directory, _MOST_ROWS, bar)
+        some = attacks.some_rows(directory, _MOST_ROWS, bar)
         bar("cells", 0, 2)
-        points = features.tree_points_of(table, folder.group_column(release.certificate))
-        cells = held_out_cells(points, release)
+        points = features.tree_points_of(some.table, folder.group_column(some.release.certificate))
+        cells = held_out_cells(points, some.release)
         bar("cells", 1, 2)
-        found = attacks.bound_exposure(cells.numbers, release, count=cells.count)
+        found = attacks.bound_exposure(cells.numbers, some.release, count=cells.count)
         bar("cells", 2, 2)
-        if len(release) == rows:
-            return found
-        stand = f"these rows, which were chosen by chance, stand for all {rows:,}"
-        return dataclasses.replace(found, assumptions=(*found.assumptions, stand))
+        return dataclasses.replace(found, assumptions=(*found.assumptions, *_standing(directory, some.places)))
     except (LabelDPError, ImportError):
         return None
 

@@ -1,5 +1,6 @@
 """Predictions of tables and folders, batch by batch."""
 
+import json
 import warnings
 
 import numpy as np
@@ -152,7 +153,20 @@ def test_some_rows_of_many_are_attacked(model, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(audit_module, "_MOST_ROWS", 200)
     command = ["audit", str(tmp_path / "o"), "--model", str(model[1])]
     assert main(command) == 0
-    assert "200 rows, which were chosen by chance, are attacked and stand for all 600" in capsys.readouterr().err
+    stand = "200 rows, which were chosen by chance, are attacked and stand for all 600"
+    assert stand in capsys.readouterr().err
+    of_truth = [*command, "--label", "y", "--labels-are-public", "--json", "--truth"]
+    assert main([*of_truth, str(tmp_path / "t.parquet")]) == 0
+    told = capsys.readouterr()
+    assert stand in told.err
+    found = [each["utility"]["value"] for each in json.loads(told.out)["attacks"] if "released" in each["knows"]]
+    assert min(found) > 0.7  # true labels of other rows would be guessed half of the time
+    assert main(["audit", str(tmp_path / "o"), "--profile", "--json"]) == 0
+    assumed = json.loads(capsys.readouterr().out)["profile"]["assumptions"]
+    assert "200 rows, which were chosen by chance, stand for all 600" in assumed
+    many(3, 200).to_parquet(tmp_path / "short.parquet")
+    assert main([*of_truth, str(tmp_path / "short.parquet")]) == 2
+    assert "expected the 600 rows of" in capsys.readouterr().err
     assert main([*command, "--private-rows", str(tmp_path / "private.csv")]) == 0
     assert "stand for" not in capsys.readouterr().err
     assert len(pd.read_csv(tmp_path / "private.csv")) == 600

@@ -737,9 +737,9 @@ def test_audits_take_addresses(ledger, tmp_path, monkeypatch):
     assert audit_folder(tmp_path / "one", [str(SHARED)]).holds
     names, listed = StorePath.names, []
     monkeypatch.setattr(StorePath, "names", lambda self: listed.append(self) or names(self))
-    table, labels = some_rows(str(SHARED), 10)
+    table, labels, _ = some_rows(str(SHARED), 10)
     assert listed == [SHARED]
-    assert len(some_rows(str(SHARED), 2 * ROWS)[1]) == 2 * ROWS
+    assert len(some_rows(str(SHARED), 2 * ROWS).release) == 2 * ROWS
     assert listed == [SHARED] * 2
     assert (table.num_rows, len(labels)) == (10, 10)
 

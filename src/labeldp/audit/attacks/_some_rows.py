@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from labeldp._shapes import Int
 from labeldp.release import Release, public_columns, release_batches
 from labeldp.release.folder import local_copy, read_certificate
 from labeldp.release.tables import Place
@@ -15,9 +17,23 @@ from labeldp.release.tables import Place
 _ROWS_PER_BATCH = 1 << 18
 
 
+class SomeRows(NamedTuple):
+    """Rows of a release.
+
+    Attributes:
+        table: Their public columns.
+        release: Their labels.
+        places: Their numbers among all rows, in order; None where these are all rows.
+    """
+
+    table: pa.Table
+    release: Release
+    places: Int[np.ndarray, "n"] | None
+
+
 def some_rows(
     directory: str | Place, most: int, progress: Callable[[str, int, int], None] = lambda *_: None
-) -> tuple[pa.Table, Release]:
+) -> SomeRows:
     """Public columns and released labels of a release, of at most so many rows; memory grows with these alone.
 
     If there are more, the rows are chosen by chance, each set of so many rows with the same probability, without a look
@@ -35,12 +51,12 @@ def some_rows(
         return _some_rows(folder, most, progress)
 
 
-def _some_rows(directory: Path, most: int, progress: Callable[[str, int, int], None]) -> tuple[pa.Table, Release]:
+def _some_rows(directory: Path, most: int, progress: Callable[[str, int, int], None]) -> SomeRows:
     """Rows of a release on a disk."""
     rows = read_certificate(directory).rows
     if rows <= most:
         release = Release.load(directory)
-        return public_columns(directory, release.certificate), release
+        return SomeRows(public_columns(directory, release.certificate), release, None)
     places = np.sort(np.random.default_rng().choice(rows, most, replace=False, shuffle=False))
     tables, parts, first = list[pa.Table](), list[Release](), 0
     for table, labels in release_batches(directory, _ROWS_PER_BATCH):
@@ -50,4 +66,4 @@ def _some_rows(directory: Path, most: int, progress: Callable[[str, int, int], N
         parts.append(labels[chosen])
         first += len(labels)
         progress("load", first, rows)
-    return pa.concat_tables(tables), Release.concat(parts)
+    return SomeRows(pa.concat_tables(tables), Release.concat(parts), places)
