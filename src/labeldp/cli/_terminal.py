@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
 from labeldp._checks import printable
@@ -196,6 +195,8 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
     if not console.is_terminal:
         yield _lines()
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn  # noqa: PLC0415 (bars alone)
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[facts]}"))
     with Progress(*columns, console=console, transient=True) as bar:
         tasks, pace = dict[str, TaskID](), _Pace()

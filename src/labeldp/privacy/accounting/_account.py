@@ -337,6 +337,8 @@ def together(charges: Sequence[Charge]) -> list[tuple[int, ...]]:
         return [tuple(range(len(charges)))]
     if not charges:
         return []
+    if len(charges) == 1 and charges[0].rows.ranges:
+        return [(0,)]
     bounds = [np.array(charge.rows.ranges, dtype=np.int64).reshape(-1, 2) for charge in charges]
     edges = np.unique(np.concatenate(bounds))
     inside = np.stack([_covers(ranges, edges[:-1]) for ranges in bounds])

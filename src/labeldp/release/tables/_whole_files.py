@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.feather
-import pyarrow.json
 
 from labeldp._checks import nearest
 from labeldp._extras import require_extra
@@ -35,12 +33,16 @@ def whole_table(path: Place, kind: str, sheet: str | None) -> pa.Table:
 
 
 def _feather(path: Place, _: str | None) -> pa.Table:
-    return _opened(path, pyarrow.feather.read_table)
+    from pyarrow import feather  # noqa: PLC0415 (few read such files)
+
+    return _opened(path, feather.read_table)
 
 
 def _json_lines(path: Place, _: str | None) -> pa.Table:
-    options = pyarrow.json.ReadOptions(block_size=_BLOCK)
-    return _opened(path, lambda file: pyarrow.json.read_json(file, read_options=options))
+    from pyarrow import json  # noqa: PLC0415 (few read such files)
+
+    options = json.ReadOptions(block_size=_BLOCK)
+    return _opened(path, lambda file: json.read_json(file, read_options=options))
 
 
 def _labels(path: Place, _: str | None) -> pa.Table:
