@@ -1,18 +1,20 @@
 /** The integers of an output distribution, as certificates and declarations have them. */
 export interface Law {
-  readonly kind: "response" | "subset" | "bits";
+  readonly kind: "response" | "subset" | "bits" | "coarsening";
   readonly bits: "64";
   readonly classes: string;
   readonly by_row: readonly string[];
   readonly [integer: string]: string | readonly string[];
 }
 
+type Value = string | number | boolean;
+
 /** How answers are randomized, as `labeldp declare` writes it. */
 export interface Declaration {
   readonly schema: "labeldp/declaration/1";
   readonly name: string;
   readonly label: string;
-  readonly values: readonly (string | number | boolean)[];
+  readonly values: readonly Value[];
   readonly mechanism: string;
   readonly epsilon: number;
   readonly law: Law;
@@ -20,9 +22,9 @@ export interface Declaration {
   readonly meaning: string;
   /** The most answers of a person; 1 without it. `epsilon` is that of each. */
   readonly answers?: number;
+  /** For groups: the values in groups of adjacent ones, of which one leaves. */
+  readonly groups?: readonly (readonly Value[])[];
 }
-
-type Value = string | number | boolean;
 
 /** What leaves the device: a value, or a list of values for mechanisms that release sets. */
 export type Report = Value | Value[];
@@ -66,5 +68,8 @@ export function wordsPerRow(law: Law): number;
 /** Uniform words of 64 bits from a cryptographic source. */
 export function secureWords(count: number): bigint[];
 
-/** The released class, or a bit for each class, for the true class `y` and random words; bit for bit as in Python. */
-export function draw(law: Law, y: number, words: readonly bigint[]): number | number[];
+/**
+ * The released class, or a bit for each class, for the true class `y` and random words; bit for bit as in Python. For
+ * groups, with the number of the group of each class, from 0.
+ */
+export function draw(law: Law, y: number, words: readonly bigint[], groups?: readonly number[]): number | number[];

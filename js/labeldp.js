@@ -1,6 +1,6 @@
 // Randomizes an answer on the device of the person who gives it, so that nobody else ever has the true one. Bit for bit
-// what labeldp draws from the same random words, for randomized response, subsets of a fixed size and independent bits;
-// written from docs/certificate-format.md. README.md shows how to use it.
+// what labeldp draws from the same random words, for randomized response, subsets of a fixed size, independent bits and
+// groups of adjacent classes; written from docs/certificate-format.md. README.md shows how to use it.
 
 const LOW_HALF = (1n << 32n) - 1n;
 
@@ -37,6 +37,7 @@ function wordsForPicks(picks, bound) {
 // The number of words of a row.
 const WORDS = {
   response: () => 1,
+  coarsening: () => 1,
   bits: (law) => 2 * Math.ceil(Number(law.classes) / 2),
   subset(law) {
     const [k, size] = [Number(law.classes), Number(law.size)];
@@ -60,6 +61,14 @@ function below(bound, halves) {
   }
 }
 
+// The law of randomized response on groups, which are given by the number of the group of each class.
+const numberOf = (groups) => groups[groups.length - 1] + 1;
+const ofGroups = (law, groups) => ({ keep: law.keep[numberOf(groups)], other: law.other[numberOf(groups)] });
+
+// True if these are the numbers of groups of adjacent classes, for each of k classes, and there are two at least.
+const areGroups = (groups, k) => Array.isArray(groups) && groups.length === k && groups[0] === 0 && groups[k - 1] > 0
+  && groups.every((group, j) => j === 0 || group === groups[j - 1] || group === groups[j - 1] + 1);
+
 // What is released for the true class y: a class, or a bit for each class.
 const DRAWS = {
   response(law, y, [word]) {
@@ -67,6 +76,10 @@ const DRAWS = {
     if (word < keep) return y;
     const place = Number((word - keep) / other);
     return place + (place >= y);
+  },
+  coarsening(law, y, words, groups) {
+    const drawn = DRAWS.response(ofGroups(law, groups), groups[y], words);
+    return groups.map((group) => Number(group === drawn));
   },
   bits(law, y, words) {
     const limits = [BigInt(law.false), BigInt(law.true)], halves = [...halvesOf(words)];
@@ -109,15 +122,18 @@ const HOLDS = {
   response: (law, k) => BigInt(law.other) > 0n && BigInt(law.keep) + BigInt(law.other) * (k - 1n) === ALL,
   bits: (law) => BigInt(law.false) > 0n && BigInt(law.true) < ALL && BigInt(law.false) < BigInt(law.true),
   subset: (law, k) => BigInt(law.member) > 0n && BigInt(law.member) < ALL && BigInt(law.size) > 0n && BigInt(law.size) < k,
+  coarsening: (law, k, groups) => areGroups(groups, Number(k)) && HOLDS.response(ofGroups(law, groups), BigInt(numberOf(groups))),
 };
+const BY_ROW = { coarsening: "firsts" }; // where groups begin, which are the same for all rows here
 
 // The class must be a number: a text such as "1", as a form gives it, would leave as it is where it is kept.
-export function draw(law, y, words) {
-  if (!(law.kind in HOLDS) || law.bits !== "64" || law.by_row.length || !HOLDS[law.kind](law, BigInt(law.classes)))
-    throw new Error("expected the law of randomized response, subsets or bits that is the same for all rows");
+export function draw(law, y, words, groups) {
+  const same = law.kind in HOLDS && law.bits === "64" && law.by_row.join() === (BY_ROW[law.kind] ?? "");
+  if (!same || !HOLDS[law.kind](law, BigInt(law.classes), groups))
+    throw new Error("expected the law of randomized response, subsets, bits or groups that is the same for all rows");
   if (!Number.isInteger(y) || y < 0 || y >= Number(law.classes))
     throw new Error("expected a class as a whole number that counts from 0");
-  return DRAWS[law.kind](law, y, words);
+  return DRAWS[law.kind](law, y, words, groups);
 }
 
 // The exact largest ratio of a report's probabilities for two answers, as a numerator and a denominator.
@@ -128,6 +144,7 @@ const ODDS = {
     const [member, size] = [BigInt(law.member), BigInt(law.size)];
     return [member * (k - size), (ALL - member) * size];
   },
+  coarsening: (law, k, groups) => ODDS.response(ofGroups(law, groups)),
 };
 
 // The roundings of the logarithm of a ratio.
@@ -136,6 +153,14 @@ const ROUNDING = 1e-12;
 const SCHEMA = "labeldp/declaration/1";
 const TEXTS = ["name", "label", "mechanism", "declared_by", "meaning"];
 
+// True for a declaration with groups of all values, in declared order.
+const isGrouped = ({ values, groups }) => Array.isArray(groups) && groups.every(Array.isArray)
+  && groups.flat().length === values.length && groups.flat().every((value, j) => value === values[j])
+  && areGroups(groupsOf({ groups }), values.length);
+
+// The number of the group of each value; undefined where the mechanism has no groups.
+const groupsOf = (body) => body.groups?.flatMap((group, i) => group.map(() => i));
+
 // A declaration as an object, from its text or from the object itself.
 export function read(declaration) {
   const body = typeof declaration === "string" ? JSON.parse(declaration) : declaration;
@@ -143,8 +168,10 @@ export function read(declaration) {
     throw new Error(`expected a declaration of schema ${SCHEMA}, as 'labeldp declare' writes it`);
   const { law, values } = body;
   if (typeof law !== "object" || !(law?.kind in HOLDS) || Number(law.classes) !== values.length || new Set(values).size !== values.length)
-    throw new Error("expected a declaration of randomized response, subsets or bits, with a law of its values");
-  const [most, least] = ODDS[law.kind](law, BigInt(values.length)).map(Number);
+    throw new Error("expected a declaration of randomized response, subsets, bits or groups, with a law of its values");
+  if (law.kind === "coarsening" ? !isGrouped(body) : body.groups !== undefined)
+    throw new Error("expected two or more groups of all values in declared order, and none without a law of groups");
+  const [most, least] = ODDS[law.kind](law, BigInt(values.length), groupsOf(body)).map(Number);
   if (!(Math.abs(Math.log(most / least)) <= body.epsilon * (1 + ROUNDING)))
     throw new Error(`expected a law of epsilon ${body.epsilon} at most, as declared, found one that discloses more`);
   if (body.answers !== undefined && !(Number.isInteger(body.answers) && body.answers > 1)) throw new Error("expected a number of answers above 1, or none");
@@ -154,10 +181,10 @@ export function read(declaration) {
 // The report for a true answer: one of the declared values, or a list of them for mechanisms that release sets. It is drawn
 // anew at each call, and each report costs the declared epsilon: use `permanent` where a person may be asked again.
 export function randomize(declaration, answer) {
-  const { law, values } = read(declaration);
+  const body = read(declaration), { law, values } = body;
   const y = values.indexOf(answer);
   if (y < 0) throw new Error("expected one of the declared values as the answer");
-  const released = draw(law, y, secureWords(wordsPerRow(law)));
+  const released = draw(law, y, secureWords(wordsPerRow(law)), groupsOf(body));
   return Array.isArray(released) ? values.filter((_, j) => released[j]) : values[released];
 }
 

@@ -13,7 +13,16 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from labeldp import Classes, Declaration, Interval, PriorResponse, RandomizedResponse, Release, __version__
+from labeldp import (
+    Classes,
+    Declaration,
+    GroupResponse,
+    Interval,
+    PriorResponse,
+    RandomizedResponse,
+    Release,
+    __version__,
+)
 from labeldp.cli import main
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import class_randomizers, number_randomizers
@@ -25,16 +34,21 @@ DEVICE = Path(__file__).parents[1] / "js"
 ANSWERS = Classes(["no", "yes", "rather not say"])
 SURVEY = "survey 2026"
 #: The kinds that devices draw.
-ON_DEVICES = ("randomized-response", "subset", "bits")
+ON_DEVICES = ("randomized-response", "subset", "bits", "groups")
+#: The kinds that are declared.
+DECLARED = (*(kind.name for kind in class_randomizers()), "groups")
+GROUPS = [["no"], ["yes", "rather not say"]]
 
 
 def declaration(name="randomized-response", epsilon=1.0):
     """A declaration of three answers."""
+    if name == "groups":
+        return Declaration("answer", GroupResponse(ANSWERS, epsilon, groups=GROUPS), SURVEY)
     kinds = {kind.name: kind for kind in class_randomizers()}
     return Declaration("answer", kinds[name](ANSWERS, epsilon), SURVEY)
 
 
-@pytest.mark.parametrize("name", [kind.name for kind in class_randomizers()])
+@pytest.mark.parametrize("name", DECLARED)
 def test_a_declaration_is_read_back(name):
     """The text says all of it, and the law is made anew from mechanism and epsilon."""
     declared = declaration(name)
@@ -57,6 +71,8 @@ def test_a_declaration_is_read_back(name):
         {"declared_by": "two\nlines"},
         {"schema": "labeldp/declaration/2"},
         {"more": 1},
+        {"groups": GROUPS},
+        {"groups": []},
     ],
 )
 def test_a_declaration_that_contradicts_itself_is_refused(change):
@@ -66,7 +82,7 @@ def test_a_declaration_that_contradicts_itself_is_refused(change):
         Declaration.from_json(json.dumps(body))
 
 
-@pytest.mark.parametrize("name", [kind.name for kind in class_randomizers()])
+@pytest.mark.parametrize("name", DECLARED)
 def test_a_declaration_has_a_schema(name):
     """That of each mechanism validates, and one with a part more, less or of another kind does not."""
     schema = jsonschema.Draft202012Validator(DECLARATION_SCHEMA)
@@ -76,6 +92,57 @@ def test_a_declaration_has_a_schema(name):
     for change in ({"more": 1}, {"epsilon": "1"}, {"values": ["no"]}, {"law": {"kind": name}}, {"name": "1"}):
         assert not schema.is_valid(body | change)
     assert not schema.is_valid({key: value for key, value in body.items() if key != "meaning"})
+
+
+GROUPINGS = [
+    None,
+    7,
+    "no",
+    [],
+    [["no", "yes", "rather not say"]],
+    [["no"], ["yes"]],
+    [["no"], ["rather not say", "yes"]],
+    [["no", "rather not say"], ["yes"]],
+    [["no"], [], ["yes", "rather not say"]],
+    [["no"], [["yes", "rather not say"]]],
+    [["no"], {"yes": 1, "rather not say": 1}],
+]
+
+
+@pytest.mark.parametrize("groups", GROUPINGS)
+def test_groups_are_declared_in_one_form(in_javascript, groups):
+    """Each answer is in one group of adjacent ones, in declared order, for Python and for the device."""
+    body = json.loads(declaration("groups").to_json()) | {"groups": groups}
+    with pytest.raises(InputError, match="expected"):
+        Declaration.from_json(json.dumps(body))
+    with pytest.raises(Exception, match="expected two or more groups of all values"):
+        in_javascript('randomize(d, "yes")', body)
+
+
+def test_groups_without_their_law_are_refused_on_a_device(in_javascript):
+    """A declaration has them both or neither."""
+    body = json.loads(declaration().to_json()) | {"groups": GROUPS}
+    with pytest.raises(Exception, match="none without a law of groups"):
+        in_javascript('randomize(d, "yes")', body)
+
+
+def test_groups_are_declared_on_the_command_line(tmp_path, capsys):
+    """One option for each group, with the mechanism of groups alone."""
+    file, how = (
+        tmp_path / "d.json",
+        ("--label", "stars", "--classes", "1,2,3", "--epsilon", "1", "--declared-by", SURVEY),
+    )
+    grouped = ("--mechanism", "groups", "--group", "1,2", "--group", "3")
+    assert main(["declare", str(file), *how, *grouped]) == 0
+    assert Declaration.read(file).groups == (("1", "2"), ("3",))
+    for wrong in (
+        grouped[:2],
+        grouped[2:],
+        (*grouped[:2], "--group", "1,3", "--group", "2"),
+        (*grouped, "--keeping", "0.8"),
+    ):
+        assert main(["declare", str(tmp_path / "e.json"), *how, *wrong]) == 1
+    assert "--group" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "no JSON", '{"schema": 1, "schema": 2}'])
@@ -88,7 +155,8 @@ def test_another_text_is_no_declaration(text):
 def test_rows_that_differ_and_numbers_are_not_declared():
     """A device has one mechanism, and draws classes."""
     prior = PriorResponse(Classes(["no", "yes"]), 1.0, [[0.8, 0.2]])
-    for mechanism in (prior, number_randomizers()[0](Interval(0, 6, 1), 1.0)):
+    of_rows = [GroupResponse(ANSWERS, 1.0, groups=[GROUPS] * rows) for rows in (1, 2)]
+    for mechanism in (prior, *of_rows, number_randomizers()[0](Interval(0, 6, 1), 1.0)):
         with pytest.raises(InputError, match="same for all rows"):
             Declaration("answer", mechanism, SURVEY)
 
@@ -170,6 +238,7 @@ def test_a_million_draws_in_node_are_those_of_python(name, tmp_path):
     channel = declaration(name).channel
     per_row = channel.words_per_row
     rows = 1_000_000 if per_row == 1 else 100_000
+    groups = channel.groups()[0].tolist() if name == "groups" else None
     words = np.random.default_rng(3).integers(0, 2**64, (rows, per_row), dtype=np.uint64)
     codes = (np.arange(rows) % 3).astype(np.int32)
     (tmp_path / "words").write_bytes(words.astype("<u8").tobytes())
@@ -179,11 +248,12 @@ def test_a_million_draws_in_node_are_those_of_python(name, tmp_path):
         f"const law = {json.dumps(law_of(channel))}, n = {rows}, w = {per_row};"
         f"const b = readFileSync({json.dumps(str(tmp_path / 'words'))});"
         "const words = new BigUint64Array(b.buffer, b.byteOffset, n * w), out = [];"
-        "for (let i = 0; i < n; i += 1) out.push(draw(law, i % 3, words.subarray(i * w, i * w + w)));"
+        f"const groups = {json.dumps(groups)};"
+        "for (let i = 0; i < n; i += 1) out.push(draw(law, i % 3, words.subarray(i * w, i * w + w), groups));"
         "console.log(createHash('sha256').update(Uint8Array.from(out.flat())).digest('hex'));"
     )
     run = subprocess.run([node, "--input-type=module", "-e", script], capture_output=True, text=True, check=True)
-    released = channel.draw(codes, words)
+    released = channel.take(np.zeros(rows, dtype=np.int64)).draw(codes, words)
     entries = released if channel.form == "class" else unpack(released, 3)
     assert run.stdout.strip() == hashlib.sha256(entries.astype(np.uint8).tobytes()).hexdigest()
 

@@ -23,7 +23,7 @@ from labeldp.mechanisms.randomizers import RANDOMIZERS
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse
 from labeldp.privacy import Guarantee, shown_above
 from labeldp.privacy._rounding import exp_above, log_above, printed_above
-from labeldp.privacy.channels import CHANNELS, ResponseChannel, SubsetChannel, law_of
+from labeldp.privacy.channels import CHANNELS, CoarseningChannel, ResponseChannel, SubsetChannel, law_of, pack
 from labeldp.release.folder import read_alone
 from labeldp.results import CERTIFICATE_SCHEMA
 
@@ -226,9 +226,13 @@ def test_the_schema_is_that_of_every_certificate():
         assert not schema.is_valid(make.edited(body, [(path, value)])), path
 
 
-def drawn(law, code, words):
+def drawn(law, code, words, groups=()):
     """The label that docs/certificate-format.md says is released for words, written from that page."""
     word = 1 << 64
+    if law["kind"] == "coarsening":  # of m groups: randomized response on their numbers
+        m = groups[-1] + 1
+        of_groups = {"kind": "response", "classes": m, "keep": law["keep"][m], "other": law["other"][m]}
+        return [int(group == drawn(of_groups, groups[code], words)) for group in groups]
     if law["kind"] == "bits":
         limits = [int(law["true" if j == code else "false"]) for j in range(int(law["classes"]))]
         halves = [half for u in words for half in (u % (1 << 32), u >> 32)]
@@ -251,14 +255,14 @@ def drawn(law, code, words):
 
 
 def test_words_are_drawn_as_the_page_says():
-    """Each vector of three kinds, by a reading of the page that shares no code with the package."""
+    """Each vector of four kinds, by a reading of the page that shares no code with the package."""
     seen = set()
     for vector in read("draws.json"):
         law, words = vector["law"], [int(word) for word in vector["words"]]
-        if law["kind"] in {"response", "bits", "cluster"}:
-            assert drawn(law, vector["code"], words) == vector["released"], vector
+        if law["kind"] in {"response", "bits", "cluster", "coarsening"}:
+            assert drawn(law, vector["code"], words, vector.get("groups", ())) == vector["released"], vector
             seen.add(law["kind"])
-    assert seen == {"response", "bits", "cluster"}
+    assert seen == {"response", "bits", "cluster", "coarsening"}
 
 
 @pytest.fixture(scope="module")
@@ -269,24 +273,26 @@ def drawn_in_javascript():
     source = (HERE.parents[1] / "js/labeldp.js").read_text(encoding="utf-8")
     context.eval(re.sub("^export ", "", source, flags=re.MULTILINE))
     context.eval(
-        "const run = (text) => { const [law, y, words] = JSON.parse(text); return draw(law, y, words.map(BigInt)); }"
+        "const run = (text) => "
+        "{ const [law, y, words, groups] = JSON.parse(text); return draw(law, y, words.map(BigInt), groups); }"
     )
     run, count = context.eval("run"), context.eval("(text) => wordsPerRow(JSON.parse(text))")
 
-    def drawing(law, code, words):
-        found = run(json.dumps([law, code, list(map(str, words))]))
+    def drawing(law, code, words, groups=None):
+        found = run(json.dumps([law, code, list(map(str, words)), groups]))
         return int(found) if isinstance(found, int | float) else json.loads(found.json())
 
     return drawing, lambda law: int(count(json.dumps(law)))
 
 
 def test_javascript_draws_every_vector(drawn_in_javascript):
-    """Randomized response, subsets and bits, at both sides of every limit, and with halves that are rejected."""
+    """Randomized response, subsets, bits and groups, at both sides of every limit, and rejected halves."""
     drawing, count = drawn_in_javascript
-    seen = {"response": 0, "subset": 0, "bits": 0}
+    seen = {"response": 0, "subset": 0, "bits": 0, "coarsening": 0}
     for vector in read("draws.json"):
         if (kind := vector["law"]["kind"]) in seen:
-            assert drawing(vector["law"], vector["code"], vector["words"]) == vector["released"], vector
+            released = drawing(vector["law"], vector["code"], vector["words"], vector.get("groups"))
+            assert released == vector["released"], vector
             assert count(vector["law"]) == len(vector["words"])
             seen[kind] += 1
     assert min(seen.values()) >= 18, seen
@@ -308,6 +314,18 @@ def test_javascript_draws_from_laws_that_hide_alone(drawn_in_javascript, change)
     drawing, _ = drawn_in_javascript
     with pytest.raises(Exception, match="expected the law"):
         drawing(law_of(ResponseChannel.at(2, 1.0)) | change, 1, [0])
+
+
+@pytest.mark.parametrize(
+    "groups", [None, [0, 0, 0], [0, 1], [0, 2, 2], [1, 1, 2], [0, 1, 0], ["0", "1", "1"], [0, 1, 2, 2]]
+)
+def test_javascript_draws_for_groups_of_all_classes(drawn_in_javascript, groups):
+    """One group, or numbers of groups that are none of adjacent classes, are refused."""
+    drawing, _ = drawn_in_javascript
+    law = law_of(CoarseningChannel.at(3, 1.0, pack(np.array([[True, False, True]]))))
+    assert drawing(law, 1, [0], [0, 0, 1]) == [1, 1, 0]
+    with pytest.raises(Exception, match="expected the law"):
+        drawing(law, 1, [0], groups)
 
 
 @settings(max_examples=40, deadline=None)

@@ -14,12 +14,14 @@ from labeldp.privacy import Guarantee, shown_above
 from labeldp.privacy.channels import (
     BitChannel,
     ClusterChannel,
+    CoarseningChannel,
     GroupedChannel,
     MatrixChannel,
     ProjectiveChannel,
     ResponseChannel,
     SubsetChannel,
     law_of,
+    pack,
 )
 from labeldp.release.folder import DECLARED, Certificate
 
@@ -171,9 +173,11 @@ def draws():
         BitChannel.independent(3, 1.0),
         ProjectiveChannel.at(7, 2, 1.0),
         ClusterChannel.at(np.array([[0.5, 0.3, 0.2]]), 1.0, clusters),
+        *(CoarseningChannel.at(5, 1.0, pack(np.array([firsts]) > 0)) for firsts in ([1, 0, 1, 0, 0], [1, 1, 0, 1, 0])),
     ]
     for channel in channels:
         law = law_of(channel)
+        groups = {"groups": channel.groups()[0].tolist()} if channel.kind == "coarsening" else {}
         for code in range(min(channel.classes, 11)):
             for words in _words(channel, code):
                 released = channel.draw(np.array([code], dtype=np.int32), np.array([words], dtype=np.uint64))[0]
@@ -182,12 +186,15 @@ def draws():
                     if channel.form == "set"
                     else released
                 )
-                yield {"law": law, "code": code, "words": list(map(str, words)), "released": np.asarray(found).tolist()}
+                numbers = {"code": code, "words": list(map(str, words)), "released": np.asarray(found).tolist()}
+                yield {"law": law, **groups, **numbers}
 
 
 def _words(channel, code):
     """Rows of words: the ends of the range, both sides of each limit of the law, and a few others."""
-    limits = [int(value) for value in law_of(channel).values() if isinstance(value, str) and len(value) > 10]
+    law = law_of(channel)
+    used = [law[name][channel.sizes[0]] for name in ("keep", "other")] if channel.kind == "coarsening" else law.values()
+    limits = [int(value) for value in used if isinstance(value, str) and len(value) > 10]
     first = sorted({0, (1 << 64) - 1, 1 << 63, *(limit + step for limit in limits for step in (-1, 0, 1))})
     state = 0x9E3779B97F4A7C15 * (code + 1) % (1 << 64)
     for word in first:

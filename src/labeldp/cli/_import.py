@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from labeldp.release.released import Declaration
 
 
-_RESPONSE = "randomized-response"
+_RESPONSE, _GROUPS = "randomized-response", "groups"
+_NOT_SAID = (_RESPONSE, None, None, None)
 _HOW = "either --epsilon or --keeping to say how labels are randomized"
 
 
@@ -38,6 +39,7 @@ class DeclarationOptions:
         mechanism: A mechanism for classes that is the same for all rows.
         epsilon: The epsilon of that mechanism for each label.
         keeping: Instead of --epsilon: the probability that a label is reported unchanged, such as 0.75.
+        group (LIST): With --mechanism groups: the answers of a group of adjacent ones, such as 4,5; repeat it for each.
         answers: The most answers that a person gives, over which --epsilon is divided.
         declared_by: Who says so, such as 'survey 2026'; the certificate shows it.
     """
@@ -47,6 +49,7 @@ class DeclarationOptions:
     mechanism: str = _RESPONSE
     epsilon: float | None = None
     keeping: float | None = None
+    group: list[str] | None = None
     answers: int = 1
     declared_by: str | None = None
 
@@ -73,9 +76,14 @@ class DeclarationOptions:
     def randomizer(self, space: LabelSpace) -> Randomizer:
         """The mechanism of all rows."""
         check_one_of(_HOW, self.epsilon, self.keeping)
+        share = randomizers.share_of(float(self.epsilon or 0), self.answers)
+        if (self.mechanism == _GROUPS) != bool(self.group):
+            raise InputError("--group is repeated for each group of --mechanism groups; pass both, or neither")
+        if self.group and self.keeping is None:
+            return randomizers.GroupResponse(space, share, groups=[class_texts(each) for each in self.group])
         kind = randomizers.class_randomizer(self.mechanism)
         if self.keeping is None:
-            return kind(space, randomizers.share_of(float(self.epsilon or 0), self.answers))
+            return kind(space, share)
         if kind is not randomizers.RandomizedResponse:
             raise InputError(f"--keeping goes with randomized-response, found {self.mechanism!r}; pass --epsilon")
         return randomizers.RandomizedResponse.keeping(space, self.keeping)
@@ -137,7 +145,7 @@ def import_(
         json_: Print JSON; 'labeldp schema' describes it.
     """
     signer = None if sign is None else folder.private_key(sign)
-    if (matrix or rates) and (declared.mechanism, declared.epsilon, declared.keeping) != (_RESPONSE, None, None):
+    if (matrix or rates) and (declared.mechanism, declared.epsilon, declared.keeping, declared.group) != _NOT_SAID:
         raise InputError("--matrix and --rates stand in place of --mechanism, --epsilon and --keeping; leave those out")
     if (rounded and matrix is None) or (matrix and rates):
         raise InputError("expected --rounded with --matrix alone, and no --rates beside it, found another combination")

@@ -49,8 +49,8 @@ _SINGLE = (
     _channel("grid", weights=_MATRIX, values=_INTEGERS),
     _channel("bins", starts=_INTEGERS, keep=_INTEGER, other=_INTEGER, values=_INTEGERS),
 )
-#: The kinds that a declaration may have: those of one law for all rows, by which classes or sets of them leave.
-_OF_CLASSES = ("response", "subset", "bits", "projective")
+#: The kinds that a declaration may have, by which classes or sets of them leave, by one law for all rows.
+_OF_CLASSES = ("response", "subset", "bits", "projective", "coarsening")
 _GROUPS: dict[str, Schema] = {"channels": {"type": "array", "items": {"anyOf": list(_SINGLE)}}, "repeats": _INTEGERS}
 _LAWS = (
     *_SINGLE,
@@ -131,7 +131,8 @@ CERTIFICATE_SCHEMA: Schema = {
     ),
 }
 
-_VALUES = {"type": "array", "items": {"type": ["string", "integer", "boolean"]}, "minItems": 2, "uniqueItems": True}
+_VALUE: Schema = {"type": ["string", "integer", "boolean"]}
+_VALUES = {"type": "array", "items": _VALUE, "minItems": 2, "uniqueItems": True}
 
 #: The schema of the file of ``labeldp declare``.
 DECLARATION_SCHEMA: Schema = {
@@ -143,10 +144,11 @@ DECLARATION_SCHEMA: Schema = {
             "name": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
             "values": _VALUES,
             "epsilon": {"type": "number", "exclusiveMinimum": 0},
-            "law": {"anyOf": [law for law in _SINGLE if law["properties"]["kind"]["const"] in _OF_CLASSES]},
+            "law": {"anyOf": [law for law in _LAWS if law["properties"]["kind"]["const"] in _OF_CLASSES]},
             **dict.fromkeys(("label", "mechanism", "declared_by", "meaning"), _TEXT),
             "answers": {"type": "integer", "minimum": 2, "maximum": 1000},
+            "groups": {"type": "array", "items": {"type": "array", "items": _VALUE, "minItems": 1}, "minItems": 2},
         },
-        ("answers",),
+        ("answers", "groups"),
     ),
 }

@@ -21,6 +21,7 @@ from labeldp.columns import array_or_none, floats, result_or_none
 from labeldp.errors import InputError, VerificationError
 from labeldp.mechanisms.randomizers import (
     ClassRandomizer,
+    GroupResponse,
     RandomizedResponse,
     Randomizer,
     check_registered,
@@ -53,13 +54,14 @@ class Declaration:
 
     Attributes:
         label: The name of the label.
-        mechanism: The mechanism of each answer, which is the same for all rows.
+        mechanism: The mechanism of each answer, which is the same for all rows: one that a label space and an epsilon
+            determine, or ``GroupResponse`` with one partition.
         declared_by: Who declares it, such as ``"survey 2026"``.
         name: A random name, under which a device keeps its report.
         answers: The most answers of a person, each of which is randomized alone; their epsilons add up.
 
     Raises:
-        InputError: Rows differ in the mechanism's channel, or nobody declares it.
+        InputError: Rows differ in the mechanism's channel, all answers are one group, or nobody declares it.
 
     Example:
         >>> from labeldp import Classes, Declaration, RandomizedResponse
@@ -81,13 +83,23 @@ class Declaration:
         _checks.whole(self.answers, "answers", 1, _MOST_ANSWERS)
         check_registered(type(self.mechanism), self.channel)
         _checks.declarer(self.declared_by)
-        if row_arrays(self.channel) or not isinstance(self.mechanism, ClassRandomizer):
+        if not isinstance(self.mechanism, ClassRandomizer) or not _is_same_for_all(self.mechanism):
             raise InputError("expected a mechanism for classes that is the same for all rows, found another")
+        if len(self.groups) == 1:
+            raise InputError("expected two or more groups of answers, found one, of which nothing could be learned")
 
     @property
     def channel(self) -> Channel:
         """The channel of each report."""
         return self.mechanism.channel()
+
+    @property
+    def groups(self) -> tuple[tuple[Any, ...], ...]:
+        """The groups of adjacent answers of which one leaves; none without such a mechanism."""
+        if not isinstance(self.mechanism, GroupResponse):
+            return ()
+        numbered = zip(self.mechanism.channel().groups()[0].tolist(), self.mechanism.space.points, strict=True)
+        return tuple(tuple(point for _, point in each) for _, each in itertools.groupby(numbered, lambda pair: pair[0]))
 
     @property
     def meaning(self) -> str:
@@ -113,6 +125,7 @@ class Declaration:
             "declared_by": self.declared_by,
             "meaning": self.meaning,
             **({"answers": self.answers} if self.answers > 1 else {}),
+            **({"groups": [list(group) for group in self.groups]} if self.groups else {}),
         }
         return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
 
@@ -125,7 +138,9 @@ class Declaration:
         """
         try:
             body: Any = strict_json(text) if len(text) <= _MOST_LETTERS else None
-            mechanism = class_randomizer(body["mechanism"])(Classes(body["values"]), body["epsilon"])
+            law = (Classes(body["values"]), body["epsilon"])
+            groups = body.get("groups")
+            mechanism = GroupResponse(*law, groups=groups) if groups else class_randomizer(body["mechanism"])(*law)
             rest = (body["declared_by"], str(body["name"]), body.get("answers", 1))
             declaration = cls(str(body["label"]), mechanism, *rest)
             if not is_identifier(declaration.name) or strict_json(declaration.to_json()) != body:
@@ -150,6 +165,12 @@ class Declaration:
     def codes(self) -> dict[tuple[type, object], int]:
         """The code of each value by its type in JSON, in which true is not 1."""
         return {(type(value), value): code for code, value in enumerate(self.mechanism.space.points)}
+
+
+def _is_same_for_all(mechanism: Randomizer) -> bool:
+    """True if the channel of any number of rows has no parameters of single rows, or the same ones for each."""
+    channels = ((rows, mechanism.for_rows(rows).channel()) for rows in (1, 2))
+    return all(len(values) == rows for rows, channel in channels for values in row_arrays(channel).values())
 
 
 @dataclass(frozen=True, eq=False)
