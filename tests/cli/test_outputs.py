@@ -84,7 +84,7 @@ def imported():
     held("import", "t.csv", "--declaration", "d.json", "--keep", "age", "--output", "i")
 
 
-def collected():
+def collected(*charge):
     """A collection of reports, and its release."""
     held(*DECLARED)
     held("collect", "box", "--declaration", "d.json")
@@ -94,7 +94,7 @@ def collected():
     ]
     Path("r.jsonl").write_text("\n".join(map(json.dumps, reports)), encoding="utf-8")
     held("collect", "box", "--source", "r.jsonl")
-    held("collect", "box", "--close", "i")
+    held("collect", "box", "--close", "i", *charge)
 
 
 def bought():
@@ -132,6 +132,7 @@ WRITTEN = {
     ("import_", "output"): (imported, {"i/_certificate.json": ALL}),
     ("import_", "ledger"): (imported, {"t.csv.labeldp-ledger": OWNER}),
     ("collect", "box"): (collected, {"box": OWNER}),
+    ("collect", "ledger"): (lambda: collected("--ledger", "l"), {"l": OWNER, "l.notes": OWNER}),
     ("collect", "close"): (collected, {"i/_certificate.json": ALL}),
     ("stages", "output"): (staged, {"s/_certificate.json": ALL}),
     ("stages", "model_file"): (staged, {"s.safetensors": OWNER}),
@@ -162,7 +163,7 @@ WRITTEN = {
 }
 #: Parameters of files that are read by some commands and written by others.
 BOTH = {
-    *(("check", "ledger"), *((each, "team_ledger") for each in ("check", "stages", "plan", "import_"))),
+    *(("check", "ledger"), *((each, "team_ledger") for each in ("check", "stages", "plan", "import_", "collect"))),
     *(("verify", "directory"), ("audit", "directory")),
 }
 SLOW = {"stages", "generator", "learn", "predict", "audit"}

@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import json
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from labeldp import BitResponse, Classes, Declaration, RandomizedResponse, Relea
 from labeldp.cli import main
 from labeldp.errors import InputError, LedgerError
 from labeldp.release.collection import MOST_BYTES, Collection, Endpoint, columns_of, read_report
+from labeldp.release.jobs import release_reports
 
 SPACE = Classes(["no", "yes", "maybe"])
 TOKEN = "ab" * 16
@@ -191,10 +193,94 @@ def test_a_closed_collection_is_released(box, tmp_path, capsys):
     assert "is closed" in capsys.readouterr().err
 
 
+def ended(folder, name, *options, kind=RandomizedResponse, people=20):
+    """The exit code of closing a new collection of two reports of each person."""
+    box = Collection.begin(folder / name, declaration(kind), columns_of("person:text,age:number"))
+    for i in range(2 * people):
+        report = SPACE.points[i % 3] if kind is RandomizedResponse else [SPACE.points[i % 3]]
+        add(box, token=f"{i:032x}", report=report, public={"person": f"P{i // 2:04d}x", "age": 20 + i // 2})
+    code = main(["collect", str(folder / name), "--close", str(folder / f"{name}-out"), *options])
+    assert box.is_closed is (code == 0)
+    assert [each for each in folder.iterdir() if each.suffix == ".parquet"] == []
+    return code
+
+
+def test_a_ledger_counts_people_that_it_knows_by_a_public_column(tmp_path, capsys):
+    """Two reports of each in one collection, and two more in another one; what is refused leaves it open."""
+    ledger = ("--ledger", str(tmp_path / "ledger"))
+    assert ended(tmp_path, "first", *ledger) == 1
+    assert "--unit person" in capsys.readouterr().err
+    assert ended(tmp_path, "second", *ledger, "--unit", "person") == 0
+    assert "spent epsilon 2 of 2" in " ".join(capsys.readouterr().out.split())
+    assert verify(tmp_path / "second-out").certificate.guarantee.unit == "person"
+    assert verify(tmp_path / "second-out").certificate.declared_by == "survey 2026"
+    assert ended(tmp_path, "third", *ledger, "--unit", "person") == 1
+    assert "others of their person, were already released at epsilon 2" in capsys.readouterr().err
+    assert ended(tmp_path, "fourth", *ledger, "--unit", "person", "--budget", "4") == 0
+    assert "spent epsilon 4 of 4" in " ".join(capsys.readouterr().out.split())
+
+
+def test_without_a_ledger_the_epsilons_of_a_person_add_up_too(tmp_path, capsys):
+    """The public column says whose reports are whose."""
+    assert ended(tmp_path, "first", "--unit", "person") == 0
+    guarantee = verify(tmp_path / "first-out").certificate.guarantee
+    assert (guarantee.unit, round(guarantee.epsilon, 9)) == ("unit", 2.0)
+    assert ended(tmp_path, "second", "--unit", "row") == 0
+    assert verify(tmp_path / "second-out").certificate.guarantee.unit == "row"
+    assert ended(tmp_path, "third", "--unit", "nobody") == 1
+    assert ended(tmp_path, "fourth") == 1
+    assert "expected a privacy unit: 'person'" in capsys.readouterr().err
+
+
+def test_reports_that_nobody_can_tell_apart_are_charged_with_all_others(tmp_path, capsys):
+    """No token is stored, so without a public column that identifies people a second collection may be of the same."""
+    for name, code in (("first", 0), ("second", 1)):
+        box = Collection.begin(tmp_path / name, declaration(), {})
+        for i in range(30):
+            add(box, token=f"{i:032x}", report=SPACE.points[i % 3], public={})
+        closing = ["collect", str(tmp_path / name), "--close", str(tmp_path / f"{name}-out")]
+        assert main([*closing, "--ledger", str(tmp_path / "ledger")]) == code
+    assert "what may be these rows was already released at epsilon 1" in capsys.readouterr().err
+    assert main([*closing, "--ledger", str(tmp_path / "ledger"), "--other-people", "another town"]) == 0
+
+
+def test_a_ledger_takes_no_sets(tmp_path, capsys):
+    """A table with a ledger has one class for each row; without a ledger, sets are released."""
+    assert ended(tmp_path, "first", "--unit", "person", "--ledger", str(tmp_path / "ledger"), kind=SubsetResponse) == 1
+    assert "one declared class for each row" in capsys.readouterr().err
+    assert ended(tmp_path, "second", "--unit", "person", kind=SubsetResponse) == 0
+
+
+def test_a_report_that_comes_while_a_collection_is_closed_is_told_so(box, tmp_path, monkeypatch):
+    """It waits until the release is written: it is among the released ones, or it is refused."""
+    add(box)
+    saved, late = Release.save, []
+
+    def save(release, *arguments, **named):
+        late.append(threading.Thread(target=lambda: late.append(refused())))
+        late[0].start()
+        late[0].join(0.3)
+        assert len(late) == 1, "it waits"
+        return saved(release, *arguments, **named)
+
+    def refused():
+        with pytest.raises(InputError, match="is closed"):
+            add(Collection(box.path), token=TOKEN + "x")
+        return True
+
+    monkeypatch.setattr(Release, "save", save)
+    assert len(release_reports(box, tmp_path / "out")) == 1
+    late[0].join(30)
+    assert late[1] is True
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         ("--columns", "age:number"),
+        ("--unit", "age"),
+        ("--ledger", "ledger"),
+        ("--close", "a", "--budget", "1"),
         ("--listen", "8080"),
         ("--listen", "127.0.0.1:99999"),
         ("--close", "a", "--source", "b"),

@@ -20,7 +20,7 @@ _NOT_PRINTED = 2
 _STATE = "an output that exists is complete"
 _RELEASED = f"{_STATE}, and nothing else was released; labeldp ledger shows what was charged"
 #: Commands that may charge a ledger.
-_CHARGING = ("release", "import", "stages", "plan")
+_CHARGING = ("release", "import", "collect", "stages", "plan")
 #: Commands whose result is what they print.
 _PRINTING = (
     *("check", "verify", "audit", "evaluate", "describe", "effect", "coefficients"),

@@ -8,9 +8,10 @@ from itertools import islice
 from pathlib import Path
 
 from labeldp import results
-from labeldp.cli._terminal import progress, result
+from labeldp.cli._options import SpendingOptions
+from labeldp.cli._terminal import notes_on_terminal, progress, result
 from labeldp.errors import InputError
-from labeldp.release import collection, folder, released
+from labeldp.release import collection, folder, jobs, released
 
 _TOGETHER = 1000
 _PORTS = 1 << 16
@@ -26,6 +27,8 @@ def collect(
     origin: list[str] | None = None,
     most_per_second: float = 1000.0,
     close: Path | None = None,
+    unit: str | None = None,
+    spending: SpendingOptions,
     sign: Path | None = None,
 ) -> None:
     """Collect reports that devices randomized, each device's once, and release them.
@@ -42,12 +45,17 @@ def collect(
         origin (URL): A web origin whose pages may send reports, such as https://survey.example; repeat it for more.
         most_per_second: The most reports that are taken in a second over HTTP.
         close (FOLDER): Take no more reports, and write the release with its certificate to a new folder.
+        unit (COLUMN): With --close: the public column of people with several reports, whose epsilons add up.
+        spending: With --close: the ledger to charge, which knows people by public columns, and its budget.
         sign (FILE): The private key to sign the release with, from 'labeldp key'.
     """
     if sum(each is not None for each in (source, listen, close)) > 1:
         raise InputError("--source, --listen and --close are done one after the other; pass one of them")
-    if sign is not None and close is None:
-        raise InputError("--sign signs the release of --close; pass both, or neither")
+    if close is None and (sign is not None or unit is not None or spending != SpendingOptions()):
+        raise InputError("--sign, --unit, --ledger and its options are about the release of --close; pass it with them")
+    charge = spending.arguments()
+    if charge["ledger"] is None and spending != SpendingOptions():
+        raise InputError("a budget and other people are those of a ledger; name it with --ledger or --team-ledger")
     signer = None if sign is None else folder.private_key(sign)
     host, port = ("", 0) if listen is None else _address(listen)
     reports = _opened(box, declaration, columns)
@@ -60,12 +68,12 @@ def collect(
     elif close is None:
         _show(f"A collection of {reports.declaration.label!r}.", reports, Counter())
     else:
-        release, table = reports.release()
-        release.save(close, table, keep=table.column_names or None) if table.num_columns else release.save(close)
-        reports.close()
+        made = jobs.release_reports(reports, close, unit=unit, **charge)
         if signer is not None:
             folder.sign(close, signer, folder.verify(close).certificate)
-        _show(f"Released {len(release):,} reports into {close}.", reports, Counter(), release)
+        rows = made.certificate.rows if isinstance(made, jobs.TableRelease) else len(made)
+        _show(f"Released {rows:,} reports into {close}.", reports, Counter(), made)
+        notes_on_terminal(made.notes if isinstance(made, jobs.TableRelease) else ())
 
 
 def _opened(box: Path, declaration: Path | None, columns: str) -> collection.Collection:
@@ -115,12 +123,17 @@ _WORDS = {
 
 
 def _show(
-    head: str, reports: collection.Collection, counts: Counter[str], release: released.Release | None = None
+    head: str,
+    reports: collection.Collection,
+    counts: Counter[str],
+    release: released.Release | jobs.TableRelease | None = None,
 ) -> None:
-    """Print what happened, what is kept, and who sees what."""
+    """Print what happened, what is kept, who sees what, and what a ledger was charged."""
     terms = [("reports", f"{len(reports):,}{', closed' if reports.is_closed else ''}")]
     terms += [(_WORDS.get(name, name), f"{count:,}") for name, count in sorted(counts.items())]
     terms += [("trust", "nobody: answers are randomized on the device, and true ones never leave it")]
-    terms += [] if release is None else [("guarantee", release.certificate.sentence if release.certificate else "")]
+    terms += results.release_terms(release)[1].rows if isinstance(release, jobs.TableRelease) else ()
+    if release is not None and release.certificate is not None:
+        terms.append(("guarantee", release.certificate.sentence))
     section = results.Section("", (results.Terms(tuple(terms)),))
     result(False, lambda: None, lambda: results.Part("A collection", head, lead=(head,), sections=(section,)))

@@ -55,6 +55,7 @@ from ._attacks import profile_chart as profile_chart
 from ._release import Released as Released
 from ._release import Verified as Verified
 from ._release_page import release_part as release_part
+from ._release import release_terms as release_terms
 from ._release import shown_release as shown_release
 from ._release import verdict_part as verdict_part
 from ._learned import CalibratedSets as CalibratedSets

@@ -18,7 +18,7 @@ import pyarrow as pa
 from labeldp._own_files import check_new_file
 from labeldp._spelling import canonical
 from labeldp._strict_json import strict_json
-from labeldp.errors import InputError, LedgerError
+from labeldp.errors import InputError, LabelDPError, LedgerError
 from labeldp.release.collection._report import Columns, Report
 from labeldp.release.ledger import REPORTS, check_file, connected, marked, prepare, schema_of
 from labeldp.release.released import Declaration, Release
@@ -123,16 +123,29 @@ class Collection:
 
     def close(self) -> None:
         """Take no more reports."""
+        with self.closing():
+            pass
+
+    @contextmanager
+    def closing(self) -> Iterator[None]:
+        """Take no more reports, unless the caller fails; those that are sent meanwhile wait for that."""
         with self._writing() as database:
             if not self.is_closed:
                 database.execute("INSERT INTO about VALUES ('closed', 'yes')")
+            yield
 
-    def release(self) -> tuple[Release, pa.Table]:
+    def release(self, unit: str | None = None) -> tuple[Release, pa.Table]:
         """The release of all reports, with their public columns, in the order of the hashes of their tokens.
 
+        Args:
+            unit: The public column of people with several reports.
+
         Raises:
-            InputError: There is no report, or together they cannot come from the declared mechanism.
+            InputError: There is no report or no such column, or together they cannot come from the declared mechanism.
         """
+        if unit is not None and unit not in self.columns:
+            known = ", ".join(self.columns) or "none"
+            raise InputError(f"expected a public column of the collection ({known:.200}), found {unit!r:.100}")
         with self._errors():
             kept = self._database.execute("SELECT body FROM reports ORDER BY mark")
             bodies = [strict_json(body) for (body,) in kept]
@@ -143,7 +156,8 @@ class Collection:
             for place, (name, kind) in enumerate(self.columns.items())
         }
         labels, how = [report for report, _ in bodies], self.declaration
-        release = Release.randomized(labels, how.mechanism, declared_by=how.declared_by, name=how.label)
+        people = None if unit is None else columns[unit]
+        release = Release.randomized(labels, how.mechanism, declared_by=how.declared_by, units=people, name=how.label)
         return release, pa.table(columns)
 
     @property
@@ -175,7 +189,7 @@ class Collection:
         try:
             yield
         except (sqlite3.DatabaseError, KeyError, ValueError, UnicodeError) as problem:
-            if isinstance(problem, InputError | LedgerError):
+            if isinstance(problem, LabelDPError):
                 raise
             raise LedgerError(
                 f"expected a collection of reports that can be read and written at {self.path}, found another file, a "

@@ -8,4 +8,5 @@ from ._check import refuse_public_labels as refuse_public_labels
 from ._ledgers import ledger_path as ledger_path
 from ._ledgers import ledgers_near as ledgers_near
 from ._protocol import release_with as release_with
+from ._release_reports import release_reports as release_reports
 from ._release_table import release_table as release_table
