@@ -1,4 +1,5 @@
 from ._figures import check_figure as check_figure
+from ._figures import figure_of as figure_of
 from ._figures import save_figure as save_figure
 from ._markdown import in_markdown as in_markdown
 from ._notebook import in_notebook as in_notebook

@@ -8,6 +8,7 @@ from ._blocks import Terms as Terms
 from ._certificate_schema import CERTIFICATE_SCHEMA as CERTIFICATE_SCHEMA
 from ._certificate_schema import DECLARATION_SCHEMA as DECLARATION_SCHEMA
 from ._charts import Curves as Curves
+from ._charts import Ranges as Ranges
 from ._check import Checked as Checked
 from ._check import check_part as check_part
 from ._check import release_command as release_command
