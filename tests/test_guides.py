@@ -71,8 +71,8 @@ def missing(expected, printed):
 def test_a_page_runs_as_it_is_pasted(page, tmp_path, monkeypatch):
     """Its Python and its commands, in order in an empty folder; what it shows of a console is what is printed."""
     text = (GUIDES / page).read_text(encoding="utf-8")
-    if "labeldp.learning.torch" in text:
-        pytest.importorskip("torch")
+    if lacking := executed.absent(text):
+        pytest.skip(f"{' and '.join(lacking)} not installed")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     for (kind, code), (printed, _) in zip(executed.blocks(text), executed.run(text), strict=True):
@@ -92,6 +92,16 @@ def test_a_page_that_shows_something_else_is_noticed():
         executed.run("```console\n$ labeldp verify nowhere\n```\n")
     with pytest.raises(NameError):
         executed.run("```python\nfeatures\n```\n")
+
+
+def test_what_a_page_needs_is_known(monkeypatch):
+    """Pages are skipped for a few libraries and for R alone; a page that needs another one fails."""
+    monkeypatch.setattr(executed.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(executed.shutil, "which", lambda _: None)
+    lacking = {page: executed.absent((GUIDES / page).read_text(encoding="utf-8")) for page in PAGES}
+    assert {"dp_accounting", "opendp"} < {*lacking["other-libraries.md"]}
+    assert "R" in lacking["from-r.md"]
+    assert [page for page in PAGES if {"opendp", "R"} & {*lacking[page]}] == ["from-r.md", "other-libraries.md"]
 
 
 def test_a_page_as_a_notebook_has_all_of_it():
@@ -302,6 +312,7 @@ RECIPES = [
     ("again.md", "december.csv january.csv february.csv"),
     ("cluster.md", "clicks"),
     ("command-line.md", "patients.csv first.csv"),
+    ("from-r.md", "patients.csv"),
     ("large-tables.md", "clicks"),
     ("large-tables.md", "bucket/clicks"),
     ("numeric-labels.md", "patients.csv"),

@@ -1,4 +1,4 @@
-"""Pages that run: each Python block and each command, as a reader would paste them into an empty folder.
+"""Pages that run: each Python or R block and each command, as a reader would paste them into an empty folder.
 
 python docs/site/executed.py PAGE     runs a page here, and prints what it prints as JSON
 """
@@ -6,11 +6,13 @@ python docs/site/executed.py PAGE     runs a page here, and prints what it print
 import ast
 import contextlib
 import hashlib
+import importlib.util
 import io
 import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,14 +23,25 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 #: Pages whose output the site shows; learning.md and tools.md take minutes, and their output is figures in tables.
 SHOWN = re.compile(r"docs/guide/(?!learning|tools)[\w-]+")
-_BLOCK = re.compile(r"^```(python|console)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(python|console|r)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 _KEPT = ROOT / "build" / "docs" / "outputs"
 _MOST_LINES = 60
 
 
 def blocks(text):
-    """The Python blocks and the consoles of a page, each with its kind."""
+    """The blocks of a page that run, each with its kind."""
     return [(found[1], found[2]) for found in _BLOCK.finditer(text)]
+
+
+def absent(text):
+    """What this machine lacks to run a page: libraries that its Python imports, and R."""
+    found = []
+    for kind, code in blocks(text):
+        for node in ast.walk(ast.parse(code)) if kind == "python" else ():
+            found += [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            found += [node.module] if isinstance(node, ast.ImportFrom) else []
+    absent = [name for name in {name.partition(".")[0] for name in found} if importlib.util.find_spec(name) is None]
+    return sorted(absent) + ["R"] * (any(kind == "r" for kind, _ in blocks(text)) and shutil.which("Rscript") is None)
 
 
 def commands(code):
@@ -36,7 +49,7 @@ def commands(code):
     return re.findall(r"^\$ (labeldp (?:.*\\\n)*.*)$", code, re.MULTILINE)
 
 
-def type_commands(code):
+def type_commands(code, _names):
     """Run the commands of a console, each printed before what it prints."""
     from labeldp.cli import main  # noqa: PLC0415 (a page without commands needs it not)
 
@@ -54,10 +67,7 @@ def run(text):
         before, printed = {*Path().rglob("*.svg")}, io.StringIO()
         with contextlib.redirect_stdout(printed), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if kind == "python":
-                paste(code, names)
-            else:
-                type_commands(code)
+            RUNNERS[kind](code, names)
         pictures = [path.read_text("utf-8") for path in sorted({*Path().rglob("*.svg")} - before)]
         lines = printed.getvalue().replace(f"{Path.cwd()}/", "").splitlines()
         outputs.append(("".join(f"{line.rstrip()}\n" for line in lines), pictures))
@@ -70,6 +80,18 @@ def paste(code, names):
     last = [body.pop()] if isinstance(body[-1], ast.Expr) else []
     for tree, mode in ((ast.Module(body, []), "exec"), (ast.Interactive(last), "single")):
         exec(compile(tree, "a page", mode), names)  # noqa: S102 (the text is ours)
+
+
+def source_in_r(code, _names):
+    """Run a block of R in a process of its own."""
+    done = subprocess.run(["Rscript", "-"], input=code, capture_output=True, text=True, check=False)  # noqa: S607
+    if done.returncode:
+        raise RuntimeError(f"expected R code that runs, found\n{done.stderr}")
+    sys.stdout.write(done.stdout)
+
+
+#: What runs a block of each kind: its code, and the names of the page's Python.
+RUNNERS = {"python": paste, "console": type_commands, "r": source_in_r}
 
 
 @cache
@@ -126,7 +148,11 @@ def as_notebook(text):
     """A page as a notebook: prose, Python, and commands with an exclamation mark."""
     cells, place = [], 0
     for found in _BLOCK.finditer(text):
-        code = found[2] if found[1] == "python" else "\n".join(f"!{each}" for each in commands(found[2]))
+        code = {
+            "python": found[2],
+            "console": "\n".join(f"!{each}" for each in commands(found[2])),
+            "r": f"%%script Rscript -\n{found[2]}",
+        }[found[1]]
         cells += [("markdown", text[place : found.start()]), ("code", code)]
         place = found.end()
     cells.append(("markdown", text[place:]))
@@ -144,8 +170,8 @@ def as_notebook(text):
 
 
 def show_outputs(_app, name, source):
-    """Show what a page prints, where it has something to run."""
-    if SHOWN.fullmatch(name) and blocks(source[0]):
+    """Show what a page prints, where it has something to run and what it needs is here."""
+    if SHOWN.fullmatch(name) and blocks(source[0]) and not absent(source[0]):
         source[0] = shown(name, source[0])
 
 

@@ -84,7 +84,7 @@ def description_part(found: Description) -> Part:
         for each in found.summaries
     ]
     together = "hold together" if found.intervals > 1 else "holds"
-    note = f"{found.intervals:,} intervals {together} with {share(found.level)} confidence (Bonferroni)."
+    note = f"{counted(found.intervals, 'interval')} {together} with {share(found.level)} confidence (Bonferroni)."
     if any(each.difference is not None for each in found.summaries):
         note = f"{note} {_OTHERS}"
     heads = ("group", "rows", "of", "estimate", "interval", "less the others", "interval of that")

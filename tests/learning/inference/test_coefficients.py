@@ -274,6 +274,21 @@ def test_rows_that_may_share_a_unit_are_warned_of(repeats, units, warned):
         assert coefficients(release, {"age": age}, ["age"], units=units).mixed == warned
 
 
+@pytest.mark.parametrize(
+    ("model", "count"), [("scale(age) + ward", 3), ("center(age) + C(ward, contr.treatment('B'))", 3), ("bs(age, df=3)", 4)]
+)
+def test_functions_of_columns_may_keep_a_state(randomized, model, count):
+    """Means, deviations and knots are those of the rows; a slope of a scaled column is that of the column, scaled."""
+    table, _, codes = patients(1000, classes=2)
+    release = randomized(codes, ResponseChannel.at(2, 4.0), 11)
+    frame = coefficients(release, table, model).frame()
+    assert len(frame) == count
+    if model.startswith("scale"):
+        plain = coefficients(release, table, "age + ward").frame()
+        deviation = np.std(table["age"], ddof=1)
+        assert frame.loc["scale(age)", "coef"] == pytest.approx(plain.loc["age", "coef"] * deviation, rel=1e-3)
+
+
 REFUSED = {
     "no such column": ((["agee"],), {}, "no column 'agee'.*age"),
     "no such column in a formula": (("agee",), {}, "no column 'agee'"),

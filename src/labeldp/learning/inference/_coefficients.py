@@ -9,6 +9,7 @@ dependent, where the noise of rows differs, and where the model does not hold.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -288,7 +289,9 @@ def design_of(columns: PublicColumns, model: str | Sequence[str], label: str | N
     Raises:
         InputError: A column is not there, the formula cannot be read, or columns follow from one another.
     """
-    names, make = _of_formula(model, label) if isinstance(model, str) else (list(model), _indicators)
+    names, make = list(model), _indicators
+    if isinstance(model, str):
+        names, make = _of_formula(model, label, columns.columns.names)
     frame = pd.DataFrame(index=range(columns.rows))
     if names:
         table = columns.table(names)
@@ -307,8 +310,14 @@ def design_of(columns: PublicColumns, model: str | Sequence[str], label: str | N
     return design
 
 
-def _of_formula(text: str, label: str | None) -> tuple[list[str], Callable[[pd.DataFrame], pd.DataFrame]]:
-    """The columns of a formula, and the function that makes its regressors."""
+#: A name in a formula that is neither called nor assigned to, outside of texts; and texts and quoted names.
+_VARIABLE, _QUOTED = re.compile(r"(?<![.\w])([^\W\d]\w*)(?!\w|\s*[(.]|\s*=[^=])"), re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
+
+
+def _of_formula(
+    text: str, label: str | None, known: Sequence[str]
+) -> tuple[list[str], Callable[[pd.DataFrame], pd.DataFrame]]:
+    """The columns of a formula, among those that are known, and the function that makes its regressors."""
     require_extra("learn", "formulaic")
     from formulaic import Formula  # noqa: PLC0415 (a list of columns needs it not)
 
@@ -316,10 +325,11 @@ def _of_formula(text: str, label: str | None) -> tuple[list[str], Callable[[pd.D
     if left.strip() not in ("", label or left.strip()):
         raise InputError(f"expected the label {label!r} to the left of '~', found {left.strip()!r}")
     formula = result_or_none(lambda: Formula(right))
-    names = None if formula is None else result_or_none(lambda: sorted(map(str, formula.required_variables)))
-    if formula is None or names is None or hasattr(formula, "lhs"):
+    needed = None if formula is None else result_or_none(lambda: set(map(str, formula.required_variables)))
+    if formula is None or needed is None or hasattr(formula, "lhs"):
         raise InputError(f"expected a formula such as 'age + C(ward)', found {text!r}")
-    return names, lambda frame: formula.get_model_matrix(frame, na_action="raise", context={})
+    needed |= {*_VARIABLE.findall(_QUOTED.sub("", right))} & {*known}  # formulaic 1.2 misses those of splines and scales
+    return sorted(needed), lambda frame: formula.get_model_matrix(frame, na_action="raise", context={})
 
 
 def _indicators(frame: pd.DataFrame) -> pd.DataFrame:

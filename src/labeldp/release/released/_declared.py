@@ -150,14 +150,14 @@ class Declaration:
         return declaration
 
     @classmethod
-    def read(cls, file: Path) -> Self:
+    def read(cls, file: str | Path) -> Self:
         """The declaration in a file.
 
         Raises:
             InputError: There is none.
         """
         try:
-            return cls.from_json(file.read_text(encoding="utf-8"))
+            return cls.from_json(Path(file).read_text(encoding="utf-8"))
         except (OSError, UnicodeError):
             raise InputError(f"expected a declaration at {file}, found no file that can be read") from None
 
