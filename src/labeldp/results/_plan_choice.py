@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from labeldp.bounds.planning import Forecast, Option
 from labeldp.privacy import Guarantee
 from labeldp.results._blocks import Block, Choice, Grid, Prose, Section, Signatures, Target
-from labeldp.results._numbers import above, epsilon_above, posterior
+from labeldp.results._numbers import above, epsilon_above, posterior, three_digits
 from labeldp.results._plan_costs import Column, costs_columns
 
 #: Beliefs before a release, and the one that a target is for.
 _BELIEFS, _TARGET = (0.5, 0.1, 0.01), 0.1
 _PERCENT = 100.0
+#: Prediction sets: their coverage, the normal quantile of its confidence of 95 %, and the share of rows that shows it.
+_COVERAGE, _QUANTILE, _SHOWING = 0.9, 1.645, 0.2
 _READ = "Sure of a statement about {}. Everything else: features, other labels, and earlier releases."
 _SPENT = (
     "Earlier releases of these labels spent epsilon {}, by the ledger. Releases add up: judge the total, not this "
@@ -47,7 +49,7 @@ def choice_sections(choosing: Choosing, forecast: Forecast, promise: Guarantee) 
     if not choosing.options:
         return
     adds = choosing.spent is not None and choosing.spent.spelled_unit == promise.spelled_unit
-    columns = [*costs_columns(forecast), *_beliefs()]
+    columns = [*costs_columns(forecast), *_sets(forecast), *_beliefs()]
     if choosing.spent is not None and adds:
         columns += _totals(choosing.spent)
     rows = [tuple(text(option) for _, text in columns) for option in choosing.options]
@@ -66,6 +68,35 @@ def choice_sections(choosing: Choosing, forecast: Forecast, promise: Guarantee) 
     yield Section("Choose an epsilon", tuple(blocks), detail=True)
     room = ("Epsilon", "Reasons, and what else protects the people", "Decided by", "Place, date and signature")
     yield Section("Decided", (Signatures(room, filled=room[0]),), detail=True)
+
+
+def _sets(forecast: Forecast) -> Iterator[Column]:
+    """Classes in a prediction set: of a model that is always right, to one that knows nothing."""
+    if not forecast.randomizes_classes or not forecast.dimension:
+        return
+    classes, rows, units = forecast.classes or 0, forecast.rows * _SHOWING, forecast.units
+    people = (
+        rows
+        if units is None
+        else _SHOWING * sum(part / size for part, size in zip(units.rows, units.sizes, strict=True))
+    )
+    name = f"classes in a prediction set that is shown to hold {_PERCENT * _COVERAGE:g} %, of {classes}*"
+    yield name, lambda option: _set_sizes(classes, held_by_sets(option, classes, rows, people))
+
+
+def _set_sizes(classes: int, held: float) -> str:
+    return f"all {classes}" if held >= 1.0 else f"1 to {three_digits(held * classes)}"
+
+
+def held_by_sets(option: Option, classes: int, rows: float, people: float) -> float:
+    """Share of true labels that prediction sets hold if released rows of people are to show that they hold nine tenths.
+
+    A released row says of a set with half of the classes whether it holds the true one, with this variance if classes
+    are alike; the test that calibrates sets is a normal one. Noise differs between rows, and labels between people.
+    """
+    half = classes // 2
+    noise = (option.variance or 0.0) / (classes - 1) * half * (classes - half) / classes
+    return _COVERAGE + _QUANTILE * math.sqrt(noise / rows + _COVERAGE * (1.0 - _COVERAGE) / people)
 
 
 def _earlier(spent: Guarantee) -> str:

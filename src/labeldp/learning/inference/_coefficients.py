@@ -311,7 +311,8 @@ def design_of(columns: PublicColumns, model: str | Sequence[str], label: str | N
 
 
 #: A name in a formula that is neither called nor assigned to, outside of texts; and texts and quoted names.
-_VARIABLE, _QUOTED = re.compile(r"(?<![.\w])([^\W\d]\w*)(?!\w|\s*[(.]|\s*=[^=])"), re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
+_VARIABLE = re.compile(r"(?<![.\w])([^\W\d]\w*)(?!\w|\s*[(.]|\s*=[^=])")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
 
 
 def _of_formula(
@@ -328,7 +329,7 @@ def _of_formula(
     needed = None if formula is None else result_or_none(lambda: set(map(str, formula.required_variables)))
     if formula is None or needed is None or hasattr(formula, "lhs"):
         raise InputError(f"expected a formula such as 'age + C(ward)', found {text!r}")
-    needed |= {*_VARIABLE.findall(_QUOTED.sub("", right))} & {*known}  # formulaic 1.2 misses those of splines and scales
+    needed |= {*_VARIABLE.findall(_QUOTED.sub("", right))} & {*known}  # formulaic 1.2 misses those of splines
     return sorted(needed), lambda frame: formula.get_model_matrix(frame, na_action="raise", context={})
 
 
