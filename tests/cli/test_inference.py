@@ -1,6 +1,7 @@
 """Effects and regression tables on the command line."""
 
 import json
+import sys
 
 import numpy as np
 import pandas as pd
@@ -68,6 +69,24 @@ def test_the_command_is_the_function_with_the_units_of_the_folder(run, shared):
     table_of = coefficients(release, table, "age + drug", units=units, reference="yes")
     assert [each["std_err"] for each in printed["coefficients"]] == [each.std_err for each in table_of.coefficients]
     assert printed["reference"] == "yes"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("effect", "--treatment", "dose", "--features", "age"),
+        ("effect", "--treatment", "drug", "--features", "aeg"),
+        ("effect", "--treatment", "drug", "--propensity", "shares"),
+        ("describe", "--by", "dose"),
+    ],
+)
+def test_a_misspelt_column_is_refused_before_learners_are_loaded(run, shared, monkeypatch, typed):
+    """Loading them takes seconds; the message names the columns that there are."""
+    monkeypatch.setitem(sys.modules, "labeldp.learning.inference", None)
+    command, *options = typed
+    done = run(command, shared, *options)
+    assert done.code == 1
+    assert f"no column '{typed[-1] if typed[-1] != 'age' else 'dose'}'; columns: age, drug" in done.err
 
 
 REFUSED = {

@@ -43,10 +43,12 @@ def effect(
         level: Probability with which the intervals of all differences hold together.
         json_: Print JSON; 'labeldp schema' describes it.
     """
-    from labeldp.learning.inference import treatment_effect  # noqa: PLC0415 (commands load what they need)
+    release, table, units = released_rows(directory)
+    chance, adjusted = _number(propensity), names(features)
+    check_columns(table, treatment, by, *(adjusted or ()), chance if isinstance(chance, str) else None)
+    from labeldp.learning.inference import treatment_effect  # noqa: PLC0415 (it loads scikit-learn)
     from labeldp.learning.metrics import UnitsWarning  # noqa: PLC0415
 
-    release, table, units = released_rows(directory)
     with printed_warnings(UnitsWarning):
         found = treatment_effect(
             release,
@@ -54,8 +56,8 @@ def effect(
             treatment=treatment,
             treated=treated,
             outcome=class_of(release, outcome),
-            features=names(features),
-            propensity=_number(propensity),
+            features=adjusted,
+            propensity=chance,
             by=by,
             trim=trim,
             units=units,
@@ -74,6 +76,18 @@ def released_rows(directory: Path) -> tuple[Release, Any, Any]:
     table = public_columns(directory, release.certificate)
     unit = group_column(release.certificate)
     return release, table, table[unit] if unit in table.column_names else None
+
+
+def check_columns(table: Any, *named: str | None) -> None:
+    """Refuse names that no public column has, before what reads the columns is loaded.
+
+    Raises:
+        InputError: There is no such column.
+    """
+    from labeldp.release.tables import no_such_column  # noqa: PLC0415 (it loads Arrow)
+
+    if missing := [name for name in named if name is not None and name not in table.column_names]:
+        raise InputError(no_such_column(missing[0], table.column_names))
 
 
 def class_of(release: Release, text: str | None) -> object:
@@ -145,14 +159,15 @@ def describe(
         quantiles: Of a numeric label: shares below the quantiles, such as 0.5,0.9; 0.5 is the median.
         json_: Print JSON; 'labeldp schema' describes it.
     """
-    from labeldp.learning.inference import PublicColumns, describe as described  # noqa: PLC0415, I001 (it loads much)
-    from labeldp.learning.metrics import UnitsWarning  # noqa: PLC0415
-
     try:
         shares = [float(each) for each in names(quantiles) or ()]
     except ValueError:
         raise InputError(f"expected quantiles such as 0.5,0.9, found {','.join(quantiles or ())}") from None
     release, table, units = released_rows(directory)
+    check_columns(table, by)
+    from labeldp.learning.inference import PublicColumns, describe as described  # noqa: PLC0415, I001 (it loads much)
+    from labeldp.learning.metrics import UnitsWarning  # noqa: PLC0415
+
     groups = None if by is None else PublicColumns.of(release, table).table([by])[by]
     with printed_warnings(UnitsWarning):
         found = described(release, groups, quantiles=shares, units=units)

@@ -275,7 +275,8 @@ def test_rows_that_may_share_a_unit_are_warned_of(repeats, units, warned):
 
 
 @pytest.mark.parametrize(
-    ("model", "count"), [("scale(age) + ward", 3), ("center(age) + C(ward, contr.treatment('B'))", 3), ("bs(age, df=3)", 4)]
+    ("model", "count"),
+    [("scale(age) + ward", 3), ("center(age) + C(ward, contr.treatment('B'))", 3), ("bs(age, df=3)", 4)],
 )
 def test_functions_of_columns_may_keep_a_state(randomized, model, count):
     """Means, deviations and knots are those of the rows; a slope of a scaled column is that of the column, scaled."""
