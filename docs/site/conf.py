@@ -47,3 +47,4 @@ html_theme, html_title = "furo", f"labeldp {__version__}"
 html_static_path, html_css_files = ["static"], ["site.css"]
 html_copy_source, html_show_sphinx, html_show_copyright = True, False, False
 templates_path = []
+linkcheck_ignore = [r"https?://[^/]*\.example\b"]  # invented addresses
