@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -110,6 +111,24 @@ def test_slices_have_a_type(tmp_path):
     checked = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), str(snippet)]
     done = subprocess.run(checked, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_archives_name_no_machine(tmp_path):
+    """No file of the wheel or of the source archive has the path of this tree, of a home, or an account."""
+    for target in ("wheel", "sdist"):
+        build = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(tmp_path)]
+        subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    found = {}
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        found |= {f"wheel {name}": wheel.read(name) for name in wheel.namelist()}
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as source:
+        files = [each for each in source.getmembers() if each.isfile()]
+        assert {(each.uid, each.gid, each.uname, each.gname) for each in files} == {(0, 0, "", "")}
+        found |= {f"source {each.name}": source.extractfile(each).read() for each in files}
+    places = [os.fsencode(place) + b"/" for place in (ROOT, Path.home(), tmp_path)]
+    assert len(found) > 1000
+    assert [name for name, text in found.items() if any(each in text for each in places)] == []
 
 
 @pytest.mark.slow

@@ -289,9 +289,8 @@ def design_of(columns: PublicColumns, model: str | Sequence[str], label: str | N
     Raises:
         InputError: A column is not there, the formula cannot be read, or columns follow from one another.
     """
-    names, make = list(model), _indicators
-    if isinstance(model, str):
-        names, make = _of_formula(model, label, columns.columns.names)
+    known = columns.columns.names
+    names, make = _of_formula(model, label, known) if isinstance(model, str) else (list(model), _indicators)
     frame = pd.DataFrame(index=range(columns.rows))
     if names:
         table = columns.table(names)
