@@ -209,8 +209,7 @@ def _ghazi(problem: _Problem) -> Iterator[Bound]:
             yield theorems.convex_candidates_upper(convex, premises.candidates, premises.outside)
     if k is not None and premises.delta > 0:
         yield theorems.convex_gaussian_upper(convex, premises.delta, k)
-    if small:
-        yield theorems.convex_population_lower(convex)
+    yield theorems.convex_population_lower(convex, premises.delta)
     yield theorems.convex_empirical_lower(convex, premises.delta)
     if k is not None:
         among, rademacher = premises.candidates or k, math.sqrt(problem.complexity / problem.rows)

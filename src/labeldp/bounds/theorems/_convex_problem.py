@@ -49,11 +49,17 @@ class ConvexProblem:
         return self.bound("upper", value, theorem, statement, "proven", assumptions, sizes)
 
     def lower(
-        self, value: float, theorem: str, scope: str, constants: Constants, assumptions: tuple[str, ...]
+        self,
+        value: float,
+        theorem: str,
+        scope: str,
+        constants: Constants,
+        assumptions: tuple[str, ...],
+        sizes: Sizes = (),
     ) -> Bound:
         """A lower bound, for some distribution; ``value`` as in ``upper``."""
         statement = f"{EXCESS} is at least this for some distribution{scope}"
-        return self.bound("lower", value, theorem, statement, constants, assumptions)
+        return self.bound("lower", value, theorem, statement, constants, assumptions, sizes)
 
     def bound(
         self,
