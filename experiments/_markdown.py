@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+#: Marks cells of an earlier recipe.
+OLD = "†"
+
 
 def pivot(
     rows: pd.DataFrame,
@@ -21,6 +24,8 @@ def pivot(
 ) -> list[str]:
     """A Markdown table of means, with standard deviations over draws in parentheses where there are several.
 
+    Cells with rows of an earlier recipe are marked.
+
     Args:
         rows: The rows.
         down: Columns that name a line.
@@ -31,8 +36,8 @@ def pivot(
         scale: Factor of the measure.
         form: Format of a mean.
     """
-    cells = (rows.set_index([*down, across])[value] * scale).groupby(level=[*down, across], sort=False)
-    found = {key if isinstance(key, tuple) else (key,): shown(part, form) for key, part in cells}
+    cells = rows.groupby([*down, across], sort=False)
+    found = {key: shown(part[value] * scale, form) + mark(part) for key, part in cells}
     heads = sorted(rows[across].unique())
     names = [across_name(across, head) for head in heads]
     there = dict.fromkeys(key[:-1] for key in found)
@@ -48,6 +53,11 @@ def across_name(across: str, value: Any) -> str:
     if isinstance(value, (float, int, np.number)):
         return "no privacy" if math.isinf(value) else f"{across} {value:g}"
     return str(value)
+
+
+def mark(rows: pd.DataFrame) -> str:
+    """The mark of a cell that has rows of an earlier recipe."""
+    return f" {OLD}" if "stale" in rows and rows["stale"].any() else ""
 
 
 def shown(values: pd.Series, form: str = ".3f") -> str:

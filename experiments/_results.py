@@ -5,6 +5,7 @@ import io
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from _design import STAMP, Cell, Row, Study, plain
 
@@ -93,5 +94,7 @@ class Results:
         return file.getvalue()
 
     def frame(self) -> pd.DataFrame:
-        """The rows as a table."""
-        return pd.read_csv(io.StringIO(self.text(self.rows)), dtype={"recipe": str})
+        """The rows as a table, with a column that says which are of an earlier recipe than others."""
+        stale = [row["recipe"] != self.study.recipe_of(row) for row in self.rows]
+        rows = pd.read_csv(io.StringIO(self.text(self.rows)), dtype={"recipe": str})
+        return rows.assign(stale=np.array(stale, dtype=np.bool_) & (not all(stale)))

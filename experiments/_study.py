@@ -17,11 +17,24 @@ from pathlib import Path
 from typing import TextIO
 
 from _design import Cell, Experiment, Given, Row, Spot, Study, data_folder
-from _markdown import pivot, shown, table
+from _markdown import OLD, pivot, shown, table
 from _results import Results
 from _spot import spot
 
-__all__ = ["Cell", "Experiment", "Given", "Row", "Spot", "Study", "data_folder", "main", "pivot", "shown", "table"]
+__all__ = [
+    "OLD",
+    "Cell",
+    "Experiment",
+    "Given",
+    "Row",
+    "Spot",
+    "Study",
+    "data_folder",
+    "main",
+    "pivot",
+    "shown",
+    "table",
+]
 QUIET = 30.0  # seconds between lines of progress where there is no terminal
 
 
@@ -88,8 +101,10 @@ def report(experiment: Experiment, folder: Path) -> None:
         f"Made by `scripts/experiments {experiment.name} --report-only` from {files};",
         f"[{experiment.name}.md](../{experiment.name}.md) has the protocol and what the results show.",
     ]
-    stale = {each.study.name: len(each.stale()) for each in results}
-    lines += [f"Of an earlier recipe: {count} rows of `{name}.csv`." for name, count in stale.items() if count]
+    for each in results:
+        if count := len(each.stale()):
+            part = "all" if count == len(each.rows) else f"marked {OLD}: {count} of {len(each.rows)}"
+            lines.append(f"Of an earlier recipe ([recipes.md](recipes.md)), {part} rows of `{each.study.name}.csv`.")
     (folder / f"{experiment.name}.md").write_text(
         "\n".join([*lines, *experiment.page(frames, folder)]).rstrip() + "\n", encoding="utf-8", newline="\n"
     )

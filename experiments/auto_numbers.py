@@ -126,25 +126,31 @@ def regrets(rows: pd.DataFrame, among: tuple[str, ...] = MEMBERS) -> pd.DataFram
 def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
     """Means over tables by epsilon, regrets, how often predictions are worse than the mean, and the regressor's own."""
     rows = frames["auto_numbers"]
+    old = set(rows.loc[rows["stale"], "epsilon"])
     noisy = rows[np.isfinite(rows["epsilon"])]
     means = rows.pivot_table(index="epsilon", columns="learner", values="explained")[["auto", *MEMBERS]]
-    lines = ["", "Mean over tables of the explained share of the variance of labels, %:", "", *table_of(means, ".1f")]
+    lines = [
+        "",
+        "Mean over tables of the explained share of the variance of labels, %:",
+        "",
+        *table_of(means, ".1f", old),
+    ]
     lost = by_epsilon(regrets(noisy))
     lost.insert(0, "auto to families", by_epsilon(regrets(noisy, FAMILIES))["auto"])
     named = "Regret to the best of families and the mean label in hindsight, and of auto to the best family"
-    lines += ["", f"{named}, in these per cent:", "", *table_of(lost, ".2f")]
+    lines += ["", f"{named}, in these per cent:", "", *table_of(lost, ".2f", old)]
     single = noisy.pivot_table(index=["data", "epsilon", "draw"], columns="learner", values="explained")
     below = single[["auto", *FAMILIES]].sub(single["mean"], axis=0)
     often = 100 * (below < -1.0).groupby("epsilon").mean()
     lines += ["", "Tables and draws on which the mean label is better by more than one per cent, %:", ""]
-    lines += table_of(often, ".1f")
+    lines += table_of(often, ".1f", old)
     each = rows[rows["learner"] == "auto"].pivot_table(index="data", columns="epsilon", values="explained")
-    return [*lines, "", "Explained by the default regressor, %, means of draws:", "", *table_of(each, ".1f")]
+    return [*lines, "", "Explained by the default regressor, %, means of draws:", "", *table_of(each, ".1f", old)]
 
 
 STUDY = Study(
     name="auto_numbers",
-    recipe=lambda row: "3" if float(row["epsilon"]) <= 1.0 else "2",
+    recipe="3",
     key=("data", "epsilon"),
     columns=("data", "epsilon", "draw", "learner", "rows", "weight", "rmse", "explained", "seconds"),
     cells=cells,

@@ -10,12 +10,12 @@ import io
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, table
+from _study import OLD, Cell, Experiment, Given, Row, Spot, Study, data_folder, main, table
 from sklearn import datasets
 from sklearn.metrics import roc_auc_score
 
@@ -256,6 +256,7 @@ def hindsight(noisy: pd.DataFrame, among: tuple[str, ...]) -> pd.DataFrame:
 def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
     """Means over tables by epsilon, and the regret to the best member in hindsight."""
     rows = frames["auto_tables"]
+    old = set(rows.loc[rows["stale"], "epsilon"])
     private = rows[rows["labels"] == "private"]
     noisy = private[np.isfinite(private["epsilon"])]
     lines = []
@@ -266,14 +267,14 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
     ):
         form = ".3f" if sign < 0 else ".1f"
         means = private.pivot_table(index="epsilon", columns="learner", values=column)[["auto", *MEMBERS]]
-        lines += ["", f"Mean over tables of {title}:", "", *table_of(means, form)]
+        lines += ["", f"Mean over tables of {title}:", "", *table_of(means, form, old)]
         lost = by_epsilon(regrets(noisy, column, sign))
         lost.insert(0, "auto to families", by_epsilon(regrets(noisy, column, sign, FAMILIES))["auto"])
         named = "Regret to the best of families and class shares in hindsight, and of auto to the best family"
-        lines += ["", f"{named}, {title}:", "", *table_of(lost, ".3f" if sign < 0 else ".2f")]
+        lines += ["", f"{named}, {title}:", "", *table_of(lost, ".3f" if sign < 0 else ".2f", old)]
     for among, named in ((FAMILIES, "the best family"), (MEMBERS, "the best of families and class shares")):
         title = f"Regret of auto in accuracy, %, to {named} in the mean of a number of draws, and in all other draws"
-        lines += ["", f"{title}:", "", *table_of(hindsight(noisy, among), ".2f")]
+        lines += ["", f"{title}:", "", *table_of(hindsight(noisy, among), ".2f", old)]
     plain = rows[(rows["labels"] == "plain") & (rows["learner"] == "auto")]
     if len(plain):
         beside = noisy[(noisy["learner"] == "auto") & (noisy["draw"] == 0) & noisy["epsilon"].isin(plain["epsilon"])]
@@ -281,7 +282,7 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
             {name: each.groupby("epsilon")["accuracy"].mean() for name, each in (("channel", beside), ("plain", plain))}
         )
         lines += ["", "Mean accuracy of one draw, %, by labels through the channel and taken for true:", ""]
-        lines += table_of(both, ".1f")
+        lines += table_of(both, ".1f", old)
     expected = forecasts(private)
     if len(expected):
         means = expected.groupby("epsilon").mean()
@@ -289,9 +290,9 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
         count = len(expected) // len(means)
         title = f"Points of accuracy that a plan expects to lose, and those lost, means of {count} tables with numbers"
         lines += ["", f"{title}:", ""]
-        lines += table_of(means, ".2f")
+        lines += table_of(means, ".2f", old)
     each = noisy[noisy["learner"] == "auto"].pivot_table(index="data", columns="epsilon", values="accuracy")
-    return [*lines, "", "Accuracy of the default classifier, %, means of draws:", "", *table_of(each, ".1f")]
+    return [*lines, "", "Accuracy of the default classifier, %, means of draws:", "", *table_of(each, ".1f", old)]
 
 
 def forecasts(private: pd.DataFrame) -> pd.DataFrame:
@@ -314,19 +315,19 @@ def forecasts(private: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, columns=["epsilon", "expected", "lost"])
 
 
-def table_of(frame: pd.DataFrame, form: str) -> list[str]:
-    """A table with the index as its first column."""
+def table_of(frame: pd.DataFrame, form: str, old: Container[object]) -> list[str]:
+    """A table with the index as its first column; cells of epsilons with rows of an earlier recipe are marked."""
     head = [str(frame.index.name or ""), *map(str, frame.columns)]
     body = [
-        [str(name), *(format(value, form) for value in row)]
-        for name, row in zip(frame.index, frame.to_numpy(), strict=True)
+        [str(name), *(format(value, form) + f" {OLD}" * (name in old or by in old) for by, value in row.items())]
+        for name, row in frame.iterrows()
     ]
     return table(head, body)
 
 
 STUDY = Study(
     name="auto_tables",
-    recipe=lambda row: "3" if float(row["epsilon"]) <= 1.0 else "2",
+    recipe="3",
     key=("data", "epsilon", "labels"),
     columns=(
         *("data", "epsilon", "labels", "draw", "learner", "rows", "classes", "weight", "accuracy", "auc", "log_loss"),

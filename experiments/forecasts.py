@@ -127,7 +127,7 @@ def stated_by(rows: pd.DataFrame, inputs: str) -> list[str]:
 
 STUDY = Study(
     name="forecasts",
-    recipe="1",
+    recipe="2",
     key=("data", "epsilon"),
     part="inputs",
     columns=(

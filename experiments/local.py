@@ -277,8 +277,10 @@ def figure(results: pd.DataFrame, path: Path) -> None:
 
 
 def recipe(row: Row) -> str:
-    """2: the tolerance of the likelihood follows the channel, so that it stops at smaller gradients."""
-    return "2" if row["method"].endswith("likelihood") and row["randomizer"] != "none" else "1"
+    """Number of changes of a learner: of the prior of intercepts, and before of the tolerance of the likelihood."""
+    if row["method"] in (*TREE_METHODS, "constant"):
+        return "1"
+    return "3" if row["method"].endswith("likelihood") and row["randomizer"] != "none" else "2"
 
 
 STUDY = Study(

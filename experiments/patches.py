@@ -8,13 +8,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from _images import TABLES as GRAY
 from _images import Data
-from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, shown, table
+from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, pivot
 from esfandiari import cifar10
 
 from labeldp import Classes, Curator, LabelMoments, Release, SubsetResponse
@@ -128,31 +127,14 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
         if name in frames:
             rows = frames[name]
             lines += ["", f"{title}, accuracy in % with standard deviations of draws:", ""]
-            found = rows.groupby([*by, "epsilon"])["accuracy"].agg(lambda each: shown(each, ".1f")).unstack("epsilon")
-            draws = rows.groupby(by)["draw"].nunique()
-            lines += table(
-                [*by, "draws", *(f"{epsilon:g}" for epsilon in found)],
-                [
-                    [*(each if isinstance(each, tuple) else (each,)), draws[each], *found.loc[each].fillna("")]
-                    for each in found.index
-                ],
-            )
+            rows = rows.assign(draws=rows.groupby(by)["draw"].transform("nunique")).sort_values(by)
+            lines += pivot(rows, [*by, "draws"], "accuracy", form=".1f")
     return lines
-
-
-def recipe(row: Mapping[str, Any]) -> str:
-    """The recipe of a row, as patches.md has it: rows of earlier ones that differ by little were not measured again."""
-    name, epsilon = row["data"], float(row["epsilon"])
-    if name == "digits" or epsilon < {"cifar10": 0.0, "kmnist": 2.0}.get(name, 0.5):
-        return "10"
-    if name in ("fashion-mnist", "mnist") and epsilon < 1.0:
-        return "9"
-    return {"cifar10": "7", "kmnist": "8", "digits": "8"}.get(name, "5")
 
 
 STUDY = Study(
     name="patches",
-    recipe=recipe,
+    recipe="10",
     key=("data", "epsilon"),
     columns=(
         "data",

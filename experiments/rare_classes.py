@@ -138,7 +138,7 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
 
 STUDY = Study(
     name="rare_classes",
-    recipe="1",
+    recipe="2",
     key=("data", "epsilon"),
     columns=(
         *("data", "epsilon", "draw", "rows", "share", "dimension", "effective_rows", "forecast", "area", "log_loss"),

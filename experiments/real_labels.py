@@ -422,11 +422,15 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--variances", action="store_true", help="the variances of randomizers, and no more")
 
 
+#: Learners that changed since they were first measured.
+CHANGED = ("neighbours", "ridge", "boosting", "default")
+
+
 def recipe(row: Row) -> str:
-    """2: neighbours judge by fewer rows, auto's search ends a little elsewhere; 3: factorizations of twelve factors."""
+    """2: neighbours, the expected factor of regressors, and auto's search; 3: factorizations of twelve factors."""
     if row.get("learner") == "factorization":
         return "3"
-    changed = row["learner"] == "neighbours" if "learner" in row else row["randomizer"] == "auto"
+    changed = row["learner"] in CHANGED if "learner" in row else row["randomizer"] == "auto"
     return "2" if changed else "1"
 
 

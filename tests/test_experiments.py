@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -92,6 +93,42 @@ def study(tmp_path, monkeypatch):
     return Study(tmp_path, _study)
 
 
+@pytest.mark.parametrize("name", [path.stem for path in EXPERIMENTS.glob("[!_]*.py")])
+def test_a_page_is_for_readers(name):
+    """It has a question, a table, what that shows, how it was measured and how to rerun; old recipes are pointed to.
+
+    Histories of recipes, and trials whose script was not kept, are in results/recipes.md.
+    """
+    text = (EXPERIMENTS / f"{name}.md").read_text("utf-8")
+    heads = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert heads[0] == "Results"
+    assert heads[-2:] == ["How it was measured", "How to rerun"]
+    question, results, *_, rerun = re.split(r"^## .+$", text, flags=re.MULTILINE)
+    assert question.count("\n\n") >= 1
+    assert "\n| --- |" in results
+    assert results.count("\n- ") >= 2
+    assert f"scripts/experiments {name}" in " ".join(rerun.split())
+    assert not re.search(r"[Rr]ecipe\*{0,2} \d|not kept", text)
+    old = "Of an earlier recipe" in (EXPERIMENTS / "results" / f"{name}.md").read_text("utf-8")
+    assert not old or f"results/recipes.md#{name}" in text
+
+
+def test_cells_of_an_earlier_recipe_are_marked(study):
+    """Whose rows all are of an earlier one are not marked apart, and those that were measured again not at all."""
+    study("--draws", "1")
+    study.recipe = "2"
+    study("--report-only")
+    page = (study.folder / "toy.md").read_text()
+    assert "all rows of `toy.csv`" in page
+    assert "†" not in page
+    study.recipe = lambda row: "2" if row["colour"] == "red" else "1"
+    study("--report-only")
+    page = (study.folder / "toy.md").read_text()
+    assert "marked †: 2 of 4 rows of `toy.csv`" in page
+    assert "| red | left | 3.000 † |" in page
+    assert "| green | left | 5.000 |" in page
+
+
 def test_a_study_writes_rows_and_a_page(study):
     """Each draw of a cell gives its rows, with recipe and version, and the page has their mean."""
     study()
@@ -147,11 +184,10 @@ def test_a_broken_last_line_is_measured_again(study, cut):
 
 
 def test_rows_of_another_recipe_are_replaced(study, capsys):
-    """They are reported as stale, measured again and replaced; those not asked for stay, and the page names them."""
+    """They are reported as stale, measured again and replaced; those not asked for stay."""
     study()
     study.recipe = "2"
     study("--report-only")
-    assert "Of an earlier recipe: 8 rows of `toy.csv`." in (study.folder / "toy.md").read_text()
     study.measured.clear()
     study("--draws", "1")
     assert "8 rows are stale" in capsys.readouterr().out
