@@ -10,6 +10,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 from sklearn.dummy import DummyClassifier, DummyRegressor
@@ -322,7 +323,15 @@ class PolarsLike:
         return self._table.__arrow_c_stream__(requested_schema)
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, pa.table, lambda columns: PolarsLike(pa.table(columns))])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pd.DataFrame,
+        pa.table,
+        lambda columns: PolarsLike(pa.table(columns)),
+        lambda columns: pyarrow.dataset.dataset(pa.table(columns)),
+    ],
+)
 def test_public_columns_of_every_kind(plain, tmp_path, make):
     """Frames and tables are written with their values, types and order."""
     public = {"n": list(range(60)), "x": [0.5] * 60, "t": ["ü,\n"] * 60}

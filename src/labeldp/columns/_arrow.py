@@ -83,8 +83,8 @@ class Columns:
     """The columns of a table in any container; each is read and converted alone, and only if it is chosen.
 
     Args:
-        table: A frame or series of pandas or polars, also a lazy one, a table or batch of Arrow, a mapping of columns,
-            a ``Dataset`` of Hugging Face, or anything else that exports Arrow's stream.
+        table: A frame or series of pandas or polars, also a lazy one, a table, batch or data set of Arrow, a mapping of
+            columns, a ``Dataset`` of Hugging Face, or anything else that exports Arrow's stream.
 
     Attributes:
         names: Their names, as text.
@@ -156,6 +156,9 @@ def _access(table: Any) -> tuple[Iterable[Any], Callable[[list[int]], Sequence[A
     if hasattr(table, "select_columns") and hasattr(table, "with_format"):  # a data set of Hugging Face
         keys = table.column_names
         return keys, lambda places: _arrow_rows(table, [keys[place] for place in places]).columns
+    if hasattr(table, "get_fragments"):  # a data set of Arrow, such as a folder of files
+        keys = table.schema.names
+        return keys, lambda places: table.to_table([keys[place] for place in places]).columns
     stored = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else pa.table(table)
     return stored.column_names, lambda places: [stored.column(place) for place in places]
 
