@@ -336,6 +336,17 @@ def tables_of_measurements_are_not_asked_about(rows, _):
     assert found >= {("sklearn/iris", "as they are", False), ("sklearn/breast_cancer", "hidden", False)}
 
 
+def reviews(folder):
+    """Files of short reviews with moods, in the form of the published ones."""
+    chance = np.random.default_rng(0)
+    for name in ("movieReviewSnippets", "amazonReviewSnippets", "nytEditorialSnippets", "tweets"):
+        moods = chance.choice([-1.5, 2.0], 400)
+        words = [chance.permutation(["a", "film", "of", "days", "fine" if mood > 0 else "dull"]) for mood in moods]
+        rows = enumerate(zip(moods, words, strict=True))
+        lines = [f"{row}\t{mood}\tno {row}: {' '.join(each)}" for row, (mood, each) in rows]
+        (folder / f"{name}_GroundTruth.txt").write_text("\n".join(lines), encoding="utf-8")
+
+
 def an_encoder_of_edges(folder):
     """A file with random filters, for digits of 8 x 8 pixels."""
     (folder / "edges.onnx").write_bytes(onnx_files.encoder(shape=("batch", 1, 8, 8), outputs=64))
@@ -421,6 +432,8 @@ SMOKES = {
         f"{DIGITS} --epsilons 4 --encoder DATA/edges.onnx", "epsilon", 2, (
             "accuracy <= 40", "epsilon > 4 and accuracy <= 60", "encoder != 'edges.onnx'"),
         "| digits | edges.onnx |", also=a_curator_answers_too, prepare=an_encoder_of_edges),
+    "texts": Smoke(
+        "--texts DATA --epsilons 4", "data epsilon", 8, ("default <= 75", "common >= 60"), prepare=reviews),
     "ensemble": Smoke(
         "--data digits --epsilons 4", "targets", 2, (
             "targets == 'posterior' and (patches <= 90 or network <= 90 or ensemble <= 90)", "network <= 50")),

@@ -10,6 +10,8 @@ from ._storage import type_name as type_name
 from ._written import ColumnType as ColumnType
 from ._written import read_as as read_as
 from ._kinds import KINDS as KINDS
+from ._kinds import MOST_DISTINCT as MOST_DISTINCT
+from ._kinds import is_free_text as is_free_text
 from ._kinds import column_kind as column_kind
 from ._kinds import kind_of_type as kind_of_type
 from ._kinds import numbers_of as numbers_of

@@ -1,4 +1,4 @@
-"""Kinds of columns, and the values of each: numbers, flags, days, instants, and categories."""
+"""Kinds of columns, and the values of each: numbers, flags, days, instants, categories and free texts."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ KINDS = MappingProxyType(
         "day": pa.date32(),
         "instant": pa.timestamp("us"),
         "category": pa.string(),
+        "text": pa.string(),
     }
 )
 #: The integer type that stores the values of kinds other than numbers.
@@ -46,6 +47,8 @@ _KIND_OF_TYPE = (
 #: A number in any spelling, as in a column of ``1.50``, ``2`` and ``1e3``. With leading zeros it is a code.
 _NUMBER = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _WHOLE = r"^[+-]?[0-9]+$"
+#: Three words, and the largest share of different values among the rows of a column of categories.
+_WORDS, MOST_DISTINCT = r"\S\s+\S+\s+\S", 0.5
 #: Numbers up to here can be squared and added up, and are floats of 32 bits too.
 _LARGEST = 1e38
 
@@ -72,6 +75,16 @@ def _are_numbers(texts: pa.Array) -> bool:
         return False
     known = texts.filter(numbers.is_valid())
     return all_match(known, _NUMBER) and not all_match(known, _WHOLE)
+
+
+def is_free_text(column: pa.ChunkedArray) -> bool:
+    """True of texts of three words and more, most of which occur once."""
+    if not is_text(column.type) or not len(column):
+        return False
+    texts = column.cast(pa.string())
+    if pc.count_distinct(texts, mode="all").as_py() <= MOST_DISTINCT * len(texts):
+        return False
+    return bool((pc.mean(pc.match_substring_regex(texts, _WORDS)).as_py() or 0.0) > MOST_DISTINCT)
 
 
 def why_unusable(column: pa.ChunkedArray, kind: str) -> str | None:

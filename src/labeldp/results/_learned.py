@@ -327,7 +327,9 @@ def stages_part(staged: Staged) -> Part:
 
 
 def _notes(learned: Learned) -> Iterator[str]:
-    """Remarks on categories that count as one, on units of several rows, on an encoder, and on resampled features."""
+    """Remarks on texts, categories that count as one, units of several rows, an encoder, and resampled features."""
+    for name in (name for name, kind in learned.model.columns.items() if kind == "text"):
+        yield f"of {name}, which is free text, its words are learned from"
     for name, (rare, known) in getattr(learned.model, "merged_categories", {}).items():
         yield f"the {rare:,} rarest of {known:,} categories of {name} count as one"
     if getattr(learned.model, "card", None) is not None:

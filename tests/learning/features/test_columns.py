@@ -174,14 +174,16 @@ def test_a_date_beside_a_column_of_its_months_is_a_number_alone():
     assert without_calendar({"a": "day", "b": "instant", "c": "flag"}) == {"a": "date", "b": "time", "c": "flag"}
 
 
-def test_free_text_is_left_out_with_what_to_do():
-    """Sentences are told from codes, which may be named among the features."""
+def test_free_text_is_told_from_codes():
+    """Codes may be named among the features; networks leave sentences out."""
     notes = [f"was seen on day {i}, came back" for i in range(30)]
     table = pa.table({"note": notes, "code": [f"x{i}" for i in range(30)], "age": [*range(10)] * 3})
     columns, left_out = columns_of(table, None, None)
-    assert set(columns) == {"age"}
-    assert "it is free text, which no model reads; make columns of what matters in it" in left_out["note"]
+    assert columns == {"note": "text", "age": "number"}
     assert "name it among the features" in left_out["code"]
+    columns, left_out = columns_of(table, None, None, texts=False)
+    assert columns == {"age": "number"}
+    assert "it is free text, which networks do not read" in left_out["note"]
 
 
 def test_names_of_images_are_no_features():

@@ -34,3 +34,5 @@ from ._rows import missing_values as missing_values
 from ._rows import row_count as row_count
 from ._rows import row_weights as row_weights
 from ._rows import take_rows as take_rows
+from ._texts import TextComponents as TextComponents
+from ._texts import TextWords as TextWords

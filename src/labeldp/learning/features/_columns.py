@@ -20,8 +20,10 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Float
 from labeldp.columns import (
     KINDS,
+    MOST_DISTINCT,
     are_images,
     column_kind,
+    is_free_text,
     is_text,
     misfit,
     numbers_as_texts,
@@ -35,6 +37,7 @@ from labeldp.columns import (
 from labeldp.errors import InputError, TableError
 from labeldp.learning.features._ranges import UnseenValueWarning
 from labeldp.learning.features._rows import take_rows
+from labeldp.learning.features._texts import TextComponents, TextWords
 from labeldp.privacy import row_name
 from labeldp.release.tables import number_rows, tells_people_apart
 
@@ -52,11 +55,11 @@ CALENDAR: Mapping[str, Mapping[str, tuple[Any, str]]] = MappingProxyType(
 #: The kinds that make a single number of dates and times.
 _PLAIN = MappingProxyType({"day": "date", "instant": "time"})
 
-#: A text column with more distinct values than this share of its rows is not used unless it is requested.
-_MOST_DISTINCT = 0.5
+#: Kinds of columns whose values are read as those of another kind.
+_READ_AS = MappingProxyType({"text": "category"})
+#: Kinds of the columns of a frame.
+_IN_FRAMES = ("number", "category", "text")
 _NONE_KEPT = "the release kept none; for images pass --images"
-#: Three words.
-_WORDS = r"\S\s+\S+\s+\S"
 #: Whole numbers of more values, with the name of an identifier, are not used unless they are requested.
 _FEW_VALUES = 20
 #: Largest ratio of a deviation to the median one, of columns that seem to share a unit.
@@ -87,9 +90,16 @@ def warn_of_numbers(name: str, texts: pa.Array) -> None:
 
 
 def columns_of(
-    table: pa.Table, wanted: Sequence[str] | None, unit: str | None
+    table: pa.Table, wanted: Sequence[str] | None, unit: str | None, *, texts: bool = True
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The kind of each feature column, and for every other column why it is left out."""
+    """The kind of each feature column, and for every other column why it is left out.
+
+    Args:
+        table: Public columns.
+        wanted: Names of the features; None for all useful columns.
+        unit: The column that names the privacy unit.
+        texts: Whether the model reads free texts.
+    """
     names = table.column_names
     for name in wanted or ():
         if name not in names:
@@ -98,7 +108,8 @@ def columns_of(
     for name in dict.fromkeys(wanted or names):
         column = plain_column(table[name])
         kind = column_kind(column)
-        why = "no model takes its type" if kind is None else why_unusable(column, kind)
+        kind = "text" if texts and kind == "category" and is_free_text(column) else kind
+        why = "no model takes its type" if kind is None else why_unusable(column, _READ_AS.get(kind, kind))
         if wanted is None and kind is not None and why is None:
             why = "it names the privacy unit" if name == unit else _why_uninformative(name, column, kind)
         if why is None and kind is not None:
@@ -137,10 +148,10 @@ def _why_no_category(column: pa.ChunkedArray, distinct: int) -> str | None:
     texts = column.cast(pa.string())
     if are_images(texts):
         return "it names image files; to learn from these, pass --images FOLDER --image-column COLUMN"
-    if distinct <= _MOST_DISTINCT * len(column):
+    if distinct <= MOST_DISTINCT * len(column):
         return None
-    if pc.mean(pc.match_substring_regex(texts, _WORDS)).as_py() > _MOST_DISTINCT:
-        return "it is free text, which no model reads; make columns of what matters in it before the release"
+    if is_free_text(texts):
+        return "it is free text, which networks do not read"
     return "most of its values occur once; name it among the features to use it"
 
 
@@ -153,7 +164,7 @@ def frame_columns(columns: Mapping[str, str]) -> dict[str, str]:
     """The columns of a frame, each a number or a category: those of a date or a time come after it."""
     found = dict[str, str]()
     for name, kind in columns.items():
-        found[name] = "category" if kind == "category" else "number"
+        found[name] = kind if kind in _IN_FRAMES else "number"
         found |= {f"{name} {part}": of_part for part, (_, of_part) in CALENDAR.get(kind, {}).items()}
     return found
 
@@ -169,7 +180,7 @@ def cycle_columns(columns: Mapping[str, str]) -> list[str]:
 def frame_of(
     table: pa.Table, columns: Mapping[str, str], known: Mapping[str, Collection[str]] | None = None
 ) -> pd.DataFrame:
-    """Feature columns as a frame: numbers, and categories as objects; None and NaN are missing values.
+    """Feature columns as a frame: numbers, and categories and texts as objects; None and NaN are missing values.
 
     A date is the number of days since 1970, its month and its weekday, a time its hour too, in UTC if it has a zone.
 
@@ -188,7 +199,7 @@ def frame_of(
         column = table[name]
         if texts:
             column = spelled_like(column, texts)
-        values[name] = _column_values(column, name, kind)
+        values[name] = _column_values(column, name, _READ_AS.get(kind, kind))
         if texts:
             _warn_of_unknown(name, values[name], texts)
         if kind in CALENDAR:
@@ -257,16 +268,16 @@ def _telling_rows(frame: Any, most: int) -> Any:
 def scaling_transformer(
     columns: Mapping[str, str], *, dense: bool = False, scaler: StandardScaler | None = None
 ) -> ColumnTransformer:
-    """Transformer that standardises the number columns of a frame and one-hot encodes its categories.
+    """Transformer that standardises the numbers of a frame, one-hot encodes categories, and finds words of texts.
 
-    With many categories its output is sparse, unless ``dense`` is set.
+    With many categories or words its output is sparse, unless ``dense`` is set; texts then become their components.
     """
-    numbers, categories = _by_kind(columns)
+    numbers, categories, texts = _by_kind(columns, TextComponents() if dense else TextWords())
     scaler = StandardScaler() if scaler is None else scaler
     complete = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), scaler)
     some = {"max_categories": MOST_CATEGORIES} if dense else {"max_categories": _MOST_SPARSE, "min_frequency": 2}
     encoder = OneHotCategories(handle_unknown="infrequent_if_exist", **some)
-    parts = [("numbers", complete, numbers), ("categories", encoder, categories)]
+    parts = [("numbers", complete, numbers), ("categories", encoder, categories), *texts]
     return ColumnTransformer(parts, sparse_threshold=0.0) if dense else ColumnTransformer(parts)
 
 
@@ -287,12 +298,15 @@ def points_of(table: pa.Table, unit: str | None = None) -> Float[np.ndarray, "n 
 
 
 def tree_transformer(columns: Mapping[str, str]) -> tuple[ColumnTransformer, list[int]]:
-    """Transformer of a frame for trees (numbers as they are, categories as codes), and the places of the codes."""
-    numbers, categories = _by_kind(columns)
+    """Transformer of a frame for trees, and the places of codes.
+
+    Numbers stay as they are, categories become codes, and texts their components.
+    """
+    numbers, categories, texts = _by_kind(columns, TextComponents())
     encoder = OrdinalCategories(
         handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=MOST_CATEGORIES
     )
-    encoded = ColumnTransformer([("numbers", "passthrough", numbers), ("categories", encoder, categories)])
+    encoded = ColumnTransformer([("numbers", "passthrough", numbers), ("categories", encoder, categories), *texts])
     return encoded, list(range(len(numbers), len(numbers) + len(categories)))
 
 
@@ -311,10 +325,13 @@ def tree_points_of(table: pa.Table, unit: str | None = None) -> Float[np.ndarray
     return np.asarray(encoded.fit_transform(frame_of(table, columns)), dtype=np.float64)
 
 
-def _by_kind(columns: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """The numbers and the categories of a frame."""
+def _by_kind(
+    columns: Mapping[str, str], encoder: TextWords
+) -> tuple[list[str], list[str], list[tuple[str, TextWords, list[str]]]]:
+    """The numbers and the categories of a frame, and parts of a transformer that encode its texts."""
     kinds = frame_columns(columns)
-    return [name for name in kinds if kinds[name] == "number"], [name for name in kinds if kinds[name] == "category"]
+    numbers, categories, texts = ([name for name in kinds if kinds[name] == each] for each in _IN_FRAMES)
+    return numbers, categories, [(f"text {name}", encoder, [name]) for name in texts]
 
 
 def _warn_of_unknown(name: str, texts: np.ndarray, known: Collection[str]) -> None:

@@ -28,7 +28,7 @@ TYPES: Mapping[str, str] = MappingProxyType(
         for module, names in {
             "labeldp.learning.cells": "Centres ClusterTree Embedding NearestLeaf",
             "labeldp.learning.convex": "Ball ConvexClassifier ConvexRegressor Descent SoftmaxLoss SquaredLoss Steps",
-            "labeldp.learning.features": "OneHotCategories OrdinalCategories UnitScaler",
+            "labeldp.learning.features": "OneHotCategories OrdinalCategories TextComponents TextWords UnitScaler",
             "labeldp.learning.ratings": "Draw Entities FactorizationClassifier",
             "labeldp.learning.sklearn": "AutoClassifier AutoRegressor BoostingClassifier BoostingRegressor "
             "ClusterLeaves EvidenceRidge KernelClassifier Mixture NeighborsRegressor "

@@ -294,7 +294,7 @@ def design_of(columns: PublicColumns, model: str | Sequence[str], label: str | N
     frame = pd.DataFrame(index=range(columns.rows))
     if names:
         table = columns.table(names)
-        frame = frame_of(table, without_calendar(columns_of(table, names, None)[0]))
+        frame = frame_of(table, without_calendar(columns_of(table, names, None, texts=False)[0]))
     gaps = [missing_values(frame[name].to_numpy()) for name in names]
     rows = np.flatnonzero(~np.any(gaps, axis=0)) if gaps else np.arange(columns.rows)
     found = result_or_none(lambda: make(frame.iloc[rows]))

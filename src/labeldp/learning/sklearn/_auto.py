@@ -340,7 +340,8 @@ class Combination(ABC):
             named = "" if hasattr(features, "columns") or hasattr(features, "to_pandas") else "; pass a frame"
             raise InputError(f"expected the columns {', '.join(self.columns_)}, found no {', '.join(missing)}{named}")
         rows = rows[list(self.columns_)]
-        if other := [name for name, kind in kinds_of(rows).items() if kind != self.columns_[name]]:
+        numbers = rows.dtypes == np.float64
+        if other := [name for name, kind in self.columns_.items() if (kind == "number") != numbers[name]]:
             raise InputError(f"expected the column {other[0]!r} to be a {self.columns_[other[0]]}, found another type")
         return _ranges().from_plain(getattr(self, "seen_", {})).within(rows)  # older files have none
 

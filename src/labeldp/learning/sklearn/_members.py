@@ -21,6 +21,7 @@ from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
 from labeldp.columns import (
     Columns,
+    is_free_text,
     kind_of_type,
     plain_column,
     python_texts,
@@ -195,5 +196,11 @@ def warn_of_texts(frame: pd.DataFrame, kinds: Mapping[str, str]) -> None:
 
 
 def kinds_of(frame: pd.DataFrame) -> dict[str, str]:
-    """The kind of each column: ``"number"`` or ``"category"``."""
-    return {str(name): "number" if frame[name].dtype == np.float64 else "category" for name in frame.columns}
+    """The kind of each column: ``"number"``, ``"category"`` or ``"text"``."""
+    return {str(name): _kind_of(frame[name]) for name in frame.columns}
+
+
+def _kind_of(column: pd.Series) -> str:
+    if column.dtype == np.float64:
+        return "number"
+    return "text" if is_free_text(pa.chunked_array([pa.array(column.tolist(), pa.string())])) else "category"

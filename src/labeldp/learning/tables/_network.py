@@ -113,7 +113,7 @@ def network_of(
         raise InputError(
             "expected two columns for ratings, users and items, found none; name both (--features user,item)"
         )
-    columns, left_out = columns_of(table, features, unit)
+    columns, left_out = columns_of(table, features, unit, texts=False)
     columns = without_calendar(columns)
     frame = frame_of(table, columns)
     encoder = PairEncoder.of(frame, columns) if kind is PairEncoder else ColumnEncoder.of(frame, columns)

@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 
 from labeldp._shapes import Int
 from labeldp._threads import one_thread_for_algebra
-from labeldp.columns import result_or_none
+from labeldp.columns import is_free_text, result_or_none
 from labeldp.learning.choice import Elsewhere, Held, Progress
 from labeldp.learning.features import SeenRanges, cycle_columns, frame_of, take_rows
 from labeldp.learning.heads import Grid, Kernels, KernelSums
@@ -47,8 +47,9 @@ from labeldp.release.folder import Certificate, certified_labels, group_column, 
 _ROWS_OF_PART, _ROWS_OF_GRID = 1 << 18, 1 << 14
 #: The most rows that boosting learns from: more take hours.
 _MOST_BOOSTED = 1 << 22
-#: Bytes of a row in memory while a model is learned, beyond those of its values, and copies of each value.
-_BYTES_OF_ROW, _COPIES = 200, 10
+#: Bytes of a row in memory while a model is learned, beyond those of its values, copies of each value, and values that
+#: take as much room as the words of a text.
+_BYTES_OF_ROW, _COPIES, _VALUES_OF_TEXT = 200, 10, 40
 _OF_SUMS = "ridge regression and kernels"
 _NO_ROOM = ", as no more fit in the memory allowed"
 _MEMORY_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current")
@@ -66,9 +67,16 @@ def free_memory() -> int:
     return max(pages, 1)
 
 
-def rows_in_memory(certificate: Certificate, memory: int | None, copies: int = _COPIES) -> int:
-    """Rows whose values have room in so many bytes, each so many times; by default in half of what is free."""
-    values = len(certificate.columns) + certificate.space.size
+def rows_in_memory(certificate: Certificate, memory: int | None, copies: int = _COPIES, texts: int = 0) -> int:
+    """Rows whose values have room in so many bytes, each so many times; by default in half of what is free.
+
+    Args:
+        certificate: The certificate of the rows.
+        memory: Bytes of memory; None for half of what is free.
+        copies: Copies of each value.
+        texts: Number of columns of free text.
+    """
+    values = len(certificate.columns) + certificate.space.size + _VALUES_OF_TEXT * texts
     memory = free_memory() // 2 if memory is None else memory
     return memory // (_BYTES_OF_ROW + 8 * copies * values)
 
@@ -108,10 +116,11 @@ class StoredRelease:
         unit = group_column(self.certificate)
         return unit if unit in dict(self.certificate.columns) else None
 
-    def head(self) -> Release:
-        """The labels of the first rows."""
+    def head(self) -> tuple[pa.Table, Release]:
+        """The public columns and the labels of the first rows."""
         part = self.parts[0]
-        return part.labelled(next(iter(part.batches())))[1]
+        table, release = part.labelled(next(iter(part.batches())))
+        return table, release
 
     def sample(self, rows: int) -> SampledRows:
         """About so many rows in whole units, chosen by a hash of public values."""
@@ -217,8 +226,9 @@ class Limits:
         if certificate.rows <= min(room, SOME_ROWS):
             return Loaded.whole(folder)
         stored = StoredRelease.of(folder, engine, report, self.memory)
-        head = stored.head()
-        target = self.target(head)
+        first, head = stored.head()
+        target, texts = self.target(head), sum(map(is_free_text, first.columns))
+        room = rows_in_memory(certificate, self.memory, texts=texts)
         enough = certificate.rows if target is None else target.enough(head)
         most = min(room, enough, self.rows or enough)
         if certificate.rows <= most:

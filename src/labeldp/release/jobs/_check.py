@@ -20,6 +20,7 @@ from labeldp.columns import (
     are_images,
     as_array,
     has_controls,
+    is_free_text,
     is_text,
     proposed_notation,
     remark_on,
@@ -428,6 +429,8 @@ def _spelling(table: Table, name: str, column: pa.ChunkedArray) -> Iterator[str]
         yield "names of PNG files, which 'learn --images' needs: rename those that show a label or name a person"
     elif remark := remark_on(texts):
         yield remark
+    elif is_free_text(texts):
+        yield "free text, whose words 'learn' reads: keep it only if none says the label or names a person"
     if has_controls(pa.chunked_array([*texts.chunks, pa.array([name], pa.large_string())])):
         yield "control characters in it, as of a Windows file read as latin-1: pass --encoding cp1252"
 
