@@ -135,7 +135,7 @@ def test_of_many_rows_some_stand_for_all(run, tmp_path, monkeypatch):
     curator.randomize(RandomizedResponse(SPACE, 4.0)).save(tmp_path / "out", table, keep="all")
     done = run("audit", tmp_path / "out")
     assert done.code == 0, done.err
-    assert "these rows, which were chosen by chance, stand for all 600" in done.out
+    assert "rows, which were chosen by chance, stand for all 600" in done.out
     lines = done.err.splitlines()
     work = ["drawing and counting", "reading the release", "grouping rows by their columns"]
     assert {line.partition(":")[0] for line in lines} == {*work}

@@ -174,8 +174,10 @@ def rewritten(path, change):
 
 
 def objects(about, kind):
-    """The objects of a type in a description."""
-    return [each for each in about["estimator"]["objects"] if each["type"] == kind]
+    """The objects of a type in a description, of which there are some."""
+    found = [each for each in about["estimator"]["objects"] if each["type"] == kind]
+    assert found, kind
+    return found
 
 
 def of_type(kind, other):
@@ -208,7 +210,7 @@ def with_object(entry):
 #: What is done to a file, and what is said of it.
 FORGED = {
     "code": (of_type("StandardScaler", "os.system"), "something else"),
-    "a reader of files": (of_type("OneHotEncoder", "HashingVectorizer"), "something else"),
+    "a reader of files": (of_type("OneHotCategories", "HashingVectorizer"), "something else"),
     "a type of pandas": (of_type("StandardScaler", "Timestamp"), "something else"),
     "another learner": (of_type("SoftmaxRegression", "EvidenceRidge"), "something else"),
     "no pipeline": (of_type("Pipeline", "StandardScaler"), "something else"),

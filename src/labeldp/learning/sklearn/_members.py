@@ -203,4 +203,5 @@ def kinds_of(frame: pd.DataFrame) -> dict[str, str]:
 def _kind_of(column: pd.Series) -> str:
     if column.dtype == np.float64:
         return "number"
-    return "text" if is_free_text(pa.chunked_array([pa.array(column.tolist(), pa.string())])) else "category"
+    texts = pa.chunked_array([[each if isinstance(each, str) else None for each in column]], pa.string())
+    return "text" if is_free_text(texts) else "category"
