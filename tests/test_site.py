@@ -25,7 +25,7 @@ def _module(name):
     return module
 
 
-architecture, generated = _module("architecture"), _module("generated")
+accessible, architecture, generated = map(_module, ("accessible", "architecture", "generated"))
 
 
 _TREE = re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -103,6 +103,17 @@ def test_a_long_sentence_is_noticed():
     assert script.long_sentences(f"- One.\n- {words}\n")
     assert not script.long_sentences(f"{'word ' * 30}. {'word ' * 30}.\n\n| {words} |\n\n```text\n{words}\n```\n")
     assert script.main() == 0
+
+
+def test_pages_are_mended_once():
+    """What the theme leaves out is written, and a page that has it stays; the browser says whether that is enough."""
+    page = '<aside class="toc-drawer no-toc"><p class="caption" role="heading">A</p></aside><pre>x</pre>'
+    mended = accessible.mended(page)
+    assert mended == (
+        '<aside class="toc-drawer no-toc" aria-label="This page"><p class="caption" role="heading" aria-level="2">A</p>'
+        '</aside><pre tabindex="0">x</pre>'
+    )
+    assert accessible.mended(mended) == mended
 
 
 @pytest.mark.slow

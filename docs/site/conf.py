@@ -23,6 +23,7 @@ extensions = [
     "sphinx_copybutton",
     "generated",
     "executed",
+    "accessible",
 ]
 nitpicky = True
 #: Types in signatures are names of other libraries, of formulas and of private modules, which have no page here.

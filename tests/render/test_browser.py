@@ -6,6 +6,7 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,7 +29,8 @@ from labeldp.results._values import plain
 
 pytestmark = pytest.mark.slow
 
-GOLDEN = Path(__file__).parents[1] / "golden/command"
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests/golden/command"
 CHROMIUM = shutil.which("chromium")
 HOSTILE = "</script><img src=//example.org/x onerror=alert(1)>\u202e שלום {{ 7 }} '\""
 
@@ -179,6 +181,35 @@ def test_pages_are_accessible(opened, name, scheme):
     found = page.evaluate("axe.run()")
     assert [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found["violations"]] == []
     assert len(found["passes"]) > 10
+
+
+@pytest.fixture(scope="module")
+def site():
+    """The built site; what has not changed is not built again."""
+    pytest.importorskip("sphinx", reason="it builds the site")
+    subprocess.run([ROOT / "scripts/docs"], check=True)
+    return ROOT / "build/docs/html"
+
+
+@pytest.mark.timeout(7200)  # 240 pages, of which large ones take half a minute
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_site_is_accessible(browser, site, scheme):
+    """axe-core finds no violation on any page of the site, and none scrolls sideways on a telephone of 390 pixels."""
+    axe = pytest.importorskip("axe_core_python", reason="it ships axe-core")
+    script = files(axe).joinpath("axe.min.js").read_text(encoding="utf-8")
+    page, wrong = browser.new_page(color_scheme=scheme, viewport={"width": 390, "height": 844}), {}
+    pages = sorted(site.rglob("*.html"))
+    for path in pages:
+        page.goto(path.as_uri())
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        page.evaluate(script)
+        found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+        problems = [(each["id"], each["nodes"][0]["html"][:200]) for each in found]
+        if problems or wide > 390:
+            wrong[str(path.relative_to(site))] = (wide, problems)
+    page.close()
+    assert len(pages) > 200
+    assert wrong == {}
 
 
 def test_the_page_works_by_keyboard_alone(opened):
