@@ -9,6 +9,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from labeldp import Classes, Curator, Interval, Release, release_table
 from labeldp.cli import main
+from labeldp.errors import InputError
 from labeldp.learning.features import TextComponents, TextWords
 from labeldp.learning.sklearn import AutoClassifier, AutoRegressor
 from labeldp.learning.tables import _stored as stored_module
@@ -89,6 +90,15 @@ def test_a_release_with_free_text_is_learned(shared, tmp_path, model):
     assert np.array_equal(again.predict_proba(others), learned.model.predict_proba(others))
     others.loc[0, "review"] = None
     assert again.predict(others[:1]).shape == (1,)
+
+
+def test_a_file_whose_words_lack_a_weight_is_refused(shared, tmp_path):
+    """When it is opened, and not at the first text that has such a word."""
+    model = learn(shared / "o", model="softmax").model
+    (words,) = [each for _, each, _ in model.estimator[0].transformers_ if isinstance(each, TextWords)]
+    words.weights_ = words.weights_[:-1]
+    with pytest.raises(InputError, match="expected a model made by"):
+        open_model(model.save(tmp_path / "m.safetensors"))
 
 
 def test_the_command_line_says_that_words_are_read(shared, tmp_path, capsys):

@@ -248,11 +248,19 @@ def _has_sound_centres(model: Any) -> bool:
     )
 
 
-#: Checks of objects whose compiled code trusts what they hold.
+def _has_sound_words(model: Any) -> bool:
+    """True if each word has a weight, and a place in each component."""
+    if not hasattr(model, "words_"):
+        return True  # not fitted
+    return len(model.weights_) == len(model.words_) == len(getattr(model, "components_", model.weights_))
+
+
+#: Checks of objects whose compiled code trusts what they hold, or that meet what does not fit at some rows alone.
 _SOUND: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
     {
         **dict.fromkeys(("HistGradientBoostingClassifier", "HistGradientBoostingRegressor"), _has_sound_trees),
         **dict.fromkeys(("KMeans", "MiniBatchKMeans"), _has_sound_centres),
+        **dict.fromkeys(("TextWords", "TextComponents"), _has_sound_words),
     }
 )
 #: For types whose attributes are not what is kept: a function that gives it, and one that makes an object of it.
