@@ -48,7 +48,7 @@ ROWS_MEANWHILE = {"local": 316_228, "central": 100_000}
 DRAWN = 5_000_000  # rows of all draws of a point together
 FEWEST, MORE = 12, 40  # the fewest draws, and where two cells decide all
 LEAST_BINS = 3  # on each side, of points that a line is fitted to
-NEAR, NEAR_LOOKS, NEAR_DRAWS = 31_623, (128, 20), 25  # rows up to which neighbours are searched, new rows, draws
+NEAR_LOOKS, NEAR_DRAWS = (128, 20), 25  # new rows and draws of neighbours
 LOOKS = (1 << 14, 1 << 7)  # new rows on each side, at which an estimate is compared with the truth
 
 CLASSES = Classes(list(range(4)))
@@ -388,7 +388,6 @@ class Method:
         estimate: What it says.
         epsilon: That for which rows are varied.
         epsilons: Those that are varied.
-        most: Rows beyond which it takes too long.
     """
 
     setting: str
@@ -397,7 +396,6 @@ class Method:
     estimate: Callable[[Task], Found]
     epsilon: float = math.inf
     epsilons: tuple[float, ...] = ()
-    most: int = ROWS[-1]
 
 
 def local_method(name: str, kind: type[Randomizer]) -> Method:
@@ -413,9 +411,9 @@ def local_class_method(name: str, kind: type[Randomizer]) -> Method:
 
 
 def neighbours_method(problem: str) -> Method:
-    """The paper's estimator from numbers that were each randomized alone, on few rows: it searches among all."""
+    """The paper's estimator from numbers that were each randomized alone."""
     noise = functools.partial(number_noise, LaplaceResponse)
-    return Method("local", NEIGHBOURS, noise, functools.partial(neighbours, problem), LOCAL, most=NEAR)
+    return Method("local", NEIGHBOURS, noise, functools.partial(neighbours, problem), LOCAL)
 
 
 def argmax_method(method: str) -> Method:
@@ -499,7 +497,7 @@ class Point:
         chance = np.random.default_rng([zlib.crc32(repr(self.key).encode()), draw])
         sample = self.problem.draw(chance, self.rows, self.dimension)
         cells = grid_cells(sample.features, self.size.bins, low=0.0, high=1.0)
-        looks = fresh(chance, self.dimension, NEAR_LOOKS if self.method.most == NEAR else LOOKS)
+        looks = fresh(chance, self.dimension, NEAR_LOOKS if self.method.name == NEIGHBOURS else LOOKS)
         space = SPACES[self.problem.name](self.size.clip)
         found = self.method.estimate(Task(sample, cells, looks, space, self.epsilon, chance))
         return self.problem.excess(sample.truth(looks), found.estimates), found.epsilon
@@ -536,8 +534,7 @@ def points(rows: tuple[int, ...], dimensions: tuple[int, ...], epsilons: slice) 
         for dimension in dimensions:
             for method in METHODS[problem.name]:
                 for number in rows:
-                    if number <= method.most:
-                        yield Point("rows", problem, dimension, method, number, method.epsilon)
+                    yield Point("rows", problem, dimension, method, number, method.epsilon)
                 for epsilon in method.epsilons[epsilons]:
                     meanwhile = min(ROWS_MEANWHILE[method.setting.removesuffix("-full")], rows[-1])
                     yield Point("epsilon", problem, dimension, method, meanwhile, epsilon)

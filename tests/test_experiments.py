@@ -291,10 +291,13 @@ def bounds_are_in_order(rows, folder):
 
 
 def each_judge_gives_its_estimates(_, folder):
-    """Of five pairs of a generator and a judge, two are held against more rows."""
+    """Of five pairs of a generator and a judge, two are held against more rows; networks have five starts."""
     estimates = pd.read_csv(folder / "features_divergence.csv")
     assert len(estimates) == 8 * (5 + 2)
     assert set(estimates["judge"]) == {"own", "fresh"}
+    starts = pd.read_csv(folder / "features_restarts.csv")
+    assert len(starts) == 2 * 5
+    assert starts["test_accuracy"].between(0.3, 1).all()
 
 
 def every_statistic_has_a_row(rows, _):
@@ -447,6 +450,10 @@ SMOKES = {
     "label_dp_pro": Smoke(
         f"{DIGITS} --epsilons 4", "features method", 6, (
             "method != 'moments' and noise <= 0.5", "accuracy <= 20", "method == 'moments' and accuracy <= 90")),
+    "many_stages": Smoke(
+        "--data digits --epsilons 2", "mixup method stage epoch", 2 * (16 + 32 + 3 + 4 + 1), (
+            private(2), "not 0 < accuracy <= top_2", "stage == 1 and candidates != 10",
+            "stage > 1 and candidates > 9.9", "epoch == 51 and accuracy <= 50"), "| LP-4ST |"),
     "sensitivity": Smoke(
         "--data digits --grids mixup", "first last", 16, (private(2), "top_k < 0.1"), "Chosen"),
     "rates": Smoke(
