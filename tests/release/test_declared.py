@@ -165,6 +165,20 @@ def test_the_certificate_says_that_it_was_declared(tmp_path):
     assert SURVEY in repr(release)
 
 
+def test_cards_and_pages_say_who_declares_it(tmp_path):
+    """They say that nothing was drawn here, and do not say that the holder of the table saw true labels."""
+    folder, page = tmp_path / "out", tmp_path / "page.html"
+    release = dp.Release.randomized(["no", "yes"] * 40, dp.RandomizedResponse(SPACE, 1.0), declared_by=SURVEY)
+    release.save(folder)
+    assert main(["report", str(folder), "--output", str(page)]) == 0
+    assert main(["card", str(folder)]) == 0
+    for file in (page, folder / "README.md", folder / "croissant.json", folder / "_README.txt"):
+        text = file.read_text(encoding="utf-8")
+        assert f"Declared by {SURVEY}, not drawn here." in text
+        assert "holder of the table" not in text
+    assert f"Nobody here, says {SURVEY}: labels came randomized." in page.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("probability", [0.5, 1.0, 0.2, float("nan"), 2])
 def test_a_coin_that_says_nothing_or_all_is_refused(probability):
     """A label is kept more often than another class is reported, and not always."""

@@ -289,7 +289,8 @@ def _promise(certificate: Certificate) -> Iterator[Block]:
     unit = "one row"
     if promise.unit != "row":
         unit = f"all rows of one {promise.unit}, of which nobody has more than {max(sizes):,}"
-    yield Terms((("protected", unit), ("who sees true labels", _WHO[promise.trust])))
+    who = f"Nobody here, says {certificate.declared_by}: labels came randomized." if certificate.declared_by else None
+    yield Terms((("protected", unit), ("who sees true labels", who or _WHO[promise.trust])))
     yield from (Prose(text) for text in certificate.sentence.split("\n") if text)
 
 
