@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from _effect_curators import CURATORS, Scores
 from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, table
 from auto_tables import adult, readmission
 from scipy.special import expit
@@ -22,10 +23,12 @@ from labeldp.learning.losses import unbiased_numbers
 from labeldp.learning.metrics import Units, class_weights, mean_of_rows
 from labeldp.mechanisms.randomizers import RANDOMIZERS
 
-ROWS, REPLICATES = 2000, 25
+ROWS, REPLICATES, REPLICATES_BESIDE = 2000, 25, 10
 FEATURES = ["first", "second", "third"]
 #: Rows of which the true effect is the mean.
 OF_TRUTH = 1_000_000
+#: The releases, and the same estimate from true labels, beside the curators.
+RELEASED, OPEN = "released", "true labels"
 SPACES = {"response": Classes([0, 1]), "subset": Classes([0, 1, 2, 3]), "optimal": Interval(0, 10, 1)}
 #: Columns of real tables that are adjusted for, and the class that is the outcome.
 REAL = {
@@ -169,8 +172,50 @@ def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     }
 
 
+def cells_beside(given: Given) -> Iterator[Cell]:
+    """Classes and numbers of drawn rows, and real rows, over epsilon."""
+    for name in given.data:
+        for epsilon in given.epsilons:
+            for kind in ("response", "optimal") if name == "drawn" else ("response",):
+                yield Cell({"data": name, "mechanism": kind, "epsilon": epsilon})
+
+
+def run_beside(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
+    """Some tables: how far from the truth a release and the curators are, and how wide their intervals."""
+    kind, name, epsilon = cell["mechanism"], cell["data"], cell["epsilon"]
+    rng = np.random.default_rng([draw, *map(ord, f"beside {kind} {name}"), int(10 * epsilon)])
+    truth = true_effect(kind) if name == "drawn" else real_rows(given.folder, name)[3]
+    low, high = SPACES[kind].points[0], SPACES[kind].points[-1]
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in (RELEASED, *CURATORS, OPEN)}
+    tables = min(given.replicates, REPLICATES_BESIDE)
+    for _ in range(tables):
+        world = drawn(kind, 1, ROWS, rng) if name == "drawn" else resampled(given.folder, name, ROWS, rng)
+        columns = world.table.drop(columns="drug")
+        for method, release in (
+            (RELEASED, released(kind, world, epsilon)),
+            (OPEN, Release.public(world.labels, SPACES[kind])),
+        ):
+            (each,) = treatment_effect(
+                release, world.table, treatment="drug", features=list(columns), units="rows",
+                outcome=None if kind == "optimal" else 1,
+            ).effects  # fmt: skip
+            found[method].append((each.difference.value, (each.difference.high - each.difference.low) / 2))
+        scores = Scores(columns, world.table["drug"].to_numpy() == 1, world.labels.astype(float), rng)
+        for method, answer in CURATORS.items():
+            found[method].append(answer(scores, low, high, epsilon, rng))
+    for method, answers in found.items():
+        values, reach = np.array(answers).T
+        yield {
+            "method": method,
+            "replicates": tables,
+            "covered": int(np.sum(np.abs(values - truth) <= reach)),
+            "rmse": round(float(np.sqrt(np.mean((values - truth) ** 2))), 4),
+            "half_width": round(float(np.mean(reach)), 4),
+        }
+
+
 def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
-    """Coverage, bias and width by setting, over all draws, and pooled coverage."""
+    """Coverage, bias and width by setting, over all draws, and pooled coverage; and curators beside releases."""
     rows, lines = frames["effects"], []
     keys = ["data", "mechanism", "unit", "epsilon"]
     found = rows.groupby(keys, sort=False).agg(
@@ -185,9 +230,43 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
     share = found["covered"].sum() / found["replicates"].sum()
     lines += ["", f"{found['replicates'].sum():,} releases, {len(found)} cells; pooled coverage {share:.4f}.", ""]
     heads = ["table", "mechanism", "rows of a unit", "epsilon", "coverage", "true effect", "bias", "error", "width"]
-    return lines + table(heads, body)
+    return [*lines, *table(heads, body), *(beside(frames["effects_beside"]) if "effects_beside" in frames else [])]
 
 
+def beside(rows: pd.DataFrame) -> list[str]:
+    """Half the width of intervals and coverage of each method by table and epsilon."""
+    keys, methods = ["data", "mechanism", "epsilon"], [RELEASED, *CURATORS, OPEN]
+    found = rows.groupby([*keys, "method"], sort=False).agg(
+        replicates=("replicates", "sum"), covered=("covered", "sum"), half=("half_width", "mean")
+    )  # fmt: skip
+    shown = {key: f"{one.half:.3f} ({one.covered / one.replicates:.3f})" for key, one in found.iterrows()}
+    cells_ = dict.fromkeys(tuple(key[:-1]) for key in shown)
+    body = [[*map(str, key), *(shown[(*key, method)] for method in methods)] for key in cells_]
+    count = int(found["replicates"].max())
+    said = f"Half the width of intervals, and in brackets their coverage, of {count} tables in each cell:"
+    return ["", said, "", *table(["table", "mechanism", "epsilon", *methods], body)]
+
+
+BESIDE = Study(
+    name="effects_beside",
+    recipe="1",
+    key=("data", "mechanism", "epsilon"),
+    columns=(
+        "data",
+        "mechanism",
+        "epsilon",
+        "draw",
+        "method",
+        "replicates",
+        "covered",
+        "rmse",
+        "half_width",
+        "seconds",
+    ),
+    cells=cells_beside,
+    run=run_beside,
+    part="method",
+)
 STUDY = Study(
     name="effects",
     recipe="1",
@@ -207,9 +286,9 @@ STUDY = Study(
 EXPERIMENT = Experiment(
     name="effects",
     question="Do intervals of treatment effects from released outcomes hold the true effect?",
-    studies=(STUDY,),
+    studies=(STUDY, BESIDE),
     page=page,
-    draws=2,
+    draws=5,
     tables=("drawn", *REAL),
     bundled=("drawn",),
     epsilons=(0.5, 1.0, 2.0, 4.0),
