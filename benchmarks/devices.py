@@ -1,4 +1,4 @@
-"""Devices that report to a real collector: kills, double sends, hostile JSON and wrong declarations.
+"""Devices that report to a real collector: kills, double sends, wrong clocks, hostile JSON and wrong declarations.
 
     python benchmarks/devices.py [DEVICES] [KILLS]
 
@@ -43,6 +43,8 @@ _HOSTILE = (
     b"1" * 8000,
     b"x" * 100_000,
 )
+#: What devices take the time to be.
+_CLOCKS = ("Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "yesterday")
 
 
 class Collector:
@@ -83,8 +85,8 @@ async def posted(port: int, content: bytes) -> int:
     """The status that a report is answered with; 0 if the collector is away."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        head = f"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {len(content)}\r\nconnection: close\r\n\r\n"
-        writer.write(head.encode() + content)
+        lines = ("POST / HTTP/1.1", "host: x", f"date: {random.choice(_CLOCKS)}", f"content-length: {len(content)}")
+        writer.write("\r\n".join((*lines, "connection: close", "", "")).encode() + content)
         await writer.drain()
         line = await asyncio.wait_for(reader.readline(), 30)
         writer.close()

@@ -7,11 +7,14 @@ import sqlite3
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from labeldp import BitResponse, Classes, Declaration, RandomizedResponse, Release, SubsetResponse, verify
 from labeldp.cli import main
 from labeldp.errors import InputError, LedgerError
+from labeldp.learning.inference import coefficients
+from labeldp.release import public_columns
 from labeldp.release.collection import MOST_BYTES, Collection, Endpoint, columns_of, read_report
 from labeldp.release.jobs import release_reports
 
@@ -272,6 +275,20 @@ def test_a_report_that_comes_while_a_collection_is_closed_is_told_so(box, tmp_pa
     assert len(release_reports(box, tmp_path / "out")) == 1
     late[0].join(30)
     assert late[1] is True
+
+
+def test_what_was_collected_is_learned_from(tmp_path):
+    """The slope of true answers is that of the reports with their own columns, within four standard errors."""
+    rng, out = np.random.default_rng(7), tmp_path / "out"
+    box = Collection.begin(tmp_path / "box", declaration(space=Classes(["no", "yes"])), COLUMNS)
+    how, age = box.declaration, rng.normal(size=3000).round(3)
+    truth = rng.random(3000) < 1 / (1 + np.exp(-age))
+    said = np.where(truth ^ (rng.random(3000) >= float(how.channel.membership.true)), "yes", "no").tolist()
+    sent = (line(how, token=f"{i:032x}", report=said[i], public={"age": age[i]}) for i in range(3000))
+    box.add([read_report(each, how, COLUMNS) for each in sent])
+    release_reports(box, out, unit="row")
+    (_, slope) = coefficients(Release.load(out), public_columns(out), ["age"], units="rows").coefficients
+    assert abs(slope.coef - 1.0) < 4 * slope.std_err < 0.8
 
 
 @pytest.mark.parametrize(
