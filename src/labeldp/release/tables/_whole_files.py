@@ -39,10 +39,10 @@ def _feather(path: Place, _: str | None) -> pa.Table:
 
 
 def _json_lines(path: Place, _: str | None) -> pa.Table:
-    from pyarrow import json  # noqa: PLC0415 (few read such files)
+    from pyarrow import json as lines  # noqa: PLC0415 (few read such files)
 
-    options = json.ReadOptions(block_size=_BLOCK)
-    return _opened(path, lambda file: json.read_json(file, read_options=options))
+    options = lines.ReadOptions(block_size=_BLOCK)
+    return _opened(path, lambda file: lines.read_json(file, read_options=options))
 
 
 def _labels(path: Place, _: str | None) -> pa.Table:
