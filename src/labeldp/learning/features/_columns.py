@@ -1,4 +1,4 @@
-"""Feature columns of tables: which ones a model uses, and their values as numbers or categories."""
+"""Feature columns of tables: which ones a model uses, and their values as numbers, categories or texts."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def without_calendar(columns: Mapping[str, str]) -> dict[str, str]:
 
 
 def frame_columns(columns: Mapping[str, str]) -> dict[str, str]:
-    """The columns of a frame, each a number or a category: those of a date or a time come after it."""
+    """The columns of a frame, each a number, a category or a text: those of a date or a time come after it."""
     found = dict[str, str]()
     for name, kind in columns.items():
         found[name] = kind if kind in _IN_FRAMES else "number"

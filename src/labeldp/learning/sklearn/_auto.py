@@ -190,7 +190,7 @@ class Combination(ABC):
         """Fit all models, and their weights.
 
         Args:
-            X: Features of n rows: a frame, whose columns of text are categories, an array or a sparse matrix of
+            X: Features of n rows: a frame, whose texts are categories or words, an array or a sparse matrix of
                 numbers.
             y: A release of n rows; bins of numbers are decoded.
             groups: The privacy unit of each row, shape (n,), which is then on one side of every fold; ``"rows"`` if
