@@ -10,6 +10,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
@@ -141,7 +142,7 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 def remove_staging(path: Path) -> None:
     """Remove what interrupted ``replace_file`` left beside a path."""
-    for left in path.parent.glob(f".{path.name}*"):
+    for left in path.parent.glob(f".{escape(path.name)}*"):
         if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left)
         else:

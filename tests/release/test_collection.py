@@ -3,14 +3,19 @@
 import asyncio
 import importlib.util
 import json
+import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from labeldp import BitResponse, Classes, Declaration, RandomizedResponse, Release, SubsetResponse, verify
+from labeldp import BitResponse, Classes, Declaration, Ledger, RandomizedResponse, Release, SubsetResponse, verify
 from labeldp.cli import main
 from labeldp.errors import InputError, LedgerError
 from labeldp.learning.inference import coefficients
@@ -368,3 +373,94 @@ def test_devices_lose_nothing_while_the_collector_is_killed(tmp_path):
     assert {figures.get("hostile 200"), figures.get("wrong declaration 200"), figures.get("another report 200")} == {
         None
     }
+
+
+KILLED = """
+import importlib, os, signal, sys
+from labeldp.cli import main
+
+place, when, *command = sys.argv[1:]
+module, _, name = place.rpartition(".")
+module = importlib.import_module(module)
+function = getattr(module, name)
+
+def dying(*arguments, **named):
+    if when == "after":
+        function(*arguments, **named)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+setattr(module, name, dying)
+main(["collect", *command])
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "when", "ledger", "stands"),
+    [
+        ("pyarrow.parquet.write_table", "after", True, False),  # the table is not yet in its place
+        ("labeldp.release.jobs._release_reports.release_table", "before", True, False),
+        ("labeldp.release.jobs._job.finish", "before", True, False),  # charged, drawn and written
+        ("labeldp.release.jobs._job.finish", "after", True, True),
+        ("labeldp.release.jobs._release_reports.release_table", "after", True, True),
+        ("labeldp.release.released._release.write_release", "after", False, True),
+    ],
+)
+def test_a_close_that_was_killed_is_continued(tmp_path, capsys, place, when, ledger, stands):
+    """The same command closes the collection, with each report once, one charge, and nothing left."""
+    name, out = str(tmp_path / "box[1]*"), tmp_path / "out"
+    box = Collection.begin(Path(name), declaration(), columns_of("person:text,age:number"))
+    for i in range(40):
+        public = {"person": f"P{i // 2:04d}x", "age": 20 + i // 2}
+        add(box, token=f"{i:032x}", report=SPACE.points[i % 3], public=public)
+    close = [name, "--close", str(out), "--unit", "person"] + ["--ledger", str(tmp_path / "ledger")] * ledger
+    command = [sys.executable, "-c", KILLED, place, when, *close]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == -signal.SIGKILL
+    assert (box.is_closed, out.exists()) == (False, stands)
+    for _ in range(2):  # and again, when all is done
+        assert main(["collect", *close]) == 0, capsys.readouterr().err
+        assert (box.is_closed, len(Release.load(out)), len(public_columns(out))) == (True, 40, 40)
+    known = {each.name for each in tmp_path.iterdir() if not each.name.startswith(("ledger", "box[1]*.labeldp"))}
+    assert known == {"box[1]*", "out"}
+    if ledger:
+        entries = [each for each in Ledger(tmp_path / "ledger").entries() if each.state != "void"]
+        assert [each.spent for each in entries] == [(2.0, 0.0)]
+        assert main(["collect", name, "--close", f"{out}2", *close[3:]]) == 1
+        assert "were already released at epsilon 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("table", [True, False])
+def test_a_close_removes_no_file_of_somebody_else(box, tmp_path, capsys, table):
+    """A file with the name of its table of reports is neither written over nor removed."""
+    add(box)
+    file = tmp_path / "box.reports.parquet"
+    if table:
+        pq.write_table(pa.table({"mine": [1]}), file)
+    else:
+        file.write_bytes(b"mine")
+    file.chmod(0o600)
+    before = file.read_bytes()
+    closing = ["collect", str(box.path), "--close", str(tmp_path / "out"), "--unit", "row"]
+    assert main([*closing, "--ledger", str(tmp_path / "ledger")]) == 1
+    assert "that does not exist yet" in capsys.readouterr().err
+    assert file.read_bytes() == before
+    assert not box.is_closed
+
+
+@pytest.mark.parametrize("other", ["more reports", "another unit", "no charge"])
+def test_a_close_is_not_finished_by_another_release(box, tmp_path, capsys, other):
+    """A folder of fewer reports, for other units, or that the ledger does not know is in the way."""
+    add(box)
+    out, closing = tmp_path / "out", ["collect", str(tmp_path / "box"), "--close", str(tmp_path / "out")]
+    if other == "more reports":
+        assert main([*closing, "--unit", "row"]) == 0
+        box = Collection.begin(tmp_path / "other", declaration(), COLUMNS)
+        add(box), add(box, token=TOKEN + "x")
+        closing[1] = str(box.path)
+    else:
+        assert main([*closing, "--unit", "row" if other == "another unit" else "age"]) == 0
+    before = (out / "_certificate.json").read_bytes()
+    options = ["--unit", "row"] if other == "more reports" else ["--unit", "age"]
+    options += ["--ledger", str(tmp_path / "ledger")] * (other == "no charge")
+    assert main([*closing, *options]) == 1
+    assert "that does not exist yet" in capsys.readouterr().err
+    assert (out / "_certificate.json").read_bytes() == before

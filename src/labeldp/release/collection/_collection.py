@@ -105,7 +105,7 @@ class Collection:
             return [self._added(database, report) for report in reports]
 
     def _added(self, database: sqlite3.Connection, report: Report) -> Received:
-        mark = marked(self._key, "token", report.token)
+        mark = self.mark("token", report.token)
         kept = database.execute("SELECT body FROM reports WHERE mark = ?", (mark,)).fetchone()
         if kept is not None:
             return "known" if kept[0] == report.body else "another"
@@ -159,6 +159,10 @@ class Collection:
         people = None if unit is None else columns[unit]
         release = Release.randomized(labels, how.mechanism, declared_by=how.declared_by, units=people, name=how.label)
         return release, pa.table(columns)
+
+    def mark(self, *parts: str) -> str:
+        """A keyed fingerprint that nobody else can make."""
+        return marked(self._key, *parts)
 
     @property
     def digest(self) -> str:
