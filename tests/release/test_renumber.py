@@ -202,6 +202,16 @@ def test_a_kept_column_of_the_same_name_is_refused(tmp_path):
     assert len({*numbers_of(released, who).values()}) == len({*who})
 
 
+def test_a_label_of_the_name_of_the_numbers_is_refused(tmp_path):
+    """In any spelling: no verifier would take the release, which would be charged for."""
+    path, _ = stays(tmp_path, "january", 1)
+    pd.read_csv(path).rename(columns={"ill": "PATIENTEN-NR._number "}).to_csv(path, index=False)
+    given = {"drop": ["stay"], "unit": "Patienten-Nr.", "renumber": True}
+    with pytest.raises(InputError, match=r"no column named 'Patienten-Nr._number'"):
+        release_table(path, "PATIENTEN-NR._number ", SPACE, 4.0, tmp_path / "out", **given)
+    assert not list(tmp_path.glob("*.labeldp-ledger"))
+
+
 def test_numbers_do_not_depend_on_batches(tmp_path, monkeypatch):
     """Small batches of a Parquet file and of a CSV give one number to each person."""
     path, who = stays(tmp_path, "january", 1)

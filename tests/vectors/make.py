@@ -99,6 +99,8 @@ EDITS = (
     ("command/auto", [("charges/0/guarantee/trust", "central"), *_whole(1.0, trust="central")], "labels of a curator"),
     ("command/auto", [("charges/0/guarantee/trust", "peer"), *_whole(1.0, trust="peer")], "labels of peers"),
     ("command/auto", [("charges", [_PEERS]), ("expects", None), *_whole(1.0, trust="peer")], "peers without a law"),
+    ("command/auto", [("table/columns/0/name", "level")], "a column with the name of the label"),
+    ("command/auto", [("table/columns/0/name", " \uff2c\u00adEvel")], "the name of the label in other letters"),
     ("command/auto", _elsewhere(_MATRIX)[1:], "a matrix that nobody declared"),
     ("command/auto", _elsewhere(_MATRIX, 1.8), "a matrix without its slack"),
     ("command/auto", _elsewhere(_PAIRS), "two rows of a unit as single rows"),
@@ -116,6 +118,7 @@ HONEST = (
         ],
         "labels that were randomized elsewhere",
     ),
+    ("command/auto", [("table/columns/0/name", "le vel")], "a column with nearly the name of the label"),
     ("command/auto", _elsewhere(_MATRIX), "labels by a matrix of probabilities"),
     ("command/auto", _elsewhere(_RATES), "labels by a mechanism for each row"),
 )

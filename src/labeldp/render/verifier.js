@@ -555,6 +555,10 @@ function demandExpectation(expects) { // its numbers are left to labeldp
 
 const CHECKS = [
   ["the certificate states that no test source of randomness was used", (body) => demand(body.private === true, "a private release")],
+  ["no column has the name of the label", (body) => {
+    const own = oneSpelling(body.label.column);
+    demand(body.table.columns.every((column) => oneSpelling(column.name) !== own), "no column of that name in any spelling");
+  }],
   ["each epsilon follows from the integers of its mechanism", (body, left, spelled) => {
     const size = sizeOf(body.label.space, spelled.label.space), isInterval = body.label.space.kind === "interval";
     for (const { law, guarantee, mechanism, rows } of body.charges) {
@@ -624,6 +628,12 @@ function demandLabels(law, guarantee, mechanism, body, left) {
     demand(/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(mechanism), "the name of a mechanism");
     if (!parts.some(isForeign)) left.push("a mechanism of another package");
   }
+}
+
+// A name without capitals, format characters, kinds of letters, digits and dashes, and blanks at its ends or doubled ones.
+function oneSpelling(name) {
+  const plain = name.normalize("NFKC").toUpperCase().toLowerCase().replace(/ς/g, "σ").normalize("NFKC");
+  return plain.replace(/\p{Cf}/gu, "").replace(/\p{Pd}/gu, "-").replace(/[\s\x1c-\x1f\x85]+/g, " ").trim();
 }
 
 const rhoOfHalves = (epsilon) => { const [a, b] = printed(epsilon); return floatAbove([a * a, 4n * b * b]); };

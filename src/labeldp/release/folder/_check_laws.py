@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from labeldp._random_words import is_identifier
+from labeldp._spelling import canonical
 from labeldp.errors import VerificationError
 from labeldp.mechanisms.queries import promise_of
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, draws_from, expectation
@@ -53,6 +54,10 @@ def check_laws(_: Path, certificate: Certificate) -> str:
         raise VerificationError("expected a complete answer about some rows, with one charge, found another")
     if certificate.of_answer and certificate.expects is not None:
         raise VerificationError("expected the utility of released labels alone, found that of an answer")
+    own = canonical(certificate.label)
+    if named := next((name for name, _ in certificate.columns if canonical(name) == own), None):
+        spelled = "" if named == certificate.label else f", which {named!r} spells otherwise"
+        raise VerificationError(f"expected no column {certificate.label!r}, the true label, found one{spelled}")
     answers, labels = certificate.answers, certificate.labels
     if certificate.draws != (*answers, *labels):
         raise VerificationError("expected the charges of answers before those of labels, found another order")

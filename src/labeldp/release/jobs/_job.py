@@ -342,10 +342,10 @@ class TableJob:
         """The released columns: public ones, with other types if these are given, and added ones.
 
         Raises:
-            InputError: A public column has the name of an added one.
+            InputError: A public column, or the label, has the name of an added one.
         """
-        public = list(types) or self.kept
-        if taken := [name for name in added if name in public]:
+        public, own = list(types) or self.kept, canonical(self.table.label)
+        if taken := [name for name in added if name in public or canonical(name) == own]:
             raise clashing(taken[0])
         stored = [(name, types.get(name, self.table.schema.field(name).type)) for name in public]
         return pa.schema([*plain_schema(pa.schema(stored)), *(pa.field(name, kind) for name, kind in added.items())])
