@@ -161,6 +161,17 @@ const isGrouped = ({ values, groups }) => Array.isArray(groups) && groups.every(
 // The number of the group of each value; undefined where the mechanism has no groups.
 const groupsOf = (body) => body.groups?.flatMap((group, i) => group.map(() => i));
 
+const MEANING = /^(Your answer is|Each answer is) changed at random before it leaves this device\. Whoever was 50 % sure of (it|all your answers) can become at most (\d{1,3})(?:\.(\d{1,6}))? % sure by what is sent\.$/;
+const MOST_ANSWERS = 1000;
+
+// True if the sentence for the person is that of so many answers, and its percentage is not below what the odds allow.
+function isMeant(sentence, [most, least], answers) {
+  const [, each, subject, whole, part = ""] = MEANING.exec(sentence) ?? [];
+  const several = answers > 1, odds = [most, least].map((weight) => weight ** BigInt(answers));
+  if ((each === "Each answer is") !== several || (subject === "all your answers") !== several) return false;
+  return whole !== undefined && BigInt(whole + part) * (odds[0] + odds[1]) >= 10n ** BigInt(2 + part.length) * odds[0];
+}
+
 // A declaration as an object, from its text or from the object itself.
 export function read(declaration) {
   const body = typeof declaration === "string" ? JSON.parse(declaration) : declaration;
@@ -171,10 +182,13 @@ export function read(declaration) {
     throw new Error("expected a declaration of randomized response, subsets, bits or groups, with a law of its values");
   if (law.kind === "coarsening" ? !isGrouped(body) : body.groups !== undefined)
     throw new Error("expected two or more groups of all values in declared order, and none without a law of groups");
-  const [most, least] = ODDS[law.kind](law, BigInt(values.length), groupsOf(body)).map(Number);
-  if (!(Math.abs(Math.log(most / least)) <= body.epsilon * (1 + ROUNDING)))
+  const odds = ODDS[law.kind](law, BigInt(values.length), groupsOf(body)).sort((one, other) => (one > other ? -1 : 1));
+  if (!(Math.log(Number(odds[0]) / Number(odds[1])) <= body.epsilon * (1 + ROUNDING)))
     throw new Error(`expected a law of epsilon ${body.epsilon} at most, as declared, found one that discloses more`);
-  if (body.answers !== undefined && !(Number.isInteger(body.answers) && body.answers > 1)) throw new Error("expected a number of answers above 1, or none");
+  if (body.answers !== undefined && !(Number.isInteger(body.answers) && body.answers > 1 && body.answers <= MOST_ANSWERS))
+    throw new Error(`expected a number of answers from 2 to ${MOST_ANSWERS}, or none`);
+  if (!isMeant(body.meaning, odds, body.answers ?? 1))
+    throw new Error("expected the sentence that follows from the law as the meaning, found one that says something else or promises more");
   return body;
 }
 

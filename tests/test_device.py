@@ -1,6 +1,8 @@
 """Answers that are randomized on devices: a declaration, its two readers, and reports that are taken over."""
 
+import dataclasses
 import hashlib
+import itertools
 import json
 import re
 import shutil
@@ -221,6 +223,37 @@ def test_a_device_refuses_a_declaration_that_discloses_more(in_javascript, name,
     """Its law costs more than it says, or it is none: nothing is drawn."""
     with pytest.raises(Exception, match=words):
         in_javascript('randomize(d, "yes")', json.loads(declaration(name).to_json()) | change)
+
+
+@pytest.mark.parametrize("name", ON_DEVICES)
+@pytest.mark.parametrize("answers", [1, 3])
+def test_a_device_shows_no_sentence_that_promises_more(in_javascript, name, answers):
+    """The meaning is that of the law and of all answers: a smaller percentage or another sentence is refused."""
+    declared = dataclasses.replace(declaration(name, 1.0), answers=answers)
+    body, percent = json.loads(declared.to_json()), {1: "73.2", 3: "95.3"}[answers]
+    assert f"at most {percent} % sure" in body["meaning"]
+    assert in_javascript("read(d).meaning", body) == body["meaning"]
+    one, all_of_them = "Your answer is changed", "Each answer is changed"
+    other = (one, all_of_them) if answers == 1 else (all_of_them, one)
+    for wrong in (
+        body["meaning"].replace(percent, f"{float(percent) - 0.2:.1f}"),
+        body["meaning"].replace(percent, "5"),
+        body["meaning"].replace(*other),
+        f"{body['meaning']} Nobody can learn anything.",
+        "Nobody can learn anything.",
+    ):
+        with pytest.raises(Exception, match="promises more"):
+            in_javascript('randomize(d, "yes")', body | {"meaning": wrong})
+
+
+@pytest.mark.parametrize("name", ON_DEVICES)
+def test_a_device_takes_every_sentence_that_is_declared(in_javascript, name):
+    """From small to large epsilons, of one answer or several: the percentage is rounded up."""
+    for epsilon, answers in itertools.product((0.01, 0.1, 0.3, 1.0, 2.5, 7.0, 20.0), (1, 2, 7, 1000)):
+        body = json.loads(dataclasses.replace(declaration(name, epsilon), answers=answers).to_json())
+        assert in_javascript("read(d).epsilon", body) == epsilon
+    with pytest.raises(Exception, match="from 2 to 1000"):
+        in_javascript("read(d)", body | {"answers": 10**9})
 
 
 def test_a_device_takes_declared_answers_alone(in_javascript):
