@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -152,6 +153,16 @@ def test_another_text_is_no_declaration(text):
     """What strangers send is refused in one sentence."""
     with pytest.raises(InputError, match="expected a declaration"):
         Declaration.from_json(text)
+
+
+def test_a_file_that_is_no_declaration_is_not_waited_for(tmp_path):
+    """A pipe that nobody writes to, a device without end, and a large file are refused at once."""
+    pipe, large = tmp_path / "pipe", tmp_path / "large"
+    os.mkfifo(pipe)
+    large.write_text(" " * (1 << 20) + declaration().to_json(), encoding="utf-8")
+    for file in (pipe, Path("/dev/zero"), large, tmp_path):
+        with pytest.raises(InputError, match="found no file that can be read"):
+            Declaration.read(file)
 
 
 def test_rows_that_differ_and_numbers_are_not_declared():

@@ -13,6 +13,7 @@ from ._certificate import FEATURES_REDRAWN as FEATURES_REDRAWN
 from ._certificate import File as File
 from ._certificate import SHUFFLED as SHUFFLED
 from ._certificate import UNREADABLE as UNREADABLE
+from ._limits import text_of as text_of
 from ._joined import NO_STAGE as NO_STAGE
 from ._joined import of_stages as of_stages
 from ._joined import of_strangers as of_strangers

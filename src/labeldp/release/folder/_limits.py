@@ -60,8 +60,8 @@ def opened(path: Path) -> BufferedReader:
     return file
 
 
-def text_of(path: Path) -> str:
-    """The text of a certificate.
+def text_of(path: Path, most: int = MOST_BYTES) -> str:
+    """The text of a certificate, or of another document of at most so many bytes.
 
     Raises:
         OSError: It cannot be read.
@@ -69,9 +69,9 @@ def text_of(path: Path) -> str:
         VerificationError: It is too large.
     """
     with opened(path) as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise VerificationError(f"expected a certificate of at most {MOST_BYTES} bytes, found a larger one")
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise VerificationError(f"expected a certificate of at most {most} bytes, found a larger one")
     return content.decode("utf-8")
 
 

@@ -14,6 +14,7 @@ from labeldp._checks import nearest
 from labeldp._random_words import KeyFile
 from labeldp._strict_json import strict_json
 from labeldp.errors import OutputError, VerificationError
+from labeldp.release.folder._limits import text_of
 from labeldp.release.tables import Place, StorePath
 
 #: Readers of Parquet folders pass over names that begin with an underscore.
@@ -220,7 +221,7 @@ def _is_original(staging: Path, inode: Inode | None) -> bool:
 def _identifier_at(target: Path) -> object:
     """The identifier in the certificate of a folder, if any."""
     try:
-        return strict_json(part_of(target, CERTIFICATE).read_text("utf-8")).get("release")
+        return strict_json(text_of(part_of(target, CERTIFICATE))).get("release")
     except (OSError, ValueError, AttributeError):
         return None
 

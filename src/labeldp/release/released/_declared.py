@@ -34,7 +34,17 @@ from labeldp.mechanisms.randomizers import (
 from labeldp.privacy import Classes, Guarantee, LabelSpace, log_above, power_above, sure_above
 from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import MOST_CLASSES, Channel, MatrixChannel, concatenated_channel, law_of, row_arrays
-from labeldp.release.folder import CODES, DECLARED, ELSEWHERE, UNITS_PUBLIC, UNREADABLE, Certificate, Draw, from_columns
+from labeldp.release.folder import (
+    CODES,
+    DECLARED,
+    ELSEWHERE,
+    UNITS_PUBLIC,
+    UNREADABLE,
+    Certificate,
+    Draw,
+    from_columns,
+    text_of,
+)
 from labeldp.release.released._possible import check_rows_possible
 from labeldp.release.tables import unit_numbers
 
@@ -44,8 +54,8 @@ _BY_ROW = "the mechanism of each row is public, and does not depend on labels"
 
 _MOST_ANSWERS = 1000
 _SCHEMA = "labeldp/declaration/1"
-#: The longest declaration that is read, in letters.
-_MOST_LETTERS = 1 << 20
+#: The longest declaration that is read, in bytes.
+_MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +147,7 @@ class Declaration:
             InputError: It is none.
         """
         try:
-            body: Any = strict_json(text) if len(text) <= _MOST_LETTERS else None
+            body: Any = strict_json(text) if len(text) <= _MOST_BYTES else None
             law = (Classes(body["values"]), body["epsilon"])
             groups = body.get("groups")
             mechanism = GroupResponse(*law, groups=groups) if groups else class_randomizer(body["mechanism"])(*law)
@@ -157,9 +167,10 @@ class Declaration:
             InputError: There is none.
         """
         try:
-            return cls.from_json(Path(file).read_text(encoding="utf-8"))
-        except (OSError, UnicodeError):
+            text = text_of(Path(file), _MOST_BYTES)
+        except (OSError, UnicodeError, VerificationError):
             raise InputError(f"expected a declaration at {file}, found no file that can be read") from None
+        return cls.from_json(text)
 
     @cached_property
     def codes(self) -> dict[tuple[type, object], int]:
