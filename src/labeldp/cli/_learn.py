@@ -47,10 +47,10 @@ def learn(
         model: Classes: auto (default: a mean of linear models, kernels, boosting and clusters, weighed on released
             labels), softmax, boosting, convex, factorization (ratings), torch:mlp, torch:ratings; with images
             patches (default: frequent patches, and nearness to other images by them), encoder (the features of
-            --encoder in their place, and its default), torch:ensemble (patches and
-            a network beside them: several times as long, more accurate on some images), torch:convolutional,
-            torch:residual, torch:inception, torch:resnet18. Numeric labels: auto (default: ridge, boosting, clusters
-            and the mean label, weighed on released labels), ridge, boosting, neighbours, convex.
+            --encoder in their place, and its default), torch:ensemble (patches and a network beside them: several times
+            as long, more accurate on some images), torch:whitened (photographs), torch:convolutional, torch:residual,
+            torch:inception, torch:resnet18. Numeric labels: auto (default: ridge, boosting, clusters and the mean
+            label, weighed on released labels), ridge, boosting, neighbours, convex.
         method: Correction for label noise. softmax: likelihood (forward correction), unbiased (backward), plain (none)
             or clusters; boosting: likelihood (LightGBM), em, plain or clusters; networks: likelihood, unbiased,
             posterior or plain; convex: unbiased; ridge and boosting of numeric labels: auto, unbiased, likelihood,

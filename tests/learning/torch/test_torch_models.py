@@ -29,9 +29,9 @@ SPACE = Classes(["no", "yes"])
 ROWS = 40
 
 
-def pixels(rows=ROWS, channels=1, seed=0):
+def pixels(rows=ROWS, channels=1, seed=0, side=8):
     """Random images."""
-    return np.random.default_rng(seed).integers(0, 256, (rows, channels, 8, 8), dtype=np.uint8)
+    return np.random.default_rng(seed).integers(0, 256, (rows, channels, side, side), dtype=np.uint8)
 
 
 def columns(rows=ROWS):
@@ -53,6 +53,7 @@ KINDS = {
     "torch:convolutional": (Images(pixels()), None),
     "torch:inception": (Images(pixels()), None),
     "torch:resnet18": (Images(pixels(channels=3)), None),
+    "torch:whitened": (Images(pixels(channels=3, side=9)), None),
     "torch:mlp": (None, ["age", "town"]),
     "torch:ratings": (None, ["who", "it"]),
 }

@@ -7,15 +7,18 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labeldp.learning.torch import (  # noqa: E402 (torch is an extra)
+from labeldp.errors import InputError  # noqa: E402 (torch is an extra)
+from labeldp.learning.torch import (  # noqa: E402
     convolutional,
     inception,
     mlp,
     ratings,
     residual,
     resnet18,
+    whitened,
 )
 from labeldp.learning.torch._networks import NETWORKS  # noqa: E402
+from labeldp.learning.torch._settings import nesterov  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -32,6 +35,8 @@ KINDS = {
     "convolutional, colour": (lambda: convolutional(3, channels=3), 3, lambda rows: torch.randn(rows, 3, 9, 11)),
     "inception": (lambda: inception(5), 5, lambda rows: torch.randn(rows, 1, 6, 6)),
     "resnet18": (lambda: resnet18(7), 7, lambda rows: torch.randn(rows, 3, 8, 8)),
+    "whitened": (lambda: whitened(4, width=8), 4, lambda rows: torch.randn(rows, 3, 9, 11)),
+    "whitened, grey": (lambda: whitened(3, channels=1, width=8), 3, lambda rows: torch.randn(rows, 1, 12, 12)),
     "ratings": (lambda: ratings(6, 4, 5, factors=3), 5, numbers(6, 4)),
     "mlp": (lambda: mlp(6, 3, width=8), 3, lambda rows: torch.randn(rows, 6)),
 }
@@ -73,12 +78,12 @@ def test_in_evaluation_a_row_depends_on_itself_alone(network):
 
 
 def test_the_gradient_reaches_every_parameter(network):
-    """No parameter is left out of training: over a few batches each has a gradient that is not 0."""
+    """No trained parameter is left out: over a few batches each has a gradient that is not 0."""
     module, classes, made = network
     rows = made(32)
     targets = torch.arange(32) % classes
     torch.nn.functional.cross_entropy(module(rows), targets).backward()
-    found = {name: parameter.grad for name, parameter in module.named_parameters()}
+    found = {name: each.grad for name, each in module.named_parameters() if each.requires_grad}
     assert [name for name, grad in found.items() if grad is None or not grad.abs().sum() > 0] == []
 
 
@@ -137,6 +142,43 @@ def test_the_resnet_normalizes_before_it_projects():
         module(torch.randn(2, 3, 16, 16))
     assert len(seen) == 3
     assert min(seen) >= 0
+
+
+def test_the_whitened_network_sees_uncorrelated_cosines():
+    """Of smooth noise in alike channels, they have unit variance and hardly any covariance."""
+    module = whitened(2).train()[0]
+    smooth = torch.nn.functional.avg_pool2d(torch.randn(50, 1, 24, 24), 3, stride=1)
+    pixels = smooth + 0.3 * torch.randn(50, 3, 22, 22)
+    with torch.no_grad():
+        raw = torch.nn.functional.unfold(pixels, 2).transpose(0, 1).flatten(1)
+        made = module.normalization(torch.nn.functional.conv2d(pixels, module.filters)).transpose(0, 1).flatten(1)
+        signs = module(pixels)
+    off = ~torch.eye(12, dtype=torch.bool)
+    assert torch.corrcoef(raw)[off].abs().max() > 0.5
+    assert torch.corrcoef(made)[off].abs().max() < 0.05
+    assert made.var(dim=1) == pytest.approx(torch.ones(12), abs=0.01)
+    assert signs.shape == (50, 24, 21, 21)
+
+
+def test_the_whitened_network_begins_as_the_identity_and_steps_shifts_further():
+    """Its convolutions pass channels on, its scales are fixed, and shifts have 64 times the rate at the same decay."""
+    module = whitened(5, width=32)
+    first = next(each for each in module if isinstance(each, torch.nn.Conv2d))
+    rows = torch.randn(2, 24, 8, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(first(rows)[:, :24], rows)
+    weights, shifts = nesterov(module.parameters(), 1.5, 1e-5, 0.85).param_groups
+    assert {each.ndim for each in shifts["params"]} == {1}
+    assert len(shifts["params"]) == 6
+    assert len(weights["params"]) == 7
+    assert shifts["lr"] == 64 * weights["lr"]
+    assert shifts["lr"] * shifts["weight_decay"] == pytest.approx(weights["lr"] * weights["weight_decay"])
+
+
+def test_the_whitened_network_refuses_tiny_images():
+    """Pooling three times leaves nothing of them."""
+    with pytest.raises(InputError, match=r"at least 9 x 9 pixels for this network, found 8 x 12"):
+        whitened(2, channels=1)(torch.zeros(1, 1, 8, 12))
 
 
 def test_the_others_have_the_parameters_of_their_layers():

@@ -42,29 +42,6 @@ from labeldp.release.folder import Certificate, group_column
 _ENSEMBLE = "ensemble"
 _TENTH = 10
 _JUDGED_BY = "released labels of a tenth of the rows, for a model that was fitted on the others"
-#: Default training settings of each network; those of the papers are from Ghazi et al. 2021, B.
-_TRAINING: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "convolutional": {"epochs": 12, "learning_rate": 0.01, "optimizer": "adamw", "channels_last": True},
-        "residual": {"epochs": 20, "weight_decay": 0.02, "optimizer": "adamw", "channels_last": True},
-        "inception": {"epochs": 40, "optimizer": "sgd", "learning_rate": 0.02, "channels_last": True},
-        "resnet18": {
-            "epochs": 200,
-            "batch_size": 512,
-            "optimizer": "sgd",
-            "learning_rate": 0.4,
-            "schedule": "piecewise",
-        },
-        "ratings": {
-            "epochs": 12,
-            "batch_size": 512,
-            "learning_rate": 0.01,
-            "optimizer": "adam",
-            "weight_decay": 3e-5,
-        },
-        "mlp": {"epochs": 20, "batch_size": 256, "learning_rate": 2e-3, "optimizer": "adamw"},
-    }
-)
 
 
 def network_of(
@@ -128,21 +105,22 @@ def learner_of(network: Network, choice: ModelChoice, report: Progress | None = 
     """
     known = methods_of(network.name)
     alone = network.name in (PATCHES, ENCODER)
-    if (choice.training and alone) or (network.name not in _TRAINING and choice.method not in (None, *known)):
+    chosen = not alone and network.name != _ENSEMBLE
+    if (choice.training and alone) or (not chosen and choice.method not in (None, *known)):
         options = "no method and no options of training" if alone else "no method"
         raise InputError(f"expected {options} with {choice.model}, found some; leave them out")
     if alone:
         return PatchClassifier(report=report)
     from labeldp.learning import torch as networks  # noqa: PLC0415 (PyTorch is an extra of its own)
 
-    if network.name in _TRAINING:
+    if chosen:
         name, encoder, sizes = network.name, network.encoder, network.arguments
         method: Any = _checks.among(choice.method or known[0], "a method of networks", known)
         return networks.TorchClassifier(
             lambda: networks.module_of(name, encoder, sizes),
             method=method,
             report=report,
-            **{**_TRAINING[name], **choice.training},
+            **{**networks.TRAINING[name], **choice.training},
         )
     return networks.ImageEnsemble(training=choice.training, report=report)
 
@@ -161,7 +139,7 @@ def trained_model(
     else:
         from labeldp.learning.torch import NetworkScores  # noqa: PLC0415 (PyTorch is an extra of its own)
 
-        of_ensemble = network.name not in _TRAINING
+        of_ensemble = network.name == _ENSEMBLE
         scores = NetworkScores.of_ensemble(learner, order) if of_ensemble else NetworkScores(learner.module_.cpu())
     method = getattr(learner, "method", "likelihood")
     network = replace(network, sizes=scores.sizes)

@@ -48,6 +48,7 @@ ENCODERS: Mapping[str, type[Encoder]] = MappingProxyType(
         "residual": PixelEncoder,
         "inception": PixelEncoder,
         "resnet18": PixelEncoder,
+        "whitened": PixelEncoder,
         "ratings": PairEncoder,
         "mlp": ColumnEncoder,
     }

@@ -18,4 +18,5 @@ __all__ = [
     "ratings",
     "residual",
     "resnet18",
+    "whitened",
 ]

@@ -11,6 +11,8 @@ from ._networks import mlp as mlp
 from ._networks import ratings as ratings
 from ._networks import residual as residual
 from ._networks import resnet18 as resnet18
+from ._networks import whitened as whitened
+from ._recipes import TRAINING as TRAINING
 from ._scores import NetworkScores as NetworkScores
 from ._scores import module_of as module_of
 from ._rows import ReleasedRows as ReleasedRows

@@ -39,7 +39,15 @@ from labeldp.learning.torch._rows import (
     to_device,
     weight_dtype,
 )
-from labeldp.learning.torch._settings import SCHEDULES, Checkpoint, Machine, Schedule, SingleDevice, TrainingSettings
+from labeldp.learning.torch._settings import (
+    SCHEDULES,
+    Checkpoint,
+    Machine,
+    Schedule,
+    SingleDevice,
+    TrainingSettings,
+    nesterov,
+)
 from labeldp.learning.torch._training import (
     HeldOut,
     Run,
@@ -56,7 +64,7 @@ from labeldp.release import Release, check_same_rows
 _NOT_FINGERPRINTED = ("module", "checkpoint", "device", "report", "warm_start")
 
 _OPTIMIZERS: MappingProxyType[str, Callable[..., Optimizer]] = MappingProxyType(
-    {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    {"sgd": torch.optim.SGD, "nesterov": nesterov, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 )
 
 
@@ -74,10 +82,11 @@ class TorchClassifier(ProbabilityClassifier):
         correction: With ``"unbiased"``: share of the correction, from 0 to 1.
         epochs: Number of passes over the rows.
         batch_size: Most rows of a step, over all processes; the batches of an epoch differ by one row at most.
-        optimizer: ``"sgd"``, ``"adam"``, ``"adamw"``, or a function of parameters that makes an optimizer, which then
-            sets its own rate, momentum and decay.
+        optimizer: ``"sgd"``, ``"adam"``, ``"adamw"``; ``"nesterov"``, the steps of Jordan 2024 for ``whitened``, in
+            which vectors step 64 times as far; or a function of parameters that makes an optimizer, which then sets its
+            own rate, momentum and decay.
         learning_rate: Largest learning rate.
-        momentum: Momentum of ``"sgd"``.
+        momentum: Momentum of ``"sgd"`` and ``"nesterov"``.
         weight_decay: Coefficient of half the squared weights (``"sgd"``, ``"adam"``), or of decoupled decay
             (``"adamw"``).
         schedule: ``"linear"``: up from 0 in the first 15 % of the steps, then down to 0; ``"piecewise"``: the same
@@ -315,7 +324,7 @@ class TorchClassifier(ProbabilityClassifier):
             return self.optimizer
         make = _OPTIMIZERS[_checks.among(self.optimizer, "optimizer", _OPTIMIZERS)]
         settings = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
-        if self.optimizer == "sgd":
+        if self.optimizer in ("sgd", "nesterov"):
             settings["momentum"] = self.momentum
         return lambda parameters: make(parameters, **settings)
 

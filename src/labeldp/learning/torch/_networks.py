@@ -7,16 +7,21 @@ classes.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import relu
+from torch.nn.functional import conv2d, gelu, relu
+
+from labeldp.errors import InputError
 
 _RESIDUAL_WIDTHS = (64, 128, 256, 512)
 _SPREAD = 0.05
 _DROPPED = 0.2
+#: Of ``whitened``: what is added to variances, of activations and of cosines of shares of light; its least images.
+_TINY, _TINY_SHARE, _LEAST_SIDE = 1e-12, 3e-5, 9
 
 
 def convolutional(classes: int, channels: int = 1) -> nn.Sequential:
@@ -106,6 +111,33 @@ def resnet18(classes: int, channels: int = 3) -> nn.Sequential:
     )
 
 
+def whitened(classes: int, channels: int = 3, width: int = 48) -> nn.Sequential:
+    """A network for images of 9 pixels a side and more, in colour or not, that learns in about ten epochs.
+
+    Its first layer is fixed: cosines over squares of 2 x 2 pixels and over channels, each normalized, which are nearly
+    uncorrelated over photographs; both signs of each go on. Convolutions begin as the identity.
+
+    Args:
+        classes: Number of classes.
+        channels: Channels of an image, on any scale.
+        width: Channels of the first layers; later ones have four times as many. Jordan has 64, which
+            takes twice as long.
+
+    References:
+        Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024, which whitens by the images at hand.
+    """
+    return nn.Sequential(
+        _Cosines(channels),
+        *_whitened_block(8 * channels, width),
+        *_whitened_block(width, 4 * width),
+        *_whitened_block(4 * width, 4 * width),
+        nn.AdaptiveMaxPool2d(1),
+        nn.Flatten(),
+        _Scaled(1 / 9),
+        nn.Linear(4 * width, classes, bias=False),
+    )
+
+
 def ratings(users: int, items: int, classes: int, factors: int = 16) -> nn.Module:
     """Neural collaborative filtering: the rating of an item by a user, from their numbers alone.
 
@@ -143,7 +175,7 @@ def mlp(features: int, classes: int, width: int = 128) -> nn.Sequential:
 
 #: Every network by its name.
 NETWORKS: Mapping[str, Callable[..., nn.Module]] = MappingProxyType(
-    {each.__name__: each for each in (convolutional, residual, inception, resnet18, ratings, mlp)}
+    {each.__name__: each for each in (convolutional, residual, inception, resnet18, whitened, ratings, mlp)}
 )
 
 
@@ -159,6 +191,59 @@ def _convolution(narrow: int, wide: int, size: int = 3, stride: int = 1) -> tupl
 def _dense(narrow: int, wide: int) -> tuple[nn.Module, ...]:
     """A linear layer and a rectifier."""
     return nn.Linear(narrow, wide), nn.ReLU()
+
+
+def _whitened_block(narrow: int, wide: int) -> tuple[nn.Module, ...]:
+    """Two convolutions that begin as the identity, the first before pooling, each normalized, without a scale."""
+    first, second = (nn.Conv2d(each, wide, 3, padding=1, bias=False) for each in (narrow, wide))
+    layers: list[nn.Module] = []
+    for convolution, pools in ((first, (nn.MaxPool2d(2),)), (second, ())):
+        nn.init.dirac_(convolution.weight[: convolution.in_channels].data)
+        normalization = nn.BatchNorm2d(wide, eps=_TINY, momentum=0.4)
+        normalization.weight.requires_grad_(requires_grad=False)
+        layers += [convolution, *pools, normalization, nn.GELU()]
+    return tuple(layers)
+
+
+class _Cosines(nn.Module):
+    """Both signs of the normalized cosines of squares of 2 x 2 pixels over all channels, through a soft rectifier."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        across, colours = _cosines(2), _cosines(channels)
+        filters = torch.einsum("ac,ix,jy->aijcxy", colours, across, across).reshape(-1, channels, 2, 2)
+        self.register_buffer("filters", filters)
+        self.normalization = nn.BatchNorm2d(4 * channels, eps=_TINY_SHARE, affine=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Twice as many channels as cosines."""
+        if min(images.shape[2:]) < _LEAST_SIDE:
+            found = " x ".join(map(str, images.shape[2:]))
+            raise InputError(
+                f"expected images of at least {_LEAST_SIDE} x {_LEAST_SIDE} pixels for this network, found {found}; "
+                "take another network, or enlarge them"
+            )
+        found = self.normalization(conv2d(images, self.filters))
+        return gelu(torch.cat([found, -found], dim=1))
+
+
+class _Scaled(nn.Module):
+    """A fixed multiple."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, values: Tensor) -> Tensor:
+        """The multiple of the values."""
+        return self.factor * values
+
+
+def _cosines(size: int) -> Tensor:
+    """An orthonormal basis of cosines, a row each, the constant first."""
+    places = torch.arange(size, dtype=torch.float64)
+    basis = torch.cos(math.pi / size * places[:, None] * (places + 0.5))
+    return (basis / basis.norm(dim=1, keepdim=True)).float()
 
 
 class _Branches(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -38,6 +38,25 @@ SCHEDULES: MappingProxyType[str, Schedule] = MappingProxyType(
         "cosine": lambda done: _ramp(done) * (1.0 + math.cos(math.pi * max(0.0, done - _RAMP) / (1.0 - _RAMP))) / 2.0,
     }
 )
+
+
+#: How much further shifts step than weights by ``nesterov``.
+_FURTHER = 64.0
+
+
+def nesterov(parameters: Iterable[Tensor], lr: float, weight_decay: float, momentum: float) -> Optimizer:
+    """Steps with Nesterov's momentum, in which vectors, such as shifts of normalizations, step 64 times as far.
+
+    References:
+        Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024.
+    """
+    trained = [each for each in parameters if each.requires_grad]
+    parts = (
+        (1.0, [each for each in trained if each.ndim > 1]),
+        (_FURTHER, [each for each in trained if each.ndim < 2]),
+    )
+    groups = [{"params": part, "lr": far * lr, "weight_decay": weight_decay / far} for far, part in parts if part]
+    return torch.optim.SGD(groups, momentum=momentum, nesterov=True)
 
 
 @dataclass(frozen=True)
