@@ -156,14 +156,6 @@ def _of_answer(answer: labeldp.Answer) -> dict[str, Any]:
     }
 
 
-def pack(path: Path) -> Path:
-    """Replace a file by itself, packed."""
-    packed = path.with_name(f"{path.name}.gz")
-    packed.write_bytes(gzip.compress(path.read_bytes(), 9, mtime=0))
-    path.unlink()
-    return packed
-
-
 def charges(path: Path) -> list[list[Any]]:
     """What a ledger says was charged, oldest first."""
     return [
