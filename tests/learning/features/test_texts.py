@@ -1,5 +1,7 @@
 """Free texts: their words as scikit-learn weighs them, components as of a plain decomposition, and models of both."""
 
+import contextlib
+import io
 import json
 
 import numpy as np
@@ -15,6 +17,8 @@ from labeldp.learning.sklearn import AutoClassifier, AutoRegressor
 from labeldp.learning.tables import _stored as stored_module
 from labeldp.learning.tables import learn, open_model
 
+#: Annotations in loops would take longer than the fits.
+pytestmark = pytest.mark.usefixtures("as_users_call")
 GOOD, BAD = ["great", "lovely", "warm", "kind"], ["awful", "broken", "cold", "rude"]
 OTHERS = ["the", "room", "was", "and", "staff", "we", "stayed", "there", "for", "days", "near", "sea"]
 
@@ -92,20 +96,26 @@ def test_a_release_with_free_text_is_learned(shared, tmp_path, model):
     assert again.predict(others[:1]).shape == (1,)
 
 
-def test_a_file_whose_words_lack_a_weight_is_refused(shared, tmp_path):
+@pytest.fixture(scope="module")
+def by_command(shared):
+    """What the command says that learns one model, and its file."""
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        assert main(["learn", str(shared / "o"), "--model", "softmax", "--output", str(shared / "m"), "--json"]) == 0
+    return json.loads(said.getvalue()), shared / "m"
+
+
+def test_a_file_whose_words_lack_a_weight_is_refused(by_command, tmp_path):
     """When it is opened, and not at the first text that has such a word."""
-    model = learn(shared / "o", model="softmax").model
+    model = open_model(by_command[1])
     (words,) = [each for _, each, _ in model.estimator[0].transformers_ if isinstance(each, TextWords)]
     words.weights_ = words.weights_[:-1]
     with pytest.raises(InputError, match="expected a model made by"):
         open_model(model.save(tmp_path / "m.safetensors"))
 
 
-def test_the_command_line_says_that_words_are_read(shared, tmp_path, capsys):
+def test_the_command_line_says_that_words_are_read(by_command):
     """In the result, and as JSON."""
-    assert main(["learn", str(shared / "o"), "--model", "softmax", "--output", str(tmp_path / "m"), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert "of review, which is free text, its words are learned from" in told["notes"]
+    assert "of review, which is free text, its words are learned from" in by_command[0]["notes"]
 
 
 def test_words_are_added_up_over_all_rows(shared, monkeypatch):
@@ -122,13 +132,13 @@ def test_words_are_added_up_over_all_rows(shared, monkeypatch):
 def test_frames_with_texts_are_learned_from():
     """Classes and numbers; at prediction few rows, which no longer look like free text, are of the same kind."""
     frame, labels = reviews(400)
-    classifier = AutoClassifier().fit(frame, Curator(labels, Classes(["no", "yes"])).randomize(epsilon=3.0))
+    classifier = AutoClassifier(folds=2).fit(frame, Curator(labels, Classes(["no", "yes"])).randomize(epsilon=3.0))
     assert classifier.columns_ == {"review": "text", "night": "number"}
     others, truth = reviews(200, seed=2)
     assert np.mean(classifier.predict(others) == truth) > 0.9
     assert classifier.predict(pd.DataFrame({"review": ["great"] * 3, "night": 0.0})).tolist() == ["yes"] * 3
     numbers = Release.public(np.where(labels == "yes", 8, 2), Interval(0, 10, 1))
-    found = AutoRegressor().fit(frame, numbers).predict(others)
+    found = AutoRegressor(folds=2).fit(frame, numbers).predict(others)
     assert np.corrcoef(found, truth == "yes")[0, 1] > 0.9
 
 
@@ -136,6 +146,6 @@ def test_texts_of_noise_teach_nothing():
     """Words that have nothing to do with labels leave the constant, nearly."""
     frame, _ = reviews(600)
     labels = np.random.default_rng(5).choice(["no", "yes"], 600)
-    model = AutoClassifier().fit(frame, Curator(labels, Classes(["no", "yes"])).randomize(epsilon=2.0))
+    model = AutoClassifier(folds=2).fit(frame, Curator(labels, Classes(["no", "yes"])).randomize(epsilon=2.0))
     chances = model.predict_proba(reviews(300, seed=3)[0])
     assert np.abs(chances - 0.5).max() < 0.2
