@@ -35,7 +35,7 @@ _SLOW = tomllib.loads(Path(__file__).with_name("slow.toml").read_text(encoding="
 _MANY = 4
 SLOW = [{"name": name, "kept": []} for name in _SLOW["whole"]] + _SLOW["test"]
 #: Calls of each function at which its annotations are executed: the first ones in a process, and in each test.
-_CHECKED_CALLS, _CHECKED_IN_TEST = 200, 1
+_CHECKED_CALLS, _CHECKED_IN_TEST = 20, 1
 _TESTS = [0]  # how many began
 _MADE = set()  # code of functions in functions that were made before
 _BEGAN = pytest.StashKey[float]()

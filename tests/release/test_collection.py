@@ -3,10 +3,9 @@
 import asyncio
 import importlib.util
 import json
+import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -375,25 +374,6 @@ def test_devices_lose_nothing_while_the_collector_is_killed(tmp_path):
     }
 
 
-KILLED = """
-import importlib, os, signal, sys
-from labeldp.cli import main
-
-place, when, *command = sys.argv[1:]
-module, _, name = place.rpartition(".")
-module = importlib.import_module(module)
-function = getattr(module, name)
-
-def dying(*arguments, **named):
-    if when == "after":
-        function(*arguments, **named)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-setattr(module, name, dying)
-main(["collect", *command])
-"""
-
-
 @pytest.mark.parametrize(
     ("place", "when", "ledger", "stands"),
     [
@@ -405,7 +385,7 @@ main(["collect", *command])
         ("labeldp.release.released._release.write_release", "after", False, True),
     ],
 )
-def test_a_close_that_was_killed_is_continued(tmp_path, capsys, place, when, ledger, stands):
+def test_a_close_that_was_killed_is_continued(tmp_path, capsys, in_child, place, when, ledger, stands):
     """The same command closes the collection, with each report once, one charge, and nothing left."""
     name, out = str(tmp_path / "box[1]*"), tmp_path / "out"
     box = Collection.begin(Path(name), declaration(), columns_of("person:text,age:number"))
@@ -413,8 +393,21 @@ def test_a_close_that_was_killed_is_continued(tmp_path, capsys, place, when, led
         public = {"person": f"P{i // 2:04d}x", "age": 20 + i // 2}
         add(box, token=f"{i:032x}", report=SPACE.points[i % 3], public=public)
     close = [name, "--close", str(out), "--unit", "person"] + ["--ledger", str(tmp_path / "ledger")] * ledger
-    command = [sys.executable, "-c", KILLED, place, when, *close]
-    assert subprocess.run(command, capture_output=True, check=False).returncode == -signal.SIGKILL
+
+    def killed():
+        module, _, function = place.rpartition(".")
+        module = importlib.import_module(module)
+        original = getattr(module, function)
+
+        def dying(*given, **named):
+            if when == "after":
+                original(*given, **named)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        setattr(module, function, dying)
+        main(["collect", *close])
+
+    assert in_child(killed) == -signal.SIGKILL
     assert (box.is_closed, out.exists()) == (False, stands)
     for _ in range(2):  # and again, when all is done
         assert main(["collect", *close]) == 0, capsys.readouterr().err

@@ -4,10 +4,9 @@ import dataclasses
 import json
 import os
 import shutil
+import signal
 import sqlite3
 import stat
-import subprocess
-import sys
 import time
 from concurrent.futures import Future
 from contextlib import closing
@@ -326,16 +325,6 @@ def test_a_refusal_leaves_nothing(source, release, tables, monkeypatch):
 
 # One at a time
 
-HOLDER = """
-import sys, time
-from pathlib import Path
-from labeldp import Ledger
-with Ledger(Path(sys.argv[1]))._locked():
-    print("held", flush=True)
-    sys.stdin.readline()
-"""
-
-
 CHARGED, REFUSED, LOST = 10, 11, 12
 
 
@@ -371,15 +360,21 @@ def test_another_process_is_refused_while_one_is_at_work(source, release, tables
     """While a process holds the ledger for long a second is refused and draws nothing; it may try again later."""
     monkeypatch.setattr(ledger_module, "_PATIENCE", 0.1)
     path = ledger_path(source)
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(LedgerError, match="in progress"):
-            release(source, "o")
-        assert not (tables / "o").exists()
-        holder.kill()
-        holder.wait()
+    held, hold = os.pipe()
+    holder = os.fork()
+    if not holder:
+        try:
+            with Ledger(path)._locked():
+                os.write(hold, b"held")
+                time.sleep(60)
+        finally:
+            os._exit(0)
+    os.read(held, 4)
+    with pytest.raises(LedgerError, match="in progress"):
+        release(source, "o")
+    assert not (tables / "o").exists()
+    os.kill(holder, signal.SIGKILL)
+    os.waitpid(holder, 0)
     release(source, "o")  # the lock of a dead process is no lock
     assert states(path) == ["released"]
 

@@ -1,15 +1,15 @@
 """Tables whose labels are asked for by a function: one charge, one release, all or nothing."""
 
 import csv
+import os
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 import labeldp as dp
+import labeldp.release.jobs._job as job_module
 from labeldp.errors import BudgetError, InputError, LabelDPError, OutputError, TableError
 from labeldp.release import release_with
 
@@ -188,19 +188,14 @@ def test_what_the_machine_or_the_user_stops_before_a_draw_costs_nothing(table, t
     assert release_with(table, "y", SPACE, 1.0, tmp_path / "out", once, keep=[]).spent == (1.0, 0.0)
 
 
-def test_what_was_killed_after_a_draw_stays_charged(table, tmp_path):
+def test_what_was_killed_after_a_draw_stays_charged(table, tmp_path, in_child):
     """A run that is killed after a draw has told labels to its client; its staging folder goes, its charge stays."""
-    code = f"""
-import os
-from labeldp import Classes, RandomizedResponse
-from labeldp.release import release_with
-space = Classes(["zq-a", "zq-b", "zq-c"])
-def ask(_, curator):
-    curator.randomize(RandomizedResponse(space, 1.0))
-    os._exit(9)
-release_with({str(table)!r}, "y", space, 1.0, {str(tmp_path / "out")!r}, ask, keep=[])
-"""
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+
+    def ask(_, curator):
+        curator.randomize(dp.RandomizedResponse(SPACE, 1.0))
+        os._exit(9)
+
+    assert in_child(lambda: release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])) == 9
     assert states(tmp_path) == [("drawn", 1.0)]
     assert len(list(tmp_path.glob(".out*"))) == 1
     with pytest.raises(BudgetError):
@@ -210,37 +205,20 @@ release_with({str(table)!r}, "y", space, 1.0, {str(tmp_path / "out")!r}, ask, ke
     assert list(tmp_path.glob(".out*")) == []
 
 
-KILLED = """
-import os, signal, sys
-import labeldp.release.jobs._job as module
-from labeldp.release import release_with
-from labeldp import Classes, RandomizedResponse
+@pytest.mark.parametrize("moment", ["when all is written", "when it stands"])
+def test_killed_at_the_end_a_release_is_charged_for_if_it_left(table, tmp_path, moment, in_child):
+    """Without a chance to clean up: what was drawn is charged for, whether it stands or left nothing at all."""
 
-place, moment = sys.argv[1:]
-space, finish = Classes(["zq-a", "zq-b", "zq-c"]), module.finish
-
-def die(now):
-    if now == moment:
+    def dying(*given, finish=job_module.finish):
+        if moment == "when it stands":
+            finish(*given)
         os.kill(os.getpid(), signal.SIGKILL)
 
-def ask(_, curator):
-    return curator.randomize(RandomizedResponse(space, 1.0))
+    def killed():
+        job_module.finish = dying
+        release_with(table, "y", SPACE, 1.0, tmp_path / "out", once, keep=["id"])
 
-def finish_or_die(*given):
-    die("when all is written")
-    finish(*given)
-    die("when it stands")
-
-module.finish = finish_or_die
-release_with(f"{place}/t.csv", "y", space, 1.0, f"{place}/out", ask, keep=["id"])
-"""
-
-
-@pytest.mark.parametrize("moment", ["when all is written", "when it stands"])
-def test_killed_at_the_end_a_release_is_charged_for_if_it_left(table, tmp_path, moment):
-    """Without a chance to clean up: what was drawn is charged for, whether it stands or left nothing at all."""
-    done = subprocess.run([sys.executable, "-c", KILLED, tmp_path, moment], capture_output=True, check=False)
-    assert done.returncode == -signal.SIGKILL
+    assert in_child(killed) == -signal.SIGKILL
     assert states(tmp_path) == [("drawn", 1.0)]
     dp.Ledger(tmp_path / "t.csv.labeldp-ledger").settle()
     stands = moment == "when it stands"
