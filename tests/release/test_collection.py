@@ -1,9 +1,11 @@
 """Reports of devices are kept, each token's once, and nothing of strangers is believed."""
 
 import asyncio
+import dataclasses
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import threading
@@ -16,8 +18,9 @@ import pytest
 
 from labeldp import BitResponse, Classes, Declaration, Ledger, RandomizedResponse, Release, SubsetResponse, verify
 from labeldp.cli import main
-from labeldp.errors import InputError, LedgerError
+from labeldp.errors import InputError, LedgerError, VerificationError
 from labeldp.learning.inference import coefficients
+from labeldp.release import folder as folder_module
 from labeldp.release import public_columns
 from labeldp.release.collection import MOST_BYTES, Collection, Endpoint, columns_of, read_report
 from labeldp.release.jobs import release_reports
@@ -457,3 +460,44 @@ def test_a_close_is_not_finished_by_another_release(box, tmp_path, capsys, other
     assert main([*closing, *options]) == 1
     assert "that does not exist yet" in capsys.readouterr().err
     assert (out / "_certificate.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("ledger", [True, False])
+def test_a_close_signs_what_it_wrote(box, tmp_path, capsys, monkeypatch, ledger):
+    """A release that takes its place before it is signed is not signed."""
+    add(box)
+    out, key = tmp_path / "out", tmp_path / "key"
+    assert main(["key", str(key)]) == 0
+    other = Collection.begin(tmp_path / "other", declaration(), COLUMNS)
+    add(other), add(other, token=TOKEN + "x")
+    release_reports(other, tmp_path / "theirs", unit="row")
+
+    def exchanged(folder, *arguments):
+        shutil.rmtree(folder)
+        (tmp_path / "theirs").rename(folder)
+        return sign(folder, *arguments)
+
+    sign = folder_module.sign
+    monkeypatch.setattr("labeldp.cli._collect.folder.sign", exchanged)
+    command = ["collect", str(box.path), "--close", str(out), "--unit", "row", "--sign", str(key)]
+    assert main([*command, *["--ledger", str(tmp_path / "ledger")] * ledger]) == 1
+    assert "found another; do not use it" in capsys.readouterr().err
+    assert not (out / "_signature.json").exists()
+
+
+def test_a_close_notices_another_release_in_its_place(box, tmp_path, monkeypatch):
+    """Of the same labels, but by somebody else's word."""
+    add(box)
+    save = Release.save
+
+    def exchanged(release, directory, *arguments, **named):
+        assumptions = (*release.certificate.assumptions, "more")
+        release = dataclasses.replace(
+            release, certificate=dataclasses.replace(release.certificate, assumptions=assumptions)
+        )
+        return save(release, directory, *arguments, **named)
+
+    monkeypatch.setattr(Release, "save", exchanged)
+    with pytest.raises(VerificationError, match="the certificate of these reports"):
+        release_reports(box, tmp_path / "out", unit="row")
+    assert not box.is_closed

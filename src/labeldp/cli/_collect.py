@@ -70,7 +70,7 @@ def collect(
     else:
         made = jobs.release_reports(reports, close, unit=unit, **charge)
         if signer is not None:
-            folder.sign(close, signer, folder.verify(close).certificate)
+            folder.sign(close, signer, made.certificate)
         rows = made.certificate.rows if isinstance(made, jobs.TableRelease) else len(made)
         _show(f"Released {rows:,} reports into {close}.", reports, Counter(), made)
         notes_on_terminal(made.notes if isinstance(made, jobs.TableRelease) else ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from contextlib import suppress
 from pathlib import Path
@@ -47,13 +48,14 @@ def release_reports(
         **spending: Further arguments of ``release_table``: ``budget``, ``other_people`` and ``only_new``.
 
     Returns:
-        The release; with a ledger, with what it has spent.
+        The release, with the certificate that was written; with a ledger, with what it has spent.
 
     Raises:
         BudgetError: The budget does not allow it.
         InputError: There is no report, they cannot come from the declared mechanism, there is no such column, none is
             named and one may be people with several reports, or a ledger is named and the mechanism releases sets.
         OutputError: The output exists, and is no release of all reports.
+        VerificationError: The output was exchanged as soon as it was written.
     """
     with reports.closing():  # a report that is taken is among those that are released, or comes too late
         file, mark = reports.path.with_name(f"{reports.path.name}.reports.parquet"), reports.mark("table")
@@ -73,18 +75,48 @@ def release_reports(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnitWarning)  # rows were declared to be units
             release.save(output, table if table.num_columns else None, keep=table.column_names or None)
-        return release
+        return _saved(release, table, output)
+
+
+def _written(release: Release, table: pa.Table, output: Path) -> Release:
+    """The release in a folder, which has these labels and public columns.
+
+    Raises:
+        VerificationError: It has others, or does not verify.
+    """
+    written = Release.load(output)
+    if written.hash != release.hash or not public_columns(output, written.certificate).equals(table):
+        raise VerificationError(f"expected the release of these reports in {output}, found another; do not use it")
+    return written
+
+
+def _saved(release: Release, table: pa.Table, output: Path) -> Release:
+    """The release that was just saved, with the certificate that lies in its folder.
+
+    Raises:
+        VerificationError: Somebody has exchanged it.
+    """
+    written = _written(release, table, output)
+    found = written.certificate and dataclasses.replace(written.certificate, columns=(), files=())
+    if found != release.certificate:
+        raise VerificationError(f"expected the certificate of these reports in {output}, found another; do not use it")
+    return written
 
 
 def _finished(release: Release, table: pa.Table, output: Path, ledger: Path | Ledger | None) -> Release | None:
     """The release in a folder, if it is of all these reports with their public columns, and the ledger was charged."""
     with suppress(VerificationError):
-        written = Release.load(output)
-        same = written.hash == release.hash and public_columns(output, written.certificate).equals(table)
-        said, named = written.guarantee, release.guarantee
-        same = same and (said.epsilon, said.unit == "row") == (named.epsilon, named.unit == "row")
+        written = _written(release, table, output)
+        same = _facts(written) == _facts(release)
         return written if same and (ledger is None or _knows(ledger, written)) else None
     return None
+
+
+def _facts(release: Release) -> tuple[object, ...]:
+    """The facts that a release of the same reports has, with a ledger or without one."""
+    promise, certificate = release.guarantee, release.certificate
+    assert certificate is not None  # noqa: S101 (it has a guarantee)
+    return certificate.label, certificate.space, certificate.declared_by, promise.epsilon, promise.unit == "row"
 
 
 def _knows(ledger: Path | Ledger, release: Release) -> bool:
