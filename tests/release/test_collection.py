@@ -151,6 +151,14 @@ def test_the_label_is_no_public_column_in_another_spelling(box, tmp_path):
         Collection.begin(tmp_path / "other", box.declaration, {box.declaration.label.upper(): "text"})
 
 
+@pytest.mark.parametrize("name", ["answer_released", "answer_groups", "row"])
+def test_a_column_that_could_never_be_released_is_refused_at_once(box, tmp_path, name):
+    """Not when all reports have come."""
+    with pytest.raises(InputError, match=f"no public column named '{name}'"):
+        Collection.begin(tmp_path / "other", box.declaration, {"age": "number", name: "text"})
+    assert not (tmp_path / "other").exists()
+
+
 def test_a_failed_batch_leaves_nothing(box, monkeypatch):
     """All reports of a batch are kept, or none."""
     added, calls = Collection._added, []

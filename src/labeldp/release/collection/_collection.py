@@ -20,6 +20,7 @@ from labeldp._spelling import canonical
 from labeldp._strict_json import strict_json
 from labeldp.errors import InputError, LabelDPError, LedgerError
 from labeldp.release.collection._report import Columns, Report
+from labeldp.release.folder import column_name, column_types
 from labeldp.release.ledger import REPORTS, check_file, connected, marked, prepare, schema_of
 from labeldp.release.released import Declaration, Release
 
@@ -27,6 +28,8 @@ from labeldp.release.released import Declaration, Release
 Received = Literal["kept", "known", "another"]
 
 _PATIENCE = 60.0
+#: The word that declares each row to be a unit, in place of a column.
+_ROW = "row"
 _SCHEMA = schema_of(REPORTS)
 _ARROW = {"number": pa.float64(), "text": pa.string(), "bool": pa.bool_()}
 
@@ -63,7 +66,7 @@ class Collection:
         """A new collection.
 
         Raises:
-            InputError: A public column has the name of the label, in any spelling.
+            InputError: A public column has the name of the label, in any spelling, or one that the release uses.
             LedgerError: Another process begins it, or it cannot be written.
             OutputError: There is a file, or no folder for it.
         """
@@ -75,6 +78,10 @@ class Collection:
             )
         if canonical(declaration.label) in map(canonical, columns):
             raise InputError("the label is the report, and no public column; leave it out of --columns")
+        added = column_types(declaration.label, declaration.mechanism.space, declaration.channel)
+        own = {*added, column_name(declaration.label, "groups"), _ROW}
+        if taken := sorted(own.intersection(columns)):  # or all reports would come before the refusal
+            raise InputError(f"expected no public column named {taken[0]!r}, which the release uses; rename it")
         rows = [("declaration", declaration.to_json()), ("columns", json.dumps(dict(columns)))]
         check_file(path, path, team=False)
         database = connected(path, _PATIENCE)
