@@ -176,6 +176,8 @@ def test_pages_are_accessible(opened, name, scheme):
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
     ends = "[...document.querySelectorAll('svg text')].map((each) => each.getBoundingClientRect())"
     assert page.evaluate(f"{ends}.filter((each) => each.right > innerWidth || each.left < 0).length") == 0
+    cut = "(each) => each.getBoundingClientRect().right > each.ownerSVGElement.getBoundingClientRect().right + 0.5"
+    assert page.evaluate(f"[...document.querySelectorAll('svg text')].filter({cut}).map((each) => each.textContent)") == []
     page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
     page.evaluate(files(axe).joinpath("axe.min.js").read_text(encoding="utf-8"))
     found = page.evaluate("axe.run()")

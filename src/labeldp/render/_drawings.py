@@ -218,7 +218,7 @@ def _curves(chart: charts.Curves) -> str:
     parts = [_line("rule", left, y(v), right, y(v)) + _text(left - 8, y(v) + 4, _tick(v), "end") for v in y_ticks]
     parts += [_text(x(v), bottom + 20, _tick(v), "middle") for v in x_ticks]
     parts += [
-        _text(left + width / 2, bottom + 40, chart.axes[0], "middle", "quiet"),
+        _text(_WIDTH - 4, bottom + 40, chart.axes[0], "end", "quiet"),  # may be as long as the drawing is wide
         _text(4, 14, chart.axes[1], "start", "quiet"),
     ]
     for band in chart.bands:

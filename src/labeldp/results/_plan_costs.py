@@ -107,7 +107,7 @@ def _chart(forecast: Forecast, what: str, figure: str, lines: Lines, marks: Sequ
     whose = "label" if forecast.units is None else "privacy unit"
     if forecast.epsilon is not None:
         marks = (*marks, (f"epsilon {forecast.epsilon:.3g}", "x", forecast.epsilon))
-    axes = f"epsilon of each {whose} (smaller: more private)", figure
+    axes = f"epsilon per {whose} (smaller: more private)", figure
     return Curves(what=f"{what} with {forecast.rows:,} rows", axes=axes, lines=lines, marks=tuple(marks), **more)
 
 
