@@ -284,7 +284,7 @@ def test_a_large_release_is_learned_by_sums(folders, name, tmp_path, monkeypatch
 
 
 def test_rows_for_trees_are_those_of_other_folds(folders, monkeypatch):
-    """Boosting keeps all rows but those of the first fold, by their places, in bins of their own values."""
+    """Boosting keeps all rows but those of the first fold, with their labels, in bins of their own values."""
     monkeypatch.setattr(stored_module, "ENOUGH_HELD", 50)
     stored = StoredRelease.of(folders["units"], InProcess(), lambda *_: None)
     sampled = stored.sample(1500)
@@ -293,17 +293,17 @@ def test_rows_for_trees_are_those_of_other_folds(folders, monkeypatch):
     total = PartSums.of(grid, "patient")
     for part in stored.parts:
         total.merge(SumsOfPart(reader, grid)(part, lambda _: None))
-    places, codes = (np.concatenate(each) for each in zip(*total.binned, strict=True))
-    table = public_columns(folders["units"])
+    batches, labels = zip(*total.binned, strict=True)
+    codes, table, release = np.concatenate(batches), public_columns(folders["units"]), Release.load(folders["units"])
     expected = np.flatnonzero(fold_numbers(unit_hashes(table, "patient", 0)) != 0)
-    np.testing.assert_array_equal(places, expected)
+    np.testing.assert_array_equal(stored.parts[0].joined(labels).codes, release.codes[expected])
     rows = reader.trees.encoder.transform(reader.frame(table))[expected]
     values = reader.trees.bins.points(codes)
     assert np.abs(values[:, :2] - rows[:, :2]).max() < 1.5  # the outermost bins are wide
     assert np.abs(values[:, :2] - rows[:, :2]).mean() < 0.02
     np.testing.assert_array_equal(values[:, 2], rows[:, 2])
     some = dataclasses.replace(reader.trees, share=0.25)
-    few = [len(some.keep(reader.frame(table), unit_hashes(table, "patient", 0), 0)[0]), len(places)]
+    few = [len(some.keep(reader.frame(table), release, unit_hashes(table, "patient", 0))[0]), len(expected)]
     assert 0.15 < few[0] / few[1] < 0.35
 
 

@@ -16,10 +16,10 @@ from labeldp.columns import plain_column
 from labeldp.learning.features import Bins, SeenRanges, frame_of, take_rows
 from labeldp.learning.heads import ExactSum, Grid, KernelSums
 from labeldp.learning.metrics import design_effect
-from labeldp.learning.sklearn import Encoders, as_frame
+from labeldp.learning.sklearn import Encoders
 from labeldp.learning.tables._folds import FOLDS
 from labeldp.learning.tables._targets import Targets
-from labeldp.release import ReleasePart
+from labeldp.release import Release, ReleasePart
 from labeldp.release.engines import Tick
 from labeldp.release.tables import keyed, unit_keys
 
@@ -97,7 +97,7 @@ class Reader:
         """Features of rows."""
         with warnings.catch_warnings():  # values that the sample has none of
             warnings.simplefilter("ignore")
-            return as_frame(self.seen.within(frame_of(table, self.columns)))
+            return self.seen.within(frame_of(table, self.columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,11 +123,11 @@ class Binned:
         bins = Bins.of(np.asarray(encoder.transform(rows), dtype=np.float64), places)
         return cls(encoder, bins, places, share)
 
-    def keep(self, frame: Any, hashes: UInt64[np.ndarray, "n"], first: int) -> tuple[np.ndarray, np.ndarray]:
-        """The places of rows to keep among all, and their bins."""
+    def keep(self, frame: Any, release: Release, hashes: UInt64[np.ndarray, "n"]) -> tuple[np.ndarray, Release]:
+        """The bins of rows to keep, and their labels."""
         some = np.flatnonzero((fold_numbers(hashes) != 0) & chosen_units(hashes, self.share, _OF_TREES))
         points = np.asarray(self.encoder.transform(take_rows(frame, some)), dtype=np.float64)
-        return first + some, self.bins.codes(points)
+        return self.bins.codes(points), release[some]
 
 
 @dataclass(eq=False)
@@ -172,13 +172,13 @@ class PartSums:
         rows: Number of rows.
         folds: The sums of each fold.
         units: Sums by units; None if each row is its own.
-        binned: In batches the places of rows that are kept for trees, and their bins.
+        binned: In batches the bins of rows that are kept for trees, and their labels.
     """
 
     rows: int
     folds: list[KernelSums]
     units: UnitSums | None
-    binned: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    binned: list[tuple[np.ndarray, Release]] = field(default_factory=list)
 
     @classmethod
     def of(cls, grid: Grid, unit: str | None) -> Self:
@@ -230,7 +230,7 @@ class SumsOfPart:
                 frame, (targets, weights) = self.reader.frame(table), self.reader.targets(release)
                 features, folds = self.reader.encoder.transform(frame), fold_numbers(hashes)
                 if self.reader.trees is not None:
-                    sums.binned.append(self.reader.trees.keep(frame, hashes, first))
+                    sums.binned.append(self.reader.trees.keep(frame, release, hashes))
                 for fold, total in enumerate(sums.folds):
                     some = np.flatnonzero(folds == fold)
                     total.add(features[some], targets[some], weights[some])

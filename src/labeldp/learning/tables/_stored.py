@@ -30,7 +30,6 @@ from labeldp.learning.sklearn import (
     SOME_ROWS,
     WIDTHS,
     Target,
-    as_frame,
     encoders_of,
     kinds_of,
 )
@@ -164,12 +163,12 @@ class StoredRelease:
         if reader.trees is None:
             return {}
         encoder = reader.trees.encoder
-        places, codes = (np.concatenate(each) for each in zip(*total.binned, strict=True))
+        batches, pieces = zip(*total.binned, strict=True)
         total.binned.clear()
+        codes, labels = np.concatenate(batches), self.parts[0].joined(pieces)
         held = np.flatnonzero(fold_numbers(sampled.hashes) == 0)
         points = np.asarray(encoder.transform(reader.frame(sampled.table)), dtype=np.float64)
         judges = Held.of(points, sampled.release, sampled.units, held)
-        labels = Release.load(self.parts[0].folder)[places]
         effective = sampled.target.effective(sampled.release) * len(labels)
         model = sampled.target.boosted(list(reader.trees.categorical), effective)
         model.fit_bins(reader.trees.bins, codes, labels, judges, self.report)
@@ -285,8 +284,8 @@ class SampledRows:
 
     def reader(self, columns: Mapping[str, str], share: float = 0.0) -> tuple[Reader, Grid]:
         """The reading of all rows, with a share of their units kept for trees, and the grid of their sums."""
-        frame = frame_of(self.table, columns)
-        rows, seen = as_frame(frame), SeenRanges.of(frame, cycle_columns(columns))
+        rows = frame_of(self.table, columns)
+        seen = SeenRanges.of(rows, cycle_columns(columns))
         encoders = encoders_of(kinds_of(rows))
         encoder, targets = encoders.scaled.fit(rows), self._targets()
         some = np.arange(0, len(self.release), math.ceil(len(self.release) / _ROWS_OF_GRID))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from labeldp.release.folder import (
     released_columns,
     unchanged_file,
 )
-from labeldp.release.released._release import Release
+from labeldp.release.released._release import Release, joined
 from labeldp.release.tables import Place, equal_batches, prefetch
 
 _ROWS = 1 << 16
@@ -139,6 +139,10 @@ class ReleasePart:
     def labelled(self, stored: pa.RecordBatch | pa.Table) -> tuple[pa.Table, Release]:
         """The public columns of stored rows, and their labels."""
         return _labelled(stored, self.certificate, self.whole)
+
+    def joined(self, labels: Sequence[Release]) -> Release:
+        """The labels of some rows of the release, from pieces."""
+        return joined(labels, self.certificate.of_rows(sum(map(len, labels)), self.whole))
 
 
 def parts_of_release(folder: Path, certificate: Certificate, rows: int) -> tuple[ReleasePart, ...]:
