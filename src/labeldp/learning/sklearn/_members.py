@@ -203,5 +203,5 @@ def kinds_of(frame: pd.DataFrame) -> dict[str, str]:
 def _kind_of(column: pd.Series) -> str:
     if column.dtype == np.float64:
         return "number"
-    texts = pa.chunked_array([[each if isinstance(each, str) else None for each in column]], pa.string())
-    return "text" if is_free_text(texts) else "category"
+    texts = pa.array(column, pa.string(), from_pandas=True)
+    return "text" if is_free_text(pa.chunked_array([texts])) else "category"
