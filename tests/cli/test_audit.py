@@ -126,6 +126,22 @@ def test_each_row_goes_to_a_file_for_its_owner(run, tmp_path):
     assert 0.85 < (written["guess"] == labels).mean() < 0.91
 
 
+@pytest.mark.parametrize(("free", "code"), [(10**12, 0), (10**5, 2)])
+def test_rows_that_are_all_attacked_fit_in_memory(run, tmp_path, monkeypatch, free, code):
+    """Of many rows their bytes are said; more than are free are refused before anything is computed or written."""
+    monkeypatch.setattr("labeldp.cli._audit._MOST_ROWS", 500)
+    monkeypatch.setattr("labeldp.learning.tables.free_memory", lambda: free)
+    table = pd.DataFrame({"x": np.arange(600) % 7})
+    curator = Curator(np.where(table["x"] > 3, "no", "yes"), SPACE)
+    curator.randomize(RandomizedResponse(SPACE, 4.0)).save(tmp_path / "out", table, keep="all")
+    ran = run("audit", tmp_path / "out", "--private-rows", tmp_path / "private.csv")
+    assert ran.code == code, ran.err
+    assert "all 600 rows" in ran.err
+    assert "about 0.000312 GB" in ran.err
+    assert ("0.0001 GB are free" in ran.err) == (code == 2)
+    assert (tmp_path / "private.csv").exists() == (code == 0)
+
+
 def test_of_many_rows_some_stand_for_all(run, tmp_path, monkeypatch):
     """They are chosen by chance, which is said; the audit itself counts every row, and all of it shows its progress."""
     monkeypatch.setattr("labeldp.cli._audit._MOST_ROWS", 500)

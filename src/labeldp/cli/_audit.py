@@ -70,6 +70,11 @@ class AttackOptions:
     labels_are_public: bool = False
     file: FileOptions = field(default_factory=FileOptions)
 
+    @property
+    def of_every_row(self) -> bool:
+        """True if no rows can stand for the others."""
+        return self.private_rows is not None or self.images != ImageOptions()
+
 
 @dataclass(frozen=True)
 class ProfileOptions:
@@ -187,6 +192,8 @@ def _audit_release(
     attacks_it = (attack.model, attack.truth, attack.private_rows) != (None, None, None)
     if attacks_it or profile != ProfileOptions():
         for_holder()
+    if attack.of_every_row:
+        _check_memory(directory)
     model = None if attack.model is None else attack.images.open_model(attack.model)
     generator = None if attack.generator is None else _load_generator(attack.generator)
     attacked = bounded = exposed = None
@@ -214,6 +221,26 @@ def _check_folder(directory: Path) -> None:
     if not folder.is_release(directory):
         found = "a folder without a certificate" if directory.is_dir() else "no such folder"
         raise InputError(f"expected the folder of a release at {directory}, found {found}{folder.or_beside(directory)}")
+
+
+def _check_memory(directory: Path) -> None:
+    """Refuse an attack on every row where the rows do not fit in memory; of many rows that do, say what they take."""
+    from labeldp.learning.tables import bytes_of_row, free_memory  # noqa: PLC0415 (commands load what they need)
+
+    try:
+        certificate = folder.read_certificate(directory)
+    except LabelDPError:
+        return  # which the audit says
+    needed, free = certificate.rows * bytes_of_row(certificate), free_memory()
+    if certificate.rows <= _MOST_ROWS:
+        return
+    if needed > free:
+        raise InputError(
+            f"--private-rows and --images hold all {certificate.rows:,} rows in memory, which takes about "
+            f"{needed / 1e9:,.3g} GB, and {free / 1e9:,.3g} GB are free; audit a release of fewer rows, or leave them "
+            "out to attack some rows"
+        )
+    complain(f"note: all {certificate.rows:,} rows are held in memory, which takes about {needed / 1e9:,.3g} GB")
 
 
 def _check_rows(path: Path, directory: Path) -> None:
@@ -255,9 +282,8 @@ def _load_generator(path: Path) -> Any:
 def _attack(directory: Path, model: Any, generator: Any, options: AttackOptions) -> AttackReport:
     """The gain of attacks on the labels, by a model of the columns or against public true labels."""
     truth, label = options.truth, str(options.label)
-    by_row = options.private_rows is not None or options.images != ImageOptions()
     rows = folder.read_certificate(directory).rows
-    table, release, places = attacks.some_rows(directory, rows if by_row else _MOST_ROWS)
+    table, release, places = attacks.some_rows(directory, rows if options.of_every_row else _MOST_ROWS)
     public = None if truth is None else releases.public_table(options.file.of(truth), label, release.space, {})[1]
     if public is not None and len(public) != rows:
         raise InputError(f"expected the {rows:,} rows of {directory} in {truth}, found {len(public):,}; pass these")

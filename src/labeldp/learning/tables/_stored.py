@@ -66,6 +66,12 @@ def free_memory() -> int:
     return max(pages, 1)
 
 
+def bytes_of_row(certificate: Certificate, copies: int = _COPIES, texts: int = 0) -> int:
+    """Bytes of memory of a row, of whose values there are copies, with so many columns of free text."""
+    values = len(certificate.columns) + certificate.space.size + _VALUES_OF_TEXT * texts
+    return _BYTES_OF_ROW + 8 * copies * values
+
+
 def rows_in_memory(certificate: Certificate, memory: int | None, copies: int = _COPIES, texts: int = 0) -> int:
     """Rows whose values have room in so many bytes, each so many times; by default in half of what is free.
 
@@ -75,9 +81,8 @@ def rows_in_memory(certificate: Certificate, memory: int | None, copies: int = _
         copies: Copies of each value.
         texts: Number of columns of free text.
     """
-    values = len(certificate.columns) + certificate.space.size + _VALUES_OF_TEXT * texts
     memory = free_memory() // 2 if memory is None else memory
-    return memory // (_BYTES_OF_ROW + 8 * copies * values)
+    return memory // bytes_of_row(certificate, copies, texts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +111,8 @@ class StoredRelease:
             VerificationError: The folder does not agree with its certificate.
         """
         certificate = certified_labels(folder, engine, report)
-        parts = parts_of_release(folder, certificate, _ROWS_OF_PART)
+        rows = _ROWS_OF_PART if engine.shared else certificate.rows  # a file is hashed as a whole for each part of it
+        parts = parts_of_release(folder, certificate, rows)
         return cls(certificate, parts, engine, report, rows_in_memory(certificate, memory, 1))
 
     @property
