@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 from sklearn.dummy import DummyClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.pipeline import make_pipeline
@@ -268,6 +267,8 @@ FOREIGN = {
 @pytest.mark.parametrize("name", FOREIGN)
 def test_a_foreign_file_of_an_earlier_version_is_not_opened(name, tmp_path):
     """Other types, though scikit-learn's own, are refused before they predict."""
+    import skops.io  # noqa: PLC0415 (it loads all of scikit-learn)
+
     estimator, message = FOREIGN[name]
     path = tmp_path / "m.skops"
     path.write_bytes(gzip.decompress(EARLIER.read_bytes()))
