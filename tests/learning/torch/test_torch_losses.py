@@ -1,4 +1,4 @@
-"""Losses on logits against formulas written out, autograd, and all outcomes of a law."""
+"""Losses on logits against the compiled ones, which are tested by their formulas."""
 
 import numpy as np
 import pytest
@@ -44,43 +44,23 @@ def softmax(logits):
     return raised / raised.sum(axis=1, keepdims=True)
 
 
-def written_out(release, method, logits):
-    """The loss of each row, as it is written."""
-    chance = softmax(logits)
-    if method == "likelihood":
-        return -np.log((release.likelihood() * chance).sum(axis=1))
-    if method == "posterior":
-        return -(posterior(release, chance) * np.log(chance)).sum(axis=1)
-    if method == "unbiased":
-        targets = release.unbiased()
-        if release.channel.kind != "candidates":
-            targets = targets + (1 - targets.sum(axis=1, keepdims=True)) / CLASSES
-    else:
-        mask = release.channel.levels(release.codes).mask
-        targets = np.array([row / row.sum() if row.any() else np.full(CLASSES, 1 / CLASSES) for row in mask])
-    return -(targets * np.log(chance)).sum(axis=1)
-
-
 @pytest.mark.parametrize("method", NETWORK_METHODS)
-def test_a_loss_is_what_its_formula_says(release, method, logits):
-    """For every kind of channel and method the loss of each row equals the dense formula, rows in any order."""
+def test_losses_and_gradients_are_those_of_the_kernels(release, method, logits):
+    """For every kind of channel, rows in any order; posterior targets have the gradient of the likelihood."""
     rows = np.random.default_rng(3).permutation(ROWS)
     found = losses(release, logits[rows], rows, method)
-    expected = written_out(release, method, logits.detach().numpy())[rows]
-    np.testing.assert_allclose(found.detach().numpy(), expected, **CLOSE)
+    found.sum().backward()
+    gradient, chance = logits.detach().numpy().copy(), softmax(logits.detach().numpy())
+    loss = row_loss(release, "likelihood" if method == "posterior" else method)
+    expected = np.array([loss.take(slice(i, i + 1))(gradient[i : i + 1], np.ones(1)) for i in range(ROWS)])
+    if method == "posterior":
+        expected = -(posterior(release, chance) * np.log(chance)).sum(axis=1)
+    np.testing.assert_allclose(found.detach().numpy(), expected[rows], **CLOSE)
+    np.testing.assert_allclose(logits.grad.numpy(), gradient, **CLOSE)
 
 
 @pytest.mark.parametrize("method", NETWORK_METHODS)
-def test_a_gradient_is_that_of_the_kernels(release, method, logits):
-    """Autograd gives the gradient of the compiled losses; that of posterior targets is that of the likelihood."""
-    losses(release, logits, method=method).sum().backward()
-    expected = logits.detach().numpy().copy()
-    row_loss(release, "likelihood" if method == "posterior" else method)(expected, np.ones(ROWS))
-    np.testing.assert_allclose(logits.grad.numpy(), expected, **CLOSE)
-
-
-@pytest.mark.parametrize("method", NETWORK_METHODS)
-@pytest.mark.parametrize("size", [40.0, 800.0, 1e5])
+@pytest.mark.parametrize("size", [800.0, 1e5])
 def test_extreme_logits_stay_finite(release, method, size):
     """Logits that overflow when raised give finite losses and gradients, in single precision."""
     values = size * np.random.default_rng(4).choice([-1.0, 0.0, 1.0], size=(ROWS, CLASSES))
