@@ -72,7 +72,7 @@ def _forks():
 
 @pytest.fixture
 def fixed(monkeypatch):
-    """One key and one name for all releases, so that their bytes can be compared, and batches of seven rows."""
+    """One key and one name for all releases, so that their bytes can be compared, and batches of seventeen rows."""
 
     def init(self):
         self._key = KEY
@@ -80,7 +80,7 @@ def fixed(monkeypatch):
     monkeypatch.setattr(RunKey, "__init__", init)
     for module in (table_module, curator_module):
         monkeypatch.setattr(module, "identifier", lambda: NAME)
-    monkeypatch.setattr(table_module, "_ROWS_PER_BATCH", 7)
+    monkeypatch.setattr(table_module, "_ROWS_PER_BATCH", 17)
 
 
 def rows_of(part):
@@ -104,7 +104,7 @@ def table(tmp_path):
     """A folder of four files, and of one without rows."""
     (tmp_path / "t").mkdir()
     for part in range(PARTS):
-        pq.write_table(pa.table(rows_of(part)), tmp_path / "t" / f"{part}.parquet", row_group_size=9)
+        pq.write_table(pa.table(rows_of(part)), tmp_path / "t" / f"{part}.parquet", row_group_size=25)
     empty = pa.table(rows_of(0)).slice(0, 0)
     pq.write_table(empty, tmp_path / "t" / "1a.parquet")
     return tmp_path / "t"
