@@ -243,21 +243,17 @@ def test_a_wrong_declaration_is_refuted():
 
 @pytest.mark.parametrize("name", ["coin", "matrix", "rates"])
 def test_wrong_declarations_are_refuted_at_ten_thousand_rows(name):
-    """True labels of which a tenth is not the first class, passed off as randomized, in 99 of 100 runs."""
+    """True labels of which a tenth is not the first class, passed off as randomized, in each of 20 runs."""
     rng = np.random.default_rng(4)
-    rates = [dp.RandomizedResponse.keeping(SPACE, rate) for rate in rng.choice([0.55, 0.65, 0.8], 10_000)]
+    coins = np.array([dp.RandomizedResponse.keeping(SPACE, rate) for rate in (0.55, 0.65, 0.8)], dtype=object)
     how = {
         "coin": lambda: dp.RandomizedResponse.keeping(SPACE, 0.75),
         "matrix": lambda: dp.DeclaredChannel.matrix(SPACE, [[0.7, 0.3], [0.25, 0.75]]),
-        "rates": lambda: dp.DeclaredChannel.by_row(rates),
+        "rates": lambda: dp.DeclaredChannel.by_row(rng.choice(coins, 10_000).tolist()),
     }[name]().channel()
-    refuted = 0
-    for _ in range(100):
-        try:
+    for _ in range(20):
+        with pytest.raises(InputError):
             check_rows_possible(how, (rng.random(10_000) < 0.1).astype(np.int32))
-        except InputError:
-            refuted += 1
-    assert refuted >= 99
 
 
 def test_a_matrix_is_refuted_by_shares_below_zero():
