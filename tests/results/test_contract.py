@@ -113,7 +113,7 @@ RESULTS = {
     "plan": planned,
     "plan of rare classes": lambda: planned((0.986, 0.014), example=True),
     "plan without features": lambda: plan(3, 1000, 1.0),
-    "forecast": lambda: forecast(dp.Interval(0, 100, 1), 5000, target=9.0, conventions=Conventions(3.0)),
+    "forecast": lambda: forecast(dp.Interval(0, 100, 10), 5000, target=9.0, conventions=Conventions(3.0)),
     "audit": audited,
     "audit of a function": lambda: Audit(1.0, 1e-6, 0.12345678, 0.98765432, 0.99, 10_000, "sampled", "an [event]"),
     "scores": scored,
@@ -379,19 +379,19 @@ def test_uneven_classes_are_asked_for():
 
 @pytest.mark.parametrize(
     ("space", "noise", "scale"),
-    [(dp.Classes(list("abc")), np.sqrt(2) * 2.8, 100.0), (dp.Interval(0, 100, 1), 141.0, 1.0)],
+    [(dp.Classes(list("abc")), np.sqrt(2) * 2.8, 100.0), (dp.Interval(0, 100, 10), 141.0, 1.0)],
     ids=["classes", "numbers"],
 )
 def test_a_plan_says_what_a_curator_would_do_better(space, noise, scale):
     """Its sums have noise of variance 8, or twice the squared range, at epsilon 1. Labels that hide it show none."""
-    found = forecast(space, 5_000, 1.0)
+    found = forecast(space, 5_000, 1.0, epsilons=())
     assert found.curator_noise == pytest.approx(noise, rel=0.02)
     (line,) = (each for each in described(Planned.of(found)).lead if "--trust central" in each)
     assert f"by about {scale * found.curator_noise / 5_000:.3g}" in line
     own = next(option.noise for option in found.options if option.auto) / np.sqrt(5_000)
     assert line.endswith(f"in these labels by {scale * own:.3g}.")
-    assert "these labels hide it." in " ".join(described(Planned.of(forecast(space, 20, 0.2))).lead)
-    central = Planned.of(forecast(space, 5_000, 1.0, trust="central"))
+    assert "these labels hide it." in " ".join(described(Planned.of(forecast(space, 20, 0.2, epsilons=()))).lead)
+    central = Planned.of(forecast(space, 5_000, 1.0, trust="central", epsilons=()))
     assert "--trust central" not in " ".join(described(central).lead)
 
 
