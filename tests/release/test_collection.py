@@ -20,7 +20,6 @@ from labeldp import BitResponse, Classes, Declaration, Ledger, RandomizedRespons
 from labeldp.cli import main
 from labeldp.errors import InputError, LedgerError, VerificationError
 from labeldp.learning.inference import coefficients
-from labeldp.release import folder as folder_module
 from labeldp.release import public_columns
 from labeldp.release.collection import MOST_BYTES, Collection, Endpoint, columns_of, read_report
 from labeldp.release.jobs import release_reports
@@ -480,13 +479,13 @@ def test_a_close_signs_what_it_wrote(box, tmp_path, capsys, monkeypatch, ledger)
     add(other), add(other, token=TOKEN + "x")
     release_reports(other, tmp_path / "theirs", unit="row")
 
-    def exchanged(folder, *arguments):
-        shutil.rmtree(folder)
-        (tmp_path / "theirs").rename(folder)
-        return sign(folder, *arguments)
+    def exchanged(*arguments, **named):
+        written = release_reports(*arguments, **named)
+        shutil.rmtree(out)
+        (tmp_path / "theirs").rename(out)
+        return written
 
-    sign = folder_module.sign
-    monkeypatch.setattr("labeldp.cli._collect.folder.sign", exchanged)
+    monkeypatch.setattr("labeldp.cli._collect.jobs.release_reports", exchanged)
     command = ["collect", str(box.path), "--close", str(out), "--unit", "row", "--sign", str(key)]
     assert main([*command, *["--ledger", str(tmp_path / "ledger")] * ledger]) == 1
     assert "found another; do not use it" in capsys.readouterr().err

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -268,6 +269,21 @@ def as_user(user, path, output, budget, *, ledger):
     os.close(tell)
     with os.fdopen(told) as file:
         return file.read()
+
+
+def test_a_pipe_in_the_place_of_an_output_is_not_waited_for(tmp_path):
+    """Somebody else may have put it there; a ledger that settles holds its lock meanwhile."""
+    target, fates = tmp_path / "out", []
+    target.mkdir()
+    os.mkfifo(target / "_certificate.json")
+
+    def settle():
+        fates.append(ledger_module.fate_of([target], "1" * 32, None, ended=True))
+
+    thread = threading.Thread(target=settle, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert fates == ["unknown"]
 
 
 def test_a_ledger_in_memory_is_none_of_a_table(tmp_path):
