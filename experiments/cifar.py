@@ -14,6 +14,7 @@ from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
+import torch
 from _study import Cell, Experiment, Given, Row, Study, data_folder, main, shown, table
 from esfandiari import cifar10
 from torch import nn
@@ -128,7 +129,6 @@ def learner(given: Given, cell: Cell, method: Literal["plain", "likelihood"], se
         return TorchClassifier(
             functools.partial(whitened, channels=3),
             method=method,
-            augment=augmentation(crop=2, flip=True, cutout=0),
             seed=seed,
             device=given.device,
             precision=cell["precision"],
@@ -241,6 +241,7 @@ def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     found = np.mean(model.classes_[np.argmax(chances, axis=1)] == images.test_labels)
     yield {
         "setting": "the paper's" if faithful(cell) else "not the paper's",
+        "device": given.device or ("cuda" if torch.cuda.is_available() else "cpu"),
         "certified_epsilon": spent,
         "accuracy": round(float(found), 5),
         "candidates": round(candidates, 3),
@@ -257,7 +258,8 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
         data, network, epochs, batch, rate, precision, setting, rows = key
         text += ["", f"## {data}, {network}, {rows:,} rows: {setting} setting", ""]
         course = f"{epochs} epochs, batches of {batch}, rate {rate:g}, {precision} precision"
-        text += [f"{course}; draws: {part['draw'].nunique()}.", ""]
+        devices = " and ".join(sorted(part["device"].unique()))
+        text += [f"{course}, on {devices}; draws: {part['draw'].nunique()}.", ""]
         epsilons, lines = sorted(part["epsilon"].unique()), []
         for method in (method for method in METHODS if method in set(part["method"])):
             original = part[part["method"] == method].groupby("epsilon")["accuracy"]
@@ -292,7 +294,7 @@ STUDY = Study(
     key=(*COURSE, "rows", "method", "epsilon"),
     columns=(
         *("data", "network", "epochs", "batch", "rate", "precision", "setting"),
-        *("method", "epsilon", "draw", "rows", "certified_epsilon", "accuracy", "candidates", "seconds"),
+        *("method", "epsilon", "draw", "rows", "device", "certified_epsilon", "accuracy", "candidates", "seconds"),
     ),
     cells=cells,
     run=run,

@@ -112,7 +112,7 @@ def resnet18(classes: int, channels: int = 3) -> nn.Sequential:
 
 
 def whitened(classes: int, channels: int = 3, width: int = 48) -> nn.Sequential:
-    """A network for images of 9 pixels a side and more, in colour or not, that learns in about ten epochs.
+    """A network for photographs of 9 pixels a side and more, in colour or not, that learns in about ten epochs.
 
     Its first layer is fixed: cosines over squares of 2 x 2 pixels and over channels, each normalized, which are nearly
     uncorrelated over photographs; both signs of each go on. Convolutions begin as the identity.

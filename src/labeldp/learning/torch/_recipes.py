@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from labeldp.learning.torch._augmentation import augmentation
+
 #: Arguments of ``TorchClassifier`` by the name of a network; ``inception`` and ``resnet18`` as in
 #: Ghazi et al. 2021, appendix B, and ``whitened`` as in Jordan 2024.
 TRAINING: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -27,6 +29,7 @@ TRAINING: Mapping[str, Mapping[str, Any]] = MappingProxyType(
             "learning_rate": 1.5,
             "momentum": 0.85,
             "weight_decay": 1e-5,
+            "augment": augmentation(crop=2, flip=True, cutout=0),
             "channels_last": True,
         },
         "ratings": {
