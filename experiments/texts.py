@@ -28,6 +28,8 @@ TABLES = {
 }
 SPACE = Classes(["negative", "positive"])
 WAYS = ("default", "as if true")
+#: What is measured of each way, and how it is written.
+MEASURED = {f"{way}{more}": form for way in WAYS for more, form in (("", ".1f"), (" log loss", ".3f"))}
 
 
 @functools.cache
@@ -61,14 +63,23 @@ def run(given: Given, cell: Cell, _: int) -> Iterator[Row]:
         TfidfVectorizer(sublinear_tf=True, min_df=2, ngram_range=(1, 2)),
         GridSearchCV(LogisticRegression(max_iter=1000), {"C": [0.03, 0.3, 3.0]}),
     )
+    default = AutoClassifier().fit(pd.DataFrame({"text": texts}), release)
+    plain.fit(texts, np.array(SPACE.points)[release.codes])
     found = {
-        "default": AutoClassifier().fit(pd.DataFrame({"text": texts}), release).predict(pd.DataFrame({"text": test})),
-        "as if true": plain.fit(texts, np.array(SPACE.points)[release.codes]).predict(test),
+        "default": default.predict_proba(pd.DataFrame({"text": test})),
+        "as if true": plain.predict_proba(test),
     }
     common = float(np.mean(truth == max(SPACE.points, key=list(labels).count)))
+    right = np.searchsorted(SPACE.points, truth)
     yield {"rows": len(labels), "held": len(truth), "common": round(100 * common, 2)} | {
-        way: round(100 * float(np.mean(each == truth)), 2) for way, each in found.items()
+        name: value for way, each in found.items() for name, value in scores(way, each, right)
     }
+
+
+def scores(way: str, chances: np.ndarray, right: np.ndarray) -> Iterator[tuple[str, float]]:
+    """Accuracy in % and log loss of probabilities, by the true class of each row."""
+    yield way, round(100 * float(np.mean(chances.argmax(axis=1) == right)), 2)
+    yield f"{way} log loss", round(-float(np.log(chances[np.arange(len(right)), right]).mean()), 4)
 
 
 def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
@@ -76,11 +87,11 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
     rows, body = frames["texts"], []
     columns = sorted(rows["epsilon"].unique())
     for (name, count, common), part in rows.groupby(["data", "rows", "common"], sort=False):
-        for way in WAYS:
-            found = part.groupby("epsilon")[way].agg(lambda each: shown(each, ".1f")).reindex(columns).fillna("")
-            body.append([name, count, common, way, *found])
+        for way, form in MEASURED.items():
+            found = part.groupby("epsilon")[way].agg(lambda each, form=form: shown(each, form))
+            body.append([name, count, common, way, *found.reindex(columns).fillna("")])
     head = ["data", "rows", "common", "way", *("no privacy" if math.isinf(each) else f"{each:g}" for each in columns)]
-    title = "Accuracy in % with standard deviations of draws; *common* is that of the most common class:"
+    title = "Accuracy in % and log loss with standard deviations of draws; *common* is that of the most common class:"
     return ["", title, "", *table(head, body)]
 
 
@@ -91,9 +102,9 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 STUDY = Study(
     name="texts",
-    recipe="1",
+    recipe="2",
     key=("data", "epsilon"),
-    columns=("data", "epsilon", "draw", "rows", "held", "common", *WAYS, "seconds"),
+    columns=("data", "epsilon", "draw", "rows", "held", "common", *MEASURED, "seconds"),
     cells=cells,
     run=run,
 )
