@@ -37,7 +37,7 @@ Precision = Literal["full", "bf16"]
 SUBSETS = "subsets, likelihood"  # one release of subsets, which tell more than randomized response
 METHODS = ("LP-1ST", "LP-1ST, likelihood", "LP-2ST", "LP-2ST, likelihood", SUBSETS)
 QUICK = "whitened"  # the network with settings of its own
-QUICK_COURSE = (10, 1024, 1.5)  # its epochs, batch and rate
+QUICK_COURSE = tuple(TRAINING[QUICK][name] for name in ("epochs", "batch_size", "learning_rate"))
 SHARE, TEMPERATURE = 0.6, 0.5  # of the rows, in the first stage; slightly above half in the paper's Figure 4
 
 

@@ -231,9 +231,9 @@ def _check_memory(directory: Path) -> None:
         certificate = folder.read_certificate(directory)
     except LabelDPError:
         return  # which the audit says
-    needed, free = certificate.rows * bytes_of_row(certificate), free_memory()
     if certificate.rows <= _MOST_ROWS:
         return
+    needed, free = certificate.rows * bytes_of_row(certificate), free_memory()
     if needed > free:
         raise InputError(
             f"--private-rows and --images hold all {certificate.rows:,} rows in memory, which takes about "

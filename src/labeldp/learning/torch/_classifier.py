@@ -82,13 +82,13 @@ class TorchClassifier(ProbabilityClassifier):
         correction: With ``"unbiased"``: share of the correction, from 0 to 1.
         epochs: Number of passes over the rows.
         batch_size: Most rows of a step, over all processes; the batches of an epoch differ by one row at most.
-        optimizer: ``"sgd"``, ``"adam"``, ``"adamw"``; ``"nesterov"``, the steps of Jordan 2024 for ``whitened``, in
-            which vectors step 64 times as far; or a function of parameters that makes an optimizer, which then sets its
-            own rate, momentum and decay.
+        optimizer: ``"sgd"``, ``"adam"``, ``"adamw"``; ``"nesterov"``, gradient descent with Nesterov momentum, in
+            which parameters of one dimension have 64 times the rate (Jordan 2024); or a function of parameters that
+            makes an optimizer, which then sets its own rate, momentum and decay.
         learning_rate: Largest learning rate.
         momentum: Momentum of ``"sgd"`` and ``"nesterov"``.
-        weight_decay: Coefficient of half the squared weights (``"sgd"``, ``"adam"``), or of decoupled decay
-            (``"adamw"``).
+        weight_decay: Coefficient of half the squared weights (``"sgd"``, ``"nesterov"``, ``"adam"``), or of decoupled
+            decay (``"adamw"``).
         schedule: ``"linear"``: up from 0 in the first 15 % of the steps, then down to 0; ``"piecewise"``: the same
             warm-up, then divided by ten at 30, 60 and 90 %; ``"cosine"``: the same warm-up, then half a cosine;
             ``"constant"``; or a function from the share of steps done to the share of the rate.

@@ -1,4 +1,4 @@
-"""How each network of ``NETWORKS`` is trained by default."""
+"""Default training settings of each network of ``NETWORKS``."""
 
 from __future__ import annotations
 
