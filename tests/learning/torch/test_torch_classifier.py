@@ -190,7 +190,7 @@ def test_a_function_without_arguments_makes_a_network_too(features, release):
     [
         ({"method": "forward"}, "method among likelihood, unbiased, posterior, plain, found 'forward'"),
         ({"schedule": "step"}, "schedule among constant, linear, piecewise, cosine, found 'step'"),
-        ({"optimizer": "lion"}, "optimizer among sgd, adam, adamw, found 'lion'"),
+        ({"optimizer": "lion"}, "optimizer among sgd, nesterov, adam, adamw, found 'lion'"),
         ({"mixup": -0.1}, "mixup to be a "),
         ({"mixup": float("nan")}, "mixup to be a "),
         ({"averaging": 1.0}, "averaging at least 0 and below 1"),
