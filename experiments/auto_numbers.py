@@ -19,7 +19,7 @@ from labeldp.learning.sklearn import AutoRegressor
 
 #: Most rows to fit on, most rows held out, and the share that is held out.
 ROWS, TEST_ROWS, SHARE = 3_000, 4_000, 1 / 3
-FAMILIES = ("linear", "boosting", "clusters")
+FAMILIES = ("linear", "kernels", "boosting", "clusters")
 MEMBERS = (*FAMILIES, "mean")
 
 
@@ -150,7 +150,7 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
 
 STUDY = Study(
     name="auto_numbers",
-    recipe="3",
+    recipe="4",
     key=("data", "epsilon"),
     columns=("data", "epsilon", "draw", "learner", "rows", "weight", "rmse", "explained", "seconds"),
     cells=cells,

@@ -30,7 +30,7 @@ ROWS, TEST_ROWS, SHARE = 1_500, 4_000, 1 / 3
 FORECAST = 2.0
 #: Classes with fewer rows are left out of a table.
 FEWEST = 5
-FAMILIES = ("linear", "boosting", "clusters")
+FAMILIES = ("linear", "kernels", "boosting", "clusters")
 MEMBERS = (*FAMILIES, "shares")
 #: Numbers of draws in whose means a member is best in hindsight.
 HINDSIGHT = (1, 2, 5)
@@ -203,7 +203,7 @@ def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
         model = AutoClassifier().fit(features, release)
         predicted = {name: member.predict_proba(model.frame(test_features)) for name, member in model.members_.items()}
         predicted["auto"] = model.predict_proba(test_features)
-    predicted["shares"] = np.tile(model.mixture_.shares, (len(test_labels), 1))
+    predicted["shares"] = np.tile(model.mixture_.constant, (len(test_labels), 1))
     codes = np.searchsorted(model.classes_, test_labels)
     for name, probabilities in predicted.items():
         weight = round(model.weights_.get(name, math.nan), 3)
@@ -327,7 +327,7 @@ def table_of(frame: pd.DataFrame, form: str, old: Container[object]) -> list[str
 
 STUDY = Study(
     name="auto_tables",
-    recipe="3",
+    recipe="4",
     key=("data", "epsilon", "labels"),
     columns=(
         *("data", "epsilon", "labels", "draw", "learner", "rows", "classes", "weight", "accuracy", "auc", "log_loss"),
