@@ -49,7 +49,6 @@ WORDS = 1 << 16
 HALF = 1 << 32
 TOP = np.uint64(2**64 - 1)
 Grouped = GroupedChannel | GroupedNumberChannel
-EPSILONS = (0.25, 1.0, 3.0)
 
 
 def candidate_rows(classes):
@@ -221,7 +220,20 @@ CASES = {**CLASS_CASES, **NUMBER_CASES}
 every_case = pytest.mark.parametrize("case", CASES)
 every_class_case = pytest.mark.parametrize("case", CLASS_CASES)
 every_number_case = pytest.mark.parametrize("case", NUMBER_CASES)
-every_epsilon = pytest.mark.parametrize("epsilon", EPSILONS)
+#: One case of each way of drawing, at every epsilon; the others, of other sizes, at one.
+FEW = ("cluster", "cluster-redrawing", "response-3", "candidates-3", "candidate-subset-3", "coarsening-5", "subset-5-2")
+FEW += ("many-subsets-5-2", "bits-2", "symmetric-2", "projective-2", "matrix-4", "grouped-responses", *NUMBER_CASES)
+
+
+def at_epsilons(epsilons, cases):
+    """Every case at epsilon 1, and one of each way of drawing at the other epsilons too."""
+    few = [case for case in cases if case in FEW]
+    pairs = [(1.0, case) for case in cases] + [(epsilon, case) for epsilon in epsilons for case in few]
+    return pytest.mark.parametrize(("epsilon", "case"), pairs)
+
+
+every_case_and_epsilon = at_epsilons((0.25, 3.0), CASES)
+every_class_case_and_epsilon = at_epsilons((0.25, 3.0), CLASS_CASES)
 
 
 def build(case, epsilon, bits):
@@ -454,8 +466,7 @@ def test_every_registered_channel_has_examples():
     assert all(CHANNELS.find(kind.kind) is kind for kind, _ in CASES.values())
 
 
-@every_case
-@every_epsilon
+@every_case_and_epsilon
 def test_the_counted_law_is_the_table(case, epsilon):
     """Counting every word gives exactly the probabilities that the table states, and each law sums to one."""
     channel = build(case, epsilon, 16)
@@ -468,8 +479,7 @@ def test_the_counted_law_is_the_table(case, epsilon):
         assert all(sum(column) == 1 for column in zip(*law.values(), strict=True))
 
 
-@every_case
-@every_epsilon
+@every_case_and_epsilon
 def test_the_counted_epsilon_is_certified_and_asked_for(case, epsilon):
     """The ratio counted from the draw, of a whole unit, is the channel's own and at most exp(epsilon)."""
     channel = build(case, epsilon, 16)
@@ -503,8 +513,7 @@ def test_merged_classes_have_one_distribution_in_every_row(case):
         assert part.merged == tuple(sorted(codes for codes in alike if len(codes) > 1))
 
 
-@every_case
-@pytest.mark.parametrize("epsilon", [0.05, 0.3, 0.7, 1.0, 2.5, 8.0])
+@at_epsilons((0.05, 0.3, 0.7, 2.5, 8.0), CASES)
 def test_the_certificate_of_the_integers_is_tight(case, epsilon):
     """At 64 bits the certified epsilon bounds the exact logarithm, is at most what was asked for, and close to it."""
     channel = build(case, epsilon, 64)
@@ -516,8 +525,7 @@ def test_the_certificate_of_the_integers_is_tight(case, epsilon):
     assert epsilon - channel.epsilon <= 1e-9
 
 
-@every_case
-@every_epsilon
+@every_case_and_epsilon
 def test_rows_of_the_matrix_sum_to_one(case, epsilon):
     """``matrix`` is the table's, has a row for each true class, and each row is a distribution."""
     channel = build(case, epsilon, 64)
@@ -528,8 +536,7 @@ def test_rows_of_the_matrix_sum_to_one(case, epsilon):
         assert matrix.sum(axis=1) == pytest.approx(np.ones(channel.classes), abs=1e-12)
 
 
-@every_case
-@every_epsilon
+@every_case_and_epsilon
 def test_likelihood_is_the_law_up_to_a_factor(case, epsilon):
     """For each outcome, the likelihood of the true classes is proportional to their column of the law."""
     channel = build(case, epsilon, 64)
@@ -542,8 +549,7 @@ def test_likelihood_is_the_law_up_to_a_factor(case, epsilon):
             assert (rows.likelihood(masks(channel, row)) == likelihood).all()
 
 
-@every_class_case
-@every_epsilon
+@every_class_case_and_epsilon
 def test_the_unbiased_vector_has_the_one_hot_mean(case, epsilon):
     """E[w | true] is one-hot, or uniform on the candidates for a label outside; where there is none, it is refused."""
     channel = build(case, epsilon, 64)
@@ -560,8 +566,7 @@ def test_the_unbiased_vector_has_the_one_hot_mean(case, epsilon):
         assert mean == pytest.approx(wanted, abs=1e-9)
 
 
-@every_class_case
-@every_epsilon
+@every_class_case_and_epsilon
 def test_membership_is_the_tables(case, epsilon):
     """The three stated probabilities of membership are those of the table."""
     channel = build(case, epsilon, 64)
@@ -1065,9 +1070,8 @@ def largest_trace(covariance, rng):
     return max(np.trace(covariance @ each @ each.T) for each in g)
 
 
-@every_class_case
 @pytest.mark.parametrize("projected", [True, False])
-@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+@at_epsilons((3.0,), CLASS_CASES)
 def test_the_noise_of_gradients_is_that_of_the_table(case, epsilon, projected):
     """At right angles the variance is the largest trace; in any directions a search finds as much and no more."""
     channel, rng = build(case, epsilon, 64), np.random.default_rng(7)
@@ -1085,7 +1089,7 @@ def test_the_noise_of_gradients_is_that_of_the_table(case, epsilon, projected):
             assert trace * (1 - 1e-9) <= right_angled <= (1 + 6 / part.classes) * trace
             continue
         if isinstance(channel, MatrixChannel):  # an upper bound
-            assert found * (1 - 1e-9) <= any_way <= 1.1 * found
+            assert found * (1 - 1e-9) <= any_way <= 1.25 * found
             assert right_angled == pytest.approx(trace, rel=1e-9)
             continue
         assert any_way == pytest.approx(found, rel=1e-3)
@@ -1093,8 +1097,7 @@ def test_the_noise_of_gradients_is_that_of_the_table(case, epsilon, projected):
         assert right_angled == pytest.approx(trace, rel=1e-9)
 
 
-@every_case
-@every_epsilon
+@every_case_and_epsilon
 def test_the_moments_of_numbers_are_those_of_the_table(case, epsilon):
     """The stated mean and variance of ``numbers`` are sums over the outcomes; without one law they are refused."""
     channel = build(case, epsilon, 64)
@@ -1135,8 +1138,7 @@ def test_released_labels_are_the_classes_of_the_table(case):
             assert law == pytest.approx(product, rel=1e-9)
 
 
-@every_case
-@every_epsilon
+@every_case_and_epsilon
 def test_an_audit_compares_every_outcome_of_the_table(case, epsilon):
     """The ratio of each outcome's largest and least probability is that of one of the columns: none is forgotten."""
     channel = build(case, epsilon, 64)
@@ -1153,8 +1155,7 @@ def test_an_audit_compares_every_outcome_of_the_table(case, epsilon):
     assert audit.lower == pytest.approx(channel.epsilon, rel=1e-12)
 
 
-@every_case
-@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+@at_epsilons((3.0,), CASES)
 def test_the_stated_loss_dominates_every_pair_of_labels(case, epsilon):
     """At every factor, the hockey-stick divergence of two labels is at most the stated one, and near it for some."""
     channel, factors = build(case, epsilon, 64), np.exp(np.linspace(-epsilon, epsilon, 9))
@@ -1223,7 +1224,7 @@ def test_labels_are_mixtures_of_the_vertices(case):
 
 
 @every_number_case
-@every_epsilon
+@pytest.mark.parametrize("epsilon", [0.25, 1.0, 3.0])
 def test_numbers_have_the_stated_mean_variance_and_bias(case, epsilon):
     """What the counted law gives is what the channel states of its numbers, at every grid point."""
     channel = build(case, epsilon, 16)
