@@ -7,9 +7,6 @@ import pytest
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 import labeldp as dp
 from labeldp.errors import InputError, NotTrueLabelsError
@@ -158,34 +155,6 @@ def test_a_table_gives_each_row_its_cell(query):
     theirs = KMeans(6, n_init=1, random_state=1).fit(features)
     answer = dp.Curator(names(codes), SPACE).answer(query(SPACE, 50.0, theirs.labels_, cell_count=6))
     assert CellClassifier(theirs).fit(features, answer).predict(features).tolist() == names(codes).tolist()
-
-
-class SoftBareLabels(SoftLabelClassifier):
-    """A learner in the form that scikit-learn's checks expect: rows of one bare label are a cell, counted exactly."""
-
-    def fit(self, X, y, sample_weight=None):  # noqa: N803
-        """Fit on cells of bare labels."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32))  # noqa: N806
-        check_classification_targets(y)
-        values, codes = np.unique(y, return_inverse=True)
-        if len(values) < 2:
-            raise ValueError("expected two classes, found one class")
-        space = dp.Classes(range(len(values)))
-        answer = dp.Curator(codes, space).answer(dp.NoisyHistogram(space, 600.0, codes))
-        super().fit(X, answer, codes, sample_weight)
-        self.classes_ = values
-        return self
-
-    def score(self, X, y, sample_weight=None):  # noqa: N803
-        """Accuracy on bare labels."""
-        return float(np.average(self.predict(X) == y, weights=sample_weight))
-
-
-@parametrize_with_checks([SoftBareLabels(LogisticRegression(max_iter=1000))])
-@pytest.mark.usefixtures("as_users_call")
-def test_scikit_learns_own_checks_pass(estimator, check):
-    """Scikit-learn's checks of estimators pass on cells of bare labels, and none is left out."""
-    check(estimator)
 
 
 def test_soft_labels_are_weighted_rows():

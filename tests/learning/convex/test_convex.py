@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 import labeldp as dp
 from labeldp.errors import InputError
@@ -29,42 +26,6 @@ from labeldp.privacy.channels import ResponseChannel, SubsetChannel
 CLASSES, ROWS = 4, 12
 NAMES = ["secret-ham", "secret-jam", "secret-spam"]
 SPACE, GRID = dp.Classes(NAMES), dp.Interval(0, 10, 1)
-
-
-class ConvexOnPublicLabels(ConvexClassifier):
-    """A learner in the form that scikit-learn's checks expect: it takes bare labels, and declares them public."""
-
-    def fit(self, X, y):  # noqa: N803
-        """Fit on bare labels."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)  # noqa: N806
-        check_classification_targets(y)
-        values, codes = np.unique(y, return_inverse=True)
-        if len(values) < 2:
-            raise ValueError("expected two classes, found one class")
-        super().fit(X, dp.Release.public(codes, dp.Classes(range(len(values)))))
-        self.classes_ = values
-        return self
-
-    def partial_fit(self, X, y, classes=None):  # noqa: N803
-        """Go on with bare labels of classes that are said at first."""
-        values = getattr(self, "classes_", classes)
-        super().partial_fit(X, dp.Release.public(np.searchsorted(values, y), dp.Classes(range(len(values)))))
-        self.classes_ = values
-        return self
-
-    def _knows(self, space):
-        return len(space.points) == len(self.classes_)
-
-    def score(self, X, y):  # noqa: N803
-        """Accuracy on bare labels."""
-        return float(np.mean(self.predict(X) == y))
-
-
-@parametrize_with_checks([ConvexOnPublicLabels()])
-@pytest.mark.usefixtures("as_users_call")
-def test_scikit_learns_own_checks_pass(estimator, check):
-    """All of scikit-learn's checks of estimators pass, on labels that are declared public."""
-    check(estimator)
 
 
 def learner(loss, **settings):

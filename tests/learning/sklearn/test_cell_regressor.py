@@ -4,10 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.metrics import r2_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.validation import validate_data
 
 import labeldp as dp
 from labeldp.errors import BudgetError, EpsilonError, InputError, LabelError, NotTrueLabelsError
@@ -165,41 +161,6 @@ def test_the_clipping_level_of_a_moment_balances_bias_and_noise():
 
         assert error(found) <= min(error(found * by) for by in (0.9, 0.99, 1.01, 1.1))
         assert clip_for(1000, 0.3, p, 2.0) / found == pytest.approx(2 ** (1 / p))
-
-
-class BareMeans(CellRegressor):
-    """A learner in the form that scikit-learn's checks expect: cells of bare labels, counted exactly."""
-
-    def __init__(self, clusters=None, *, spread=None):
-        super().__init__(clusters, spread=spread)
-
-    def fit(self, X, y):  # noqa: N803
-        """Fit on a tree of half as many cells as rows."""
-        X, y = validate_data(self, X, y, y_numeric=True)  # noqa: N806
-        low, high = math.floor(y.min()) - 1, math.ceil(y.max()) + 1
-        space = dp.Interval(low, high, 0.5)
-        model = clone(self).set_params(spread=0.0, clusters=tree_cells(X, max(1, len(X) // 2)))
-        answer = dp.Curator(y, space).answer(dp.NoisyHistogram(space, 600.0, model.clusters))
-        CellRegressor.fit(model, X, answer)
-        self.table_ = model
-        return self
-
-    def predict(self, X):  # noqa: N803
-        """The mean of each row's cell."""
-        if not hasattr(self, "table_"):
-            return super().predict(X)
-        return self.table_.predict(validate_data(self, X, reset=False))
-
-    def score(self, X, y, sample_weight=None):  # noqa: N803
-        """R squared on bare labels."""
-        return r2_score(y, self.predict(X), sample_weight=sample_weight)
-
-
-@parametrize_with_checks([BareMeans()])
-@pytest.mark.usefixtures("as_users_call")
-def test_scikit_learns_own_checks_pass(estimator, check):
-    """Scikit-learn's checks of estimators pass on cells of bare labels, and none is left out."""
-    check(estimator)
 
 
 @pytest.mark.parametrize("make", [dp.OneBitResponse, dp.LaplaceResponse, dp.OptimalResponse])

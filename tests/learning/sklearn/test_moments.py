@@ -5,12 +5,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import chi2
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from labeldp import Classes, Curator, LabelMoments, NoisyHistogram, Release
-from labeldp._random_words import TapeWords
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning.heads._moments import (
     HEADS,
@@ -195,34 +191,6 @@ def test_other_features_are_noticed():
         MomentClassifier().fit(features + 1.0, answer)
     for seed in range(200):
         noisy(features, codes, 30.0, seed)
-
-
-class MomentsOfBareLabels(MomentClassifier):
-    """A learner in the form that scikit-learn's checks expect: it asks a curator of its own, with words from a tape."""
-
-    def fit(self, X, y):  # noqa: N803
-        """Fit on the moments of bare labels with hardly any noise, the same at each fit."""
-        X, y = validate_data(self, X, y, dtype=np.float64)  # noqa: N806
-        check_classification_targets(y)
-        values, codes = np.unique(y, return_inverse=True)
-        if len(values) < 2:
-            raise ValueError("expected two classes, found one class")
-        space = Classes(range(len(values)))
-        words = TapeWords(np.random.default_rng(0).integers(0, 2**64, 1 << 17, dtype=np.uint64))
-        super().fit(X, Curator(codes, space)._answer(LabelMoments(space, 600.0, 1e-9, X), None, words))
-        self.classes_ = values
-        return self
-
-    def score(self, X, y):  # noqa: N803
-        """Accuracy on bare labels."""
-        return float(np.mean(self.predict(X) == y))
-
-
-@parametrize_with_checks([MomentsOfBareLabels(l2=1.0)])
-@pytest.mark.usefixtures("as_users_call")
-def test_scikit_learns_own_checks_pass(estimator, check):
-    """Scikit-learn's checks of estimators pass on the moments of bare labels, and none is left out."""
-    check(estimator)
 
 
 @pytest.mark.usefixtures("as_users_call")

@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from scipy.stats import norm
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeRegressor
-from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.validation import validate_data
 
 import labeldp as dp
 from labeldp._random_words import TapeWords
@@ -67,40 +65,6 @@ def line(rows, seed, slope=0.8, noise=0.3):
     random = np.random.default_rng(seed)
     features = random.normal(size=(rows, 3))
     return features, np.clip(1.0 + slope * features[:, 0] + random.normal(0, noise, rows), -1.0, 3.0)
-
-
-class BareNumbers:
-    """A learner in the form that scikit-learn's checks expect: it takes bare labels, and declares them public."""
-
-    def fit(self, X, y, sample_weight=None):  # noqa: N803
-        """Fit on bare labels."""
-        X, y = validate_data(self, X, y, dtype=(np.float64, np.float32), y_numeric=True, accept_sparse="csr")  # noqa: N806
-        given = () if sample_weight is None else (sample_weight,)
-        return super().fit(X, dp.Release.public(y.astype(np.float64), FINE), *given)
-
-    def score(self, X, y):  # noqa: N803
-        """The share of the variance that is explained, on bare labels."""
-        y = np.asarray(y, dtype=np.float64)
-        return 1.0 - np.mean((self.predict(X) - y) ** 2) / np.var(y)
-
-
-class AnyOnPublicNumbers(BareNumbers, ReleasedLabelRegressor):
-    """Any regressor on bare labels."""
-
-
-class NeighborsOnPublicNumbers(BareNumbers, NeighborsRegressor):
-    """Neighbours on bare labels."""
-
-    def fit(self, X, y):  # noqa: N803
-        """Fit on bare labels, which have no weights."""
-        return super().fit(X, y)
-
-
-@parametrize_with_checks([AnyOnPublicNumbers(Ridge()), NeighborsOnPublicNumbers(k=1)])
-@pytest.mark.usefixtures("as_users_call")
-def test_scikit_learns_own_checks_pass(estimator, check):
-    """All of scikit-learn's checks of estimators pass, on labels that are declared public."""
-    check(estimator)
 
 
 @pytest.mark.parametrize("name", UNBIASED)

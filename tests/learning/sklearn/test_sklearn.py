@@ -8,9 +8,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 import labeldp.release.curator._drawing
 from labeldp import Classes, Curator, RandomizedResponse, Release
@@ -33,43 +30,6 @@ def problem(rows, seed=0, apart=2.0):
 def names(codes):
     """Class codes as classes."""
     return np.array(SPACE.points)[codes]
-
-
-class BareLabels:
-    """A learner in the form that scikit-learn's checks expect: it takes bare labels, and declares them public."""
-
-    def fit(self, X, y, sample_weight=None):  # noqa: N803
-        """Fit on bare labels."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32))  # noqa: N806
-        check_classification_targets(y)
-        values, codes = np.unique(y, return_inverse=True)
-        if len(values) < 2:
-            raise ValueError("expected two classes, found one class")
-        super().fit(X, Release.public(codes, Classes(range(len(values)))), sample_weight)
-        self.classes_ = values
-        return self
-
-    def score(self, X, y, sample_weight=None):  # noqa: N803
-        """Accuracy on bare labels."""
-        return float(np.average(self.predict(X) == y, weights=sample_weight))
-
-
-class SoftmaxOnPublicLabels(BareLabels, SoftmaxRegression):
-    """Softmax regression on bare labels."""
-
-
-class AnyOnPublicLabels(BareLabels, ReleasedLabelClassifier):
-    """Any classifier on bare labels."""
-
-
-@parametrize_with_checks([SoftmaxOnPublicLabels(l2=1e-3), AnyOnPublicLabels(LogisticRegression(max_iter=1000))])
-@pytest.mark.usefixtures("as_users_call")
-def test_scikit_learns_own_checks_pass(estimator, check):
-    """All of scikit-learn's checks of estimators pass, on labels that are declared public.
-
-    None is left out; the one of array libraries skips itself unless SciPy is told to dispatch to them.
-    """
-    check(estimator)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
