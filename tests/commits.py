@@ -1,4 +1,4 @@
-"""Files that a commit touches, and the mutants and cases of tests that it draws."""
+"""Files that a commit touches, cases that these are near to, and the mutants and cases of tests that it draws."""
 
 import os
 import subprocess
@@ -35,6 +35,17 @@ def changed(commit):
     """The files that differ from a commit, those that are not committed among them."""
     found = set((git("diff", "--name-only", commit) or "").splitlines()) if commit else set()
     return found | set((git("ls-files", "--others", "--exclude-standard") or "").splitlines())
+
+
+def concerns(changes, case):
+    """Whether changes are near to a case: its file, the folder that its folder tests, or what it is named after.
+
+    Tests beside the folders are of all of the package, so that no folder is theirs.
+    """
+    file, _, name = case.partition("::")
+    folder = Path(file).parent.as_posix().replace("tests", "src/labeldp", 1)
+    tested = f"{folder}/" if folder != "src/labeldp" else file
+    return any(change.startswith((file, tested)) or name.endswith(f"{Path(change).name}]") for change in changes)
 
 
 def drawn(name, head=None):

@@ -31,12 +31,10 @@ _COMPILED = "_kernels"
 _CHECKER = "labeldp_annotations"
 _NOT_AN_ARRAY = Annotated[object, Is[lambda found: not isinstance(found, np.ndarray)]]
 _SLOW = tomllib.loads(Path(__file__).with_name("slow.toml").read_text(encoding="utf-8"))
-#: Cases of a test from which on the default set has a third of them.
-_MANY = 4
 SLOW = [{"name": name, "kept": []} for name in _SLOW["whole"]] + _SLOW["test"]
-#: Calls of each function at which its annotations are executed: the first ones in a process, and in each test.
-_CHECKED_CALLS, _CHECKED_IN_TEST = 20, 1
-_TESTS = [0]  # how many began
+#: Calls of each function at which its annotations are executed: the first ones in a process, and one in each file.
+_CHECKED_CALLS = 20
+_FILE = [""]  # of the test that runs
 _MADE = set()  # code of functions in functions that were made before
 _BEGAN = pytest.StashKey[float]()
 _execute = beartype(conf=BeartypeConf(is_pep484_tower=True))
@@ -84,18 +82,18 @@ def _read(hint, names):
 
 
 def at_first(function, executing):
-    """A function whose annotations are executed at its first calls, and the first in a test: others are alike.
+    """A function whose annotations are executed at its first calls, and the first in a file of tests: others are alike.
 
     ``executing`` makes the function that executes them, once it is called: most are not called in a process.
     """
-    test, calls, all_calls, executed = 0, 0, 0, None
+    file, calls, executed = "", 0, None
 
     @wraps(function)
     def called(*args, **kwargs):
-        nonlocal test, calls, all_calls, executed
-        test, calls, all_calls = _TESTS[0], 1 + (calls if test == _TESTS[0] else 0), all_calls + 1
-        if jaxtyping.config.jaxtyping_disable or (all_calls > _CHECKED_CALLS and calls > _CHECKED_IN_TEST):
+        nonlocal file, calls, executed
+        if jaxtyping.config.jaxtyping_disable or (calls >= _CHECKED_CALLS and file is _FILE[0]):
             return function(*args, **kwargs)
+        file, calls = _FILE[0], calls + 1
         executed = executed or executing()
         return executed(*args, **kwargs)
 
@@ -186,12 +184,11 @@ def pytest_collection_modifyitems(config, items):
             for name in [*entry.get("kept", ()), *entry.get("slow", ())]:
                 if not any(_named(case, name) for case in cases):
                     raise pytest.UsageError(f"slow.toml: {entry['name']} has no case {name}")
-    touched = commits.changed(commits.base())
-    for name, found in tests.items():
-        left = {item.nodeid: item for item in found if not item.get_closest_marker("slow")}
-        shared = (len(left) >= _MANY and name not in _SLOW["always"]) or name in _SLOW["thirds"]
-        if shared and name.partition("::")[0] not in touched:
-            for case in commits.others(list(left)):
+    changes = commits.changed(commits.base())
+    for name in _SLOW["thirds"]:
+        left = {item.nodeid: item for item in tests[name] if not item.get_closest_marker("slow")}
+        for case in commits.others(list(left)):
+            if not commits.concerns(changes, case):
                 left[case].add_marker(pytest.mark.slow)
 
 
@@ -202,8 +199,9 @@ def _processor_seconds():
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item):
-    """Note when a test begins, in which annotations are executed anew."""
-    _TESTS[0] += 1
+    """Note when a test begins, and its file, in which annotations are executed anew."""
+    if item.location[0] != _FILE[0]:
+        _FILE[0] = item.location[0]
     item.stash[_BEGAN] = _processor_seconds()
     return (yield)
 

@@ -1,13 +1,14 @@
 """What slow.toml says is about tests that exist."""
 
 import tomllib
+from functools import partial
 from pathlib import Path
 
 from tests import commits
 
 ROOT = Path(__file__).parents[1]
 TABLE = tomllib.loads(Path(__file__).with_name("slow.toml").read_text(encoding="utf-8"))
-ENTRIES = [{"name": name} for name in (*TABLE["whole"], *TABLE["thirds"], *TABLE["always"])] + TABLE["test"]
+ENTRIES = [{"name": name} for name in (*TABLE["whole"], *TABLE["thirds"])] + TABLE["test"]
 
 
 def test_an_entry_names_a_test():
@@ -22,9 +23,7 @@ def test_an_entry_is_there_once():
     """A second entry would take the place of the first."""
     entries = [*TABLE["whole"], *(entry["name"] for entry in TABLE["test"])]
     assert len(set(entries)) == len(entries)
-    assert len({*TABLE["whole"], *TABLE["thirds"], *TABLE["always"]}) == sum(
-        map(len, map(TABLE.get, ("whole", "thirds", "always")))
-    )
+    assert len({*TABLE["whole"], *TABLE["thirds"]}) == len(TABLE["whole"]) + len(TABLE["thirds"])
 
 
 def test_every_case_is_drawn_before_long_and_each_test_at_every_commit():
@@ -36,3 +35,14 @@ def test_every_case_is_drawn_before_long_and_each_test_at_every_commit():
     assert set.intersection(*left) == set()
     assert all(len(commits.others(names[:4], head)) < 4 for head in commit)
     assert {len(commits.others(names[:1], head)) for head in commit} == {0, 1}
+
+
+def test_what_a_change_is_near_to_runs_whole():
+    """Its own file, the files of the folder that tests a file of the package, and cases that are named after a page."""
+    changes = {"src/labeldp/privacy/channels/_grid.py", "docs/guide/images.md", "tests/cli/test_words.py"}
+    near = partial(commits.concerns, changes)
+    assert near("tests/privacy/test_sets.py::test_it[1]")
+    assert near("tests/cli/test_words.py::test_it[1]")
+    assert near("tests/test_guides.py::test_it[images.md]")
+    assert not near("tests/test_guides.py::test_it[people.md]")
+    assert not near("tests/release/test_rows.py::test_it")
