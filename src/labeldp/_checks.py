@@ -143,6 +143,16 @@ def share(value: object, name: str, ends: str = "[]", hint: str = "") -> float:
     return result
 
 
+def level(value: object) -> float:
+    """A confidence level strictly between 0 and 1."""
+    return share(value, "a level", "()", "; use for instance 0.95")
+
+
+def trim(value: object) -> float:
+    """The least propensity of the rows in which an effect is estimated."""
+    return share(value, "trim", "()", ", such as 0.1")
+
+
 def among(value: T, name: str, known: Iterable[object]) -> T:
     """A value that is one of those known; ``name`` begins the message, as in ``"a method"``."""
     if value not in (choices := list(known)):

@@ -89,6 +89,15 @@ def test_a_misspelt_column_is_refused_before_learners_are_loaded(run, shared, mo
     assert f"no column '{typed[-1] if typed[-1] != 'age' else 'dose'}'; columns: age, drug" in done.err
 
 
+@pytest.mark.parametrize(("option", "value"), [("--level", "1"), ("--trim", "0")])
+def test_a_number_out_of_range_is_refused_before_learners_are_loaded(run, shared, monkeypatch, option, value):
+    """As a misspelt column is."""
+    monkeypatch.setitem(sys.modules, "labeldp.learning.inference", None)
+    done = run("effect", shared, "--treatment", "drug", "--features", "age", option, value)
+    assert done.code == 1
+    assert f"{option.strip('-')} above 0 and below 1" in done.err
+
+
 REFUSED = {
     "nothing to adjust for": (("effect", "--treatment", "drug"), "--features"),
     "no such treatment": (("effect", "--treatment", "dose", "--features", "age"), "no column 'dose'"),

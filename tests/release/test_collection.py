@@ -470,6 +470,22 @@ def test_a_close_is_not_finished_by_another_release(box, tmp_path, capsys, other
 
 
 @pytest.mark.parametrize("ledger", [True, False])
+def test_a_close_that_is_repeated_is_signed_once(box, tmp_path, capsys, ledger):
+    """The same key makes the same signature, and another one is refused."""
+    add(box)
+    out, keys = tmp_path / "out", [tmp_path / "key", tmp_path / "another"]
+    assert [main(["key", str(key)]) for key in keys] == [0, 0]
+    command = ["collect", str(box.path), "--close", str(out), "--unit", "row"]
+    command += ["--ledger", str(tmp_path / "ledger")] * ledger
+    assert main([*command, "--sign", str(keys[0])]) == 0
+    before = (out / "_signature.json").read_bytes()
+    assert main([*command, "--sign", str(keys[0])]) == 0
+    assert main([*command, "--sign", str(keys[1])]) == 1
+    assert "_signature.json" in capsys.readouterr().err
+    assert (out / "_signature.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("ledger", [True, False])
 def test_a_close_signs_what_it_wrote(box, tmp_path, capsys, monkeypatch, ledger):
     """A release that takes its place before it is signed is not signed."""
     add(box)

@@ -69,7 +69,7 @@ def collect(
         _show(f"A collection of {reports.declaration.label!r}.", reports, Counter())
     else:
         made = jobs.release_reports(reports, close, unit=unit, **charge)
-        if signer is not None:
+        if signer is not None and not folder.is_signed_with(close, signer):  # by a close that was interrupted
             folder.sign(close, signer, made.certificate)
         rows = made.certificate.rows if isinstance(made, jobs.TableRelease) else len(made)
         _show(f"Released {rows:,} reports into {close}.", reports, Counter(), made)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labeldp import results
+from labeldp import _checks, results
 from labeldp.cli._command import ReleaseFolder
 from labeldp.cli._terminal import names, printed_warnings, result
 from labeldp.errors import InputError
@@ -43,6 +43,9 @@ def effect(
         level: Probability with which the intervals of all differences hold together.
         json_: Print JSON; 'labeldp schema' describes it.
     """
+    _checks.level(level)  # before what takes seconds to load
+    if trim is not None:
+        _checks.trim(trim)
     release, table, units = released_rows(directory)
     chance, adjusted = _number(propensity), names(features)
     check_columns(table, treatment, by, *(adjusted or ()), chance if isinstance(chance, str) else None)

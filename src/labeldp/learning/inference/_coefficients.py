@@ -29,7 +29,7 @@ from labeldp.learning.features import columns_of, frame_of, missing_values, with
 from labeldp.learning.inference._likelihood import ClassMethod, Likelihood, profile_end
 from labeldp.learning.inference._table import PublicColumns, require_original_features
 from labeldp.learning.losses import unbiased_numbers
-from labeldp.learning.metrics import Units, check_level, may_share_units, quantile
+from labeldp.learning.metrics import Units, may_share_units, quantile
 from labeldp.privacy import Interval
 from labeldp.release import Release
 
@@ -153,7 +153,7 @@ def coefficients(
         InputError: A column is not there, columns follow from one another, or rows are too few.
     """
     sample = Units.of(units, require_original_features(release))
-    check_level(level)
+    _checks.level(level)
     _checks.among(method, "a method", ("auto", "unbiased", "likelihood"))
     name = None if release.certificate is None else release.certificate.label
     design, family = design_of(PublicColumns.of(release, table), model, name), _family(release, family)

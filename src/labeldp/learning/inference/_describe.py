@@ -23,7 +23,7 @@ from labeldp.errors import InputError
 from labeldp.learning.inference._lower_scores import GridLaws
 from labeldp.learning.inference._table import require_original_features, texts_of
 from labeldp.learning.losses import ends_of, require_identified, unbiased_numbers
-from labeldp.learning.metrics import Estimate, Units, check_level, class_weights, mean_of_rows, shares_of_groups
+from labeldp.learning.metrics import Estimate, Units, class_weights, mean_of_rows, shares_of_groups
 from labeldp.privacy import Interval
 from labeldp.release import Release, check_same_rows
 
@@ -115,7 +115,7 @@ def describe(
     outcomes = 1 if numeric or release.space.size == 2 else release.space.size  # one of two shares tells the other
     several = len(names) > 1
     count = (len(names) + several) * outcomes + several * len(names) * outcomes + (len(names) + several) * len(shares)
-    rows = _Described(release, Units.of(units, release), 1.0 - (1.0 - check_level(level)) / count)
+    rows = _Described(release, Units.of(units, release), 1.0 - (1.0 - _checks.level(level)) / count)
     laws = GridLaws.of(release) if shares else None
     problem = laws if isinstance(laws, str) else ""
     every = [("", np.arange(len(release)))]

@@ -26,7 +26,7 @@ from labeldp.learning.choice import Parts, folds_of, predict_others
 from labeldp.learning.features import columns_of, frame_of, scaling_transformer
 from labeldp.learning.inference._table import PublicColumns, require_original_features, texts_of
 from labeldp.learning.losses import ends_of, require_identified, unbiased_numbers
-from labeldp.learning.metrics import Estimate, Units, check_level, class_weights, may_share_units, mean_of_rows
+from labeldp.learning.metrics import Estimate, Units, class_weights, may_share_units, mean_of_rows
 from labeldp.privacy import Interval
 from labeldp.release import Release
 
@@ -360,7 +360,7 @@ def _in_groups(
     groups = {"": kept} if places is None else {name: kept & (places == name) for name in sorted(set(places[kept]))}
     if len(groups) > _MOST_GROUPS:
         raise InputError(f"expected at most {_MOST_GROUPS} groups, found {len(groups)}; make fewer of them")
-    each = 1.0 - (1.0 - check_level(level)) / (len(groups) * len(rows.outcomes))
+    each = 1.0 - (1.0 - _checks.level(level)) / (len(groups) * len(rows.outcomes))
     for name, inside in groups.items():
         for outcome, model in zip(rows.outcomes, models, strict=True):
             shown = "missing" if places is not None and not name else name
@@ -430,7 +430,7 @@ def overlapping_rows(propensity: Float[np.ndarray, "n"], trim: float | None) -> 
     Raises:
         InputError: By default more than one row in 200 is beyond that: its treatment is nearly certain.
     """
-    least = _VANISHING if trim is None else _checks.share(trim, "trim", "()", ", such as 0.1")
+    least = _VANISHING if trim is None else _checks.trim(trim)
     kept = np.asarray((propensity >= least) & (propensity <= 1.0 - least))
     if trim is None and (~kept).mean() > _FEW:
         raise InputError(

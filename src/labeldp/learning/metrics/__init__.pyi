@@ -19,7 +19,6 @@ from ._estimates import Calibration as Calibration
 from ._estimates import Estimate as Estimate
 from ._estimates import Estimates as Estimates
 from ._estimates import NumberCalibration as NumberCalibration
-from ._estimates import check_level as check_level
 from ._estimates import mean_of_rows as mean_of_rows
 from ._estimates import quantile as quantile
 from ._estimates import normal_estimate as normal_estimate

@@ -206,7 +206,7 @@ def normal_estimate(value: float, error: float, level: float, least: float, most
 
 def quantile(level: float, free: Any = np.inf) -> Any:
     """Quantile of a two-sided interval: the normal one, or Student's with ``free`` degrees of freedom."""
-    return stdtrit(free, (1.0 + check_level(level)) / 2.0)
+    return stdtrit(free, (1.0 + _checks.level(level)) / 2.0)
 
 
 def quotient_estimates(
@@ -286,11 +286,6 @@ def score_covariance(
     at = np.array([1.0, -share])
     effect = design_effect(at @ (found - noise) @ at, bottom * share * (1.0 - share), size)
     return np.asarray(noise - effect * max(bottom, 0.0) * np.array([[0.0, 0.5], [0.5, 1.0]]))
-
-
-def check_level(level: float) -> float:
-    """A confidence level strictly between 0 and 1."""
-    return _checks.share(level, "a level", "()", "; use for instance 0.95")
 
 
 def positive_row_count(release: Release) -> int:

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from labeldp import _checks
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp._shapes import Bool, Float, Int
-from labeldp.learning.metrics._estimates import (
-    FEW_UNITS,
-    Estimates,
-    check_level,
-    quantile,
-    quotient_estimates,
-    score_covariance,
-)
+from labeldp.learning.metrics._estimates import FEW_UNITS, Estimates, quantile, quotient_estimates, score_covariance
 from labeldp.learning.metrics._units import Units
 from labeldp.privacy.channels import candidate_sizes, row_arrays
 from labeldp.release import Release
@@ -128,7 +122,7 @@ def shares_of_groups(
         found = quotient_estimates(value * some, some + 0.0, parts[1], count > 1, level, free, within)
         low, high = found.low, found.high
     else:
-        share, tail = np.bincount(place, weights=holds, minlength=groups) / some, (1 - check_level(level)) / 2
+        share, tail = np.bincount(place, weights=holds, minlength=groups) / some, (1 - _checks.level(level)) / 2
         seen = np.minimum(*(units.present(each, place, groups) for each in (holds, ~holds)))
         of_labels = (true - other) ** 2 * np.clip(value * (1.0 - value), 0.0, None)
         size = _effective_rows(share, some, count, seen, (true - other) ** 2 * variance, of_labels, level)

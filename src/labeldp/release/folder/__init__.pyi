@@ -43,6 +43,7 @@ from ._read import stored_columns as stored_columns
 from ._read import unchanged_file as unchanged_file
 from ._run import Run as Run
 from ._run import run_in as run_in
+from ._signature import is_signed_with as is_signed_with
 from ._signature import make_key as make_key
 from ._signature import private_key as private_key
 from ._signature import sign as sign

@@ -26,8 +26,6 @@ from labeldp.release.folder._limits import opened
 from labeldp.release.folder._staging import CERTIFICATE, SIGNATURE, part_of
 from labeldp.release.tables import Place, disk_path, place_of
 
-#: The file of a signature in a release folder.
-
 _SCHEMA = "labeldp/signature/1"
 _PUBLIC = ".pub"
 _MOST_BYTES = 1 << 12
@@ -106,11 +104,16 @@ def sign(directory: str | Place, key: str | Path | Ed25519PrivateKey, certificat
             raise VerificationError(
                 f"expected the certificate of this release in {place}, found another; do not use it"
             )
-        signature = private.sign(body)
-        text = json.dumps({"schema": _SCHEMA, "signature": signature.hex()}, indent=2, sort_keys=True)
         path = part_of(folder, SIGNATURE)
-        write_new_file(path, (text + "\n").encode(), private=False)
+        write_new_file(path, _file_of(body, private), private=False)
         return add_file(place, path)
+
+
+def is_signed_with(folder: Path, key: Ed25519PrivateKey) -> bool:
+    """True if a folder has the signature of its certificate that this key makes, which is always the same."""
+    with suppress(OSError, ValueError):
+        return _read(part_of(folder, SIGNATURE)) == _file_of(_signed(folder), key)
+    return False
 
 
 def check_signature(folder: Path, public_key: str | Path, certificate: str) -> str:
@@ -145,6 +148,12 @@ def check_signature(folder: Path, public_key: str | Path, certificate: str) -> s
             "changed"
         ) from None
     return "signed with the private key of this public key"
+
+
+def _file_of(body: bytes, key: Ed25519PrivateKey) -> bytes:
+    """The file of a signature."""
+    text = json.dumps({"schema": _SCHEMA, "signature": key.sign(body).hex()}, indent=2, sort_keys=True)
+    return f"{text}\n".encode()
 
 
 def _signed(folder: Path) -> bytes:
