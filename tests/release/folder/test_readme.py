@@ -9,7 +9,7 @@ import pytest
 
 from labeldp import Classes, Curator, NoisyHistogram, verify
 from labeldp.release.folder import read_certificate
-from labeldp.release.folder._description import readme
+from labeldp.release.folder._description import readmes
 
 TESTS = Path(__file__).parents[2]
 GOLDEN, KEPT = TESTS / "golden/command", TESTS / "vectors/readmes"
@@ -29,6 +29,7 @@ def test_a_release_says_that_its_labels_are_randomized(shared):
         "The labels in ill_released are randomized: each is the true class with probability 0.731, so 26.9 % of them",
         'Release.load("shared")',
         "labeldp verify shared",
+        "pip install 'labeldp[learn]'",
         "ask whoever gave you this folder",
         read_certificate(shared).sentence,
     ):
@@ -62,17 +63,19 @@ def test_every_kind_of_release_says_what_it_is():
     """Labels with the warning, answers without, none with a line that is too long to read."""
     for folder in sorted(GOLDEN.iterdir()):
         certificate = read_certificate(folder)
-        text = readme(certificate)
+        text, *earlier = readmes(certificate)
         assert ("Do not train on them" in " ".join(text.split())) != certificate.of_answer
         assert max(map(len, text.split("\n"))) <= 100
+        assert max(map(len, earlier)) < len(text)  # verify reads no more
 
 
 @pytest.mark.parametrize("name", ["auto", "noisy-histogram", "optimal"])
 def test_the_text_keeps_its_bytes(name, tmp_path):
     """What was written once verifies in every later version."""
     folder = shutil.copytree(GOLDEN / name, tmp_path / name)
-    shutil.copyfile(KEPT / f"{name}.txt", folder / "_README.txt")
-    assert verify(folder).holds
+    for form in ("", "-2"):
+        shutil.copyfile(KEPT / f"{name}{form}.txt", folder / "_README.txt")
+        assert verify(folder).holds
 
 
 def test_answers_have_one_too(tmp_path):

@@ -168,21 +168,25 @@ _ANSWER = (
 )
 _PATH = "In Python, with the path of this folder in place of 'shared':"
 _VERIFY = f"To verify the folder, run 'labeldp verify shared': it recomputes the guarantee from {CERTIFICATE}."
+_GET = "labeldp is a package for Python: pip install {}"
 _ASK = "Questions about the data: ask whoever gave you this folder."
 
 
-def readme(certificate: Certificate) -> str:
+def readmes(certificate: Certificate) -> tuple[str, ...]:
     """The text file in every release folder that says what the folder is, for whoever finds it without anything else.
 
-    It follows from the certificate, and its bytes are a promise, as those of a data card are.
+    It follows from the certificate, and its bytes are a promise, as those of a data card are: the first is written, and
+    the others, which were written once, verify too.
     """
     if certificate.of_answer:
         about, code = [_ANSWER], ["from labeldp import Answer", "", 'print(Answer.load("shared"))']
     else:
         about, code = [f"{title(certificate)}.", warning(certificate)], python(certificate)
     facts = [*about, f"{certificate.rows:,} rows.", *certificate.sentence.split("\n\n"), _PATH]
-    parts = [*map(_wrapped, facts), textwrap.indent("\n".join(code), "    "), _wrapped(_VERIFY), _ASK]
-    return "\n\n".join(parts) + "\n"
+    begin, end = [*map(_wrapped, facts), textwrap.indent("\n".join(code), "    "), _wrapped(_VERIFY)], [_ASK]
+    learns = any("labeldp.learning" in line for line in code)
+    get = [_GET.format("'labeldp[learn]'" if learns else "labeldp")]
+    return tuple("\n\n".join(parts) + "\n" for parts in (begin + get + end, begin + end))
 
 
 def _wrapped(text: str) -> str:

@@ -25,7 +25,7 @@ from labeldp.release.folder._check_laws import check_laws, check_randomness
 from labeldp.release.folder._columns import CLUSTERS, CODES, column_name, column_types, stored_form
 from labeldp.release.folder._copies import local_copy
 from labeldp.release.folder._derived import DERIVED, is_derived
-from labeldp.release.folder._description import readme
+from labeldp.release.folder._description import readmes
 from labeldp.release.folder._limits import (
     MOST_ANSWERED,
     MOST_RELEASED,
@@ -473,10 +473,10 @@ def _check_groups(rows: Sequence[int], sizes: Sequence[int]) -> None:
 
 def _check_readme(folder: Path, certificate: Certificate, _: _Workers) -> str:
     """Check that the description of the folder follows from its certificate."""
-    expected, found = readme(certificate).encode(), b""
+    expected, found = [text.encode() for text in readmes(certificate)], b""
     with suppress(OSError), opened(folder / README) as file:
-        found = file.read(len(expected) + 1)
-    if found != expected:
+        found = file.read(len(expected[0]) + 1)  # the longest
+    if found not in expected:
         raise VerificationError(
             f"expected {README} as it follows from the certificate, found another; do not believe it, and remove it"
         )

@@ -20,7 +20,7 @@ from labeldp.columns import Columns, plain_column, plain_schema, result_or_none,
 from labeldp.errors import InputError
 from labeldp.release.folder._certificate import FEATURES_REDRAWN, Certificate, File
 from labeldp.release.folder._copies import upload
-from labeldp.release.folder._description import readme
+from labeldp.release.folder._description import readmes
 from labeldp.release.folder._limits import opened
 from labeldp.release.folder._staging import CERTIFICATE, README, publish, staged
 from labeldp.release.tables import Place, disk_path, no_such_column
@@ -213,7 +213,7 @@ def write_release(
 
 def finish(staging: Path, target: Place, certificate: Certificate) -> None:
     """Write the certificate and its description beside the files, and move them to their target, or upload them."""
-    (staging / README).write_text(readme(certificate), encoding="utf-8")
+    (staging / README).write_text(readmes(certificate)[0], encoding="utf-8")
     (staging / CERTIFICATE).write_text(certificate.to_json(), encoding="utf-8")
     if isinstance(target, Path):
         publish(staging, target)
