@@ -284,8 +284,20 @@ def test_few_rows_and_other_rows_are_refused(fitted):
         AutoClassifier().fit(features[:4], release[:4])
     with pytest.raises(InputError, match="expected a unit in every row"):
         AutoClassifier().fit(features, release, [None] * len(features))
-    with pytest.raises(InputError, match="expected features of at least one column, found none"):
+    with pytest.raises(InputError, match="expected a column of numbers, dates or text, found none"):
         AutoClassifier().fit(features[[]], release)
+    with pytest.raises(InputError, match=r"expected a column of numbers, dates or text, found 'sets' of nested values"):
+        AutoClassifier().fit(features[[]].assign(sets=[["no"]] * len(features)), release)
+
+
+def test_a_column_of_lists_is_left_out(fitted):
+    """As a release by a prior has one: with a warning, and in predictions too, whatever the kind of the table."""
+    _, features, _, release = fitted
+    wide = features.assign(sets=[["no", "yes"]] * len(features))
+    with pytest.warns(UserWarning, match="Left out 'sets': no model takes such values"):
+        model = AutoClassifier().fit(pa.Table.from_pandas(wide, preserve_index=False), release)
+    assert list(model.feature_names_in_) == list(features)
+    np.testing.assert_array_equal(model.predict_proba(wide), model.predict_proba(features))
 
 
 def test_numeric_labels_are_refused_at_once():

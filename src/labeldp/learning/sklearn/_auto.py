@@ -38,7 +38,7 @@ from labeldp.learning.losses import class_shares, decoded_numbers, require_decod
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn._boosting import BoostingClassifier, BoostingRegressor
 from labeldp.learning.sklearn._kernel import EvidenceRidge, KernelClassifier
-from labeldp.learning.sklearn._members import POWER, as_frame, encoders_of, kinds_of, warn_of_texts
+from labeldp.learning.sklearn._members import POWER, as_frame, encoders_of, kinds_of, warn_of_left_out, warn_of_texts
 from labeldp.learning.sklearn._mixture import HeldOut, held_out_classes, held_out_numbers
 from labeldp.learning.sklearn._regressor import NumberRegressor, ReleasedLabelRegressor, noise_ratio
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
@@ -216,7 +216,8 @@ class Combination(ABC):
         warn_of_texts(rows, self.columns_ or {})
         self.n_features_in_ = rows.shape[1]
         if hasattr(X, "columns"):
-            self.feature_names_in_ = np.asarray(list(X.columns), dtype=object)
+            warn_of_left_out(X, rows)
+            self.feature_names_in_ = np.asarray(list(rows.columns), dtype=object)
         self.seen_ = {} if issparse(rows) else _ranges().of(rows).plain()
         rows = rows if unlabelled is None else stack_rows(rows, self.frame(unlabelled))
         given = {} if elsewhere is None else elsewhere.fitted(release, rows, units, parts, held)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -158,10 +159,10 @@ def as_frame(features: Any) -> Any:
     """Features as a frame of numbers and objects, or as compressed sparse rows.
 
     Texts become objects, with None for missing values; all other columns numbers, with NaN. Values of several kinds are
-    texts.
+    texts. Columns of other values, such as lists, are left out.
 
     Raises:
-        InputError: They are not a table, or have no columns.
+        InputError: They are not a table, or have no columns that can be used.
     """
     import pandas as pd  # noqa: PLC0415 (an extra)
 
@@ -173,18 +174,28 @@ def as_frame(features: Any) -> Any:
             raise InputError(f"expected features in rows and columns, found an array of {array.ndim} dimensions")
         features = dict(enumerate(array.T))
     table = Columns(features).table(instead=python_texts)
-    if not table.num_columns:
-        raise InputError("expected features of at least one column, found none")
-    return pd.DataFrame({name: _values(table[name], name) for name in table.column_names})
+    values = {name: _values(table[name]) for name in table.column_names}
+    used = {name: each for name, each in values.items() if each is not None}
+    if not used:
+        kinds = ", ".join(f"{name!r} of {type_name(table[name].type)}" for name in values) or "none"
+        raise InputError(f"expected a column of numbers, dates or text, found {kinds}")
+    return pd.DataFrame(used)
 
 
-def _values(column: pa.ChunkedArray, name: str) -> np.ndarray:
-    """The values of a column: numbers, or objects with None for missing values."""
+def _values(column: pa.ChunkedArray) -> np.ndarray | None:
+    """The values of a column: numbers, or objects with None for missing values; None if it has other values."""
     plain = stored_integers(plain_column(column)) if kind_of_type(column.type) is None else column
-    values = values_or_none(plain, kind_of_type(plain.type) or "category")
-    if values is None:
-        raise InputError(f"expected numbers, dates or text in the feature {name!r}, found {type_name(column.type)}")
-    return values
+    return values_or_none(plain, kind_of_type(plain.type) or "category")
+
+
+def warn_of_left_out(features: Any, frame: pd.DataFrame) -> None:
+    """Warn of columns that are neither numbers nor dates nor text."""
+    names = getattr(features, "column_names", getattr(features, "columns", frame.columns))
+    if left_out := [str(name) for name in names if name not in frame]:
+        warnings.warn(
+            f"Left out {', '.join(map(repr, left_out))}: no model takes such values; give numbers, dates or text",
+            stacklevel=3,
+        )
 
 
 def warn_of_texts(frame: pd.DataFrame, kinds: Mapping[str, str]) -> None:
