@@ -237,7 +237,7 @@ SPILLS = {"DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "1e-6", "DASK_DISTRIBUTED__
 def connections():
     """The open sockets of this process."""
     found = {each for each in gc.get_objects() if type(each) is socket.socket}
-    return {each for each in found if each.fileno() >= 0 and each.street == socket.AF_INET}
+    return {each for each in found if each.fileno() >= 0 and each.family == socket.AF_INET}
 
 
 class DaskServers:
