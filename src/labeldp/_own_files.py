@@ -95,7 +95,7 @@ def check_new_file(path: Path, noun: str = "an output file") -> Path:
     if os.path.lexists(path):
         raise OutputError(f"expected {noun} that does not exist yet, found {path}; choose another name")
     if not path.parent.is_dir():
-        raise OutputError(f"expected an existing folder for the output, found none at {path.parent}")
+        raise OutputError(f"there is no folder {path.parent} to write the output into; create it first")
     return path
 
 

@@ -41,7 +41,7 @@ def test_a_bad_command_ends_with_a_message(table, tmp_path, way):
     """A refusal exits with 1 and says why on standard error, in plain text."""
     done = execute(*WAYS[way], "release", table, *RELEASE, "--output", tmp_path / "none" / "out")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: expected an existing folder")
+    assert done.stderr.startswith("error: there is no folder")
     assert "zq-secret" not in done.stderr
 
 

@@ -309,7 +309,7 @@ def test_wrong_outputs_and_paths_are_refused_before_anything_is_computed(run, tm
     for arguments, expected in (
         ((shared, "--output", page), "expected a page that does not exist yet"),
         ((shared, "--output", tmp_path / "page.pdf"), "expected a page whose name ends in .html, found page.pdf"),
-        ((shared, "--output", tmp_path / "none/page.html"), "expected an existing folder"),
+        ((shared, "--output", tmp_path / "none/page.html"), "there is no folder"),
         ((shared, "--output", shared / "page.html"), "would no longer verify; write it beside auto"),
         ((tmp_path / "none", "--output", tmp_path / "p.html"), "found nothing"),
         ((tmp_path / "notes.txt", "--output", tmp_path / "p.html"), "found another file"),

@@ -156,5 +156,5 @@ def test_a_store_without_the_release_says_so(run, monkeypatch, tmp_path, command
     options = {"learn": ["--output", tmp_path / "m.safetensors"], "report": ["--output", tmp_path / "r.html"]}
     done = run(command, f"{stores.BUCKET}/none", *options.get(command, []))
     assert done.code in (1, 2)
-    assert "expected the folder of a release at s3://bucket/none, found nothing" in done.err
+    assert "there is no folder s3://bucket/none" in done.err
     assert "Traceback" not in done.err

@@ -107,7 +107,7 @@ def test_what_has_no_rows_to_learn_from_is_refused(labels, space, tmp_path):
     dp.Curator(labels, space).answer(dp.NoisyHistogram(space, 1.0)).save(tmp_path / "answer")
     with pytest.raises(VerificationError, match=r"Answer\.load"):
         dp.release_batches(tmp_path / "answer")
-    with pytest.raises(VerificationError, match=r"a release with a _certificate\.json"):
+    with pytest.raises(VerificationError, match=r"no release with a _certificate\.json"):
         dp.release_batches(tmp_path)
 
 

@@ -210,7 +210,7 @@ def test_the_epsilon_of_a_coin_is_rounded_up():
     ("labels", "mechanism", "error", "words"),
     [
         (["no", "maybe"], dp.RandomizedResponse(SPACE, 1.0), LabelError, "declared classes"),
-        (["no", None], dp.RandomizedResponse(SPACE, 1.0), LabelError, "in every row"),
+        (["no", None], dp.RandomizedResponse(SPACE, 1.0), LabelError, "there is no label in row"),
         ([["yes", "no"]], dp.SubsetResponse(dp.Classes(list("abcd")), 1.0), InputError, "cannot come"),
         ([["b", "a"]], dp.SubsetResponse(dp.Classes(list("abcd")), 0.1), InputError, "declared order"),
         ([["a"]], dp.SubsetResponse(dp.Classes(list("abcd")), 0.1), InputError, "cannot come"),
@@ -414,7 +414,7 @@ def test_a_table_is_imported_by_the_rate_of_each_row(reports, capsys):
         (("--matrix", "reports.csv"), "with the 3 classes of --classes"),
         (("--rates", "person", "--unit", "row"), "above 1/3 and below 1"),
         (("--rates", "kept", "--unit", "row"), "found gaps or texts"),
-        (("--rates", "answer"), "found the label 'answer'"),
+        (("--rates", "answer"), "'answer' is the label"),
         (("--rates", "rate", "--unit", "person"), "one mechanism for all rows of units"),
     ],
 )

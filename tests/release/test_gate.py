@@ -135,7 +135,7 @@ def test_the_label_in_another_spelling_leaves_by_no_option(tmp_path, columns):
     """A ledger takes both for one label, so the first release does; the command of a check drops it."""
     path = tmp_path / "t.csv"
     table().assign(DISEASE=lambda frame: frame.disease).to_csv(path, index=False)
-    with pytest.raises(InputError, match="found the label 'disease' in another spelling, 'DISEASE', which leaves"):
+    with pytest.raises(InputError, match="'DISEASE' is the label in another spelling, 'disease', which is"):
         dp.release_table(path, OWN, DISEASES, 1.0, tmp_path / "o", unit="row", **columns)
     assert "DISEASE" in check_table(path, OWN).left_out
     assert not (tmp_path / "o").exists()

@@ -492,7 +492,9 @@ def test_the_label_is_not_kept_by_any_name_of_its_own(column, prefix, mixed, tmp
     curator, table = dp.Curator(labels, dp.Classes(["no", "yes"])), pd.DataFrame({"x": range(80), column: labels})
     shuffled = dp.ShuffledLabels(curator.space, dp.CellShuffle(1.0), np.zeros(80, dtype=int), 1e-4)
     released = curator.answer(shuffled) if mixed else curator.randomize(epsilon=1.0)
-    with pytest.raises(InputError, match=r"found the label '(ill|disease)'.*, which leaves with noise alone; leave it"):
+    with pytest.raises(
+        InputError, match=r"is the label( in another spelling, '\w+')?, which is released with noise alo"
+    ):
         released.save(tmp_path / "out", table, keep=["x", column], label=prefix)
     assert dp.verify(released.save(tmp_path / "out", table, keep=["x"], label=prefix)).holds
 

@@ -219,8 +219,8 @@ def _audit_release(
 def _check_folder(directory: Path) -> None:
     """Refuse a path without a certificate: it cannot be audited, which is not a failed claim."""
     if not folder.is_release(directory):
-        found = "a folder without a certificate" if directory.is_dir() else "no such folder"
-        raise InputError(f"expected the folder of a release at {directory}, found {found}{folder.or_beside(directory)}")
+        what = "has no certificate" if directory.is_dir() else "does not exist"
+        raise InputError(f"the folder {directory} {what}{folder.or_beside(directory)}")
 
 
 def _check_memory(directory: Path) -> None:

@@ -26,7 +26,7 @@ def ledger(file: Path, *, json_: bool = False) -> None:
     if not file.exists():
         near = [each.name for each in file.parent.iterdir() if each.is_file()] if file.parent.is_dir() else []
         hint = nearest(file.name, near) or "; look for TABLE.labeldp-ledger"
-        raise LedgerError(f"expected a released table or its ledger, found no file {file}{hint}")
+        raise LedgerError(f"there is no file {file}{hint}")
     if folder.is_release(file):
         raise LedgerError(
             f"expected a released table or its ledger, found the folder of a release at {file}: the ledger is beside "

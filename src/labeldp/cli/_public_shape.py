@@ -78,7 +78,7 @@ def public_shape(
             units.add(tables.unit_keys(batch[unit]))
         report("look", rows, stated)
     if rows == 0:
-        raise TableError(f"expected at least one row in {table.path}, found column names alone; check how it was saved")
+        raise TableError(f"{table.path} has column names and no rows; check how it was saved")
     units.settle()
     means = sums / np.maximum(known, 1)
     total, done = np.zeros((len(features), len(features))), 0

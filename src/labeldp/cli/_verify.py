@@ -32,9 +32,9 @@ def verify(
         json_: Print JSON; 'labeldp schema' describes it.
     """
     if not directory.is_dir():
-        file = "a file; name the folder that 'labeldp release' wrote"
-        what = file if directory.exists() else f"nothing{folder.or_beside(directory)}"
-        raise InputError(f"expected the folder of a release at {directory}, found {what}")
+        if directory.exists():
+            raise InputError(f"{directory} is a file; name the folder that 'labeldp release' wrote")
+        raise InputError(f"there is no folder {directory}{folder.or_beside(directory)}")
     with engines.open_engine(engine) as workers, progress() as bar:
         verdict = folder.verify(directory, public_key=public_key, long=long, executor=workers, progress=bar)
     checks = tuple(replace(check, found=as_typed(check.found)) for check in verdict.checks)

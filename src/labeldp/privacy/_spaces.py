@@ -128,7 +128,7 @@ class Classes(LabelSpace):
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
             raise LabelError(f"expected classes that are all strings, all whole numbers or all booleans, found {names}")
         if len(set(classes)) != len(classes):
-            raise LabelError("expected different classes, found one declared twice; leave one of the two out")
+            raise LabelError("a class is declared twice; leave one of the two out")
         if kinds == {int} and not all(-(1 << 63) <= value < 1 << 63 for value in classes):
             raise LabelError("expected whole numbers that fit in 64 bits, found a larger one")
         if kinds == {str} and any(0xD800 <= ord(letter) < 0xE000 for value in classes for letter in value):
@@ -215,7 +215,7 @@ class Classes(LabelSpace):
         elif array.null_count:
             row = first_row + pc.index(missing, True).as_py()
             raise LabelError(
-                f"expected a label in every row, found none in {row_name(row)}; declare a class and give it to "
+                f"there is no label in {row_name(row)}; declare a class and give it to "
                 "missing labels with --missing (missing=), or leave such rows out"
             )
         if codes.null_count:
@@ -240,12 +240,10 @@ def row_name(position: int) -> str:
 
 def undeclared_label(label: object, points: Sequence[object], row: int) -> LabelError:
     """The error for a label outside the declared classes: the kind of mistake, and never the label."""
-    found, advice = "something else", "declare all classes that can occur, as 'labeldp check' shows them"
+    kind, advice = "", "declare all classes that can occur, as 'labeldp check' shows them"
     if _is_number(label) and not any(map(_is_number, points)):
-        found, advice = "a number", "declare numeric labels by their range, --interval LO,HI,STEP (Interval)"
-    return LabelError(
-        f"expected one of the {len(points)} declared classes in every row, found {found} in {row_name(row)}; {advice}"
-    )
+        kind, advice = ", but a number", "declare numeric labels by their range, --interval LO,HI,STEP (Interval)"
+    return LabelError(f"the label in {row_name(row)} is none of the {len(points)} declared classes{kind}; {advice}")
 
 
 def _is_number(value: object) -> bool:
@@ -357,7 +355,7 @@ class Interval(LabelSpace):
         elif missing.any():
             row = first_row + int(np.argmax(missing))
             raise LabelError(
-                f"expected a label in every row, found none in {row_name(row)}; give missing labels a number "
+                f"there is no label in {row_name(row)}; give missing labels a number "
                 "with --missing (missing=), or leave such rows out"
             )
         places = np.floor((np.clip(values, self.low, self.high) - self.low) / self.step + 0.5)

@@ -356,7 +356,7 @@ def test_what_is_no_generator_is_refused(tmp_path):
     for name in ("text", "half", "archive"):
         with pytest.raises(InputError, match="something else"):
             open_generator(tmp_path / name)
-    with pytest.raises(InputError, match="found no file"):
+    with pytest.raises(InputError, match="there is no "):
         open_generator(tmp_path / "absent")
 
 

@@ -435,7 +435,7 @@ def test_scorers_are_the_metrics(public):
     ("ask", "error", "message"),
     [
         (lambda r: metrics.accuracy(r, ["a"]), InputError, "a prediction for each of 300 released labels, found 1"),
-        (lambda r: metrics.accuracy(r, ["x"] * 300), LabelError, "one of the 3 declared classes"),
+        (lambda r: metrics.accuracy(r, ["x"] * 300), LabelError, "none of the 3 declared classes"),
         (lambda r: metrics.accuracy(r, ["a"] * 300, level=1.0), InputError, "expected a level "),
         (lambda r: metrics.recall(r, ["a"] * 300, level=True), InputError, "expected a level "),
         (lambda r: metrics.log_loss(r, [[1.0]]), InputError, r"probabilities of shape \(300, 3\), found \(1, 1\)"),

@@ -141,7 +141,7 @@ def judged(tmp_path_factory):
 @pytest.mark.parametrize(
     ("source", "label", "public", "message"),
     [
-        ("other", "ill", False, "expected a release with a _certificate.json"),
+        ("other", "ill", False, "there is no release with a _certificate.json"),
         ("other-shared", "ill", True, "found the folder of a release; use --released"),
         ("own-shared", "ill", False, "rows that the model was not fitted on"),
         ("other-shared", "town", False, "'town', which the model predicts from"),

@@ -267,7 +267,7 @@ def test_a_file_of_something_else_is_no_model(tmp_path):
     (tmp_path / "m").write_text("age,town\n")
     with pytest.raises(InputError, match="expected a model made by 'labeldp learn'"):
         open_model(tmp_path / "m")
-    with pytest.raises(InputError, match="found no file"):
+    with pytest.raises(InputError, match="there is no "):
         open_model(tmp_path / "none")
 
 

@@ -141,7 +141,7 @@ def test_what_cannot_be_saved_leaves_nothing(tmp_path):
         counts.save(tmp_path / "one", pd.DataFrame({"age": CELLS}), keep="all")
     with pytest.raises(InputError, match="300 rows like the answer, found 299"):
         peers.save(tmp_path / "one", pd.DataFrame({"age": CELLS[1:]}), keep="all")
-    with pytest.raises(InputError, match="found the label 'ill'"):
+    with pytest.raises(InputError, match="'ill' is the label, which is released with noise alone"):
         peers.save(tmp_path / "one", pd.DataFrame({"ill": CELLS}), keep="all")
     assert not list(tmp_path.iterdir())
 

@@ -133,7 +133,7 @@ def test_keys_are_new_and_private(keys, folder):
         sign(folder, public)
     with pytest.raises(InputError, match="public key"):
         verify(folder, public_key=private)
-    with pytest.raises(InputError, match="found none"):
+    with pytest.raises(InputError, match="there is no release"):
         sign(folder.parent, private)
 
 

@@ -180,7 +180,7 @@ def test_counts_and_labels_are_drawn_from_streams_of_their_own(source, monkeypat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mechanism": dp.ClusterMechanism("ill")}, "found the label 'ill'"),
+        ({"mechanism": dp.ClusterMechanism("ill")}, "'ill' is the label, which is released with noise alone"),
         ({"mechanism": dp.ClusterMechanism("region")}, "no cluster column 'region'"),
         ({"mechanism": dp.ClusterMechanism(CLUSTERS[1:])}, "a cluster for each of the 600 rows"),
         ({"mechanism": dp.ClusterMechanism(np.r_[CLUSTERS, 1])}, "each of the 600 rows, found 601"),

@@ -83,7 +83,7 @@ class FileFormat:
         place = disk_path(path)
         advice = f"make one with '{self.command}'"
         if not place.is_file():
-            raise InputError(f"expected a {self.noun}, found no file {place}; {advice}")
+            raise InputError(f"there is no {self.noun} {place}; {advice}")
         try:
             with place.open("rb") as file:
                 reader = self.earlier if file.read(len(_ZIP)) == _ZIP else read_arrays

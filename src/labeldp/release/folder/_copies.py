@@ -55,7 +55,7 @@ def _fetch(place: StorePath, copy: Path, only: str | None) -> None:
     """
     names = [name for name in place.names() if only in (None, name)]
     if not names:
-        raise InputError(f"expected the folder of a release at {place}, found nothing; check the address")
+        raise InputError(f"there is nothing at {place}; check the address of the release")
     if strange := [name for name in names if name in ("", ".", "..") or not _SEPARATORS.isdisjoint(name)]:
         raise VerificationError(
             f"expected a release of files in one folder, found {[name[:100] for name in strange[:_MOST_LISTED]]}"
@@ -94,7 +94,7 @@ def check_store(target: StorePath) -> None:
         OutputError: Something is there, or a probe could not be written and removed.
     """
     if target.is_file() or target.names():
-        raise OutputError(f"expected an output folder that does not exist yet, found {target}; choose another name")
+        raise OutputError(f"{target} exists already, and nothing is written into it; choose another name")
     probe = target / f"{_PROBE}{identifier()}"
     with tempfile.TemporaryDirectory(prefix="labeldp-") as folder:
         empty = Path(folder, "probe")

@@ -99,7 +99,7 @@ def sign(directory: str | Place, key: str | Path | Ed25519PrivateKey, certificat
         try:
             body = _signed(folder)
         except OSError:
-            raise InputError(f"expected a release with a {CERTIFICATE} in {place}, found none") from None
+            raise InputError(f"there is no release with a {CERTIFICATE} in {place}") from None
         if certificate is not None and body != _purpose(certificate.to_json().encode()):
             raise VerificationError(
                 f"expected the certificate of this release in {place}, found another; do not use it"

@@ -134,9 +134,9 @@ def check_target(target: Path) -> None:
         OutputError: The target exists, or its parent folder does not.
     """
     if os.path.lexists(target):
-        raise OutputError(f"expected an output folder that does not exist yet, found {target}; choose another name")
+        raise OutputError(f"{target} exists already, and nothing is written into it; choose another name")
     if not target.parent.is_dir():
-        raise OutputError(f"expected an existing folder for the output, found none at {target.parent}; create it first")
+        raise OutputError(f"there is no folder {target.parent} to write the output into; create it first")
 
 
 @contextmanager

@@ -202,9 +202,7 @@ def _certificate_in(folder: Path) -> tuple[str, Certificate]:
         text = text_of(part_of(folder, CERTIFICATE))
         return text, Certificate.from_json(text)
     except (OSError, UnicodeError):
-        raise VerificationError(
-            f"expected a release with a {CERTIFICATE} in {folder}, found none{or_beside(folder)}"
-        ) from None
+        raise VerificationError(f"there is no release with a {CERTIFICATE} in {folder}{or_beside(folder)}") from None
 
 
 def verified(folder: Path) -> tuple[Certificate, np.ndarray, Channel]:

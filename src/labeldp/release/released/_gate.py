@@ -65,10 +65,9 @@ def declare(schema: pa.Schema, label: str | None, names: Iterable[str], option: 
         if own is None:
             raise InputError(no_such_column(name, list(stored), _NOUNS.get(option, "")))
         if _is_same(own, label):
-            found = "" if own == label else f" in another spelling, {own!r}"
+            other = "" if own == label else f" in another spelling, {label!r}"
             raise InputError(
-                f"expected public columns for {option}, found the label {label!r}{found}, which leaves with noise "
-                "alone; leave it out"
+                f"{own!r} is the label{other}, which is released with noise alone; leave it out of {option}"
             )
         public[own] = option
     _refuse_differing(schema, public)
@@ -107,8 +106,8 @@ def kept_columns(
     keep, drop = declared_columns(keep, drop)
     if (keep is None) == (drop is None):
         raise InputError(
-            f"expected either --keep or --drop to declare the public columns, found "
-            f"{'neither' if keep is None else 'both'}; columns besides the label: {', '.join(others) or 'none'}"
+            f"the public columns are declared by {'neither --keep nor' if keep is None else 'both --keep and'} --drop; "
+            f"pass one of the two. Columns besides the label: {', '.join(others) or 'none'}"
         )
     chosen = declare(schema, label if drop is None else None, keep if keep is not None else drop or (), KEEP)
     kept = [name for name in others if (name in chosen) == (keep is not None)]

@@ -164,7 +164,7 @@ def survey(
         checked.append(dataclasses.replace(part, rows=found.rows, first=total.rows, digest=found.digest))
         total.merge(found)
     if total.rows == 0:
-        raise TableError(f"expected at least one row in {table.path}, found column names alone; check how it was saved")
+        raise TableError(f"{table.path} has column names and no rows; check how it was saved")
     notes = [
         f"the kept column {name!r} equals or determines the label: drop it, or it discloses labels"
         for name, _ in disclosing_columns(checked, space, [table.label], kept)

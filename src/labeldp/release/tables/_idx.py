@@ -44,7 +44,7 @@ def read_idx(path: str | Path, dimensions: int, most_bytes: int = _MOST_BYTES) -
     """
     file = Path(path)
     if not file.is_file():
-        raise TableError(f"expected an IDX file, found no file {file}")
+        raise TableError(f"there is no file {file}; check the path of the labels in IDX")
     with _opened(file) as stream:
         kind, shape = _header(file, stream, dimensions)
         size = math.prod(shape) * kind.itemsize

@@ -269,7 +269,7 @@ def open_table(source: str | Place | TableFile, label: str) -> Table:
         twice = next(name for place, name in enumerate(names) if name in names[:place])
         if kind == "csv" and not is_header(names):
             raise TableError(no_header(path, names))
-        raise TableError(f"expected different column names, found {twice!r} twice; rename one")
+        raise TableError(f"two columns have the name {twice!r}; rename one")
     if label not in names:
         if kind == "csv" and not is_header(names):
             raise TableError(no_header(path, names))
@@ -367,7 +367,7 @@ def _files(path: Place) -> list[Place]:
         near = isinstance(path, Path) and path.parent.is_dir()
         beside = [each.name for each in path.parent.iterdir()] if near else []  # type: ignore[union-attr]
         hint = nearest(path.name, beside) or "; check the path"
-        raise TableError(f"expected a table, found no file or folder {path}{hint}")
+        raise TableError(f"there is no file or folder {path}{hint}")
     return [path]
 
 
@@ -462,7 +462,7 @@ def _quiet(path: Place, items: Iterator[T]) -> Iterator[T]:
         else:
             yield item
             continue
-        raise TableError(f"expected a readable table in {path.name}, found that {why}")
+        raise TableError(f"{path.name} cannot be read: {why}")
 
 
 def _cause(path: Place, problem: Exception) -> str:
