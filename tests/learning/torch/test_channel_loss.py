@@ -461,4 +461,3 @@ def test_bins_have_no_unbiased_number(make_release):
     release = make_release(np.array([0, 2], dtype=np.int16), bins(), Interval(0, 5, 1))
     with pytest.raises(InputError, match="method='likelihood'"):
         ChannelLoss(release, "unbiased")
-    assert isinstance(bins(), BinChannel | GridChannel)

@@ -344,7 +344,7 @@ def test_a_wrong_address_is_refused_at_once(address, capfd, caplog):
         with pytest.raises(LabelDPError) as found, open_engine(address.replace("CLOSED", closed)):
             pass
     assert WRONG[address].replace("CLOSED", closed) in str(found.value)
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 15.0
     assert (capfd.readouterr().err, caplog.records) == ("", [])
 
 
@@ -376,7 +376,7 @@ def test_a_listener_that_is_no_dask_scheduler_is_refused_in_time(words, found, c
             pass
         server.shutdown(socket.SHUT_RDWR)
         thread.join()
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 15.0
     assert (capfd.readouterr().err, caplog.records) == ("", [])
 
 

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labeldp import Classes, Curator, RandomizedResponse, release_table, sign, verify
+from labeldp import Classes, Curator, RandomizedResponse, public_columns, release_table, sign, verify
 from labeldp.errors import InputError, OutputError
 from labeldp.learning.metrics import UnitsWarning
 from labeldp.release.folder import Declared, make_key, read_certificate, write_card
@@ -219,7 +219,7 @@ def test_the_lines_of_python_in_a_card_run(carded, name, monkeypatch):
     card = (folder.with_name("shared") / "README.md").read_text(encoding="utf-8")
     names = {}
     exec(re.search("```python\n(.*?)```", card, re.DOTALL)[1], names)  # noqa: S102 (they are ours)
-    assert name == "images" or len(names["model"].predict(pd.read_parquet("shared/data.parquet"))) == 80
+    assert name == "images" or len(names["model"].predict(public_columns("shared"))) == 80
 
 
 @pytest.mark.parametrize("renumbered", [True, False])
