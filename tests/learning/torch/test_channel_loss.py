@@ -25,7 +25,6 @@ from labeldp.privacy.channels import (
     CandidateSubsetChannel,
     ClusterChannel,
     CoarseningChannel,
-    GridChannel,
     GroupedChannel,
     GroupedNumberChannel,
     MatrixChannel,
