@@ -143,17 +143,17 @@ def test_the_sensitivity_is_what_neighbours_show(name, unit, monkeypatch):
 
 
 @every_query
-@pytest.mark.parametrize("unit", [1, 3])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.7, 12.0])
-def test_the_certified_epsilon_is_that_of_the_noise(name, unit, epsilon):
+def test_the_certified_epsilon_is_that_of_the_noise(name):
     """Never more than was asked for, within one part of a rate, and as the law states it."""
-    query = QUERIES[name](epsilon, None)
-    law = query.law(unit)
-    exact = Fraction(law["rate"]) * Fraction(law["sensitivity"]) * unit / PARTS
-    assert exact <= Fraction(query.certified(unit)) * (1 + Fraction(1, 10**15))
-    assert query.certified(unit) <= epsilon
-    assert query.certified(unit) >= epsilon - query.sensitivity * unit / PARTS - 1e-12
-    assert law["kind"] == query.name
+    for unit in (1, 3):
+        for epsilon in (0.1, 1.0, 3.7, 12.0):
+            query = QUERIES[name](epsilon, None)
+            law = query.law(unit)
+            exact = Fraction(law["rate"]) * Fraction(law["sensitivity"]) * unit / PARTS
+            assert exact <= Fraction(query.certified(unit)) * (1 + Fraction(1, 10**15))
+            assert query.certified(unit) <= epsilon
+            assert query.certified(unit) >= epsilon - query.sensitivity * unit / PARTS - 1e-12
+            assert law["kind"] == query.name
 
 
 def test_means_are_not_cut_and_empty_cells_have_none():

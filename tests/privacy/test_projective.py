@@ -105,17 +105,17 @@ def test_it_is_nearly_as_good_as_the_best_subsets(classes, epsilon):
     assert gradient_noise(one).right_angled == pytest.approx(total_variance(one.membership, classes))
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 1.5, 2.0, 4.0, 6.0, 12.0])
 @pytest.mark.parametrize("classes", [2, 100, 256, 257, 1000, 5000])
-def test_auto_takes_it_where_it_is_as_good_and_cheaper(classes, epsilon):
+def test_auto_takes_it_where_it_is_as_good_and_cheaper(classes):
     """It has at least 99 % of the effective rows of subsets and fewer words; with few classes subsets stay."""
-    space = Classes(range(classes))
-    chosen, subset = best_response(space, epsilon), SubsetResponse(space, epsilon)
-    assert chosen.expectation.clean_share >= 0.99 * subset.expectation.clean_share
-    if chosen.name == "projective":
-        assert classes > 256
-        assert chosen.channel().words_per_row < subset.channel().words_per_row
-    assert chosen.name == "projective" or classes <= 257 or epsilon in (0.5, 2.0, 12.0)
+    for epsilon in (0.1, 0.5, 1.0, 1.5, 2.0, 4.0, 6.0, 12.0):
+        space = Classes(range(classes))
+        chosen, subset = best_response(space, epsilon), SubsetResponse(space, epsilon)
+        assert chosen.expectation.clean_share >= 0.99 * subset.expectation.clean_share
+        if chosen.name == "projective":
+            assert classes > 256
+            assert chosen.channel().words_per_row < subset.channel().words_per_row
+        assert chosen.name == "projective" or classes <= 257 or epsilon in (0.5, 2.0, 12.0)
 
 
 def test_the_words_of_a_row_do_not_grow_with_the_classes():
