@@ -37,15 +37,24 @@ def changed(commit):
     return found | set((git("ls-files", "--others", "--exclude-standard") or "").splitlines())
 
 
-def concerns(changes, case):
-    """Whether changes are near to a case: its file, the folder that its folder tests, or what it is named after.
+def tests_of(change):
+    """The tests of a changed file: itself, and of the package those of its own folder, or of the nearest one above.
 
-    Tests beside the folders are of all of the package, so that no folder is theirs.
+    Tests beside the folders are of all of the package, and so of none of its files.
     """
-    file, _, name = case.partition("::")
-    folder = Path(file).parent.as_posix().replace("tests", "src/labeldp", 1)
-    tested = f"{folder}/" if folder != "src/labeldp" else file
-    return any(change.startswith((file, tested)) or name.endswith(f"{Path(change).name}]") for change in changes)
+    inside = Path(change.removeprefix("src/labeldp/")).parents[:-1] if change.startswith("src/labeldp/") else ()
+    return next((f"tests/{folder.as_posix()}" for folder in inside if (ROOT / "tests" / folder).is_dir()), change)
+
+
+def untouched(cases, changes):
+    """The cases that no change is near to: to their file, what its folder tests, or what they are named after."""
+    near, names = {tests_of(change) for change in changes}, {f"{Path(change).name}]" for change in changes}
+    return {
+        case
+        for case in cases
+        if near.isdisjoint({(file := case.partition("::")[0]), Path(file).parent.as_posix()})
+        and not case.endswith(tuple(names))
+    }
 
 
 def drawn(name, head=None):

@@ -136,6 +136,7 @@ jaxtyping.jaxtyped = annotated  # the hook decorates with what is found here
 sys.modules[_CHECKER] = types.ModuleType(_CHECKER)
 sys.modules[_CHECKER].check = check
 install_import_hook(checked_modules(), f"{_CHECKER}.check")
+sys.meta_path[0].should_instrument = frozenset(checked_modules()).__contains__  # the hook's own compares with each name
 
 from labeldp import _random_words  # noqa: E402 (imported under the hook)
 
@@ -187,9 +188,8 @@ def pytest_collection_modifyitems(config, items):
     changes = commits.changed(commits.base())
     for name in _SLOW["thirds"]:
         left = {item.nodeid: item for item in tests[name] if not item.get_closest_marker("slow")}
-        for case in commits.others(list(left)):
-            if not commits.concerns(changes, case):
-                left[case].add_marker(pytest.mark.slow)
+        for case in commits.untouched(commits.others(list(left)), changes):
+            left[case].add_marker(pytest.mark.slow)
 
 
 def _processor_seconds():

@@ -1,7 +1,6 @@
 """What slow.toml says is about tests that exist."""
 
 import tomllib
-from functools import partial
 from pathlib import Path
 
 from tests import commits
@@ -38,11 +37,10 @@ def test_every_case_is_drawn_before_long_and_each_test_at_every_commit():
 
 
 def test_what_a_change_is_near_to_runs_whole():
-    """Its own file, the files of the folder that tests a file of the package, and cases that are named after a page."""
-    changes = {"src/labeldp/privacy/channels/_grid.py", "docs/guide/images.md", "tests/cli/test_words.py"}
-    near = partial(commits.concerns, changes)
-    assert near("tests/privacy/test_sets.py::test_it[1]")
-    assert near("tests/cli/test_words.py::test_it[1]")
-    assert near("tests/test_guides.py::test_it[images.md]")
-    assert not near("tests/test_guides.py::test_it[people.md]")
-    assert not near("tests/release/test_rows.py::test_it")
+    """Its own file, the nearest folder of tests of a file of the package, and cases that are named after a page."""
+    changes = {"src/labeldp/release/curator/_sink.py", "docs/guide/images.md", "tests/cli/test_words.py"}
+    changes |= {"src/labeldp/release/folder/_run.py", "src/labeldp/_checks.py"}
+    far = {f"tests/{name}::test_it" for name in ("test_golden.py", "release/ledger/test_edits.py", "cli/test_plan.py")}
+    near = {f"tests/{name}::test_it[1]" for name in ("release/test_rows.py", "release/folder/test_card.py")}
+    near |= {"tests/test_guides.py::test_it[images.md]", "tests/cli/test_words.py::test_it[1]"}
+    assert commits.untouched(far | near, changes) == far
