@@ -14,8 +14,8 @@ from labeldp.audit.attacks._inference import make_attacker
 from labeldp.audit.attacks._utility import (
     _advantage,
     _Judged,
+    against_truth,
     any_label_utility,
-    attack_utility,
     bounded_mean,
     unbiased_gains,
 )
@@ -171,7 +171,7 @@ def test_numbers_are_guessed_by_mean_and_mode():
     assert np.allclose(found.expected, spread)
     assert np.array_equal(infer_labels(release, Knowledge(prior=prior)).guesses, posterior.argmax(axis=1))
     truth = dp.Release.public([-1.0, 0.0, 1.0], space)
-    gained = attack_utility(found, truth)
+    gained = against_truth(found, truth).utility(0.95)
     assert gained.value == pytest.approx(np.mean(1 - (found.labels() - [-1.0, 0.0, 1.0]) ** 2 / 4))
     assert gained.low <= gained.value <= gained.high <= 1
 
@@ -378,7 +378,6 @@ def test_a_folder_is_attacked(tmp_path):
         lambda release: attack_release(
             release, truth=dp.Curator(["c0", "c1"], space_of(3)).randomize(dp.RandomizedResponse(space_of(3), 1.0))
         ),
-        lambda release: attack_utility(infer_labels(release), dp.Release.public(["c0"], space_of(3))),
         lambda release: attack_release(release).utility("everything"),
     ],
 )

@@ -276,36 +276,6 @@ def attack_folder(
     return attack_release(release, knowledge, truth=public_truth, limits=limits, confidence=confidence)
 
 
-def attack_utility(inference: Inference, truth: Release, *, confidence: float = 0.95) -> Utility:
-    """Utility of an attack's answers against public true labels.
-
-    Args:
-        inference: Answers for n rows.
-        truth: ``Release.public`` of their true labels.
-        confidence: Probability that the interval holds the expected utility, for rows drawn independently. The interval
-            is Clopper and Pearson's for losses 0 and 1; otherwise it comes from Hoeffding's and the empirical Bernstein
-            inequality.
-
-    References:
-        Busa-Fekete et al. 2023, definition 4.4; Clopper and Pearson 1934; Hoeffding 1963, theorem 2; Maurer and Pontil
-        2009, theorem 4.
-
-    Example:
-        >>> from labeldp import Classes, Release
-        >>> from labeldp.audit import Knowledge, infer_labels
-        >>> truth = Release.public(["no", "yes"], Classes(["no", "yes"]))
-        >>> attack_utility(infer_labels(truth, Knowledge(prior=[0.5, 0.5])), truth).value
-        1.0
-    """
-    level = check_confidence(confidence)
-    if not truth.is_public or len(truth) != len(inference) or truth.space != inference.space:
-        raise InputError(
-            f"expected public true labels of the same {len(inference)} rows and label space, found others; use "
-            "Release.public for labels that may be seen"
-        )
-    return _against_truth(inference, truth).utility(level)
-
-
 def bounded_mean(values: Float[np.ndarray, "n"], least: float, most: float, confidence: float) -> tuple[float, float]:
     """Confidence interval for the mean of independent bounded values, from two inequalities at half the level each.
 
@@ -407,13 +377,14 @@ def _judged(attacker: Attacker, released: bool, answers: Inference, truth: Relea
     """Gains of one attacker against each available source, the best source first."""
     unbiased = None if attacker.release.is_public else unbiased_gains(attacker, released)
     return [
-        *([] if truth is None else [_against_truth(answers, truth)]),
+        *([] if truth is None else [against_truth(answers, truth)]),
         *([] if unbiased is None else [_Judged(answers.knows, "released labels", *unbiased)]),
         _Judged(answers.knows, "the model itself", 1.0 - answers.expected),
     ]
 
 
-def _against_truth(answers: Inference, truth: Release) -> _Judged:
+def against_truth(answers: Inference, truth: Release) -> _Judged:
+    """An attack's answers, judged by public true labels."""
     counted = isinstance(answers.loss, str) and not answers.loss_is_squared
     return _Judged(answers.knows, "true labels", 1.0 - answers.losses(truth.codes), counted=counted)
 

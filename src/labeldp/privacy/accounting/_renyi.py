@@ -105,11 +105,6 @@ class RenyiGuarantee:
             raise InputError("expected a finite order for a guarantee with a delta, found infinity")
         return cls(alpha, float_above(min(bounds)), "static", None, guarantee.assumptions, guarantee.unit)
 
-    @classmethod
-    def of_channel(cls, channel: ClassChannel, alpha: float) -> Self:
-        """The Rényi guarantee of a channel at an order, with static features."""
-        return cls(alpha, label_divergence(channel, alpha))
-
     def at_delta(self, delta: float) -> float:
         """The epsilon at a failure probability, rounded up; for the pure guarantee, its epsilon.
 

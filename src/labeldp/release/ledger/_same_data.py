@@ -29,7 +29,6 @@ ANY_ROWS = RowRanges.all(1 << 62)
 SPELLING = 1
 #: The beginning of a mark that other people's data may have by chance, such as the hours of all visits.
 WEAK = "~"
-NO_ROWS = RowRanges.all(0)
 #: Rows of one data set, and the same rows of another.
 RowPairs = tuple[Int[np.ndarray, "k"], Int[np.ndarray, "k"]]
 NO_PAIRS: RowPairs = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
