@@ -62,11 +62,7 @@ def opened_own(path: Path) -> Iterator[BinaryIO]:
 
 
 def check_own(path: Path, state: os.stat_result) -> None:
-    """Refuse a file or a folder that somebody else can have written.
-
-    Raises:
-        OutputError: Somebody can.
-    """
+    """Refuse a file or a folder that somebody else can have written."""
     if why := objection(state):
         raise OutputError(f"expected a file that only you can write at {path}, found {why}; or choose another folder")
 
@@ -87,11 +83,7 @@ _PRIVATE, _SHARED = 0o600, 0o666
 
 
 def check_new_file(path: Path, noun: str = "an output file") -> Path:
-    """Refuse a file that exists, or that has no folder to be in.
-
-    Raises:
-        OutputError: It cannot be written.
-    """
+    """Refuse a file that exists, or that has no folder to be in."""
     if os.path.lexists(path):
         raise OutputError(f"expected {noun} that does not exist yet, found {path}; choose another name")
     if not path.parent.is_dir():

@@ -187,11 +187,7 @@ class KeyFile(_DerivedSource):
 
     @contextmanager
     def _opened(self, flags: int) -> Iterator[FileIO]:
-        """The file, if it and its folder are this user's own and no links; to be read both must be private.
-
-        Raises:
-            PermissionError: They are not.
-        """
+        """The file, if it and its folder are this user's own and no links; to be read both must be private."""
         folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
             descriptor = os.open(self.path.name, flags | os.O_NOFOLLOW, dir_fd=folder)

@@ -152,9 +152,6 @@ def predicted_columns(model: Any, features: Any, space: LabelSpace) -> np.ndarra
         model: Anything with ``predict_proba``; without ``classes_`` it predicts in declared order.
         features: Features of n rows.
         space: The declared label space.
-
-    Raises:
-        InputError: The model has no ``predict_proba``, or has other classes.
     """
     if not hasattr(model, "predict_proba"):
         raise InputError(f"expected a model with predict_proba, found {type(model).__name__}")

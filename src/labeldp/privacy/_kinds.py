@@ -48,11 +48,7 @@ class Kinds(Generic[T]):
 
     @cached_property
     def own(self) -> Mapping[str, type[T]]:
-        """The kinds of this distribution, in the order of their files.
-
-        Raises:
-            InputError: Two have one name.
-        """
+        """The kinds of this distribution, in the order of their files."""
         kinds: dict[str, type[T]] = {}
         for kind in self._of_files():
             name = getattr(kind, self.attribute)
@@ -126,11 +122,7 @@ class Kinds(Generic[T]):
             return False
 
     def check(self, kind: type[T]) -> None:
-        """Refuse a class that cannot be found again by its name: what it charges for could not be read back.
-
-        Raises:
-            InputError: The class is not registered, or another one has its name.
-        """
+        """Refuse a class that cannot be found again by its name: what it charges for could not be read back."""
         name = getattr(kind, self.attribute, None)
         if not self.known(name) or self.find(name) is not kind:
             raise InputError(

@@ -93,11 +93,7 @@ def least_float(holds: Callable[[float], bool], low: float, high: float, accurac
 
 
 def power_above(ratio: Fraction, exponent: int) -> Fraction:
-    """A rational upper bound on ``ratio ** exponent`` with a numerator of moderate length, by repeated squaring.
-
-    Raises:
-        OverflowError: It is above ``exp(40000)``, far above any epsilon that is accepted.
-    """
+    """A rational upper bound on ``ratio ** exponent`` with a numerator of moderate length, by repeated squaring."""
     if math.log(ratio) * exponent > _LARGEST_LOGARITHM:
         raise OverflowError(f"expected an epsilon of at most {_LARGEST_LOGARITHM}, found more")
     result, square = Fraction(1), ratio

@@ -452,9 +452,6 @@ def _comparable(labels: pa.Array, expected: pa.DataType) -> pa.Array:
     """Labels in a type that can be compared with classes of another, without reading "1" as 1.
 
     Bytes and dates have texts; decimals are compared by theirs with whole numbers.
-
-    Raises:
-        LabelError: There is no such type.
     """
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
     import pyarrow.types as kinds  # noqa: PLC0415

@@ -23,11 +23,7 @@ def bounded_work(terms: float) -> Iterator[None]:
 
 
 def spend_work(terms: float) -> None:
-    """Count the terms of a sum before they are computed.
-
-    Raises:
-        VerificationError: There are more than ``bounded_work`` allows.
-    """
+    """Count the terms of a sum before they are computed."""
     left = _LEFT.get()
     if left is None:
         return

@@ -340,11 +340,7 @@ def _is_fitted_on(model: object, release: Release) -> bool:
 
 
 def _cross_fitted(model: Any, release: Release, features: object, generator: object) -> np.ndarray:
-    """Probabilities for each row by models that were fitted on other rows, classes in declared order.
-
-    Raises:
-        InputError: The model cannot be fitted again.
-    """
+    """Probabilities for each row by models that were fitted on other rows, classes in declared order."""
     if not hasattr(model, "held_out_proba"):
         raise InputError(
             "expected a model that was not fitted on these released labels, or one that can be fitted again on a part "

@@ -129,9 +129,6 @@ class InstanceLoss:
         Returns:
             The divergences for y the first and the second class, in nats; infinite if features determine a label.
 
-        Raises:
-            InputError: The mean of the chances is not ``p_plus``.
-
         Example:
             >>> [round(value, 3) for value in InstanceLoss(flip=0.2, p_plus=0.5).divergence([0.1, 0.9], 2.0)]
             [3.272, 3.272]

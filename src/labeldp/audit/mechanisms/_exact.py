@@ -119,9 +119,6 @@ def audit_drawing(channel: Channel, *, confidence: float = 0.999_999) -> Audit:
 
     Returns:
         An audit of the draw, for up to 16 different rows and 256 labels; 4 rows and 16 labels if it is sampled.
-
-    Raises:
-        InputError: The channel has no rows.
     """
     claimed = check_claim(channel.epsilon or math.ulp(0.0))
     if channel.words_per_row == 1:

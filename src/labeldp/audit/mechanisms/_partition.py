@@ -77,11 +77,7 @@ class Partition:
 
 
 def as_outputs(outputs: object, count: int) -> Any:
-    """Outputs as an array of numbers whose first axis runs over outputs, or else as a list.
-
-    Raises:
-        InputError: The number of outputs differs from the one requested.
-    """
+    """Outputs as an array of numbers whose first axis runs over outputs, or else as a list."""
     if not hasattr(outputs, "__len__") or isinstance(outputs, str | bytes | dict | set | frozenset):
         raise InputError(
             f"expected {count} outputs as a list or an array, found one {type(outputs).__name__}; give a function of "

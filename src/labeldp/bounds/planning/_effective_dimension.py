@@ -32,9 +32,6 @@ class EffectiveDimension:
 def effective_dimension(covariance: Float[np.ndarray, "d d"]) -> EffectiveDimension:
     """Compute the effective dimension of columns from their covariance; constant columns are ignored.
 
-    Raises:
-        InputError: The matrix is not a covariance, or no column varies.
-
     Example:
         >>> import numpy as np
         >>> effective_dimension(np.array([[4.0, 4.0, 0.0], [4.0, 4.0, 0.0], [0.0, 0.0, 1.0]]))

@@ -113,11 +113,7 @@ def _shares_of(source: Release | Answer) -> Float[np.ndarray, "k"] | None:
 
 
 def _moments_of(source: Release | Answer) -> list[Moment]:
-    """Means of functions of labels on [-1, 1].
-
-    Raises:
-        InputError: There are none.
-    """
+    """Means of functions of labels on [-1, 1]."""
     space = source.space
     if not isinstance(space, Interval):
         raise InputError("expected one release, or one answer to NoisyHistogram, about classes, found several")

@@ -19,12 +19,7 @@ from labeldp.release import Answer
 
 
 def require_answer(y: object, forms: tuple[type[Reading], ...]) -> Answer:
-    """The argument itself, if it is an answer that is read in one of some forms.
-
-    Raises:
-        NotTrueLabelsError: It is no answer.
-        InputError: It is an answer in another form.
-    """
+    """The argument itself, if it is an answer that is read in one of some forms."""
     if not isinstance(y, Answer):
         raise NotTrueLabelsError(
             f"expected an Answer as labels, found {type(y).__name__}; get one from "

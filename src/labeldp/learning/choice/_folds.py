@@ -19,11 +19,7 @@ Parts = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
 def folds_of(units: Units, count: int) -> Parts:
-    """Rows to fit on and held-out rows of each fold, with each unit on one side. Labels play no part.
-
-    Raises:
-        InputError: There are fewer units than folds.
-    """
+    """Rows to fit on and held-out rows of each fold, with each unit on one side. Labels play no part."""
     if units.count < count:
         raise InputError(
             f"expected at least {count} units, one for each fold, found {units.count} in {units.rows} rows"

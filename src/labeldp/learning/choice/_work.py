@@ -119,9 +119,6 @@ class Work:
         """A member fitted on all rows, and predictions of held-out ones by copies fitted on the others.
 
         The setting of a copy is the best one for held-out rows of the other groups, that of the member itself for all.
-
-        Raises:
-            InputError: There is no time left, or predictions are not finite.
         """
         self._begin()
         encoder, encoded = self._encoded(member)

@@ -237,11 +237,7 @@ def check_classes(space: LabelSpace) -> None:
 
 
 def class_targets(release: Release, loss: Loss, points: Float[np.ndarray, "k"], project: bool) -> Targets:
-    """Unbiased vectors over all labels, and bounds on their noise for a loss.
-
-    Raises:
-        InputError: The release holds numbers.
-    """
+    """Unbiased vectors over all labels, and bounds on their noise for a loss."""
     if not isinstance(release.channel, ClassChannel):
         raise InputError(
             "expected a release of classes or of sets of them, found one of numbers, which only determine the mean of "

@@ -68,11 +68,7 @@ class SeenRanges:
 
     @classmethod
     def from_plain(cls, body: Mapping[str, Any]) -> Self:
-        """The ranges that ``plain`` described; none of a model that was saved without them.
-
-        Raises:
-            ValueError: It described no ranges.
-        """
+        """The ranges that ``plain`` described; none of a model that was saved without them."""
         cycles = {name: tuple(each) for name, each in body.items() if all(isinstance(text, str) for text in each)}
         others = {name: each for name, each in body.items() if name not in cycles}
         numbers = {name: (float(low), float(high)) for name, (low, high) in others.items()}

@@ -77,22 +77,14 @@ class StoredArrays(Mapping[str, np.ndarray]):
         return len(self.places)
 
     def finite(self, name: str) -> np.ndarray:
-        """An array of finite numbers.
-
-        Raises:
-            ValueError: Some are not finite.
-        """
+        """An array of finite numbers."""
         values = self[name]
         if not np.isfinite(values).all():
             raise ValueError("numbers that are not finite")
         return values
 
     def check(self, wanted: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]]) -> None:
-        """Refuse arrays of other names, types or shapes than the wanted ones, before any is read.
-
-        Raises:
-            ValueError: There are others.
-        """
+        """Refuse arrays of other names, types or shapes than the wanted ones, before any is read."""
         if {name: (place.dtype, place.shape) for name, place in self.places.items()} != dict(wanted):
             raise ValueError("arrays of other names, types or shapes")
 

@@ -39,11 +39,7 @@ class CellLaw:
     weights: UInt64[np.ndarray, "k cells"]
 
     def check(self, columns: FormEncoder, classes: int) -> None:
-        """Refuse arrays that do not form such a distribution.
-
-        Raises:
-            ValueError: Types, shapes or sums are wrong.
-        """
+        """Refuse arrays that do not form such a distribution."""
         if self.weights.dtype != np.uint64 or self.weights.shape != (classes, math.prod(columns.sizes)):
             raise ValueError("other weights")
         halves = [(self.weights >> np.uint64(32)), self.weights & np.uint64(0xFFFFFFFF)]
@@ -130,9 +126,6 @@ def cell_law(
         codes: Codes of all rows.
         classes: Row numbers of each class.
         smoothing: Share of the uniform distribution.
-
-    Raises:
-        InputError: Some columns hold numbers, or the form allows too many rows.
     """
     cells = columns.form.cells
     if cells is None or cells > MOST_CELLS:

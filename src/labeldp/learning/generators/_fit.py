@@ -306,11 +306,7 @@ class _TrainingRows:
         return cls(columns, release.space, origin, numbers, codes, classes, seen_in(shape, rows))
 
     def classes(self, fewest: int) -> list[np.ndarray]:
-        """Row numbers of each class.
-
-        Raises:
-            InputError: A class has too few rows.
-        """
+        """Row numbers of each class."""
         members = [np.flatnonzero(self.labels == code) for code in range(self.space.size)]
         lacking = [repr(point) for point, rows in zip(self.space.points, members, strict=True) if len(rows) < fewest]
         if lacking:

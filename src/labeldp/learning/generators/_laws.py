@@ -48,11 +48,7 @@ class CopulaLaw:
     roots: Float[np.ndarray, "k v v"]
 
     def check(self, columns: FormEncoder, classes: int) -> None:
-        """Refuse arrays that do not form such a distribution.
-
-        Raises:
-            ValueError: Types, shapes or sums are wrong.
-        """
+        """Refuse arrays that do not form such a distribution."""
         numbers, values = len(columns.of_numbers), sum(columns.sizes)
         both = numbers + len(columns.sizes)
         wanted = {

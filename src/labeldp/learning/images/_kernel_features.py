@@ -109,11 +109,7 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
 
 
 def rows_of(features: Any) -> Float[np.ndarray, "n d"]:
-    """Features as floats.
-
-    Raises:
-        InputError: They are no finite numbers of shape (n, d).
-    """
+    """Features as floats."""
     try:
         rows = np.asarray(features, np.float32)
     except (TypeError, ValueError):

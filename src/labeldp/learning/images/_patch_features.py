@@ -204,11 +204,7 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
 
 
 def pixels_of(images: Any) -> Pixels:
-    """Images of several channels, which come first.
-
-    Raises:
-        InputError: They are no images of one shape, or not finite.
-    """
+    """Images of several channels, which come first."""
     try:
         pixels = np.asarray(images)
     except ValueError:

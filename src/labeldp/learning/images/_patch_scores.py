@@ -71,11 +71,7 @@ class PatchScores:
         views: int = 1,
         scales: int = 1,
     ) -> dict[str, tuple[int, ...]]:
-        """The shape of each array in a file of these sizes.
-
-        Raises:
-            InputError: There are neither one nor two views.
-        """
+        """The shape of each array in a file of these sizes."""
         if views not in (1, 2):
             raise InputError(f"expected views of 1, or of 2 with mirror images, found {views!r:.100}")
         every = scales * filters

@@ -98,11 +98,7 @@ class PredictionSets(Shown):
 
     @classmethod
     def from_plain(cls, plain: Any, classes: tuple[object, ...] | None, ends: tuple[float, float] | None) -> Self:
-        """The rule of ``plain``.
-
-        Raises:
-            ValueError: It is none.
-        """
+        """The rule of ``plain``."""
         alpha, confidence, rows = float(plain["alpha"]), float(plain["confidence"]), int(plain["rows"])
         limit = math.inf if plain["limit"] is None else float(plain["limit"])
         size = math.nan if plain["size"] is None else float(plain["size"])

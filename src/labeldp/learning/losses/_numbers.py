@@ -29,11 +29,7 @@ _FAR, _NODES = 12.0, 64
 
 
 def require_numeric_labels(y: object) -> Release:
-    """The release itself, if its labels are numeric.
-
-    Raises:
-        InputError: Its labels are classes.
-    """
+    """The release itself, if its labels are numeric."""
     release = require_release(y)
     if not isinstance(release.space, Interval):
         raise InputError(
@@ -75,11 +71,7 @@ def is_decodable(release: Release) -> bool:
 
 
 def require_decodable(y: object) -> Release:
-    """The release itself, if it has numeric labels and identifies the mean label.
-
-    Raises:
-        InputError: Its labels are classes, or rows have candidates or clusters.
-    """
+    """The release itself, if it has numeric labels and identifies the mean label."""
     release = require_numeric_labels(y)
     if not is_decodable(release):
         raise InputError(
@@ -90,11 +82,7 @@ def require_decodable(y: object) -> Release:
 
 
 def unbiased_numbers(release: Release) -> Float[np.ndarray, "n"]:
-    """Released numbers whose mean, given the label, is the label.
-
-    Raises:
-        InputError: The channel releases none.
-    """
+    """Released numbers whose mean, given the label, is the label."""
     if not is_unbiased(release):
         raise InputError(
             "expected a channel whose released numbers have the label as mean, found bins, candidates or "

@@ -76,11 +76,7 @@ class OriginalFeatures:
         return dataclasses.replace(self, shares=self.shares[rows])
 
     def of(self, release: Release) -> OriginalFeatures:
-        """The object itself, if it fits the rows and classes of a release.
-
-        Raises:
-            RowsError: It does not.
-        """
+        """The object itself, if it fits the rows and classes of a release."""
         if len(self) != len(release) or len(self.prior) != release.space.size:
             raise RowsError(
                 f"expected shares of {len(release)} rows and a prior of {release.space.size} classes, found "

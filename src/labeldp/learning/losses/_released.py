@@ -12,11 +12,7 @@ from labeldp.release import Release
 
 
 def require_release(y: object) -> Release:
-    """The labels themselves, if they are a release.
-
-    Raises:
-        NotTrueLabelsError: They are anything else, such as an array of true labels.
-    """
+    """The labels themselves, if they are a release."""
     if not isinstance(y, Release):
         raise NotTrueLabelsError(
             f"expected a Release as labels, found {type(y).__name__}; randomize labels with a Curator, load a release "

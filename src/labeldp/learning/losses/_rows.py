@@ -272,11 +272,7 @@ class SyntheticRows:
             raise InputError("expected at least one synthetic row, found none")
 
     def of(self, release: Release, method: str) -> SyntheticRows:
-        """The object itself, if its loss can be subtracted from that of a release under a method.
-
-        Raises:
-            InputError: It cannot.
-        """
+        """The object itself, if its loss can be subtracted from that of a release under a method."""
         if method != "unbiased":
             raise InputError(f"expected the method 'unbiased' with synthetic rows, found {method!r}")
         if self.prior.shape != (release.space.size,):

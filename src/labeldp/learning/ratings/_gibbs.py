@@ -193,11 +193,7 @@ class Draw:
     rates: tuple[Float[np.ndarray, "u"], Float[np.ndarray, "v"]] | None = None
 
     def check(self, users: Entities, items: Entities, classes: int) -> None:
-        """Refuse parameters of another form, as in a forged file: compiled loops would read beyond them.
-
-        Raises:
-            ValueError: They are not those of such users and items.
-        """
+        """Refuse parameters of another form, as in a forged file: compiled loops would read beyond them."""
         d = self.users.shape[-1]
         shapes = [(len(users.names), d), (len(items.names), d), *((e.features.shape[1], d) for e in (users, items))]
         found = [each.shape for each in (self.users, self.items, *self.coefficients, self.cuts, *self.noise())]

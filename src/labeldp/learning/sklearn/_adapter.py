@@ -54,9 +54,6 @@ def rehearse(learner: Any, features: Any, space: LabelSpace) -> None:
     """Fit a copy on a few rows with invented labels, so that errors show before a label is drawn.
 
     The rows include some with missing or infinite values, which some learners refuse.
-
-    Raises:
-        InputError: The learner cannot be fitted on these features.
     """
     rows = _trial_rows(features)
     invented = Release.public([space.points[code] for code in np.arange(len(rows)) % space.size], space)

@@ -160,9 +160,6 @@ def as_frame(features: Any) -> Any:
 
     Texts become objects, with None for missing values; all other columns numbers, with NaN. Values of several kinds are
     texts. Columns of other values, such as lists, are left out.
-
-    Raises:
-        InputError: They are not a table, or have no columns that can be used.
     """
     import pandas as pd  # noqa: PLC0415 (an extra)
 

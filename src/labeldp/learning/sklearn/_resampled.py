@@ -109,9 +109,6 @@ def original_share(
         >>> shares = original_share(features, generated, 0.5)
         >>> bool(shares[original].mean() > 0.9 > 0.2 > shares[~original].mean())
         True
-
-    Raises:
-        InputError: There are too few rows, or the classifier has no ``predict_proba``.
     """
     probability, rows, fresh = resampling_probability(replaced), indexable_rows(features), indexable_rows(synthetic)
     count, drawn = row_count(rows), row_count(fresh)
@@ -149,9 +146,6 @@ def synthetic_rows(generator: Any, rows: int, classes: int, like: Any = None) ->
         >>> import numpy as np
         >>> synthetic_rows(lambda codes: np.eye(2)[codes], 3, 2).tolist()
         [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
-
-    Raises:
-        InputError: The argument is no generator, or drew another number of rows.
     """
     if not isinstance(generator, Generator) and not callable(generator):
         raise InputError(

@@ -42,11 +42,7 @@ class ProbabilityClassifier(OneSetting, ClassifierMixin, BaseEstimator):
         return space.sorted_codes
 
     def _declared(self, values: Float[np.ndarray, "n k"], space: LabelSpace) -> Float[np.ndarray, "n k"]:
-        """Columns of probabilities or scores in the declared order of a space.
-
-        Raises:
-            InputError: The space has other classes than the model was fitted on.
-        """
+        """Columns of probabilities or scores in the declared order of a space."""
         if space.size != len(self.classes_) or not np.isin(np.array(space.points), self.classes_).all():
             raise InputError(
                 "expected a release of the classes that the model was fitted on, found other classes; declare the "

@@ -147,11 +147,7 @@ class TreeClassifier(LeafModel, ProbabilityClassifier):
 
 
 def checked_leaves(trees: Sequence[Any], numbers: Any) -> Int[np.ndarray, "n t"]:
-    """The leaf of each row in each tree, shape (n, trees), from these or for one tree (n,).
-
-    Raises:
-        InputError: They are not leaves of these trees.
-    """
+    """The leaf of each row in each tree, shape (n, trees), from these or for one tree (n,)."""
     trees = tuple(trees)
     if not trees or not all(isinstance(tree, ClusterTree) for tree in trees):
         raise InputError("expected a list of ClusterTree, found something else; make trees with cluster_tree")

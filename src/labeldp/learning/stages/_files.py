@@ -46,9 +46,6 @@ class StageFiles:
 
         Args:
             make: Makes the split if none is saved.
-
-        Raises:
-            OutputError: The folder holds something else, or a run with other settings.
         """
         if self.directory is None:
             return make(), False

@@ -113,11 +113,7 @@ def columns_to_read(model: TableModel | NetworkModel, image_column: str | None) 
 def images_of_rows(
     model: TableModel | NetworkModel, table: pa.Table, rows: int, images: Images | None, image_column: str | None
 ) -> np.ndarray | None:
-    """The image of each row, or None without images.
-
-    Raises:
-        InputError: A row has no image, or the model predicts from columns.
-    """
+    """The image of each row, or None without images."""
     if images is None:
         if image_column is not None:
             raise InputError(f"expected images that the column {image_column!r} names, found none (--images)")
@@ -128,11 +124,7 @@ def images_of_rows(
 
 
 def image_names(table: pa.Table, column: str | None, images: Images) -> list[object] | None:
-    """The image names of the rows from a column, if one is given.
-
-    Raises:
-        InputError: There is no such column, or images with names need one.
-    """
+    """The image names of the rows from a column, if one is given."""
     if column is None and images.names is None:
         return None
     found = ", ".join(filter(None, table.column_names))

@@ -64,11 +64,7 @@ def accuracy_of_true_rows(
 
 
 def check_generator(generator: Generator, release: Release) -> None:
-    """Refuse a generator other than that of a release.
-
-    Raises:
-        InputError: The release has the features of another generator, or of none.
-    """
+    """Refuse a generator other than that of a release."""
     law = None if release.certificate is None else release.certificate.features
     if law is None or law.generator is None:
         raise InputError("expected features resampled with a generator, found a release of labels alone")

@@ -181,11 +181,7 @@ def probabilities(model: nn.Module, features: Any) -> Float[np.ndarray, "m k"]:
 def predicted_rows(
     model: nn.Module, features: Any, classes: int, device: torch.device, *, channels_last: bool = False
 ) -> Float[np.ndarray, "n k"]:
-    """The probabilities of classes for all rows of features, batch by batch.
-
-    Raises:
-        InputError: Some are not finite.
-    """
+    """The probabilities of classes for all rows of features, batch by batch."""
     predicted = np.empty((row_count(features), classes))
     dtype = weight_dtype(model)
     for rows in blocks(len(predicted), entries=PREDICTED):

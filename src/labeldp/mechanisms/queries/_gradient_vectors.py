@@ -150,11 +150,7 @@ ClassVectors = AnyVectors | RightAngledVectors
 
 
 def class_vectors(proposed: object, row: int, classes: int, dimension: int) -> ClassVectors:
-    """A checked copy of the vectors that a client proposes for a row.
-
-    Raises:
-        InputError: They are not one finite vector for each class.
-    """
+    """A checked copy of the vectors that a client proposes for a row."""
     try:
         vectors = np.array(np.asarray(proposed, dtype=np.float64))  # __array__ may return the client's own memory
     except (TypeError, ValueError):

@@ -33,11 +33,7 @@ _AT_ONCE = 1 << 16
 
 
 def rate_below(epsilon: float, sensitivity: int) -> int:
-    """The largest rate, in ``PARTS``, at which noise for a sensitivity costs at most epsilon.
-
-    Raises:
-        EpsilonError: There is no such rate.
-    """
+    """The largest rate, in ``PARTS``, at which noise for a sensitivity costs at most epsilon."""
     smaller = min(Fraction(epsilon), Fraction(Decimal(repr(epsilon))))
     rate = int(smaller * PARTS / sensitivity)
     if rate == 0:
@@ -69,11 +65,7 @@ def laplace_deviation(rate: int, parts: int) -> float:
 
 
 def normal_deviation(sensitivity_squared: int, epsilon: float, delta: float, labels_of_a_unit: int) -> int:
-    """The least integer standard deviation of normal noise for epsilon and delta.
-
-    Raises:
-        EpsilonError: There is none that can be drawn.
-    """
+    """The least integer standard deviation of normal noise for epsilon and delta."""
     deviation = least_deviation(sensitivity_squared, epsilon, delta, LARGEST_DEVIATION)
     if deviation is None:
         raise EpsilonError(

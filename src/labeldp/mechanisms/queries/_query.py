@@ -314,11 +314,7 @@ class CellQuery(CalibratedQuery):
 
     @classmethod
     def promise_of(cls, law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
-        """The guarantee, recomputed from the integers of the noise.
-
-        Raises:
-            ValueError: They are not valid parameters of such a query.
-        """
+        """The guarantee, recomputed from the integers of the noise."""
         rate, parts, sensitivity, labels = (int(law[name]) for name in _NOISE_FIELDS)
         expected = cls.sensitivity_of(law, space)
         if (parts, sensitivity) != (PARTS, expected) or min(rate, labels, sensitivity) < 1:

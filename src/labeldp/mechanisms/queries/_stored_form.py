@@ -46,11 +46,7 @@ class LawFields:
     optional: Mapping[str, Format]
 
     def check(self, law: Mapping[str, Any]) -> None:
-        """Refuse a law with other fields, or with one in another notation.
-
-        Raises:
-            ValueError: A field is missing, superfluous or not in canonical notation.
-        """
+        """Refuse a law with other fields, or with one in another notation."""
         formats = {**self.required, **{name: valid for name, valid in self.optional.items() if name in law}}
         if law.keys() - {"package"} != {"kind", *formats} or not all(
             valid(law[name]) for name, valid in formats.items()
@@ -96,21 +92,13 @@ def class_columns(space: LabelSpace) -> tuple[str, ...]:
 
 
 def check_steps(value: np.ndarray, bits: int) -> None:
-    """Refuse numbers that are not multiples of ``2**-bits``.
-
-    Raises:
-        VerificationError: There are others.
-    """
+    """Refuse numbers that are not multiples of ``2**-bits``."""
     if (np.ldexp(value, bits) % 1).any():
         raise VerificationError("expected sums in whole steps of the noise, found others")
 
 
 def check_possible(possible: bool) -> None:
-    """Refuse numbers that are impossible under the law.
-
-    Raises:
-        VerificationError: They are.
-    """
+    """Refuse numbers that are impossible under the law."""
     if not possible:
         raise VerificationError(
             "expected numbers that the mechanism can release, in its interval and steps, found others"

@@ -39,9 +39,6 @@ def per_unit(randomizer: Randomizer, sizes: tuple[int, ...]) -> UnitLaw:
     Args:
         randomizer: The randomizer of each row; its epsilon is that of a whole unit.
         sizes: The numbers of rows that units have, increasing; each is a group of rows.
-
-    Raises:
-        InputError: The randomizer's channel differs by row already.
     """
     if row_arrays(randomizer.channel()):
         raise InputError(

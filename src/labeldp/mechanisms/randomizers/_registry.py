@@ -29,11 +29,7 @@ def class_randomizers() -> tuple[type[ClassRandomizer], ...]:
 
 
 def class_randomizer(name: str) -> type[ClassRandomizer]:
-    """The randomizer of that name among ``class_randomizers``.
-
-    Raises:
-        InputError: There is none.
-    """
+    """The randomizer of that name among ``class_randomizers``."""
     kinds = {kind.name: kind for kind in class_randomizers()}
     if name not in kinds:
         hint = nearest(name, kinds) or f"; choose among {', '.join(sorted(kinds))}"

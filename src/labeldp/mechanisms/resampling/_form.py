@@ -220,11 +220,7 @@ class Form:
 
 
 def form_from(plain: object) -> Form:
-    """The form that plain data describe.
-
-    Raises:
-        InputError: The data describe no form.
-    """
+    """The form that plain data describe."""
     try:
         return _form_from(plain)
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as problem:

@@ -194,11 +194,7 @@ class Composition:
         return self._sums[1]
 
     def delta_at(self, epsilon: float) -> float:
-        """The smallest known delta at an epsilon; 0 from the sum of pure requests on.
-
-        Raises:
-            EpsilonError: The epsilon is not a number of at least 0.
-        """
+        """The smallest known delta at an epsilon; 0 from the sum of pure requests on."""
         epsilon = _checks.number(epsilon, "epsilon")
         if epsilon < 0:
             raise EpsilonError(f"expected an epsilon of at least 0, found {epsilon!r}")

@@ -219,9 +219,6 @@ def _worst(size: tuple[int, ...], member: tuple[int, ...], word: int) -> Fractio
 
     Each weight is the largest whose odds are within an epsilon, so one more at any number of candidates would exceed
     the worst odds. Integers with a smaller weight have the same epsilon, but no release was drawn with them.
-
-    Raises:
-        ValueError: The integers form no channel.
     """
     if (size[:2], member[:2]) != ((1, 1), (word, word)):
         raise ValueError("expected the only candidate of a row in every subset")

@@ -282,11 +282,7 @@ class ExchangeableChannel(EvenChannel):
 
 
 def require_one_law(channel: ClassChannel) -> None:
-    """Refuse a channel whose rows or classes differ, where one distribution of numbers is needed.
-
-    Raises:
-        InputError: They differ.
-    """
+    """Refuse a channel whose rows or classes differ, where one distribution of numbers is needed."""
     if row_arrays(channel) or not channel.even:
         raise InputError("expected a channel that is the same for all rows and classes, found another")
 

@@ -221,9 +221,6 @@ def informative_groups(
     Both are sums over groups at each m, so dynamic programming finds the best cuts. It takes all m up to
     ``1024 / classes`` (every m up to 32 classes), and m = classes. Where no cut is informative, all classes are one
     group.
-
-    Raises:
-        InputError: There are more than 512 classes.
     """
     from scipy.special import ndtri  # noqa: PLC0415 (it loads slowly)
 

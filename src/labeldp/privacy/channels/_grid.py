@@ -371,11 +371,7 @@ class BinChannel(SingleNumberChannel):
         out[:] = drawn
 
     def squares(self, released: object) -> Float[np.ndarray, "n"]:
-        """Undefined: the position of a label within its bin is not disclosed.
-
-        Raises:
-            InputError: Always.
-        """
+        """Undefined: the position of a label within its bin is not disclosed."""
         del released
         raise InputError(
             "expected a channel that identifies the squares of labels, found bins of labels; compare models by "

@@ -45,11 +45,7 @@ class Report:
 
 
 def columns_of(text: str) -> Columns:
-    """The public columns that ``--columns age:number,region:text`` names.
-
-    Raises:
-        InputError: A type is none, or a name comes twice.
-    """
+    """The public columns that ``--columns age:number,region:text`` names."""
     pairs = [part.strip().rpartition(":")[::2] for part in text.split(",")] if text.strip() else []
     if any(not name or kind not in _TYPES for name, kind in pairs) or len(dict(pairs)) < len(pairs):
         raise InputError(
@@ -130,11 +126,7 @@ _ENDINGS = (".jsonl", ".ndjson", ".json")
 
 
 def lines_of(source: Path) -> Iterator[bytes]:
-    """The lines of a file, or of all files of JSON lines in a folder; one that is too long comes cut, which is refused.
-
-    Raises:
-        InputError: There is no such file.
-    """
+    """The lines of a file, or of all JSON files of a folder; one that is too long comes cut, which is refused."""
     files = sorted(each for each in source.iterdir() if each.suffix in _ENDINGS) if source.is_dir() else [source]
     if not files or not all(each.is_file() for each in files):
         raise InputError(f"expected a file of JSON lines, or a folder of some (.jsonl), found none at {source}")

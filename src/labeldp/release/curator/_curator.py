@@ -456,11 +456,7 @@ class Curator:
             self._closed = True
 
     def _begin_draw(self) -> None:
-        """Tell who waits for a first draw; refuse draws after the release of a table.
-
-        Raises:
-            InputError: The release of the table is over.
-        """
+        """Tell who waits for a first draw; refuse draws after the release of a table."""
         if self._closed:
             raise InputError(
                 "expected a request while the release of the table is in progress, found one after it; make another "

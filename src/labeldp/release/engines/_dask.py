@@ -72,9 +72,6 @@ def _check_scheduler(address: str) -> None:
     """Refuse an address at which no scheduler answers, before a client that logs what it finds and ends late.
 
     Dask's own setting is the limit, from here to the client's end.
-
-    Raises:
-        EngineError: Nothing answers in time, or something else does.
     """
     import asyncio  # noqa: PLC0415 (no other engine needs it)
 
@@ -94,11 +91,7 @@ def _check_scheduler(address: str) -> None:
 
 
 def _check_workers(client: Any, address: str) -> None:
-    """Refuse a cluster without workers, on which a release would wait for ever.
-
-    Raises:
-        EngineError: None comes in time, though a task waits for it.
-    """
+    """Refuse a cluster without workers, on which a release would wait for ever."""
     seconds = _limit()
     waiting = client.submit(int, pure=False)  # a cluster that grows with its tasks starts a worker for it
     try:

@@ -144,11 +144,7 @@ def _end_with(driver: int) -> None:
 
 
 def engine_of(executor: Engine | Executor | None, alone: Engine) -> Engine:
-    """The engine of what a caller passed; ``alone`` without any.
-
-    Raises:
-        EngineError: It has no ``submit``.
-    """
+    """The engine of what a caller passed; ``alone`` without any."""
     if executor is None:
         return alone
     if isinstance(executor, Engine):

@@ -47,12 +47,7 @@ def local_copy(directory: str | Path | StorePath, only: str | None = None) -> It
 
 
 def _fetch(place: StorePath, copy: Path, only: str | None) -> None:
-    """Copy the files of a release, or one of them.
-
-    Raises:
-        InputError: There is none, or it cannot be copied.
-        VerificationError: A name is none of a file in a folder.
-    """
+    """Copy the files of a release, or one of them."""
     names = [name for name in place.names() if only in (None, name)]
     if not names:
         raise InputError(f"there is nothing at {place}; check the address of the release")
@@ -71,11 +66,7 @@ def _fetch(place: StorePath, copy: Path, only: str | None) -> None:
 
 
 def _copy(file: StorePath, path: Path) -> None:
-    """Copy a file to a disk.
-
-    Raises:
-        InputError: The disk has too little space.
-    """
+    """Copy a file to a disk."""
     with file.opened() as read, path.open("xb") as written:
         if read.size() > shutil.disk_usage(path.parent).free:
             raise InputError(

@@ -67,11 +67,7 @@ class Declared:
 
 
 def _text(value: str) -> str:
-    """The text that a value in JSON stands for.
-
-    Raises:
-        InputError: It is none.
-    """
+    """The text that a value in JSON stands for."""
     try:
         return str(strict_json(value))
     except ValueError:

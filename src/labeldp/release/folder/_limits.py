@@ -76,11 +76,7 @@ def text_of(path: Path, most: int = MOST_BYTES) -> str:
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """The JSON object of a certificate, without repeated keys, deep nesting or numbers that are not finite.
-
-    Raises:
-        VerificationError: It is no such object.
-    """
+    """The JSON object of a certificate, without repeated keys, deep nesting or numbers that are not finite."""
     try:
         body = strict_json(text)
     except ValueError as problem:
@@ -140,11 +136,7 @@ def _check_law(law: Any, charged: Any, released: Any) -> None:
 
 
 def check_files(paths: Iterable[Path]) -> None:
-    """Refuse what is no regular file.
-
-    Raises:
-        VerificationError: Something is no regular file.
-    """
+    """Refuse what is no regular file."""
     for path in paths:
         try:
             opened(path).close()

@@ -37,11 +37,7 @@ class Chunk:
 
 
 def chunks(file: BufferedIOBase | pa.NativeFile) -> Iterator[Chunk]:
-    """All columns of all row groups of a file.
-
-    Raises:
-        VerificationError: It has no footer that can be read.
-    """
+    """All columns of all row groups of a file."""
     try:
         size = file.seek(-8, 2)
         length = int.from_bytes(file.read(4), "little")

@@ -63,11 +63,7 @@ def make_key(path: str | Path) -> tuple[Path, Path]:
 
 
 def private_key(path: str | Path) -> Ed25519PrivateKey:
-    """Read a private key.
-
-    Raises:
-        InputError: The file holds none of the kind that ``make_key`` makes.
-    """
+    """Read a private key."""
     file, key = disk_path(path), None
     with suppress(OSError, ValueError, TypeError, UnsupportedAlgorithm):
         key = load_pem_private_key(_read(file), password=None)
@@ -168,11 +164,7 @@ def _purpose(certificate: bytes) -> bytes:
 
 
 def _read(path: Path) -> bytes:
-    """The bytes of a small file.
-
-    Raises:
-        ValueError: It is too large to be a key or a signature.
-    """
+    """The bytes of a small file."""
     with opened(path) as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:

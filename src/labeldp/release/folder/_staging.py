@@ -128,11 +128,7 @@ def wipe(run: Path) -> None:
 
 
 def check_target(target: Path) -> None:
-    """Refuse a target that exists, or whose parent folder does not.
-
-    Raises:
-        OutputError: The target exists, or its parent folder does not.
-    """
+    """Refuse a target that exists, or whose parent folder does not."""
     if os.path.lexists(target):
         raise OutputError(f"{target} exists already, and nothing is written into it; choose another name")
     if not target.parent.is_dir():
@@ -141,11 +137,7 @@ def check_target(target: Path) -> None:
 
 @contextmanager
 def staged(target: Path, identifier: str) -> Iterator[Path]:
-    """Yield an empty, private staging folder, which the caller moves with ``publish``; otherwise it is removed.
-
-    Raises:
-        OutputError: The target exists, or its parent folder does not.
-    """
+    """Yield an empty, private staging folder, which the caller moves with ``publish``; otherwise it is removed."""
     check_target(target)
     for old in target.parent.iterdir():
         of_target = old.name.rpartition(_MARK)[0] == f".{target.name}"

@@ -193,11 +193,7 @@ def read_certificate(folder: Path) -> Certificate:
 
 
 def _certificate_in(folder: Path) -> tuple[str, Certificate]:
-    """The certificate in a folder, and its text as it stands.
-
-    Raises:
-        VerificationError: There is none that can be read.
-    """
+    """The certificate in a folder, and its text as it stands."""
     try:
         text = text_of(part_of(folder, CERTIFICATE))
         return text, Certificate.from_json(text)
@@ -220,11 +216,7 @@ def verified(folder: Path) -> tuple[Certificate, np.ndarray, Channel]:
 def certified_labels(
     folder: Path, executor: Engine | Executor | None = None, progress: Progress | None = None
 ) -> Certificate:
-    """Verify a folder of released labels, by workers if there are any, and return its certificate.
-
-    Raises:
-        VerificationError: They do not agree, or the folder holds an answer.
-    """
+    """Verify a folder of released labels, by workers if there are any, and return its certificate."""
     certificate = certified(folder, executor=executor, progress=progress)
     if certificate.of_answer:
         raise VerificationError(f"expected released labels in {folder}, found an answer; open it with Answer.load")
@@ -238,11 +230,7 @@ def certified(
     executor: Engine | Executor | None = None,
     progress: Progress | None = None,
 ) -> Certificate:
-    """Verify a folder, and return its certificate; by default however long that takes.
-
-    Raises:
-        VerificationError: They do not agree.
-    """
+    """Verify a folder, and return its certificate; by default however long that takes."""
     verdict = verify(folder, long=long, executor=executor, progress=progress)
     if not verdict.holds or verdict.certificate is None:
         failed = next(check for check in verdict.checks if not check.holds)
@@ -253,11 +241,7 @@ def certified(
 
 
 def read_alone(file: Path, *, long: bool = False) -> Certificate:
-    """Read a certificate without its folder, and check its randomness, law and guarantee.
-
-    Raises:
-        VerificationError: It cannot be read, or they do not agree.
-    """
+    """Read a certificate without its folder, and check its randomness, law and guarantee."""
     try:
         certificate = Certificate.from_json(text_of(file))
     except (OSError, UnicodeError):

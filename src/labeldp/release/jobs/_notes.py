@@ -103,11 +103,7 @@ def left_out(data: PublicData) -> Iterator[str]:
 
 
 def refuse_returning(label: str, data: PublicData, earlier: Sequence[Earlier]) -> None:
-    """Refuse a release of new rows if another command has released some of them in the meantime.
-
-    Raises:
-        InputError: It has.
-    """
+    """Refuse a release of new rows if another command has released some of them in the meantime."""
     if data.chosen is not None and any(each.certain and each.entry.is_of(label) for each in earlier):
         raise InputError(
             "another command has just released some of these rows. Nothing was charged. Run the command again to leave "

@@ -79,11 +79,7 @@ def release_reports(
 
 
 def _written(release: Release, table: pa.Table, output: Path) -> Release:
-    """The release in a folder, which has these labels and public columns.
-
-    Raises:
-        VerificationError: It has others, or does not verify.
-    """
+    """The release in a folder, which has these labels and public columns."""
     written = Release.load(output)
     if written.hash != release.hash or not public_columns(output, written.certificate).equals(table):
         raise VerificationError(f"expected the release of these reports in {output}, found another; do not use it")
@@ -91,11 +87,7 @@ def _written(release: Release, table: pa.Table, output: Path) -> Release:
 
 
 def _saved(release: Release, table: pa.Table, output: Path) -> Release:
-    """The release that was just saved, with the certificate that lies in its folder.
-
-    Raises:
-        VerificationError: Somebody has exchanged it.
-    """
+    """The release that was just saved, with the certificate that lies in its folder."""
     written = _written(release, table, output)
     found = written.certificate and dataclasses.replace(written.certificate, columns=(), files=())
     if found != release.certificate:

@@ -197,11 +197,7 @@ def _with_remark(checked: CheckedTable, key: UnitKey | None) -> CheckedTable:
 
 
 def _shuffled(checked: CheckedTable, job: TableJob, public: Sequence[str]) -> CheckedTable:
-    """A table whose rows leave in a random order, with remarks on public columns that show the old order.
-
-    Raises:
-        InputError: There are too many values to hold in memory.
-    """
+    """A table whose rows leave in a random order, with remarks on public columns that show the old order."""
     rows, columns = checked.source.rows, len(job.kept) + 1
     if rows * columns > _MOST_SHUFFLED:
         raise InputError(
@@ -220,11 +216,7 @@ def _shuffled(checked: CheckedTable, job: TableJob, public: Sequence[str]) -> Ch
 def _without_unit(
     mechanism: TableMechanism, unit: str | None, keep: Sequence[str] | None, drop: Sequence[str] | None
 ) -> tuple[Sequence[str] | None, Sequence[str] | None]:
-    """The columns to keep or to drop if a made-up number leaves in place of the unit.
-
-    Raises:
-        InputError: There is no unit, or no rows are released.
-    """
+    """The columns to keep or to drop if a made-up number leaves in place of the unit."""
     if not mechanism.rows:
         raise InputError(f"{mechanism.name!r} releases no rows, so there are none to number; leave out --renumber")
     if unit in (None, ROW):

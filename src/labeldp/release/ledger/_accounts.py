@@ -59,9 +59,6 @@ def check_features(entries: Sequence[Entry], entry: Entry, earlier: Sequence[Ear
         entries: All charges in the ledger.
         entry: The requested charge.
         earlier: The earlier charges of the same rows.
-
-    Raises:
-        InputError: Features of these rows were released before.
     """
     clashes = {"redrawn": ("redrawn", "kept"), "kept": ("redrawn",), "": ()}[entry.features]
     fitted_on = {each.source for each in (*entries, entry) if each.state != "void"} - {""}

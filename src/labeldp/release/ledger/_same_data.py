@@ -136,11 +136,7 @@ class KeyedData:
 
     @classmethod
     def read(cls, blobs: Mapping[str, bytes]) -> KeyedData:
-        """The hashes from ``blobs``.
-
-        Raises:
-            ValueError: They are damaged.
-        """
+        """The hashes from ``blobs``."""
         arrays = {name: np.frombuffer(blob, "<u8") for name, blob in blobs.items()}
         views, rest = [], arrays.get("views", np.zeros(0, "<u8"))
         most = arrays["rows"].size if "rows" in arrays else 1 << 62

@@ -133,9 +133,6 @@ def refuse_labels(public: Mapping[str, str], labels: Iterable[str], other_people
         public: The columns, each with the option that declares it public.
         labels: The labels of earlier charges for these rows.
         other_people: What to do if these are other people's rows.
-
-    Raises:
-        InputError: There is one.
     """
     before = set(map(canonical, labels))
     for name in sorted(name for name in public if canonical(name) in before):
@@ -163,9 +160,6 @@ def refuse_renamed_labels(
         clusters: The numbers of public clusters, if they are no column.
         rows: The number of rows.
         earlier: The earlier charges of its rows.
-
-    Raises:
-        InputError: There is one.
     """
     for each in earlier:
         names = [name for name in public if name not in each.entry.public]
@@ -212,11 +206,7 @@ def _folders_of(entry: Entry) -> list[Path]:
 
 
 def _refuse_any_order(entry: Entry, names: Sequence[str]) -> None:
-    """Refuse public columns if the earlier labels left in random order, so that nothing pairs the rows.
-
-    Raises:
-        InputError: The labels left in a random order.
-    """
+    """Refuse public columns if the earlier labels left in random order, so that nothing pairs the rows."""
     found = [_guarded(partial(read_certificate, place)) for place in _folders_of(entry)]
     known = [each for each in found if each is not None and each.release == entry.identifier]
     if names and any(SHUFFLED in each.assumptions for each in known):

@@ -134,11 +134,7 @@ def no_features(features: object, divergences: Mapping[float, float] | None) -> 
 
 
 def check_names(names: Sequence[str], label: str, space: LabelSpace) -> None:
-    """Refuse features with the name of the label, in any spelling, or of a released column.
-
-    Raises:
-        InputError: A name is taken.
-    """
+    """Refuse features with the name of the label, in any spelling, or of a released column."""
     added = column_types(label, space, ResponseChannel.nearly_certain(space.size))
     if clash := [name for name in names if name in added or canonical(name) == canonical(label)]:
         raise InputError(f"expected feature names that the release does not use, found {min(clash)!r}; rename it")

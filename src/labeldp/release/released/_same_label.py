@@ -33,9 +33,6 @@ def refuse_possible_labels(table: pa.Table, space: LabelSpace, channel: Channel 
         space: The declared label space.
         channel: The channel of released labels; None if what is released in a row does not tell of that row alone.
         released: What is released in each row.
-
-    Raises:
-        InputError: Released labels cannot tell a column from it.
     """
     agrees = "" if channel is None else " and go with the released labels"
     for name, column in zip(table.column_names, table.columns, strict=True):

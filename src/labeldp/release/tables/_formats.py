@@ -51,11 +51,7 @@ _BESIDE = {
 
 
 def kind_of_files(path: Place, files: Sequence[Place]) -> Format:
-    """The format of a table's files.
-
-    Raises:
-        TableError: There are several, or a file beside them is no table.
-    """
+    """The format of a table's files."""
     kinds = {file: file_kind(file) for file in files}
     tables = [file for file in files if kinds[file] is not None]
     other = next((file for file in files if kinds[file] is None), None)

@@ -246,11 +246,7 @@ def place_of(text: str | Path | StorePath) -> Place:
 
 
 def _split(address: str) -> tuple[SplitResult, list[tuple[str, str]]]:
-    """The parts of an address, and its options.
-
-    Raises:
-        InputError: It is none.
-    """
+    """The parts of an address, and its options."""
     with suppress(ValueError):  # its message may quote a password
         if _ADDRESS.match(address):
             found = urlsplit(address)
@@ -298,11 +294,7 @@ def _decoded(name: str | bytes) -> str:
 
 @contextmanager
 def _answers(path: StorePath) -> Iterator[None]:
-    """Replace an error of a store, which quotes requests, by one of ours.
-
-    Raises:
-        InputError: It did not answer, or refused.
-    """
+    """Replace an error of a store, which quotes requests, by one of ours."""
     why = ""
     try:
         yield

@@ -98,9 +98,6 @@ def unit_keys(column: pa.Array, *, as_stored: bool = False, key: bytes = b"") ->
 
     Under a secret key they are made-up numbers of 63 bits, which show neither a value nor an order: all values are
     hashed, so that whole numbers and their texts have one number (keyed BLAKE2b, RFC 7693).
-
-    Raises:
-        TableError: A unit is missing, or the values are nested.
     """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()

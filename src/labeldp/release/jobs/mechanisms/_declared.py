@@ -95,11 +95,7 @@ class DeclaredMechanism(OfLabels):
 
 
 def _by_rates(table: TableInput) -> DeclaredChannel:
-    """Randomized response with the rate of each row.
-
-    Raises:
-        InputError: The column has no rates, or too many.
-    """
+    """Randomized response with the rate of each row."""
     (name,), source = table.columns["rates"], table.source
     rates = np.concatenate([_numbers(batch[name]) for batch in source.table.batches([name], source.rows_per_batch)])
     if not np.isfinite(rates).all():
