@@ -86,9 +86,6 @@ class Columns:
         table: A frame or series of pandas or polars, also a lazy one, a table, batch or data set of Arrow, a mapping of
             columns, a ``Dataset`` of Hugging Face, or anything else that exports Arrow's stream.
 
-    Attributes:
-        names: Their names, as text.
-
     Raises:
         InputError: It is nothing of these.
     """

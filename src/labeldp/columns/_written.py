@@ -56,11 +56,7 @@ def _cast_or_none(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
 
 
 class _Texts:
-    """Texts of a column, with the floats that they are, computed once for all spellings.
-
-    Attributes:
-        all: The texts.
-    """
+    """Texts of a column, with the floats that they are, computed once for all spellings."""
 
     def __init__(self, texts: pa.Array) -> None:
         self.all = texts

@@ -92,11 +92,6 @@ class ClassProbabilities:
 def columns_in_order(values: np.ndarray, classes: Iterable[Any], order: Iterable[Any]) -> np.ndarray:
     """Columns of some classes in another order of classes, with zeros for classes without a column.
 
-    Args:
-        values: Probabilities or scores, shape (n, m).
-        classes: The class of each of the m columns.
-        order: The k classes of the result's columns.
-
     Raises:
         InputError: There is not one class for each column, or it is not among those of the result.
     """

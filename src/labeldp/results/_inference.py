@@ -26,12 +26,7 @@ _OTHERS = "Less the others: the difference to all other rows, which is no effect
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Estimated(Promised):
-    """Estimates of the true labels of a release, and the guarantee that covers them.
-
-    Attributes:
-        label: The label.
-        rows: Number of released rows.
-    """
+    """Estimates of the true labels of a release, and the guarantee that covers them."""
 
     label: str
     rows: int

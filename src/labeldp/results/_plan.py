@@ -117,16 +117,7 @@ class Planned:
         example: bool = False,
         **more: str | bool | EffectiveDimension | Limits | None,
     ) -> Planned:
-        """The findings of a forecast.
-
-        Args:
-            forecast: The forecast.
-            unit: The privacy unit.
-            people: Columns that may be people with several rows.
-            declared: Whether the unit was declared.
-            example: Whether no epsilon was given.
-            **more: Further attributes.
-        """
+        """The findings of a forecast."""
         notes = ([_EXAMPLE] if example else []) + (_on_people(people, declared=declared) if unit == "row" else [])
         whom = "one row" if unit == "row" and people else "a person"
         return cls(unit, forecast.over_epsilon, forecast, tuple(notes), whom, **more)  # type: ignore[arg-type]

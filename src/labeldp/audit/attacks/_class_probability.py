@@ -21,11 +21,6 @@ _NOTHING_KNOWN = (0.0, 0.5, 1.0)
 class Bracket:
     """A confidence interval for a number of a population, with an estimate inside.
 
-    Attributes:
-        lower: Lower bound.
-        estimate: Estimate.
-        upper: Upper bound.
-
     Infinite if nothing limits the number: the neighbours are too few, or the labels too noisy, to separate a
     probability from 0 or 1.
 

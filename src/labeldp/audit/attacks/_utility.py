@@ -344,16 +344,7 @@ def unbiased_gains(attacker: Attacker, released: bool) -> tuple[Float[np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """Gain of each row by an attacker against one source, and the range of such gains.
-
-    Attributes:
-        knows: The attacker's knowledge.
-        source: The reference.
-        gains: Gain of each row, shape (n,).
-        least: Least possible gain of a row.
-        most: Largest one.
-        counted: True if all gains are 0 or 1.
-    """
+    """Gain of each row by an attacker against one source, and the range of such gains."""
 
     knows: str
     source: Source

@@ -44,10 +44,6 @@ def numbers_of(cells: Any, rows: int) -> Int[np.ndarray, "n"]:
 def cell_distributions(answer: Answer, cells: Int[np.ndarray, "n"]) -> Float[np.ndarray, "cells k"]:
     """The class distribution of each cell, shrunk towards that of all rows by the size of its noise.
 
-    Args:
-        answer: An answer in one of ``CLASS_READINGS``.
-        cells: The cell of each row.
-
     Raises:
         InputError: The answer lacks a cell, or is pure noise.
     """

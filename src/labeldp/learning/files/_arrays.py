@@ -52,12 +52,7 @@ class _Place:
 
 @dataclass(frozen=True, eq=False)
 class StoredArrays(Mapping[str, np.ndarray]):
-    """The arrays of an open file, each read when it is asked for; their types and shapes are known before.
-
-    Attributes:
-        file: The open file.
-        places: The type, shape and place of each array.
-    """
+    """The arrays of an open file, each read when it is asked for; their types and shapes are known before."""
 
     file: BinaryIO
     places: Mapping[str, _Place]

@@ -55,13 +55,6 @@ class FileFormat:
     ) -> Path:
         """Write a private file that does not exist yet.
 
-        Args:
-            path: The file.
-            schema: Name and version of the description.
-            about: The description.
-            arrays: The arrays.
-            libraries: Libraries whose versions are part of the description.
-
         Raises:
             OutputError: The file exists, or its folder does not.
         """

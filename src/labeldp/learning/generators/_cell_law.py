@@ -119,14 +119,7 @@ def cell_codes(columns: FormEncoder, cells: Int[np.ndarray, "m"]) -> Int[np.ndar
 def cell_law(
     columns: FormEncoder, codes: Int[np.ndarray, "n c"], classes: list[np.ndarray], smoothing: float
 ) -> CellLaw:
-    """The frequencies of rows in each class, mixed with the uniform distribution.
-
-    Args:
-        columns: Encoder of the rows.
-        codes: Codes of all rows.
-        classes: Row numbers of each class.
-        smoothing: Share of the uniform distribution.
-    """
+    """The frequencies of rows in each class, mixed with the uniform distribution."""
     cells = columns.form.cells
     if cells is None or cells > MOST_CELLS:
         found = "columns of numbers" if cells is None else f"{cells} rows"

@@ -381,9 +381,6 @@ _STEPS = 100
 def coarse_form(features: object) -> Form:
     """The form of private rows: range ends rounded outwards, few digits, and only common values.
 
-    Args:
-        features: As for ``Form.of``.
-
     Raises:
         InputError: As for ``Form.of``; or a column has no common text.
     """

@@ -73,13 +73,7 @@ def two_sample_accuracy(fitted: FittedGenerator, features: object, labels: objec
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A generator fitted on one part of a table with public labels, and the held-out rows.
-
-    Attributes:
-        fitted: The generator.
-        table: Held-out rows.
-        labels: Labels of the held-out rows.
-    """
+    """A generator fitted on one part of a table with public labels, and the held-out rows."""
 
     fitted: FittedGenerator
     table: pa.Table

@@ -28,12 +28,7 @@ def require_original_features(release: Release) -> Release:
 
 @dataclass(frozen=True, eq=False)
 class PublicColumns:
-    """The public columns of released rows, each of which is read where it is needed.
-
-    Attributes:
-        columns: The columns.
-        rows: Number of rows.
-    """
+    """The public columns of released rows, each of which is read where it is needed."""
 
     columns: Columns
     rows: int

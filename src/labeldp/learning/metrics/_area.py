@@ -100,16 +100,7 @@ def area_of(
     sample: Units,
     level: float,
 ) -> tuple[Estimate, Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
-    """The area of a class, what each row adds to it less its expectation, and its share of the divisor.
-
-    Args:
-        release: Released labels of n rows.
-        scores: A score of each row.
-        code: The positive class.
-        places: Row numbers of each group.
-        sample: The units of rows.
-        level: Coverage of the confidence interval.
-    """
+    """The area of a class, what each row adds to it less its expectation, and its share of the divisor."""
     weight, noise = weights_with_noise(release, np.full(len(release), code))
     partners = np.zeros((len(release), 2, 2))
     for rows in places:

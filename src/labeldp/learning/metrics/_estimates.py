@@ -272,13 +272,6 @@ def score_covariance(
 
     That is ``bottom t (1 - t)`` for independent rows (Wilson 1927), times the design effect of units, plus the noise of
     labels. No hit, or no miss, is then no proof that there are none.
-
-    Args:
-        top: Number of hits.
-        bottom: Number of rows.
-        noise: Covariance from the noise of labels.
-        found: Covariance between units.
-        size: Mean number of rows of a unit.
     """
     if not np.isfinite(found).all():  # a single unit
         return noise

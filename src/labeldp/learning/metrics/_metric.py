@@ -137,12 +137,6 @@ def of_true_class(
 ) -> Metric:
     """A metric that is the mean of a function of each row's prediction and true class.
 
-    Args:
-        name: What it is called.
-        read: Predictions for a release, checked, as an array.
-        scored: What predictions score for each true class.
-        **facts: Further attributes.
-
     References:
         Natarajan et al. 2013, Lemma 1, with the entries of the unbiased vector shifted so that they sum to one.
     """

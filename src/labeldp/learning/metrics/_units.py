@@ -152,11 +152,6 @@ def design_effect(found: Any, expected: Any, size: Any) -> Any:
 
     If independent rows would have no variance, the rows of a unit are taken to be alike.
 
-    Args:
-        found: Variance between units.
-        expected: Variance of independent rows.
-        size: Mean number of rows of a unit.
-
     References:
         Kish 1965, section 8.2.
     """

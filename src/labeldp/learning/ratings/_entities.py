@@ -22,13 +22,7 @@ _SMOOTHED = 5
 
 @dataclass(frozen=True, eq=False)
 class RowColumns:
-    """Columns of rows: who, what, and numbers that describe either.
-
-    Attributes:
-        users: The user of each row.
-        items: The item of each row.
-        others: All other columns as numbers, shape (n, c).
-    """
+    """Columns of rows: who, what, and numbers that describe either."""
 
     users: np.ndarray
     items: np.ndarray

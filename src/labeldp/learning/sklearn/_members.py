@@ -55,9 +55,6 @@ class ClusterLeaves(TransformerMixin, BaseEstimator):
     One tree is of clusters of the features themselves (``cluster_tree``), the others of clusters in the graph of
     nearest neighbours (``embed``), which follow curved groups, by 8, 15 and 30 eigenvectors.
 
-    Attributes:
-        trees_: The trees.
-
     Guarantee:
         That of ``labeldp.learning.cells.cluster``: no label is seen.
     """
@@ -82,10 +79,6 @@ class ClusterLeaves(TransformerMixin, BaseEstimator):
         """Sets of similar rows, which stand for privacy units that nobody can tell any more.
 
         Rows of one unit are mostly near-duplicates, and then in one leaf of a tree of clusters.
-
-        Args:
-            X: Features of shape (n, d), dense or sparse.
-            size: Number of rows of a unit.
         """
         points, step = self._some(X)
         tree = cluster_tree(points, min(max(X.shape[0] // (size * _UNITS_OF_A_SET), 2), _MOST, len(points)))
@@ -126,14 +119,7 @@ POWER = 0.25
 
 @dataclass(frozen=True)
 class Encoders:
-    """Encoders of features for members.
-
-    Attributes:
-        scaled: Standardised numbers, and categories one-hot.
-        coded: Numbers as they are, and codes of categories.
-        categorical: Columns of these codes.
-        leaves: Leaves of trees of clusters of scaled features.
-    """
+    """Encoders of features for members."""
 
     scaled: Any
     coded: Any

@@ -42,11 +42,7 @@ class StageFiles:
     settings: Mapping[str, Any]
 
     def split(self, make: Callable[[], Parts]) -> tuple[Parts, bool]:
-        """The rows of each stage, and whether an earlier run saved them.
-
-        Args:
-            make: Makes the split if none is saved.
-        """
+        """The rows of each stage, and whether an earlier run saved them."""
         if self.directory is None:
             return make(), False
         self.directory.mkdir(parents=True, exist_ok=True)

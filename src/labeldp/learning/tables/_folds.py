@@ -52,11 +52,6 @@ def units_of(table: pa.Table, release: Release, points: Callable[[], Any]) -> tu
 
     Where rows may share a unit and no column tells which do, sets of similar rows stand for units: rows of one unit are
     often near-duplicates.
-
-    Args:
-        table: Public columns of the rows.
-        release: Their released labels.
-        points: Function that returns their features as numbers.
     """
     numbers, rows = units_in(table, group_column(release.certificate)), table.num_rows
     if numbers is not None or not may_share_units(release):

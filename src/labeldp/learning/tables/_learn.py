@@ -315,13 +315,7 @@ def _corrected_method(
 
 @dataclass(frozen=True, eq=False)
 class _Source:
-    """The data that a model is learned from.
-
-    Attributes:
-        rows: The rows.
-        certificate: The certificate of their release.
-        left_out: Columns that are not used, with reasons.
-    """
+    """The data that a model is learned from."""
 
     rows: Rows
     certificate: Certificate

@@ -210,12 +210,7 @@ class PartSums:
 
 @dataclass(frozen=True, eq=False)
 class SumsOfPart:
-    """The work of adding up a part.
-
-    Attributes:
-        reader: How rows are read.
-        grid: The kernels, and how values are rounded.
-    """
+    """The work of adding up a part."""
 
     reader: Reader
     grid: Grid

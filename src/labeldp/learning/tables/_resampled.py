@@ -52,11 +52,6 @@ def accuracy_of_true_rows(
     The predictions are those of fold models; the correction for resampled rows uses predictions of the full model for
     synthetic rows. The interval does not cover the difference of these models, which vanishes if classes are equally
     common.
-
-    Args:
-        fitted: The full model.
-        release: The released rows.
-        probabilities: Predictions of held-out released rows, in declared order.
     """
     names = np.array(release.space.points)
     rows = synthetic_rows(fitted.generator, max(_FEWEST_SYNTHETIC, len(release)), len(names))

@@ -137,12 +137,7 @@ class StoredRelease:
         return SampledRows(table, release, places, self.unit)
 
     def models(self, sampled: SampledRows, columns: Mapping[str, str]) -> Elsewhere:
-        """Models of all rows, which are read as those of a sample are.
-
-        Args:
-            sampled: A sample of the rows.
-            columns: The kind of each feature column.
-        """
+        """Models of all rows, which are read as those of a sample are."""
         reader, grid = sampled.reader(columns, self.share_of_trees(sampled))
         total, work = PartSums.of(grid, self.unit), SumsOfPart(reader, grid)
         for part in reported(self.engine, work, self.parts, self.report, "sums", self.certificate.rows):

@@ -18,11 +18,7 @@ from labeldp.release import Release
 
 @dataclass(frozen=True, eq=False)
 class ClassTargets:
-    """Unbiased vectors of classes.
-
-    Attributes:
-        space: The declared classes.
-    """
+    """Unbiased vectors of classes."""
 
     space: LabelSpace
 

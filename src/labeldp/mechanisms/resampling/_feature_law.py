@@ -180,9 +180,6 @@ class FeatureLaw:
         Minkowski's inequality (``replaced_divergence``). A word modulo k gives each class a probability of at least
         ``(1 - k / 2**64) / k``, so the mixture has at least ``1 - k / 2**64`` of the uniform mixture's density, which
         adds ``-log(1 - k / 2**64)`` to the divergence.
-
-        Args:
-            channel: The channel of the released label.
         """
         return tuple(
             RenyiGuarantee(

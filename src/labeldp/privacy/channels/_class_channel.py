@@ -113,11 +113,7 @@ class ClassChannel(Channel):
 
     @abstractmethod
     def holding(self, codes: Int[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
-        """Probabilities that a row's released label is or contains a class: if it is the true one, and if it is not.
-
-        Args:
-            codes: A class for each row.
-        """
+        """Probabilities that a row's released label is or contains a class: if it is the true one, and if it is not."""
 
     @abstractmethod
     def unbiased(self, released: object) -> Float[np.ndarray, "n k"]:

@@ -39,11 +39,6 @@ class Collection:
 
     A report that ``add`` returned for is on disk, whatever happens then. The file has no times and no order but that of
     the hashes. Nobody else can have written it, as nobody can have written a ledger.
-
-    Attributes:
-        path: The file.
-        declaration: How devices randomize.
-        columns: The public columns beside each report.
     """
 
     def __init__(self, path: Path) -> None:
@@ -143,9 +138,6 @@ class Collection:
 
     def release(self, unit: str | None = None) -> tuple[Release, pa.Table]:
         """The release of all reports, with their public columns, in the order of the hashes of their tokens.
-
-        Args:
-            unit: The public column of people with several reports.
 
         Raises:
             InputError: There is no report or no such column, or together they cannot come from the declared mechanism.

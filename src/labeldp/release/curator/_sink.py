@@ -98,11 +98,7 @@ class MemorySink(Sink):
 
 @dataclass(frozen=True)
 class Written:
-    """A release whose rows are in files.
-
-    Attributes:
-        certificate: The certificate, without its files.
-    """
+    """A release whose rows are in files."""
 
     certificate: Certificate
 

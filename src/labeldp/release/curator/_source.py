@@ -158,11 +158,7 @@ class UnitChannels(BatchChannels):
 
 @dataclass(frozen=True)
 class PriorChannels(BatchChannels):
-    """The channels of batches whose rows have a prior in columns of the table.
-
-    Attributes:
-        randomizer: The randomizer of no rows.
-    """
+    """The channels of batches whose rows have a prior in columns of the table."""
 
     randomizer: Randomizer
 

@@ -42,11 +42,7 @@ _FAILURES = 4
 
 
 class Spark(Engine):
-    """Parts as tasks of a Spark context.
-
-    Args:
-        context: A ``SparkContext``.
-    """
+    """Parts as tasks of a Spark context."""
 
     shared = remote = True
 

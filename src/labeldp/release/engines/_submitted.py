@@ -32,11 +32,7 @@ class Executor(Protocol):
 
 
 class Submitted(Engine):
-    """Parts by an executor that a caller made; a part that breaks it fails.
-
-    Args:
-        executor: The executor.
-    """
+    """Parts by an executor that a caller made; a part that breaks it fails."""
 
     shared = remote = True
 

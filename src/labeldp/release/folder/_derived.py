@@ -73,12 +73,7 @@ _CONTEXT: Mapping[str, Any] = {term: _OTHER_TERMS.get(term, f"cr:{term}") for te
 
 
 def croissant(certificate: Certificate, declared: Declared) -> str:
-    """Croissant metadata of a release, as JSON-LD: its files, its columns, its guarantee and its limits.
-
-    Args:
-        certificate: The certificate.
-        declared: The declarations of the publisher.
-    """
+    """Croissant metadata of a release, as JSON-LD: its files, its columns, its guarantee and its limits."""
     promise = certificate.guarantee
     body = {
         "@context": dict(_CONTEXT),

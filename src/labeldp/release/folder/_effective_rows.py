@@ -29,10 +29,6 @@ def effective_share(folder: Path, certificate: Certificate) -> float | None:
 
     It is computed from what was released alone, which costs nothing.
 
-    Args:
-        folder: A folder of released labels.
-        certificate: Its certificate.
-
     Returns:
         The share (``share_at``); None for numbers, for labels with candidates, and for channels whose classes differ.
     """
@@ -49,12 +45,7 @@ def effective_share(folder: Path, certificate: Certificate) -> float | None:
 
 
 def rows_of_unit_sizes(folder: Path, certificate: Certificate) -> dict[int, int]:
-    """The rows in units of each size, as the law declares the sizes of its groups; no sizes without rows.
-
-    Args:
-        folder: A folder of released labels.
-        certificate: Its certificate, whose law has groups.
-    """
+    """The rows in units of each size, as the law declares the sizes of its groups; no sizes without rows."""
     column = released_columns(certificate)["groups"]
     sizes = [int(size) for size in certificate.law["repeats"]]
     rows = np.zeros(len(sizes), dtype=np.int64)

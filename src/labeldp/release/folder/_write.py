@@ -30,12 +30,7 @@ _BYTES = 1 << 20
 
 
 class FileWriter:
-    """Writer of one Parquet file of a release, in pieces; plain types, no metadata but the schema.
-
-    Args:
-        path: The file.
-        schema: The released columns.
-    """
+    """Writer of one Parquet file of a release, in pieces; plain types, no metadata but the schema."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path = path

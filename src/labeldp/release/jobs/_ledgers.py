@@ -60,13 +60,7 @@ class Spending:
 
 @dataclass(frozen=True)
 class TableLedgers:
-    """The ledgers that may know the rows of a table: the one that was named, and those beside the table.
-
-    Attributes:
-        table: The path of the table.
-        label: Its label.
-        spending: The budget, and the ledger that was named.
-    """
+    """The ledgers that may know the rows of a table: the one that was named, and those beside the table."""
 
     table: Place
     label: str

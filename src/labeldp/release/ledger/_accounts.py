@@ -54,11 +54,6 @@ def check_features(entries: Sequence[Entry], entry: Entry, earlier: Sequence[Ear
     With conditional features a row's features are private; two releases have the true ones in common, so that neither
     guarantee holds any more. Features belong to the data, whatever label was released with them. A release that a
     generator was fitted on counts as one of features, whatever it kept.
-
-    Args:
-        entries: All charges in the ledger.
-        entry: The requested charge.
-        earlier: The earlier charges of the same rows.
     """
     clashes = {"redrawn": ("redrawn", "kept"), "kept": ("redrawn",), "": ()}[entry.features]
     fitted_on = {each.source for each in (*entries, entry) if each.state != "void"} - {""}

@@ -183,13 +183,7 @@ class Match:
 
 
 class Recognizer:
-    """Compares a table with the data of earlier charges, under the key of one ledger.
-
-    Args:
-        data: The table.
-        key: The ledger's key.
-        marks: The table's marks under that key.
-    """
+    """Compares a table with the data of earlier charges, under the key of one ledger."""
 
     def __init__(self, data: PublicData, key: int, marks: Sequence[str]) -> None:
         self._data, self._key, self._marks = data, key, set(marks)

@@ -70,11 +70,7 @@ class Identity:
 
 
 class IdentityFinder:
-    """Looks for columns whose values identify people or rows, in the first million rows.
-
-    Args:
-        schema: The columns.
-    """
+    """Looks for columns whose values identify people or rows, in the first million rows."""
 
     #: Rows in which values are counted.
     ROWS: ClassVar[int] = 1 << 20
@@ -114,14 +110,7 @@ def people_in(identities: Iterable[Identity]) -> tuple[Identity, ...]:
 
 @dataclass
 class _Column:
-    """The values of a column.
-
-    Attributes:
-        name: Its name.
-        is_text: True if it is stored as text.
-        kinds: The rows of each kind of value.
-        ends: The least and the largest whole number.
-    """
+    """The values of a column."""
 
     name: str
     is_text: bool

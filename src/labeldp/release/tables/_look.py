@@ -59,14 +59,7 @@ class _Task:
 
 @dataclass
 class PartLook:
-    """Findings in one part, which can be merged with those in the next.
-
-    Attributes:
-        builder: The fingerprints of its rows.
-        finder: The values of its columns.
-        units: The hashes of the units of its rows.
-        rows: Number of rows.
-    """
+    """Findings in one part, which can be merged with those in the next."""
 
     builder: FingerprintBuilder
     finder: IdentityFinder

@@ -25,13 +25,7 @@ from labeldp.release.tables._tables import Table
 
 
 def sorted_columns(table: Table, names: Sequence[str], rows: int) -> list[str]:
-    """The columns of several values that never decrease, or never increase, from one row to the next.
-
-    Args:
-        table: The table.
-        names: The columns to look at.
-        rows: The number of rows of a batch.
-    """
+    """The columns of several values that never decrease, or never increase, from one row to the next."""
     up, down = dict.fromkeys(names, True), dict.fromkeys(names, True)
     last: dict[str, pa.Array] = {}
     for batch in table.batches(names, rows) if names else ():
@@ -75,13 +69,7 @@ class ValueOrders:
     count: int = 0
 
     def of(self, batch: pa.RecordBatch, names: Iterable[str], hashed: Callable[[str], np.ndarray]) -> Columns:
-        """The values of a batch that ``add`` takes: of numbers and times first, then of others.
-
-        Args:
-            batch: The batch.
-            names: The names of all columns.
-            hashed: Returns the hashes of a column's values.
-        """
+        """The values of a batch that ``add`` takes: of numbers and times first, then of others."""
         wanted = [name for name in names if not self.count or name in self.parts] if self.count < MOST_ORDERED else []
         numbers = {name: _numbers(batch[name]) for name in wanted}
         wanted = sorted(wanted, key=lambda name: (numbers[name] is None, name))[:_MOST_COLUMNS]
