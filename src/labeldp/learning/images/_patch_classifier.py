@@ -23,7 +23,7 @@ from labeldp.learning.images._encoder_features import EncoderFeatures
 from labeldp.learning.images._kernel_features import KernelFeatures
 from labeldp.learning.images._moved import moved_copies
 from labeldp.learning.images._patch_features import PatchFeatures, pixels_of
-from labeldp.learning.losses import TargetLoss, gain, require_release, row_loss
+from labeldp.learning.losses import TargetLoss, effective_share, gain, require_release, row_loss
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import (
     POWER,
@@ -34,7 +34,6 @@ from labeldp.learning.sklearn import (
     check_released_rows,
 )
 from labeldp.privacy import columns_in_order
-from labeldp.privacy.channels import pair_share
 from labeldp.release import Release
 
 #: Folds, of which one is held out to weigh heads.
@@ -398,7 +397,7 @@ def _likeliest(paths: Sequence[Path]) -> int:
 
 def _held_out(release: Release) -> int:
     """Number of folds to hold out in turn: as many as have enough effective rows."""
-    share = float(np.mean(pair_share(release.class_channel.membership)))
+    share = effective_share(release)
     return math.ceil(min(_FOLDS, _ENOUGH / max(share * len(release) / _FOLDS, 1.0)))
 
 
@@ -444,7 +443,7 @@ def _of_clusters(
     every, tolerance = np.ones(len(targets)), rows.tolerance
     problem = SoftmaxProblem(rows.features, TargetLoss(targets), every, release.space.size, _PENALTY * rows.length**2)
     centre = head = problem.fit(tolerance=tolerance)
-    share = float(np.mean(pair_share(release.class_channel.membership)))
+    share = effective_share(release)
     places = rows.with_copies(fit)
     features, loss = rows.features[places], row_loss(release[places % len(release)], "likelihood")
     for pull in pulls:

@@ -31,5 +31,6 @@ from ._score import shifts_to as shifts_to
 from ._rows import SyntheticRows as SyntheticRows
 from ._rows import stack_rows as stack_rows
 from ._released import blocks_of as blocks_of
+from ._released import effective_share as effective_share
 from ._released import require_identified as require_identified
 from ._released import unbiased_rows as unbiased_rows

@@ -7,7 +7,7 @@ import numpy as np
 from labeldp._shapes import Float
 from labeldp._threads import blocks
 from labeldp.errors import InputError, NotTrueLabelsError
-from labeldp.privacy.channels import ClassChannel, CoarseningChannel
+from labeldp.privacy.channels import ClassChannel, CoarseningChannel, pair_share
 from labeldp.release import Release
 
 
@@ -30,6 +30,11 @@ def require_identified(release: Release) -> None:
             f"expected a channel that identifies true labels, found rows with {found}; use log_likelihood, or "
             "accuracy_bounds"
         )
+
+
+def effective_share(release: Release) -> float:
+    """Effective rows of a released label, in the mean of all rows."""
+    return float(np.mean(pair_share(release.class_channel.membership)))
 
 
 def blocks_of(release: Release) -> list[slice]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.sparse import issparse, vstack
@@ -86,44 +86,40 @@ class RowLoss:
 
 
 @dataclass(frozen=True, eq=False)
-class TargetLoss:
+class _ByClass:
+    """A loss whose values differ from class to class."""
+
+    values: Float[np.ndarray, "n k"]
+
+    def dense(self, _classes: int) -> Float[np.ndarray, "n k"]:
+        """The values, which are dense already."""
+        return self.values
+
+    def take(self, rows: slice) -> Self:
+        """The loss of selected rows."""
+        return dataclasses.replace(self, values=self.values[rows])
+
+
+class TargetLoss(_ByClass):
     """Cross entropy on targets that differ from class to class: ``sum_j t_j (-log p_j)``.
 
-    Attributes:
-        targets: Targets that sum to one in each row, or to the row's probability of being an original one.
+    The targets sum to one in each row, or to the row's probability of being an original one.
     """
-
-    targets: Float[np.ndarray, "n k"]
 
     def __call__(self, logits: Float[np.ndarray, "n k"], weights: Float[np.ndarray, "n"]) -> float:
         """Weighted sum over rows; ``logits`` are overwritten with its gradient."""
         logits -= logits.max(axis=1, keepdims=True)
-        aligned = (self.targets * logits).sum(axis=1)
+        aligned = (self.values * logits).sum(axis=1)
         np.exp(logits, out=logits)
-        total, mass = logits.sum(axis=1, keepdims=True), self.targets.sum(axis=1)
+        total, mass = logits.sum(axis=1, keepdims=True), self.values.sum(axis=1)
         logits *= mass[:, None] / total
-        logits -= self.targets
+        logits -= self.values
         logits *= weights[:, None]
         return float(weights @ (mass * np.log(total[:, 0]) - aligned))
 
-    def dense(self, _classes: int) -> Float[np.ndarray, "n k"]:
-        """The targets, which are dense already."""
-        return self.targets
 
-    def take(self, rows: slice) -> TargetLoss:
-        """The loss of selected rows."""
-        return TargetLoss(self.targets[rows])
-
-
-@dataclass(frozen=True, eq=False)
-class LikelihoodLoss:
-    """Minus the log likelihood of released labels that differs from class to class: ``-log sum_j v_j p_j``.
-
-    Attributes:
-        values: The likelihoods, up to a factor for each row.
-    """
-
-    values: Float[np.ndarray, "n k"]
+class LikelihoodLoss(_ByClass):
+    """Minus the log likelihood of released labels that differs from class to class: ``-log sum_j v_j p_j``."""
 
     def __call__(self, logits: Float[np.ndarray, "n k"], weights: Float[np.ndarray, "n"]) -> float:
         """Weighted sum over rows; ``logits`` are overwritten with its gradient, the prior less the posterior."""
@@ -135,14 +131,6 @@ class LikelihoodLoss:
         logits -= joint / total[:, None]
         logits *= weights[:, None]
         return -float(weights @ np.log(total))
-
-    def dense(self, _classes: int) -> Float[np.ndarray, "n k"]:
-        """The values, which are dense already."""
-        return self.values
-
-    def take(self, rows: slice) -> LikelihoodLoss:
-        """The loss of selected rows."""
-        return LikelihoodLoss(self.values[rows])
 
 
 #: The losses of rows under a channel.

@@ -34,7 +34,14 @@ from labeldp.learning.choice import (
     some_rows,
 )
 from labeldp.learning.features import row_count, row_weights, take_rows
-from labeldp.learning.losses import class_shares, decoded_numbers, require_decodable, require_release, stack_rows
+from labeldp.learning.losses import (
+    class_shares,
+    decoded_numbers,
+    effective_share,
+    require_decodable,
+    require_release,
+    stack_rows,
+)
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn._boosting import BoostingClassifier, BoostingRegressor
 from labeldp.learning.sklearn._kernel import EvidenceRidge, KernelClassifier
@@ -45,7 +52,6 @@ from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_r
 from labeldp.learning.sklearn._softmax import SoftmaxRegression
 from labeldp.learning.sklearn._tree import TreeClassifier, TreeRegressor
 from labeldp.privacy import Interval
-from labeldp.privacy.channels import pair_share
 from labeldp.release import Release
 
 if TYPE_CHECKING:  # pandas is in another extra than the rest of this package
@@ -123,7 +129,7 @@ def _require_classes(y: object) -> Release:
 
 def _share_of_classes(release: Release) -> float:
     """The share of effective rows; of those of the rarest class, over even shares, where a class is rare."""
-    share = float(np.mean(pair_share(release.class_channel.membership)))
+    share = effective_share(release)
     rarest = result_or_none(lambda: float(class_shares(release).min()))
     return share * (1.0 if rarest is None else min(1.0, max(release.space.size * rarest, 1e-3)))
 

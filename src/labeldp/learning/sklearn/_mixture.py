@@ -15,10 +15,9 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Bool, Float, Int
 from labeldp.learning.choice import NO_HELP, SHARES, Fitted, Parts, is_clearly_better, predict_others
 from labeldp.learning.heads import share_logits, softmax
-from labeldp.learning.losses import decoded_numbers, ends_of, expected_mean, gain, row_loss, shifts_to
+from labeldp.learning.losses import decoded_numbers, effective_share, ends_of, expected_mean, gain, row_loss, shifts_to
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn._regressor import precisions, shrinkage, shrinkage_setting
-from labeldp.privacy.channels import pair_share
 from labeldp.release import Release
 
 #: Probabilities below this are raised to it, so that a few certain mistakes do not decide a slope.
@@ -307,7 +306,7 @@ def _likeliest(problem: HeldOut) -> Mixture:
     weights = np.zeros(models)
     weights[used] = _likeliest_weights(np.stack([(likelihood * each).sum(axis=1) for each in moved])[used], rows)
     mean = np.tensordot(weights, np.stack(moved), axes=1)
-    effective = float(np.mean(pair_share(release.class_channel.membership)) * rows.sum())
+    effective = effective_share(release) * float(rows.sum())
     usual = shifts_to(found.constant, np.log(np.maximum(mean, _LEAST)), rows) * effective / (effective + _OWN_ROWS)
     slope, shifts = _likeliest_line(release, mean, found, rows, _SHIFT_VARIANCE, usual)
     return replace(found, weights=weights, slopes=slopes, slope=slope, shifts=shifts)

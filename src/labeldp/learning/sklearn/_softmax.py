@@ -30,6 +30,7 @@ from labeldp.learning.losses import (
     Method,
     OriginalFeatures,
     SyntheticRows,
+    effective_share,
     gain,
     posterior,
     require_release,
@@ -46,7 +47,7 @@ from labeldp.learning.sklearn._soft_labels import (
     fit_on_soft_labels,
     soft_probabilities,
 )
-from labeldp.privacy.channels import ClusterChannel, pair_share
+from labeldp.privacy.channels import ClusterChannel
 from labeldp.release import Release
 
 #: Prior variance of a logit under the default penalty, from all features together. It was best, or close to it, for
@@ -235,7 +236,7 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
         """Penalties to choose from, beginning with that of class shares, and the usual one."""
         usual = total_variance(rows.features) / (_LOGIT_VARIANCE * len(rows.release))
         if self.method != "likelihood":  # its curvature is the effective rows per row; that of the others is one
-            usual /= float(np.mean(pair_share(rows.release.class_channel.membership)))
+            usual /= effective_share(rows.release)
         return [math.inf, *(usual * share for share in _PENALTIES)], usual
 
     def _penalty(self, rows: _TrainingRows, units: Units) -> float:
@@ -272,13 +273,13 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
     def _tolerance(self, release: Release) -> float:
         """Largest entry of the gradient at convergence, relative to the sampling error of these labels."""
         flat = self.method == "likelihood" and not release.is_public
-        return self.tol * math.sqrt(float(np.mean(pair_share(release.class_channel.membership)))) if flat else self.tol
+        return self.tol * math.sqrt(effective_share(release)) if flat else self.tol
 
     def _intercept_penalty(self, rows: _TrainingRows) -> float:
         """Penalty of intercepts: that of their prior, and none for public labels."""
         if rows.release.is_public:
             return 0.0
-        share = float(np.mean(pair_share(rows.release.class_channel.membership)))
+        share = effective_share(rows.release)
         variance = _UNBIASED_INTERCEPT_VARIANCE * share if self.method == "unbiased" else INTERCEPT_VARIANCE
         return 1.0 / (variance * float(rows.weights.sum()))
 

@@ -23,14 +23,13 @@ from labeldp._threads import blocks
 from labeldp.errors import InputError, VerificationError
 from labeldp.learning.choice import Progress
 from labeldp.learning.features import row_count
-from labeldp.learning.losses import OriginalFeatures, SyntheticRows, gain
+from labeldp.learning.losses import OriginalFeatures, SyntheticRows, effective_share, gain
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import UnguardedFitWarning as UnguardedFitWarning  # noqa: PLC0414 (an export)
 from labeldp.learning.torch._losses import ChannelLoss
 from labeldp.learning.torch._rows import PREDICTED, ReleasedRows, outputs, probabilities, tensor_rows, to_device
 from labeldp.learning.torch._settings import Checkpoint, Machine, TrainingSettings
 from labeldp.learning.torch._values import rows_of
-from labeldp.privacy.channels import pair_share
 from labeldp.release import Release
 
 #: Steps between checks of the losses, each of which waits for the device.
@@ -298,7 +297,7 @@ def check_guard(module: nn.Module, release: Release) -> None:
     """
     if release.is_public:
         return
-    rows = len(release) * float(np.mean(pair_share(release.class_channel.membership)))
+    rows = len(release) * effective_share(release)
     weights = sum(each.numel() for each in module.parameters() if each.requires_grad)
     if rows < weights:
         warnings.warn(

@@ -9,14 +9,14 @@ from typing import ClassVar
 import numpy as np
 
 from labeldp._shapes import Float
-from labeldp.mechanisms.randomizers._optimal import CLOSED, OptimalResponse, best_channel
+from labeldp.mechanisms.randomizers._optimal import CLOSED, OptimalResponse, SearchedRandomizer, best_channel
 from labeldp.mechanisms.randomizers._randomizer import NumberRandomizer
 from labeldp.privacy import Interval
 from labeldp.privacy.channels import GridChannel
 
 
 @dataclass(frozen=True, eq=False)
-class MinimaxResponse(NumberRandomizer):
+class MinimaxResponse(SearchedRandomizer):
     """The unbiased randomizer of numbers whose largest variance over all labels is least, by a linear programme.
 
     It needs no prior: its variance is about the same for every label. The largest variance is within 1/1000 of the
@@ -48,22 +48,11 @@ class MinimaxResponse(NumberRandomizer):
     """
 
     name: ClassVar[str] = "minimax"
-    draws_from: ClassVar[type[GridChannel]] = GridChannel
     about: ClassVar[str] = "Unbiased randomizer of least variance for the worst label, by linear programming"
-    searched: ClassVar[bool] = True
 
     @cached_property
     def _chosen(self) -> tuple[str, GridChannel]:
         return best_channel(self.space, self.epsilon, None, worst=True)
-
-    def channel(self) -> GridChannel:
-        """The channel from the true label to the released number."""
-        return self._chosen[1]
-
-    @property
-    def used(self) -> str:
-        """The name of the mechanism in closed form whose channel is used, or ``"linear programme"``."""
-        return self._chosen[0]
 
 
 def best_number_response(

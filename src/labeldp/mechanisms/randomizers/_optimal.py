@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import ClassVar
@@ -45,7 +46,29 @@ class SolverWarning(UserWarning):
 
 
 @dataclass(frozen=True, eq=False)
-class OptimalResponse(NumberRandomizer):
+class SearchedRandomizer(NumberRandomizer):
+    """A randomizer of numbers whose channel a linear programme finds."""
+
+    draws_from: ClassVar[type[GridChannel]] = GridChannel
+    searched: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def _chosen(self) -> tuple[str, GridChannel]:
+        """The channel, and the name of what has it."""
+
+    def channel(self) -> GridChannel:
+        """The channel from the true label to the released number."""
+        return self._chosen[1]
+
+    @property
+    def used(self) -> str:
+        """The name of the mechanism in closed form whose channel is used, or ``"linear programme"``."""
+        return self._chosen[0]
+
+
+@dataclass(frozen=True, eq=False)
+class OptimalResponse(SearchedRandomizer):
     """The unbiased randomizer of numbers with the least mean variance, found by a linear programme.
 
     It minimises the mean variance over labels that follow the prior, to within 1/1000 of the least possible value on 33
@@ -83,9 +106,7 @@ class OptimalResponse(NumberRandomizer):
     prior: Float[np.ndarray, "k"] | None = field(default=None, repr=False)
 
     name: ClassVar[str] = "optimal"
-    draws_from: ClassVar[type[GridChannel]] = GridChannel
     about: ClassVar[str] = "Unbiased randomizer of least mean variance over the range, by linear programming"
-    searched: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.prior is not None and isinstance(self.space, Interval):
@@ -100,15 +121,6 @@ class OptimalResponse(NumberRandomizer):
     @cached_property
     def _chosen(self) -> tuple[str, GridChannel]:
         return best_channel(self.space, self.epsilon, self.prior, worst=False)
-
-    def channel(self) -> GridChannel:
-        """The channel from the true label to the released number."""
-        return self._chosen[1]
-
-    @property
-    def used(self) -> str:
-        """The name of the mechanism in closed form whose channel is used, or ``"linear programme"``."""
-        return self._chosen[0]
 
 
 def checked_distribution(prior: object, points: int) -> Float[np.ndarray, "k"]:
