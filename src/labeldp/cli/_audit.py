@@ -17,6 +17,7 @@ import typer
 import labeldp.release as releases
 from labeldp import privacy, render, results
 from labeldp._own_files import check_new_file, write_new_file
+from labeldp._progress import Progress
 from labeldp.audit import attacks, mechanisms
 from labeldp.bounds import theorems
 from labeldp.cli._command import ReleaseFolder
@@ -336,7 +337,7 @@ def _standing(directory: Path, places: np.ndarray | None) -> tuple[str, ...]:
     return (f"{len(places):,} rows, which were chosen by chance, stand for all {rows:,}",)
 
 
-def _exposure(directory: Path, bar: Callable[[str, int, int], None]) -> Exposure | None:
+def _exposure(directory: Path, bar: Progress) -> Exposure | None:
     """The least that public columns and released labels disclose together; None where no such bound is known.
 
     That is the case without usable columns, and for other labels than two classes that are flipped with one

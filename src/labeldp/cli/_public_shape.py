@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.types as kinds
 
+from labeldp._progress import Progress, silent
 from labeldp._spelling import spelled_as
 from labeldp.columns import is_number, number_matrix
 from labeldp.errors import TableError
@@ -38,9 +38,7 @@ class PublicShape:
     people: tuple[Identity, ...] = ()
 
 
-def public_shape(
-    table: Table, columns: list[str], unit: str | None = None, report: Callable[[str, int, int], None] = lambda *_: None
-) -> PublicShape:
+def public_shape(table: Table, columns: list[str], unit: str | None = None, report: Progress = silent) -> PublicShape:
     """Read the shape of a table. Reads no label; columns that identify people are no features.
 
     Args:

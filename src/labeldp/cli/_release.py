@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import labeldp.release as releases
 from labeldp import privacy, results
+from labeldp._progress import Progress
 from labeldp.cli._command import Declared, Place, documented
 from labeldp.cli._options import (
     DECLARED,
@@ -192,7 +193,7 @@ def _clusters(
     table: Table,
     columns: tuple[list[str] | None, list[str] | None],
     suggested: Callable[[int], int],
-    bar: Callable[[str, int, int], None],
+    bar: Progress,
     clusters: str,
 ) -> Any:
     """The column of clusters, or a number of clusters computed from the kept columns."""

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from labeldp._checks import printable
 from labeldp._own_files import keep_private
+from labeldp._progress import Progress as Report
 from labeldp.errors import LabelDPError
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class _Pace:
                 yield _left(seconds * (total - done))
 
 
-def _lines() -> Callable[[str, int, int], None]:
+def _lines() -> Report:
     """Report progress by lines on standard error, the first after a while: what ends soon says nothing."""
     last, pace = time.monotonic(), _Pace()
 
@@ -189,7 +190,7 @@ def _left(seconds: float) -> str:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None]]:
+def progress() -> Iterator[Report]:
     """A progress bar on standard error; without a terminal, a line every ten seconds."""
     console = Console(stderr=True)
     if not console.is_terminal:

@@ -7,10 +7,10 @@ rounding leaves undecided are ranked in double precision.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
+from labeldp._progress import Progress
 from labeldp._shapes import Float, Float32, Int
 from labeldp._threads import over_chunks
 from labeldp.errors import InputError
@@ -32,7 +32,7 @@ def neighbour_sums(
     rows: Int[np.ndarray, "m"],
     values: Float[np.ndarray, "n s"],
     neighbours: int,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Float[np.ndarray, "m s"]:
     """Sum values over the nearest other rows of each of some rows, by Euclidean distance.
 

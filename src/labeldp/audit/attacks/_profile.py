@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -11,6 +11,7 @@ from scipy.special import logit
 
 from labeldp import _checks
 from labeldp._arrays import freeze_arrays
+from labeldp._progress import Progress
 from labeldp._shapes import Float, Int
 from labeldp.audit._audit import check_confidence
 from labeldp.audit.attacks._class_probability import Bracket, ClassIndicators
@@ -207,7 +208,7 @@ def loss_profile(
     neighbourhood: Neighbourhood = EQUAL_NEIGHBOURS,
     rows: int | Sequence[int] | np.ndarray | None = None,
     confidence: float = 0.99,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> LossProfile:
     """Bound, for all losses tau at once, the share of rows whose leakage is at least tau.
 

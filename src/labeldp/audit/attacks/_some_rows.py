@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from labeldp._progress import Progress, silent
 from labeldp._shapes import Int
 from labeldp.release import Release, public_columns, release_batches
 from labeldp.release.folder import local_copy, read_certificate
@@ -31,9 +31,7 @@ class SomeRows(NamedTuple):
     places: Int[np.ndarray, "n"] | None
 
 
-def some_rows(
-    directory: str | Place, most: int, progress: Callable[[str, int, int], None] = lambda *_: None
-) -> SomeRows:
+def some_rows(directory: str | Place, most: int, progress: Progress = silent) -> SomeRows:
     """Public columns and released labels of a release, of at most so many rows; memory grows with these alone.
 
     If there are more, the rows are chosen by chance, each set of so many rows with the same probability, without a look
@@ -51,7 +49,7 @@ def some_rows(
         return _some_rows(folder, most, progress)
 
 
-def _some_rows(directory: Path, most: int, progress: Callable[[str, int, int], None]) -> SomeRows:
+def _some_rows(directory: Path, most: int, progress: Progress) -> SomeRows:
     """Rows of a release on a disk."""
     rows = read_certificate(directory).rows
     if rows <= most:

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from scipy.special import betainc
 
+from labeldp._progress import Progress
 from labeldp._shapes import Float, Int
 from labeldp.audit._audit import Audit, check_confidence
 from labeldp.audit.mechanisms._exact import audit_channel, audit_drawing
-from labeldp.audit.mechanisms._sampled import Progress
 from labeldp.errors import InputError
 from labeldp.privacy.channels import ClassChannel, SingleNumberChannel, row_arrays
 from labeldp.release import Release, release_batches

@@ -15,6 +15,7 @@ import numpy as np
 
 from labeldp import _checks
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
+from labeldp._progress import Progress
 from labeldp._shapes import Int
 from labeldp.audit._audit import Audit, check_claim, check_confidence
 from labeldp.audit.mechanisms._events import TESTED, Event, Level, promising_events
@@ -29,8 +30,6 @@ from labeldp.audit.mechanisms._partition import (
 )
 from labeldp.audit.mechanisms._tallies import Tally, cell_tally, order_tallies
 from labeldp.errors import InputError
-
-Progress = Callable[[str, int, int], None]
 
 _FEWEST, _MOST = 100, 1 << 48
 _PILOT = 8_000

@@ -19,7 +19,6 @@ from ._settings import Candidates as Candidates
 from ._settings import best_setting as best_setting
 from ._settings import fit_in_units as fit_in_units
 from ._settings import as_groups as as_groups
-from ._work import Progress as Progress
 from ._work import Member as Member
 from ._work import Fitted as Fitted
 from ._work import Work as Work

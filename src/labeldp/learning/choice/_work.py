@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
+from labeldp._progress import Progress
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.choice._folds import Parts
@@ -27,8 +28,6 @@ from labeldp.release import Release
 _FEW_ROWS = 1_000
 #: Rows to look at at a time, and relative difference of predictions, where a model may predict the same for all.
 _BLOCK, _DIFFERENCE = 1 << 12, 1e-6
-#: Function of the name of the work, the number of fits done, and the number of all fits.
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ import numpy as np
 from labeldp._documented import documented_in
 from labeldp._extras import require_extra
 from labeldp._own_files import opened_own, replace_file
+from labeldp._progress import Progress
 from labeldp._shapes import Float, Shaped, UInt8
 from labeldp._threads import blocks
 from labeldp.errors import InputError, OutputError
-from labeldp.learning.choice import Progress
 from labeldp.learning.features import EncoderCard
 from labeldp.learning.images._patch_features import pixels_of
 

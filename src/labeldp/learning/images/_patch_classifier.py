@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp._documented import documented_in
+from labeldp._progress import Progress
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.cells import ClusterTree
@@ -215,7 +216,7 @@ class PatchClassifier(ScoreClassifier):
     filters: int | None = None
     mirrored: bool | None = None
     copies: int | None = None
-    report: Callable[[str, int, int], None] | None = None
+    report: Progress | None = None
 
     def fit(self, X: Any, y: Release, groups: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
         """Learn features from images, and fit the head.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp._documented import documented_in
+from labeldp._progress import Progress, silent
 from labeldp._shapes import Float, Int
 from labeldp.columns import floats
 from labeldp.errors import InputError
@@ -111,7 +112,7 @@ class FactorizationClassifier(ProbabilityClassifier):
     unused: int = 200
     kept: int = 1000
     seed: int = 0
-    report: Callable[[str, int, int], None] | None = None
+    report: Progress | None = None
 
     def fit(self, X: Any, y: Release, groups: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
         """Sample from the posterior.
@@ -189,7 +190,7 @@ class FactorizationClassifier(ProbabilityClassifier):
         step = math.ceil(used / kept)
         features = self.users_.features, self.items_.features
         guess = _first_cuts(pairs.likelihood, self._first_shares(pairs.likelihood.shape[1]))
-        report = self.report or (lambda *_: None)
+        report = self.report or silent
         every = draws(pairs, features, guess, schedule, lambda done: report("round", done, schedule.rounds))
         return tuple(draw.single() for number, draw in enumerate(every) if (number + 1) % step == 0)
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._extras import require_extra
+from labeldp._progress import Progress, silent
 from labeldp._shapes import Float, Int
 from labeldp.columns import result_or_none
 from labeldp.errors import InputError
@@ -27,7 +28,6 @@ from labeldp.learning.choice import (
     Fitted,
     Member,
     Parts,
-    Progress,
     Work,
     folds_of,
     numbers_of,
@@ -230,7 +230,7 @@ class Combination(ABC):
         minutes = math.inf if self.minutes is None else _checks.not_negative(self.minutes, "minutes")
         groups = np.zeros(len(release), dtype=np.int64)
         groups[held] = self.held_out_folds_ = numbers_of(folded, len(held))
-        told = report or (lambda *_: None)
+        told = report or silent
         work = Work(release, rows, parts, units, groups, len(folded), told, minutes, weights, combined=True)
         fitted = self._fit_members(work, held, given, watched=report is not None)
         self.held_out_rows_ = some[held]

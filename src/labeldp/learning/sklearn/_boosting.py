@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._extras import require_extra
+from labeldp._progress import Progress, silent
 from labeldp._shapes import Float, UInt8
 from labeldp._threads import threads_to_fit
 from labeldp.learning.boosting import lightgbm_objective
-from labeldp.learning.choice import Gains, Held, Path, Progress, best_setting
+from labeldp.learning.choice import Gains, Held, Path, best_setting
 from labeldp.learning.features import Bins, row_weights
 from labeldp.learning.heads import share_logits, softmax
 from labeldp.learning.losses import (
@@ -149,7 +150,7 @@ class TreeBoosting(ABC):
         return self._fit_setting(setting, self._checked(X, reset=True), y, **of_rows)
 
     def fit_bins(
-        self, bins: Bins, codes: UInt8[np.ndarray, "n d"], y: Release, held: Held, report: Progress = lambda *_: None
+        self, bins: Bins, codes: UInt8[np.ndarray, "n d"], y: Release, held: Held, report: Progress = silent
     ) -> Self:
         """Fit on bins of features, with as many trees of the most leaves as other rows favour by released labels.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from labeldp._progress import Progress, silent
 from labeldp._shapes import Int
 from labeldp.errors import TableError
 from labeldp.learning.cells import cluster
@@ -25,7 +26,7 @@ def cluster_table(
     label: str,
     columns: Sequence[str],
     count: int | Callable[[int], int],
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Int[np.ndarray, "n"]:
     """Cluster the rows of a table on disk by public columns, for the ``clusters`` of ``release_table``.
 
@@ -50,7 +51,7 @@ def cluster_table(
             clusters.
         TableError: The table cannot be read.
     """
-    report = progress or (lambda *_: None)
+    report = progress or silent
     opened = open_table(source, label)
     columns = kept_columns(opened.schema, opened.label, columns, None)
     table = typed(opened, columns)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from labeldp._progress import silent
 from labeldp.errors import InputError, LabelError
 from labeldp.learning.metrics import estimate, of_true_class
 from labeldp.learning.tables._part_sums import chosen_units
@@ -105,7 +106,7 @@ def _released(folder: Path, certificate: Certificate, *, some: bool) -> tuple[Re
     most = rows_in_memory(certificate, None)
     if not some or certificate.rows <= most:
         return Release.load(folder), public_batches(folder, certificate)
-    sampled = StoredRelease.of(folder, InProcess(), lambda *_: None).sample(most)
+    sampled = StoredRelease.of(folder, InProcess(), silent).sample(most)
     return sampled.release, (pa.Table.from_batches([each]) for each in sampled.table.to_batches(_ROWS))
 
 

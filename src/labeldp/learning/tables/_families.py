@@ -17,9 +17,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 
 from labeldp import _checks
+from labeldp._progress import Progress, silent
 from labeldp._shapes import Int
 from labeldp.errors import InputError
-from labeldp.learning.choice import Candidates, Member, Progress, Work, folds_of, numbers_of
+from labeldp.learning.choice import Candidates, Member, Work, folds_of, numbers_of
 from labeldp.learning.convex import ConvexClassifier, ConvexRegressor
 from labeldp.learning.features import frame_columns, scaling_transformer, tree_transformer
 from labeldp.learning.losses import decoded_numbers, gain, is_decodable, is_unbiased, require_decodable
@@ -288,7 +289,7 @@ class Rows:
     columns: Mapping[str, str]
     frame: Any
     units: Units
-    report: Progress = lambda *_: None
+    report: Progress = silent
 
     def take(self, rows: Int[np.ndarray, "m"]) -> Rows:
         """Some of the rows."""

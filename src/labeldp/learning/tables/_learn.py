@@ -16,8 +16,9 @@ import numpy as np
 
 from labeldp import _checks
 from labeldp._notebook import Shown
+from labeldp._progress import Progress, silent
 from labeldp.errors import InputError
-from labeldp.learning.choice import Elsewhere, Progress
+from labeldp.learning.choice import Elsewhere
 from labeldp.learning.features import (
     Images,
     SeenRanges,
@@ -230,7 +231,7 @@ def learn(
         VerificationError: The folder does not agree with its certificate.
         InputError: There is no such model, method or column.
     """
-    report = progress or (lambda *_: None)
+    report = progress or silent
     if model is not None:
         _checks.among(model, "a model", dict.fromkeys([*CLASSES.methods, *NUMBERS.methods]))
     report("load", 0, 0)

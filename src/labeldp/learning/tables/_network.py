@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
+from labeldp._progress import Progress
 from labeldp.errors import InputError
-from labeldp.learning.choice import Fitted, Progress, fit_in_units, folds_of
+from labeldp.learning.choice import Fitted, fit_in_units, folds_of
 from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, columns_of, frame_of, without_calendar
 from labeldp.learning.images import ImageEncoder, KernelHead, PatchClassifier, PatchFeatures, PatchScores
 from labeldp.learning.inference import calibrated_sets

@@ -20,9 +20,9 @@ import pyarrow as pa
 from sklearn.pipeline import Pipeline
 
 from labeldp import _checks
+from labeldp._progress import Progress
 from labeldp.errors import InputError, TableError
 from labeldp.learning.cells import cluster, suggested_count
-from labeldp.learning.choice import Progress
 from labeldp.learning.features import columns_of, frame_of, scaling_transformer
 from labeldp.learning.files import ENDING, check_model_path
 from labeldp.learning.ratings import FactorizationClassifier

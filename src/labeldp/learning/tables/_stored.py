@@ -16,10 +16,11 @@ import numpy as np
 import pyarrow as pa
 from sklearn.pipeline import Pipeline
 
+from labeldp._progress import Progress
 from labeldp._shapes import Int
 from labeldp._threads import one_thread_for_algebra
 from labeldp.columns import is_free_text, result_or_none
-from labeldp.learning.choice import Elsewhere, Held, Progress
+from labeldp.learning.choice import Elsewhere, Held
 from labeldp.learning.features import SeenRanges, cycle_columns, frame_of, take_rows
 from labeldp.learning.heads import Grid, Kernels, KernelSums
 from labeldp.learning.metrics import Units, may_share_units

@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from labeldp import _checks
+from labeldp._progress import Progress
 from labeldp._shapes import Float
 from labeldp.errors import InputError
-from labeldp.learning.choice import Progress
 from labeldp.learning.features import row_weights
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, require_release
 from labeldp.learning.metrics import Units

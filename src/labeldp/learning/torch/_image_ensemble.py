@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from labeldp._documented import documented_in
+from labeldp._progress import Progress
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
-from labeldp.learning.choice import Progress, folds_of
+from labeldp.learning.choice import folds_of
 from labeldp.learning.heads import softmax
 from labeldp.learning.images import ImageRows, PatchClassifier, likeliest_sum, pixels_of
 from labeldp.learning.losses import require_release

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
+from labeldp._progress import Progress
 from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
 from labeldp.errors import InputError, VerificationError
-from labeldp.learning.choice import Progress
 from labeldp.learning.features import row_count
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, effective_share, gain
 from labeldp.learning.metrics import Units

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from labeldp._progress import Progress
 from labeldp._random_words import WordSource
 from labeldp._shapes import Int
 from labeldp.columns import plain_column
@@ -19,7 +20,7 @@ from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, mean_
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import Channel
 from labeldp.release.curator._source import TableSource
-from labeldp.release.engines import Progress, Tick, reported
+from labeldp.release.engines import Tick, reported
 from labeldp.release.folder import Certificate, File, FileWriter, Run, columns_of, to_columns
 from labeldp.release.released import Origin, Release, RowIdentity, RowRelease
 from labeldp.release.tables import equal_batches

@@ -2,7 +2,6 @@ from ._engine import Count as Count
 from ._engine import PARTS as PARTS
 from ._engine import Engine as Engine
 from ._engine import InProcess as InProcess
-from ._engine import Progress as Progress
 from ._engine import Tick as Tick
 from ._engine import reported as reported
 from ._open import open_engine as open_engine

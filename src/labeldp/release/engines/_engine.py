@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp import errors
+from labeldp._progress import Progress
 from labeldp._random_words import identifier
 from labeldp._version import __version__
 from labeldp.errors import EngineError, LabelDPError
@@ -27,9 +28,7 @@ R = TypeVar("R")
 #: Receives the number of rows that were done since the last call.
 Tick = Callable[[int], None]
 Work = Callable[[T, Tick], R]
-#: Receives the name of a pass, the rows done, and the total (0 while unknown). For several parts also the name with
-#: ``PARTS`` after it, the parts done, and their number.
-Progress = Callable[[str, int, int], None]
+#: What a report's name of a pass ends with where parts are counted, rather than rows.
 PARTS = " parts"
 
 _PROBE = ".labeldp-probe-"

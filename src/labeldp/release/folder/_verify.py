@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from labeldp._progress import Progress, silent
 from labeldp.errors import EngineError, VerificationError
 from labeldp.mechanisms.queries import QUERIES, StoredForm
 from labeldp.mechanisms.resampling import Form, form_from
 from labeldp.privacy import bounded_work
 from labeldp.privacy.channels import Channel, candidate_sizes
-from labeldp.release.engines import Engine, Executor, InProcess, Progress, Tick, engine_of, reported
+from labeldp.release.engines import Engine, Executor, InProcess, Tick, engine_of, reported
 from labeldp.release.folder._certificate import UNKNOWN, UNREADABLE, WHO_MADE_IT, Certificate
 from labeldp.release.folder._check_laws import check_laws, check_randomness
 from labeldp.release.folder._columns import CLUSTERS, CODES, column_name, column_types, stored_form
@@ -127,7 +128,7 @@ def verify(
         EngineError: Workers died, or do not share the folder.
     """
     with local_copy(directory) as folder:
-        workers = _Workers(engine_of(executor, InProcess()), progress or (lambda *_: None))
+        workers = _Workers(engine_of(executor, InProcess()), progress or silent)
         return _verified(folder, public_key, long, workers)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from labeldp._progress import Progress, silent
 from labeldp._spelling import canonical
 from labeldp.columns import (
     PLAIN,
@@ -33,7 +34,6 @@ from labeldp.columns import (
 from labeldp.errors import TableError
 from labeldp.privacy import Classes, Interval, LabelSpace
 from labeldp.release.curator import ROW
-from labeldp.release.engines import Progress
 from labeldp.release.jobs._job import CheckedTable, TableJob
 from labeldp.release.jobs._ledgers import Spending
 from labeldp.release.jobs._release_table import unit_column
@@ -249,7 +249,7 @@ def check_table(
     labels = _labels_of(table)
     job = TableJob(
         *(table, _space_of(table, labels), [], Path()),
-        *(Spending.of(None, ledger, None), progress or (lambda *_: None), table.stamp, column_heads(table)),
+        *(Spending.of(None, ledger, None), progress or silent, table.stamp, column_heads(table)),
         looked_at=tuple(others),
     )
     found: CheckedTable = job.checked(unit or ROW)
@@ -303,7 +303,7 @@ def refuse_public_labels(source: str | Place | TableFile, label: str, columns: S
     """
     table = open_table(source, label)
     job = TableJob(
-        *(table, Classes(range(2)), [], Path(), Spending.of(None, None, None), lambda *_: None, table.stamp),
+        *(table, Classes(range(2)), [], Path(), Spending.of(None, None, None), silent, table.stamp),
         heads=column_heads(table),
     )
     if job.ledgers.paths:

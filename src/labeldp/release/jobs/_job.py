@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from labeldp._progress import Progress, silent
 from labeldp._random_words import identifier
 from labeldp._shapes import Bool, Int
 from labeldp._spelling import canonical
@@ -19,7 +20,7 @@ from labeldp.errors import InputError, LabelError, OutputError, TableError
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release.curator import ROW, TableSource, clashing
-from labeldp.release.engines import Count, Engine, InProcess, Progress
+from labeldp.release.engines import Count, Engine, InProcess
 from labeldp.release.folder import (
     SHUFFLED,
     Certificate,
@@ -236,7 +237,7 @@ class TableJob:
         if isinstance(target, StorePath):
             check_store(target)
         engine.check(target.parent if isinstance(target, Path) else ledger_path(home, spending.ledger).parent)
-        report = progress or (lambda *_: None)
+        report = progress or silent
         public = dict.fromkeys(kept, KEEP)
         return cls(table, space, kept, target, spending, report, stamp, heads, engine, public)
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
+from labeldp._progress import Progress
 from labeldp.columns import plain_column, plain_schema
 from labeldp.errors import InputError, LabelDPError
 from labeldp.privacy import Guarantee, LabelSpace
@@ -30,7 +31,7 @@ from labeldp.release.curator import (
     MemorySink,
     clashing,
 )
-from labeldp.release.engines import InProcess, Progress
+from labeldp.release.engines import InProcess
 from labeldp.release.folder import (
     CODES,
     Certificate,

@@ -9,12 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from labeldp import _checks
+from labeldp._progress import Progress
 from labeldp._random_words import random_order
 from labeldp.errors import InputError
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.accounting import Budget
 from labeldp.release.curator import ROW, Curator, FolderSink, TableSource
-from labeldp.release.engines import Count, Engine, Executor, InProcess, Progress, engine_of
+from labeldp.release.engines import Count, Engine, Executor, InProcess, engine_of
 from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns, number_column, run_in, stored_form
 from labeldp.release.jobs._job import CheckedTable, TableCharge, TableJob, TableRelease
 from labeldp.release.jobs._ledgers import Spending, unit_key_of

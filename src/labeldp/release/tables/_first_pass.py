@@ -13,12 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from labeldp._progress import Progress
 from labeldp._shapes import Int
 from labeldp.columns import PLAIN, Notation, as_array, is_text, numbers_as_texts, result_or_none
 from labeldp.errors import LabelError, TableError
 from labeldp.mechanisms.randomizers import checked_prior
 from labeldp.privacy import Classes, LabelSpace, undeclared_label
-from labeldp.release.engines import Engine, Progress, Tick, reported
+from labeldp.release.engines import Engine, Tick, reported
 from labeldp.release.tables._cell_hashes import as_texts
 from labeldp.release.tables._fingerprints import FEWEST_VALUES
 from labeldp.release.tables._parts import TablePart

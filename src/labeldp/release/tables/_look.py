@@ -10,9 +10,10 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from labeldp._progress import Progress
 from labeldp._shapes import UInt64
 from labeldp.columns import Columns, result_or_none
-from labeldp.release.engines import Engine, Progress, Tick, reported
+from labeldp.release.engines import Engine, Tick, reported
 from labeldp.release.tables._fingerprints import FingerprintBuilder, Fingerprints
 from labeldp.release.tables._identities import Identity, IdentityFinder, in_order, people_in
 from labeldp.release.tables._parts import TablePart

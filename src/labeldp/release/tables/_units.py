@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp._own_files import OTHERS, objection, replace_file
+from labeldp._progress import Progress
 from labeldp._random_words import secret_key
 from labeldp._shapes import Int
 from labeldp._spelling import canonical
@@ -206,7 +206,7 @@ class UnitKey:
 
 
 def clusters_of(
-    table: Table, clusters: str | Int[np.ndarray, "n"], rows_per_batch: int, report: Callable[[str, int, int], None]
+    table: Table, clusters: str | Int[np.ndarray, "n"], rows_per_batch: int, report: Progress
 ) -> Int[np.ndarray, "n"]:
     """The number of each row's cluster, from 0: as passed, or numbered by the keys of a column's values.
 

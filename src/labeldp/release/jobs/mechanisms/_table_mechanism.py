@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
+from labeldp._progress import Progress
 from labeldp._shapes import Bool, Int
 from labeldp.errors import InputError
 from labeldp.mechanisms.queries import Query, charged_law
@@ -20,7 +21,6 @@ from labeldp.release.folder import answer_columns
 
 if TYPE_CHECKING:  # they load slowly, and a list of mechanisms does without
     from labeldp.release.curator import Curator, TableSource, Written
-    from labeldp.release.engines import Progress
     from labeldp.release.released import Answer
 
 
