@@ -32,7 +32,6 @@ from ._kinds import plain_numbers as plain_numbers
 from ._kinds import value_counts as value_counts
 from ._forms import TEXT_FORMS as TEXT_FORMS
 from ._forms import WHOLE as WHOLE
-from ._forms import all_match as all_match
 from ._forms import are_images as are_images
 from ._forms import texts_in as texts_in
 from ._kinds import rows_of_values as rows_of_values
@@ -41,7 +40,6 @@ from ._arrow import array_or_none as array_or_none
 from ._arrow import arrow as arrow
 from ._arrow import as_array as as_array
 from ._arrow import class_array as class_array
-from ._arrow import column_or_none as column_or_none
 from ._arrow import python_texts as python_texts
 from ._conversions import floats as floats
 from ._conversions import floats_or_none as floats_or_none

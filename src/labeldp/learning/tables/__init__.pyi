@@ -3,7 +3,6 @@ from ._scores import rows_to_show as rows_to_show
 from ._clusters import cluster_table as cluster_table
 from ._evaluate import evaluate as evaluate
 from ._model import open_model as open_model
-from ._network_model import Network as Network
 from ._network_model import NetworkModel as NetworkModel
 from ._network_model import is_network as is_network
 from ._predict import images_of_rows as images_of_rows

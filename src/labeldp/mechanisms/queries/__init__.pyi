@@ -12,7 +12,6 @@ from ._moments import LabelMoments as LabelMoments
 from ._moments import NumberMoments as NumberMoments
 from ._noise import discrete_laplace as discrete_laplace
 from ._noise import laplace_deviation as laplace_deviation
-from ._noise import laplace_margin as laplace_margin
 from ._peer_exchange import ExchangedLabels as ExchangedLabels
 from ._peer_exchange import PeerExchange as PeerExchange
 from ._peer_exchange import exchange as exchange
@@ -39,5 +38,4 @@ from ._shuffled_cells import ShuffledLabels as ShuffledLabels
 from ._stored_form import StoredForm as StoredForm
 from ._stored_form import check_possible as check_possible
 from ._stored_form import check_steps as check_steps
-from ._stored_form import class_columns as class_columns
 from ._top_k import NoisyTopK as NoisyTopK

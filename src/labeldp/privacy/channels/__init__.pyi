@@ -13,7 +13,6 @@ from ._candidates import prior_candidates as prior_candidates
 from ._candidates import top_candidates as top_candidates
 from ._channel import Bins as Bins
 from ._channel import Channel as Channel
-from ._channel import Columns as Columns
 from ._channel import WordsError as WordsError
 from ._channel import candidate_sizes as candidate_sizes
 from ._channel import row_arrays as row_arrays

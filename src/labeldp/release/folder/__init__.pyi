@@ -30,7 +30,6 @@ from ._columns import group_column as group_column
 from ._columns import number_column as number_column
 from ._columns import renumbered as renumbered
 from ._one_row import returned as returned
-from ._one_row import returned_in as returned_in
 from ._one_row import declarations as declarations
 from ._one_row import epsilon_of_rows as epsilon_of_rows
 from ._read import added_columns as added_columns
@@ -54,7 +53,6 @@ from ._copies import check_store as check_store
 from ._copies import is_unused as is_unused
 from ._copies import local_copy as local_copy
 from ._staging import beside_ledger as beside_ledger
-from ._staging import CERTIFICATE as CERTIFICATE
 from ._staging import fate_of as fate_of
 from ._staging import Inode as Inode
 from ._staging import inode_of as inode_of

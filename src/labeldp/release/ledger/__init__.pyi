@@ -1,4 +1,3 @@
-from ._accounts import account_of as account_of
 from ._accounts import by_data as by_data
 from ._accounts import features_left as features_left
 from ._accounts import latest_budget as latest_budget

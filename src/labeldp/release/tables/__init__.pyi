@@ -2,7 +2,6 @@ from ._batches import equal_batches as equal_batches
 from ._units import clusters_of as clusters_of
 from ._declared_classes import declared_classes as declared_classes
 from ._first_pass import SHUFFLE as SHUFFLE
-from ._first_pass import Survey as Survey
 from ._orders import sorted_columns as sorted_columns
 from ._first_pass import column_heads as column_heads
 from ._first_pass import disclosing_columns as disclosing_columns
@@ -22,7 +21,6 @@ from ._store import StorePath as StorePath
 from ._store import place_of as place_of
 from ._look import Look as Look
 from ._look import look_at as look_at
-from ._one_of_a_kind import OneOfAKind as OneOfAKind
 from ._one_of_a_kind import one_of_a_kind as one_of_a_kind
 from ._look import people_of as people_of
 from ._parts import TablePart as TablePart
