@@ -33,7 +33,6 @@ from labeldp.learning.images import ImageEncoder
 from labeldp.learning.inference import calibrated_sets
 from labeldp.learning.metrics import Estimate, Units
 from labeldp.learning.sklearn import Target
-from labeldp.learning.tables._coverage import rows_apart
 from labeldp.learning.tables._families import (
     AUTO,
     CLASSES,
@@ -47,7 +46,7 @@ from labeldp.learning.tables._families import (
     judged_model,
     kind_of,
 )
-from labeldp.learning.tables._folds import FOLDS, chosen_rows, enough_rows, units_in, units_of
+from labeldp.learning.tables._folds import FOLDS, chosen_rows, enough_rows, rows_apart, units_in, units_of
 from labeldp.learning.tables._model import IN_MEMORY, OF_CLASSES
 from labeldp.learning.tables._resampled import accuracy_of_true_rows, check_generator
 from labeldp.learning.tables._scores import FACTOR, ClassScores, NumberScores, class_scores, in_folds, number_scores

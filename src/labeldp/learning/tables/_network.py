@@ -20,8 +20,7 @@ from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, 
 from labeldp.learning.images import ImageEncoder, KernelHead, PatchClassifier, PatchFeatures, PatchScores
 from labeldp.learning.inference import calibrated_sets
 from labeldp.learning.sklearn import Mixture, UnguardedFitWarning, held_out_classes
-from labeldp.learning.tables._coverage import rows_apart
-from labeldp.learning.tables._folds import FOLDS, chosen_rows, enough_rows, units_in, units_of
+from labeldp.learning.tables._folds import FOLDS, chosen_rows, enough_rows, rows_apart, units_in, units_of
 from labeldp.learning.tables._learn import Learned, ModelChoice, merged_classes
 from labeldp.learning.tables._network_model import (
     ENCODER,
