@@ -87,11 +87,7 @@ def largest_tail(curve: Curve, canaries: int, hits: int) -> float:
     """Upper bound on the probability of so many right guesses or more, if all canaries are guessed."""
     if allows(curve, canaries, canaries, hits, 1.0):
         return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if allows(curve, canaries, canaries, hits, middle) else (low, middle)
-    return high
+    return _halved(lambda level: allows(curve, canaries, canaries, hits, level), 1.0)[1]
 
 
 def allows(curve: Curve, canaries: int, guesses: int, hits: int, level: float) -> bool:
@@ -177,23 +173,23 @@ def separate_gaussian_lower(canaries: int, guesses: int, hits: int, delta: float
 
 def _right_beyond(mu: float, beyond: float) -> float:
     """The share of right guesses of the coins of ``N(s mu / 2, 1)``, among the share of draws that lie farthest out."""
-    low, high = 0.0, mu / 2 + 40.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if ndtr(mu / 2 - middle) + ndtr(-mu / 2 - middle) > beyond else (low, middle)
-    right = float(ndtr(mu / 2 - high))
-    return right / (right + float(ndtr(-mu / 2 - high))) * (1.0 + _ROUNDING)
+    edge = _halved(lambda size: bool(ndtr(mu / 2 - size) + ndtr(-mu / 2 - size) > beyond), mu / 2 + 40.0)[1]
+    right = float(ndtr(mu / 2 - edge))
+    return right / (right + float(ndtr(-mu / 2 - edge))) * (1.0 + _ROUNDING)
 
 
 def _largest_refused(allowed: Callable[[float], bool], most: float) -> float:
     """A number that is not allowed, just below the least that is; 0 if 0 is."""
-    if allowed(0.0):
-        return 0.0
+    return 0.0 if allowed(0.0) else _halved(lambda number: not allowed(number), most)[0]
+
+
+def _halved(holds: Callable[[float], bool], most: float) -> tuple[float, float]:
+    """Numbers close to each other, from 0 to the most: one at which a property holds, and one at which it does not."""
     low, high = 0.0, most
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if allowed(middle) else (middle, high)
-    return low
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high
 
 
 def _gaussian_epsilon(mu: float, delta: float) -> float:
