@@ -35,7 +35,7 @@ from labeldp.learning.losses import require_release
 from labeldp.learning.metrics import Units
 from labeldp.learning.sklearn import SparseInput, checked_features
 from labeldp.privacy import LabelSpace
-from labeldp.release import Release, check_same_rows
+from labeldp.release import Curator, Release, check_same_rows
 
 #: Radii that ``"auto"`` chooses among, relative to the default one, ascending.
 _SHARES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -151,10 +151,8 @@ class ConvexLearner(SparseInput, BaseEstimator):
         release = require_release(y)
         units = Units.of(groups, release)
         passes = _checks.whole(self.passes, "passes", 1, 1 << 20)
-        features = self._features(X, len(release), reset=True)
-        check_same_rows(X, release)
-        self._end = self._end_of(features)
-        rows, targets = DescentRows.of(features, self._end), self._targets(release)
+        features, rows = self._rows(X, release)
+        targets = self._targets(release)
         self._set_space(release.space)
         self.region_ = self._region(targets, features, rows, units)
         self._check_row_count(targets.bound, len(release))
@@ -174,11 +172,7 @@ class ConvexLearner(SparseInput, BaseEstimator):
         """
         release = require_release(y)
         first = not hasattr(self, "_descent")
-        features = self._features(X, len(release), reset=first)
-        check_same_rows(X, release)
-        if first:
-            self._end = self._end_of(features)
-        rows = DescentRows.of(features, self._end)
+        _, rows = self._rows(X, release, reset=first)
         targets = self._targets(release)
         if first:
             self._set_space(release.space)
@@ -200,6 +194,14 @@ class ConvexLearner(SparseInput, BaseEstimator):
             )
         if loss != self._descent.loss or self.region not in ("auto", self.region_):
             raise InputError("expected the loss and the region of earlier batches, found others; fit another model")
+
+    def _rows(self, X: Any, labels: Release | Curator, *, reset: bool = True) -> tuple[Any, DescentRows]:  # noqa: N803
+        """Features as rows of labels, checked, and as rows of a descent; the constant appended is set if ``reset``."""
+        features = self._features(X, len(labels), reset=reset)
+        check_same_rows(X, labels)
+        if reset:
+            self._end = self._default_end(features) if self.fit_intercept else 0.0
+        return features, DescentRows.of(features, self._end)
 
     def _features(self, X: Any, labels: int, *, reset: bool) -> Any:  # noqa: N803
         """Check features: as many rows as labels, and none longer than declared."""
@@ -224,10 +226,6 @@ class ConvexLearner(SparseInput, BaseEstimator):
                     f"{lengths[row]:g} (position {row}); scale the features, or declare a larger norm"
                 )
         return features
-
-    def _end_of(self, features: Any) -> float:
-        """The constant appended to rows for the intercept; 0 without intercepts."""
-        return self._default_end(features) if self.fit_intercept else 0.0
 
     def _default_end(self, features: Any) -> float:
         """The default constant appended to rows for the intercept."""

@@ -16,7 +16,7 @@ from labeldp.learning.convex._learners import check_classes
 from labeldp.learning.convex._losses import Loss
 from labeldp.mechanisms.queries import NoisyGradients, gradient_error
 from labeldp.privacy import Interval
-from labeldp.release import Curator, check_same_rows
+from labeldp.release import Curator
 
 Learner = TypeVar("Learner", bound=ConvexLearner)
 
@@ -75,10 +75,7 @@ def fit_interactively(
             f"expected a Curator, who holds the labels, found {type(curator).__name__}; fit releases with model.fit"
         )
     fitted = clone(model)
-    checked = fitted._features(features, len(curator), reset=True)
-    check_same_rows(features, curator)
-    fitted._end = fitted._end_of(checked)
-    rows = DescentRows.of(checked, fitted._end)
+    _, rows = fitted._rows(features, curator)
     bound = _interactive_noise_bound(model._loss(), curator, epsilon, delta)
     fitted._set_space(curator.space)
     fitted.region_ = fitted._fixed_region(bound, rows)
