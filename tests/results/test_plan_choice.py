@@ -15,8 +15,8 @@ SPACES = {
     "features": (Classes(["no", "yes"]), {"conventions": Conventions(dimension=4)}),
     "no features": (Classes(["no", "yes"]), {}),
     "rare": (Classes(["no", "yes"]), {"conventions": Conventions(dimension=4, shares=[0.98, 0.02])}),
-    "numbers": (Interval(0, 100, 1), {"conventions": Conventions(dimension=4)}),
-    "curator": (Interval(0, 100, 1), {"trust": "central"}),
+    "numbers": (Interval(0, 20, 1), {"conventions": Conventions(dimension=4)}),
+    "curator": (Interval(0, 20, 1), {"trust": "central"}),
 }
 #: The head of what a belief can become by all releases together.
 BY_ALL = "what everything else, without earlier releases, makes 10 % sure becomes at most, by all releases"
