@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -237,8 +237,14 @@ class Combination(ABC):
         problem = self.target.problem(release, fitted, held, parts, units, **weights)
         self.mixture_ = problem.best()
         self.weights_ = dict(zip(self.members_, self.mixture_.weights.tolist(), strict=True))
-        self._finish(release, problem.cross_fitted(folded))
+        self.held_out_order_, self.held_out_problem_ = self._finish(release), partial(problem.cross_fitted, folded)
+        self.__dict__.pop("held_out_", None)  # of an earlier fit
         return self
+
+    @cached_property
+    def held_out_(self) -> Float[np.ndarray, "h ..."]:
+        """Predictions for ``held_out_rows_`` by models and weights that were fitted on other rows; in no file."""
+        return np.asarray(self.held_out_problem_()[..., self.held_out_order_])
 
     def _some(self, release: Release, units: Units, *, every: bool | None = None) -> Int[np.ndarray, "m"]:
         """The rows to learn from: all of them, or of very many as many as say nearly all."""
@@ -268,8 +274,8 @@ class Combination(ABC):
         return f"{'a combination' if numbers else 'a mean'} of {shown}, weighed on released labels{missing}"
 
     @abstractmethod
-    def _finish(self, release: Release, held_out: Float[np.ndarray, "h ..."]) -> None:
-        """Set what depends on the kind of labels, with predictions of held-out rows in declared order."""
+    def _finish(self, release: Release) -> Any:
+        """Set what depends on the kind of labels, and return the declared classes in the order of predictions."""
 
     def _fit_members(
         self, work: Work, held: Int[np.ndarray, "h"], given: Mapping[str, Fitted], *, watched: bool
@@ -417,11 +423,11 @@ class AutoClassifier(Combination, ProbabilityClassifier):
         """Probabilities of the true classes, shape (n, k)."""
         return np.asarray(self._mixed(X))
 
-    def _finish(self, release: Release, held_out: Float[np.ndarray, "h ..."]) -> None:
+    def _finish(self, release: Release) -> Any:
         codes = self._set_classes(release.space)
         shifts = None if self.mixture_.shifts is None else self.mixture_.shifts[codes]
         self.mixture_ = replace(self.mixture_, constant=self.mixture_.constant[codes], shifts=shifts)
-        self.held_out_ = held_out[:, codes]
+        return codes
 
 
 @documented_in("labeldp.learning.sklearn")
@@ -485,6 +491,6 @@ class AutoRegressor(Combination, NumberRegressor):
         """The estimated mean label of each row, within the declared range."""
         return np.asarray(self._mixed(X))
 
-    def _finish(self, release: Release, held_out: Float[np.ndarray, "h ..."]) -> None:  # noqa: ARG002 (of classes)
+    def _finish(self, release: Release) -> Any:  # noqa: ARG002 (of classes)
         self.mean_, self.range_ = float(self.mixture_.constant), self.mixture_.ends
-        self.held_out_ = held_out
+        return slice(None)
