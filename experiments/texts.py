@@ -102,7 +102,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 STUDY = Study(
     name="texts",
-    recipe="2",
+    recipe="3",
     key=("data", "epsilon"),
     columns=("data", "epsilon", "draw", "rows", "held", "common", *MEASURED, "seconds"),
     cells=cells,

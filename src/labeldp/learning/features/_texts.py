@@ -16,14 +16,14 @@ from labeldp._shapes import Float
 from labeldp._threads import one_thread_for_algebra
 
 #: The most words and components of a column, and the most texts that components are found in.
-_MOST_WORDS, _COMPONENTS, _TEXTS = 10_000, 32, 20_000
+_MOST_WORDS, _COMPONENTS, _TEXTS = 50_000, 32, 20_000
 
 
 @documented_in("labeldp.learning.features")
 class TextWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """The words of texts as sparse vectors of length one. They are found without labels, so they cost no privacy.
 
-    Counted are the words and the pairs of words that occur in at least two texts, at most the 10 000 most common ones:
+    Counted are the words and the pairs of words that occur in at least two texts, at most the 50 000 most common ones:
     each by one plus the logarithm of its number in the text, times one plus that of how rare it is.
 
     Attributes:
