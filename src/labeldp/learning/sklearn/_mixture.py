@@ -168,7 +168,7 @@ class HeldOut:
         units: The privacy units of the rows.
         varies: False for a model that predicts the same for every row.
         posterior: True for a model whose predictions are means given the released labels.
-        start: The mixture of no models: of numbers, the constant of all rows.
+        start: The mixture of no models: the constant of all rows.
         solve: Function of these that returns the best mixture.
         constants: Of numbers, for each row the constant of the rows that models were fitted on; None of classes.
     """
@@ -184,10 +184,13 @@ class HeldOut:
     constants: Float[np.ndarray, "h"] | None = None
 
     def take(self, rows: np.ndarray) -> Self:
-        """The problem of some of the rows."""
+        """The problem of some of the rows; of classes with the shares of these rows alone."""
+        labels = self.labels[rows]
+        own = self.start if self.constants is not None else replace(self.start, constant=_shares(labels))
         return replace(
             self,
-            labels=self.labels[rows],
+            start=own,
+            labels=labels,
             predictions=self.predictions[:, rows],
             weights=self.weights[rows],
             units=self.units.take(rows),
@@ -239,7 +242,7 @@ def held_out_classes(
     """
     weights = np.ones(len(release)) if sample_weight is None else sample_weight
     solve = _likeliest_or_shares if doubt else _likeliest
-    start = Mixture(_even(release.space.size), np.empty(0))
+    start = Mixture(_shares(release), np.empty(0))  # of all rows, which tell it better than those held out
     return _held_out(release[rows], fitted, weights[rows], units.take(rows), start, solve)
 
 
@@ -285,9 +288,10 @@ def _likeliest(problem: HeldOut) -> Mixture:
     Released labels decide in three steps: the slope of each model, the weights, and the slope and the shifts of the
     mean. The logarithm of a slope has a Cauchy prior around 0, weights have a Dirichlet prior around even ones, and
     shifts a normal prior around those under which classes are as common as they are, or less of these where fewer
-    effective rows tell it. The likelihood is that of the released labels under the channel, so this is exact for every
-    channel. A model that predicts the same for every row has no weight: it tells nothing of rows, and in the mean would
-    move others' predictions towards the most common class.
+    effective rows tell it. Where some rows were held out, classes then are as common as all rows say. The likelihood is
+    that of the released labels under the channel, so this is exact for every channel. A model that predicts the same
+    for every row has no weight: it tells nothing of rows, and in the mean would move others' predictions towards the
+    most common class.
 
     References:
         Wolpert 1992 (stacking); Breiman 1996 and van der Laan, Polley and Hubbard 2007, for weights on the simplex
@@ -301,7 +305,7 @@ def _likeliest(problem: HeldOut) -> Mixture:
     found = Mixture(_shares(release), np.zeros(models))
     slopes = np.array([_likeliest_slope(likelihood, each, found, rows) for each in problem.predictions])
     if not used.any():
-        return replace(found, slopes=slopes)
+        return replace(problem.start, weights=np.zeros(models), slopes=slopes)
     moved = [found.moved(each, slope) for each, slope in zip(problem.predictions, slopes, strict=True)]
     weights = np.zeros(models)
     weights[used] = _likeliest_weights(np.stack([(likelihood * each).sum(axis=1) for each in moved])[used], rows)
@@ -309,6 +313,7 @@ def _likeliest(problem: HeldOut) -> Mixture:
     effective = effective_share(release) * float(rows.sum())
     usual = shifts_to(found.constant, np.log(np.maximum(mean, _LEAST)), rows) * effective / (effective + _OWN_ROWS)
     slope, shifts = _likeliest_line(release, mean, found, rows, _SHIFT_VARIANCE, usual)
+    shifts = shifts + np.log(problem.start.constant / found.constant)  # zero where all rows were held out
     return replace(found, weights=weights, slopes=slopes, slope=slope, shifts=shifts)
 
 
