@@ -313,7 +313,8 @@ def _likeliest(problem: HeldOut) -> Mixture:
     effective = effective_share(release) * float(rows.sum())
     usual = shifts_to(found.constant, np.log(np.maximum(mean, _LEAST)), rows) * effective / (effective + _OWN_ROWS)
     slope, shifts = _likeliest_line(release, mean, found, rows, _SHIFT_VARIANCE, usual)
-    shifts = shifts + np.log(problem.start.constant / found.constant)  # zero where all rows were held out
+    of_all, of_held_out = (np.maximum(each.constant, _LEAST) for each in (problem.start, found))
+    shifts = shifts + np.log(of_all / of_held_out)  # zero where all rows were held out
     return replace(found, weights=weights, slopes=slopes, slope=slope, shifts=shifts)
 
 
