@@ -15,20 +15,36 @@ WIDE KERNEL int64_t count_strangers(int64_t n, const int32_t *codes, int64_t cla
     return strangers;
 }
 
-/* Randomized response: the label if u < keep, else the (u - keep) / other-th other class. */
-WIDE KERNEL bool draw_response(int64_t n, int64_t w, const int32_t *codes, const uint64_t *words, int64_t classes,
+/* Randomized response: the label if u < keep, else the (u - keep) / other-th other class.
+ *
+ * Modulo 2**64, u - keep is less than classes - 1 times `other` unless u < keep, so its quotient by `other` says both.
+ * Upper halves nearly always have the same quotient, as in `choose`; a block of rows with another follows the definition.
+ */
+WIDE KERNEL void draw_response(int64_t n, int64_t w, const int32_t *codes, const uint64_t *words, int64_t classes,
                                uint64_t keep, uint64_t other, int32_t *out) {
-    choice of = choice_of(keep, (uint64_t)(classes - 1) * other, 1, classes - 1);
-    int32_t numbers[ROWS_AT_ONCE];
+    range in = range_of((uint64_t)(classes - 1) * other, classes - 1);
+    uint32_t places[ROWS_AT_ONCE];
     for (int64_t low = 0; low < n; low += ROWS_AT_ONCE) {
         int64_t size = n - low < ROWS_AT_ONCE ? n - low : ROWS_AT_ONCE;
-        if (!choose(&of, size, w, words + low * w, numbers)) return false;
-        for (int64_t i = 0; i < size; i++) {
-            int32_t code = codes[low + i], j = numbers[i] - 1;
-            out[low + i] = j < 0 ? code : j + (j >= code);
+        const uint64_t *row = words + low * w;
+        const int32_t *own = codes + low;
+        int32_t *to = out + low;
+        uint32_t doubt = w > 1;
+        if (w == 1) {
+            for (int64_t i = 0; i < size; i++) places[i] = (uint32_t)((row[i] - keep) >> 32);
+            for (int64_t i = 0; i < size; i++) {
+                uint32_t high = upper(places[i], in.inverse), pick = high >> in.by;
+                int32_t code = own[i], drawn = (int32_t)(pick + (uint32_t)((int32_t)pick >= code));
+                doubt |= pick ^ (high + 3) >> in.by;
+                to[i] = pick >= in.count ? code : drawn;
+            }
+        }
+        for (int64_t i = 0; doubt && i < size; i++) {
+            uint64_t pick = (row[i * w] - keep) / other;
+            int32_t code = own[i];
+            to[i] = pick >= in.count ? code : (int32_t)pick + ((int32_t)pick >= code);
         }
     }
-    return true;
 }
 
 /* Round each label to a knot at random and draw the knot's outcome: the first whose limit exceeds the word.

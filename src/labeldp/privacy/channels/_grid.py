@@ -21,7 +21,6 @@ from labeldp.privacy.channels._channel import (
     NumberLaw,
     TransitionTable,
     released_labels,
-    require_words,
 )
 from labeldp.privacy.channels._kernels import draw_grid, draw_response
 
@@ -367,7 +366,7 @@ class BinChannel(SingleNumberChannel):
         drawn = np.zeros(codes.size, dtype=np.int32)
         if self.other:
             weights = len(self.starts), self.keep, self.other
-            require_words(draw_response(self.bins_of(codes), words, *weights, drawn))
+            draw_response(self.bins_of(codes), words, *weights, drawn)
         out[:] = drawn
 
     def squares(self, released: object) -> Float[np.ndarray, "n"]:

@@ -31,7 +31,7 @@ def draw_response(
     keep: Word,
     other: Word,
     out: Int32[np.ndarray, "n"],
-) -> bool:
+) -> None:
     """Randomized response: the label if ``u < keep``, else the ``(u - keep) // other``-th other class."""
 
 

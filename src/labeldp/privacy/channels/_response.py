@@ -11,7 +11,7 @@ import numpy as np
 
 from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp.privacy.channels._calibration import accept, response_weights
-from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable, require_words
+from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable
 from labeldp.privacy.channels._class_channel import ExchangeableChannel, SingleClassChannel
 from labeldp.privacy.channels._kernels import draw_response
 
@@ -87,7 +87,7 @@ class ResponseChannel(SingleClassChannel, ExchangeableChannel):
         self, out: Int[np.ndarray, "n"], codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]
     ) -> None:
         """Write released class codes."""
-        require_words(draw_response(codes, words, self.classes, self.keep, self.other, out))
+        draw_response(codes, words, self.classes, self.keep, self.other, out)
 
     def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
         """``keep / other`` for the released class."""
