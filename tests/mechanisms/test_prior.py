@@ -46,7 +46,7 @@ def values(row, epsilon):
 def priors():
     """Random priors of many shapes: smooth, peaked, with ties, with zeros, and almost uniform."""
     rng = np.random.default_rng(20)
-    for k in (2, 3, 5, 10, 17, 30):
+    for k in (2, 3, 5, 10, 17, 30, 40):
         yield from rng.dirichlet(np.ones(k), 6)
         yield from rng.dirichlet(np.full(k, 0.1), 6)
         yield from rng.dirichlet(np.full(k, 50.0), 6)

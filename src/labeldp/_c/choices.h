@@ -15,15 +15,15 @@ typedef struct {
 
 /* A uniform integer below a bound of at most 2**32, or -1 if the halves run out.
  *
- * A half is mapped to [0, bound) by multiplication with the rejection that makes it uniform (Lemire 2019). The number
- * of rejections depends on the words alone. */
+ * A half is mapped to [0, bound) by multiplication with the rejection that makes it uniform (Lemire 2019): of products
+ * whose lower half is below 2**32 modulo the bound, which is divided only for those below the bound. The number of
+ * rejections depends on the words alone. */
 static inline int64_t uniform_below(uint64_t bound, halves *from) {
-    uint64_t floor = (((uint64_t)1 << 32) - bound) % bound;
     while (from->next < from->size) {
         uint64_t word = from->words[from->next >> 1];
-        uint64_t product = (from->next & 1 ? word >> 32 : word & UINT32_MAX) * bound;
+        uint64_t product = (from->next & 1 ? word >> 32 : word & UINT32_MAX) * bound, low = product & UINT32_MAX;
         from->next++;
-        if ((product & UINT32_MAX) >= floor) return (int64_t)(product >> 32);
+        if (low >= bound || low >= (((uint64_t)1 << 32) - bound) % bound) return (int64_t)(product >> 32);
     }
     return -1;
 }

@@ -72,11 +72,11 @@ KERNEL bool draw_candidate_subset(int64_t n, int64_t w, int64_t b, int64_t s, in
         uint8_t *set = out + i * b;
         int64_t y = codes[i], m = 0, place = -1;
         for (int64_t j = 0; j < k; j++) {
-            if (holds(candidates + i * b, j)) {
-                if (j == y) place = m;
-                members[m++] = j;
-            }
+            if (j == y) place = m;
+            members[m] = j;
+            m += (int64_t)holds(candidates + i * b, j);
         }
+        if (!holds(candidates + i * b, y)) place = -1;
         if (m == 1) {
             add(set, members[0]);
             continue;

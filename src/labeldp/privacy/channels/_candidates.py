@@ -204,7 +204,8 @@ def prior_candidates(
     mass, gain = np.empty(len(prior)), np.expm1(epsilon)
 
     def choose(part: slice) -> None:
-        best_candidates(prior[part], gain, np.empty(prior.shape[1]), packed[part], mass[part])
+        room = np.empty(prior.shape[1]), np.empty(prior.shape[1], dtype=np.int64)
+        best_candidates(prior[part], gain, *room, packed[part], mass[part])
 
     over_chunks(choose, len(prior), max(1, ENTRIES_PER_CHUNK // prior.shape[1]))
     return packed, mass

@@ -154,11 +154,12 @@ def draw_candidates(
     """Randomized response on a row's candidates; the last weights are indexed by the number of candidates."""
 
 
-@kernel("room", "out", "mass")
+@kernel("room", "places", "out", "mass")
 def best_candidates(
     prior: Float64[np.ndarray, "n k"],
     gain: float,
     room: Float64[np.ndarray, "k"],
+    places: Int64[np.ndarray, "k"],
     out: UInt8[np.ndarray, "n b"],
     mass: Float64[np.ndarray, "n"],
 ) -> None:
