@@ -48,7 +48,7 @@ def test_no_message_names_this_distribution():
 def test_a_missing_library_is_named_as_it_is_installed(extra, library, monkeypatch):
     """Its distribution, with the bounds of our own metadata; all that is proposed is a requirement of the extra."""
     monkeypatch.setattr(_extras, "find_spec", lambda name: None if name == library else object())
-    monkeypatch.setattr(_extras.metadata, "requires", lambda _: STATED)
+    monkeypatch.setattr(metadata, "requires", lambda _: STATED)
     with pytest.raises(MissingExtraError) as problem:
         _extras.require_extra(extra, library)
     text, _, command = str(problem.value).partition("; pip install ")

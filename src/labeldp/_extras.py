@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection
 from contextlib import suppress
-from importlib import metadata
 from importlib.util import find_spec
 
 from labeldp.errors import MissingExtraError
@@ -34,6 +33,8 @@ def _wanted(extra: str, missing: Collection[str]) -> list[str]:
 
     They name the distributions themselves: what a registry has under the name of this package may be somebody else's.
     """
+    from importlib import metadata  # noqa: PLC0415 (it loads slowly)
+
     wanted, stated = [_DISTRIBUTIONS.get(library, library) for library in missing], list[str]()
     with suppress(metadata.PackageNotFoundError):
         stated = metadata.requires("labeldp") or []
@@ -50,6 +51,8 @@ def _name(requirement: str) -> str:
 
 def _is_installed(distribution: str) -> bool:
     """True for a distribution that is installed in any version."""
+    from importlib import metadata  # noqa: PLC0415 (as above)
+
     try:
         metadata.version(distribution)
     except metadata.PackageNotFoundError:

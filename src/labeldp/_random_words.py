@@ -22,9 +22,6 @@ from io import FileIO
 from pathlib import Path
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from labeldp._own_files import OTHERS, is_own, objection
 from labeldp._shapes import Int, UInt64
@@ -83,6 +80,8 @@ class _KeyedWords(Words):
 
     def block(self, start: int, count: int) -> UInt64[np.ndarray, "count"]:
         """The words ``start .. start + count - 1`` of the stream."""
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # noqa: PLC0415 (loads slowly)
+
         self.check_process()
         first, skip = divmod(start, _WORDS_PER_BLOCK)
         buffer = np.empty(skip + count, dtype=np.uint64)
@@ -126,6 +125,9 @@ class _DerivedSource(WordSource):
 
     def of_batch(self, context: Callable[[], bytes]) -> DerivedWords:
         """The words of a batch: the same for the same context, and independent of those for any other."""
+        from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415 (as above)
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: PLC0415
+
         return DerivedWords(HKDF(SHA256(), _KEY_BYTES, salt=None, info=context()).derive(self._secret()))
 
     @abstractmethod

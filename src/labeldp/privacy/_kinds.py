@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -159,6 +158,8 @@ def _foreign_classes(path: tuple[str, ...]) -> tuple[tuple[str, type[Any] | None
     Args:
         path: Where distributions are looked for; results are kept for it, since looking takes milliseconds.
     """
+    from importlib.metadata import entry_points  # noqa: PLC0415 (it loads slowly)
+
     del path
     return tuple(pair for point in entry_points(group=GROUP) for pair in _of_entry(point))
 

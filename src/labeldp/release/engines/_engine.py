@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,6 @@ import pyarrow as pa
 from labeldp import errors
 from labeldp._progress import Progress
 from labeldp._random_words import identifier
-from labeldp._version import __version__
 from labeldp.errors import EngineError, LabelDPError
 
 T = TypeVar("T")
@@ -47,6 +46,14 @@ class Count:
         """Add rows, and return their number so far."""
         self.done += rows
         return self.done
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Anything with the ``submit`` of ``concurrent.futures``, such as a process pool or a ``distributed.Client``."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        """A future, whose ``result()`` is that of the function."""
 
 
 class Engine(ABC):
@@ -116,6 +123,8 @@ class Versions:
     @classmethod
     def here(cls) -> Versions:
         """The versions in this process."""
+        from labeldp._version import __version__  # noqa: PLC0415 (reading it takes as long as a small command)
+
         return cls(__version__, platform.python_version(), pa.__version__, np.__version__)
 
     def __str__(self) -> str:

@@ -7,11 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from types import MappingProxyType
 
 from labeldp._checks import nearest
-from labeldp.errors import InputError
-from labeldp.release.engines._dask import dask_engine
-from labeldp.release.engines._engine import Engine, InProcess
-from labeldp.release.engines._spark import spark_engine
-from labeldp.release.engines._submitted import Processes
+from labeldp.errors import EngineError, InputError
+from labeldp.release.engines._engine import Engine, Executor, InProcess
 
 _CHOICES = "processes[:N], dask[:ADDRESS] or spark[:MASTER]"
 
@@ -25,6 +22,8 @@ def _alone(_: str) -> Iterator[Engine]:
 def _processes(count: str) -> Iterator[Engine]:
     if count and not count.isdecimal():
         raise InputError(f"expected a number of processes, such as processes:4, found {count!r}")
+    from labeldp.release.engines._submitted import Processes  # noqa: PLC0415 (most commands need no engine)
+
     engine = Processes(int(count) if count else None)
     try:
         yield engine
@@ -32,8 +31,20 @@ def _processes(count: str) -> Iterator[Engine]:
         engine.close()
 
 
+def _dask(address: str) -> AbstractContextManager[Engine]:
+    from labeldp.release.engines._dask import dask_engine  # noqa: PLC0415 (as above)
+
+    return dask_engine(address)
+
+
+def _spark(master: str) -> AbstractContextManager[Engine]:
+    from labeldp.release.engines._spark import spark_engine  # noqa: PLC0415 (as above)
+
+    return spark_engine(master)
+
+
 _ENGINES: Mapping[str, Callable[[str], AbstractContextManager[Engine]]] = MappingProxyType(
-    {"": _alone, "processes": _processes, "dask": dask_engine, "spark": spark_engine}
+    {"": _alone, "processes": _processes, "dask": _dask, "spark": _spark}
 )
 
 
@@ -50,3 +61,23 @@ def open_engine(text: str | None) -> AbstractContextManager[Engine]:
     if where.isdecimal() and not int(where):
         raise InputError(f"expected at least one worker, such as {name}:4, found {text!r}")
     return _ENGINES[name](where)
+
+
+def engine_of(executor: Engine | Executor | None, alone: Engine) -> Engine:
+    """The engine of what a caller passed; ``alone`` without any.
+
+    Raises:
+        EngineError: It has no ``submit``.
+    """
+    if executor is None:
+        return alone
+    if isinstance(executor, Engine):
+        return executor
+    if not isinstance(executor, Executor):
+        raise EngineError(
+            f"expected an executor with submit, as in concurrent.futures, found {type(executor).__name__}; pass a "
+            "ProcessPoolExecutor or a distributed.Client"
+        )
+    from labeldp.release.engines._submitted import Submitted  # noqa: PLC0415 (as above)
+
+    return Submitted(executor)

@@ -7,13 +7,25 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import suppress
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from labeldp.errors import EngineError, LabelDPError
-from labeldp.release.engines._engine import Engine, R, T, Tick, Versions, Work, calls_of, lost, perform, values_of
+from labeldp.errors import LabelDPError
+from labeldp.release.engines._engine import (
+    Engine,
+    Executor,
+    R,
+    T,
+    Tick,
+    Versions,
+    Work,
+    calls_of,
+    lost,
+    perform,
+    values_of,
+)
 
 #: Tasks that are submitted before the result of the first is read; so many results are in memory at most.
 _AHEAD = 32
@@ -21,14 +33,6 @@ _AHEAD = 32
 _MOST_BREAKS = 3
 #: Seconds between two looks of a worker at its driver.
 _WATCH = 1.0
-
-
-@runtime_checkable
-class Executor(Protocol):
-    """Anything with the ``submit`` of ``concurrent.futures``, such as a process pool or a ``distributed.Client``."""
-
-    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        """A future, whose ``result()`` is that of the function."""
 
 
 class Submitted(Engine):
@@ -137,17 +141,3 @@ def _end_with(driver: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def engine_of(executor: Engine | Executor | None, alone: Engine) -> Engine:
-    """The engine of what a caller passed; ``alone`` without any."""
-    if executor is None:
-        return alone
-    if isinstance(executor, Engine):
-        return executor
-    if not isinstance(executor, Executor):
-        raise EngineError(
-            f"expected an executor with submit, as in concurrent.futures, found {type(executor).__name__}; pass a "
-            "ProcessPoolExecutor or a distributed.Client"
-        )
-    return Submitted(executor)

@@ -9,7 +9,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib.metadata import version
 from typing import Any
 
 from labeldp._checks import printable
@@ -290,13 +289,17 @@ class Certificate:
         """The certificate as text, with sorted keys."""
         return json.dumps(self.plain(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
-    def plain(self) -> dict[str, Any]:
-        """The certificate as an object for JSON."""
+    def plain(self, made_with: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """The certificate as an object for JSON.
+
+        Args:
+            made_with: The versions that it names; None for those of this process, which take long to look up.
+        """
         guarantee = self.guarantee
         return {
             "schema": SCHEMA,
             "release": self.release,
-            "made_with": dict(_made_with()),
+            "made_with": dict(_made_with() if made_with is None else made_with),
             "private": self.private,
             "label": {"column": self.label, "space": self.space.describe()},
             "table": {
@@ -331,7 +334,7 @@ class Certificate:
             claimed = dict(body["guarantee"])
             sentence = claimed.pop("sentence")
             recomputed = _guarantee_to_plain(certificate.guarantee)
-            expected = {**certificate.plain(), "made_with": body.get("made_with")}
+            expected = certificate.plain(body["made_with"])
             same = json.dumps(expected, sort_keys=True) == json.dumps(body, sort_keys=True)
         except UNREADABLE as problem:
             if isinstance(problem, VerificationError):
@@ -349,6 +352,8 @@ class Certificate:
 @cache
 def _made_with() -> Mapping[str, str]:
     """The versions that a certificate names; to look them up takes longer than to read a certificate."""
+    from importlib.metadata import version  # noqa: PLC0415 (it loads slowly)
+
     return {"labeldp": version("labeldp"), "pyarrow": version("pyarrow")}
 
 

@@ -44,7 +44,6 @@ from labeldp.release.folder._read import (
     unchanged_file,
     unchanged_files,
 )
-from labeldp.release.folder._signature import check_signature
 from labeldp.release.folder._staging import CERTIFICATE, README, SIGNATURE, is_signed, or_beside, part_of
 from labeldp.release.tables import Place
 
@@ -153,6 +152,8 @@ def _verified(folder: Path, public_key: str | Path | None, long: bool, workers: 
     if public_key is None:
         return dataclasses.replace(verdict, signed=signed)
     try:
+        from labeldp.release.folder._signature import check_signature  # noqa: PLC0415 (it loads slowly)
+
         check = Check(_IS_SIGNED, True, check_signature(folder, public_key, verdict.text))
     except VerificationError as problem:
         check = Check(_IS_SIGNED, False, str(problem))
